@@ -11,7 +11,7 @@ from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
 from evenflow.model import FULL, SELECT, Plan
 from evenflow.predict.training import Sharding, Software
-from evenflow.predict.transformer import Transformer
+from evenflow.predict.transformer import Experts, Transformer
 from evenflow.tune.axes import Axis, schedule_of
 from evenflow.tune.bounds import Bounds
 from evenflow.tune.candidate import Pricing
@@ -26,11 +26,16 @@ SOFTWARE = [
 FAMILIES = ("1f1b", "interleaved", "interleaved-less-memory", "zb-h1", "zbv", "1f1b-v", "f-then-b")
 
 
+DENSE = Transformer(hidden=2048, layers=9, heads=16, kv_heads=8, head_dim=128, ffn=5632, vocabulary=32000, gated=True)
+MODELS = [
+    DENSE,
+    replace(DENSE, tied=True),
+    replace(DENSE, experts=Experts(count=4, active=2, ffn=2048, dense_layers=2)),
+]
+
+
 @cache
-def asked(number: int, gigabytes: int) -> tuple[Pricing, Bounds, list]:
-    model = Transformer(
-        hidden=2048, layers=9, heads=16, kv_heads=8, head_dim=128, ffn=5632, vocabulary=32000, gated=True
-    )
+def asked(number: int, gigabytes: int, model: Transformer = DENSE) -> tuple[Pricing, Bounds, list]:
     question = Question(
         model=model,
         topology=Topology(accelerator=accelerator_named("h100"), domain_devices=2),
@@ -48,7 +53,9 @@ def asked(number: int, gigabytes: int) -> tuple[Pricing, Bounds, list]:
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_plan_of_a_configuration_is_predicted_below_its_bound(data: st.DataObject):
-    pricing, bounds, legal = asked(data.draw(st.integers(0, 2)), data.draw(st.sampled_from([6, 10, 80])))
+    pricing, bounds, legal = asked(
+        data.draw(st.integers(0, 2)), data.draw(st.sampled_from([6, 10, 80])), data.draw(st.sampled_from(MODELS))
+    )
     training = data.draw(st.sampled_from(legal))
     bound = bounds.order_ns(training)
     assert bounds.step_ns(training) <= bound
@@ -71,6 +78,24 @@ def test_no_plan_of_a_configuration_is_predicted_below_its_bound(data: st.DataOb
         )
         found = pricing.found(training, plan)
         assert found is None or bound <= found.step_ns
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_what_comes_beside_a_pipeline_is_bounded(number: int):
+    """One layer in every stage leaves no choice, and buckets are full or alone: all but what is hidden is known."""
+    pricing, _bounds, _legal = asked(number, 80)
+    fixed = {Axis.PIPELINE: 4, Axis.TENSOR: 1, Axis.CONTEXT: 1, Axis.MICROBATCH: 1, Axis.ZERO: 1, Axis.SCHEDULE: "1f1b"}
+    question = replace(pricing.question, fixed=fixed, model=replace(DENSE, layers=4))
+    pricing = Pricing(question=question)
+    (training,) = space_of(question).legal
+    found = pricing.found(training, Plan(schedule="1f1b", num_microbatches=training.microbatches, layers=((1,) * 4,)))
+    assert found is not None
+    pipeline_ns = pricing.predicted(training, found.plan).simulation.makespan_ns
+    behind_ns = found.step_ns - pipeline_ns
+    bounds = Bounds(pricing=pricing)
+    assert bounds.order_ns(training) <= found.step_ns
+    assert bounds.order_ns(training) - pipeline_ns >= 0.8 * behind_ns
+    assert 0 < bounds.whole_ns(training, pipeline_ns) - pipeline_ns <= behind_ns
 
 
 @pytest.mark.parametrize("sharding", Sharding)

@@ -5,13 +5,19 @@ from math import isinf
 
 from evenflow.model import Sizes
 from evenflow.predict.parameters import Parameters
-from evenflow.predict.step.data_parallel import after_one_stage_ns, norm_ns
+from evenflow.predict.step.data_parallel import (
+    after_one_stage_ns,
+    after_rank_ns,
+    last_reduction_ns,
+    least_wait_ns,
+    norm_ns,
+)
 from evenflow.predict.step.messages import message_times
 from evenflow.predict.training import Training
 from evenflow.solve.load.layer_table import LayerTable
 from evenflow.solve.load.load_bound import load_bound_ns, table_of
 from evenflow.solve.load.order_facts import order_facts
-from evenflow.solve.load.path_bound import path_bound_ns
+from evenflow.solve.load.path_bound import After, path_bound_ns
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.candidate import Pricing
 from evenflow.tune.variants import group_sizes_of
@@ -22,6 +28,16 @@ _MOST_ACTIONS = 20_000
 """Actions up to which paths through an order are looked for."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Beside:
+    """What a step takes at least beside its pipeline."""
+
+    once_ns: float
+    """Before it begins, and whichever rank ends last."""
+    after: After
+    """Behind the last backward of a rank."""
+
+
 @dataclass(kw_only=True)
 class Bounds:
     """Bounds of configurations; what configurations share is made once."""
@@ -30,6 +46,7 @@ class Bounds:
     _tables: dict[tuple[int, bool, bool], LayerTable] = field(default_factory=dict)
     _hops: dict[int, float] = field(default_factory=dict)
     _parameters: dict[int, Parameters] = field(default_factory=dict)
+    _besides: dict[int, _Beside] = field(default_factory=dict)
     _shared: list[float] = field(default_factory=list)
 
     def work_ns(self, training: Training) -> float:
@@ -77,18 +94,21 @@ class Bounds:
                     graph,
                     messages_ns=times * self._ways_of_messages(training),
                     sends=not training.overlaps_pipeline,
+                    after=self._beside(training).after,
                 )
             )
-        return max(bound_ns, self.whole_ns(training, min(paths_ns, default=float("inf"))))
+        beside_ns = self._shared_ns(training) + self._beside(training).once_ns
+        return max(bound_ns, (min(paths_ns, default=float("inf")) + beside_ns) * _SAFE)
 
     def whole_ns(self, training: Training, pipeline_ns: float) -> float:
         """Return a lower bound on the step of a configuration from one on its pipeline."""
-        topology = self.pricing.question.topology
-        if not self._shared:
-            # However the devices are used, the norm of the gradients is added up by all of them.
-            self._shared.append(norm_ns(training, topology) + topology.accelerator.reached.step_ns)
-        if training.degrees.pipeline > 1 or isinf(pipeline_ns):
-            return pipeline_ns + self._shared[0]
+        topology, shared_ns = self.pricing.question.topology, self._shared_ns(training)
+        if isinf(pipeline_ns):
+            return pipeline_ns
+        if training.degrees.pipeline > 1:
+            beside = self._beside(training)
+            least_ns = training.degrees.chunks * beside.after.layer_ns  # of a rank with a layer in every cell
+            return (pipeline_ns + shared_ns + beside.once_ns + least_ns) * _SAFE
         priced = self.pricing.of(training)
         network, key = priced.network, id(priced)
         if key not in self._parameters:
@@ -97,11 +117,36 @@ class Bounds:
         forward_ns = sum(layer.forward_ns for layer in network.layers)
         forward_ns += network.head.forward_ns + network.tail.forward_ns
         if pipeline_ns <= forward_ns * training.microbatches:
-            return pipeline_ns + self._shared[0]
+            return pipeline_ns + shared_ns
         after_ns = after_one_stage_ns(
             training, topology, self._parameters[key], computed_ns=pipeline_ns, forward_ns=forward_ns
         )
-        return (pipeline_ns + self._shared[0] + after_ns) * _SAFE
+        return (pipeline_ns + shared_ns + after_ns) * _SAFE
+
+    def _shared_ns(self, training: Training) -> float:
+        """Return what a step takes once however the devices are used: all of them add up the norm of the gradients."""
+        if not self._shared:
+            topology = self.pricing.question.topology
+            self._shared.append(norm_ns(training, topology) + topology.accelerator.reached.step_ns)
+        return self._shared[0]
+
+    def _beside(self, training: Training) -> _Beside:
+        """Return what surely comes beside a pipeline of several ranks."""
+        priced, topology = self.pricing.of(training), self.pricing.question.topology
+        key = id(priced)
+        if key not in self._besides:
+            parts = [part.parameters for part in priced.layers]
+            least = Parameters(min(part.dense for part in parts), min(part.expert for part in parts))
+            head, tail = priced.head.parameters, priced.tail.parameters
+            whole, ranks = sum((*parts, tail), head), training.degrees.pipeline
+            mean = Parameters(whole.dense / ranks, whole.expert / ranks)
+            wait_ns = least_wait_ns(training, topology, first=head + least, mean=mean)
+            layer_ns, head_ns, tail_ns = (after_rank_ns(training, topology, each) for each in (least, head, tail))
+            self._besides[key] = _Beside(
+                once_ns=wait_ns + last_reduction_ns(training, topology, least),
+                after=After(layer_ns=layer_ns, head_ns=head_ns, tail_ns=tail_ns),
+            )
+        return self._besides[key]
 
     def _table(self, training: Training) -> LayerTable:
         """Return the layers of a configuration."""

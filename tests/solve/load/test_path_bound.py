@@ -1,5 +1,7 @@
 """Bounds from paths through an order of work, against every plan of small problems."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -9,7 +11,7 @@ from evenflow.schedule import FAMILIES, Schedule, make_schedule
 from evenflow.simulate import build_graph
 from evenflow.solve.load.layer_table import layer_table
 from evenflow.solve.load.load_bound import load_bound_ns, table_of
-from evenflow.solve.load.path_bound import path_bound_ns
+from evenflow.solve.load.path_bound import After, path_bound_ns
 from tests.networks import equal_network
 from tests.solve.cases import cases
 from tests.solve.exhaustive import Case, every_plan
@@ -23,7 +25,7 @@ def messages(order: Schedule, message_ns: int) -> np.ndarray:
     return np.array([[*crosses, 0], [0, *crosses]])
 
 
-def bound_ns(request: Request, order: Schedule, **changes: bool) -> float:
+def bound_ns(request: Request, order: Schedule, **changes: Any) -> float:
     table = layer_table(request, splits_backward=order.splits_backward, most_types=2 if order.num_chunks > 1 else None)
     return path_bound_ns(
         table,
@@ -76,6 +78,17 @@ def test_who_waits_for_its_messages_is_busy_as_long():
     ).request(None)
     # Rank 0 runs three forwards of 14 and rank 1 three backwards of 24; the last gradient takes rank 0 another 20.
     assert bound_ns(request, order, sends=True) == pytest.approx(14 + 3 * (10 + 24) + 20, rel=1e-6)
+
+
+@pytest.mark.parametrize(("tail_ns", "step_ns"), [(0, 120 + 7), (15, 120 + 7), (100, 100 + 7 + 100)])
+def test_what_follows_a_rank_is_that_of_its_own_stages(tail_ns: float, step_ns: float):
+    """Rank 1 is done 20 before rank 0, whose last gradient needs its own."""
+    order = make_schedule("1f1b", num_ranks=2, num_chunks=1, num_microbatches=3)
+    request = Case(
+        network=equal_network(2, forward_ns=10, backward_ns=20),
+        sizes=FamilySizes(family="1f1b", num_ranks=2, num_chunks=1, num_microbatches=3),
+    ).request(None)
+    assert bound_ns(request, order, after=After(layer_ns=7, tail_ns=tail_ns)) == pytest.approx(step_ns, rel=1e-6)
 
 
 def test_more_stages_than_layers_have_no_cut():

@@ -6,8 +6,7 @@ hidden. Parameters that the optimizer has changed are gathered in the order of t
 there in time, the step begins later by as much.
 """
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,16 +17,22 @@ from evenflow.cluster.topology import Group, Topology
 from evenflow.predict.layer_work import SINGLE
 from evenflow.predict.parameters import Parameters, padded_vocabulary, shares
 from evenflow.predict.pricing import slowed_by_ns
+from evenflow.predict.step.buckets import (
+    Buckets,
+    gather_of,
+    in_buckets,
+    in_full_buckets_ns,
+    last_reduced_ns,
+    least_bucket_ns,
+    longest_wait_ns,
+    reduction_of,
+)
 from evenflow.predict.step.optimizer import optimizer_bytes
 from evenflow.predict.step.stage_sums import StageSum
 from evenflow.predict.training import Sharding, Training
 from evenflow.schedule import Op, Schedule
 from evenflow.simulate import Integers, Timeline
 
-_BUCKET = 40_000_000
-_BUCKET_OF_DEVICE = 1_000_000
-"""Parameters whose gradients are reduced together, at least and for each device of the group, so that rings of many
-devices have enough to send. [Megatron-LM, `DistributedDataParallelConfig.bucket_size`]"""
 _OPTIMIZER_CALLS = 10
 
 
@@ -102,6 +107,36 @@ def after_one_stage_ns(
     return found.wait_ns + found.end_ns(found.wait_ns) - computed_ns + found.optimizer_ns
 
 
+def after_rank_ns(training: Training, topology: Topology, parameters: Parameters) -> float:
+    """Return the least that a rank does for these of its parameters behind its last backward; a share for a part.
+
+    The optimizer, as fast as memory is; and where gradients are reduced behind the pipeline, that in full buckets.
+    """
+    nanoseconds = topology.accelerator.time_ns(flops=0, moved_bytes=_optimizer_traffic(training, parameters), calls=0)
+    if not training.software.overlaps_gradients:
+        nanoseconds += in_full_buckets_ns(training, topology, parameters, reduction_of(training))
+    return nanoseconds
+
+
+def last_reduction_ns(training: Training, topology: Topology, parameters: Parameters) -> float:
+    """Return the least time of the last bucket of a stage with these parameters or more: it is never hidden."""
+    if not training.software.overlaps_gradients:
+        return 0.0  # `after_rank_ns` has all of them
+    return least_bucket_ns(training, topology, parameters, reduction_of(training))
+
+
+def least_wait_ns(training: Training, topology: Topology, *, first: Parameters, mean: Parameters) -> float:
+    """Return the least that a step waits for changed parameters.
+
+    Its first stage has the parameters `first` or more, and a rank `mean` on average: where all of them are gathered
+    before the step begins, some rank gathers as many.
+    """
+    gather = gather_of(training)
+    if training.software.overlaps_parameters:
+        return least_bucket_ns(training, topology, first, gather)
+    return in_full_buckets_ns(training, topology, mean, gather)
+
+
 def _ties(training: Training, schedule: Schedule, rank: int) -> bool:
     """Whether a rank holds one of two copies of the embedding's table."""
     ranks = schedule.stage_ranks
@@ -116,14 +151,14 @@ def _of_rank(
     gathers = [
         Buckets(*window.first_forward, count, each_ns)
         for window in sorted(windows, key=lambda each: each.first_forward)
-        for count, each_ns in _gathers(training, topology, window.parameters)
+        for count, each_ns in in_buckets(training, topology, window.parameters, gather_of(training))
     ]
     gathered = sum(each.total_ns for each in gathers)
     wait = longest_wait_ns(gathers) if software.overlaps_parameters else gathered
     reductions = [
         Buckets(*window.last_backward, count, each_ns)
         for window in sorted(windows, key=lambda each: each.last_backward[1])
-        for count, each_ns in _reductions(training, topology, window.parameters)
+        for count, each_ns in in_buckets(training, topology, window.parameters, reduction_of(training))
     ]
     reduced = sum(each.total_ns for each in reductions)
     finish = max(rank_end, last_reduced_ns(reductions)) if software.overlaps_gradients else rank_end + reduced
@@ -138,88 +173,6 @@ def _of_rank(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """Equal exchanges, each of an equal part of a pass."""
-
-    begin_ns: float
-    """When the pass begins."""
-    end_ns: float
-    count: int
-    each_ns: float
-    """Time of one exchange."""
-
-    @property
-    def total_ns(self) -> float:
-        """Time of all of them."""
-        return self.count * self.each_ns
-
-    @property
-    def part_ns(self) -> float:
-        """Time of the part of the pass that an exchange belongs to."""
-        return (self.end_ns - self.begin_ns) / self.count
-
-
-def last_reduced_ns(every: Iterable[Buckets]) -> float:
-    """Return when the last exchange ends, where each begins behind its part of the pass and the exchange before it.
-
-    Of equal exchanges one after the other either the first decides when the last one ends, or the last one itself.
-    """
-    end_ns = 0.0
-    for buckets in every:
-        end_ns = max(end_ns, buckets.begin_ns + buckets.part_ns) + buckets.total_ns
-        end_ns = max(end_ns, buckets.end_ns + buckets.each_ns)
-    return end_ns
-
-
-def longest_wait_ns(every: Iterable[Buckets]) -> float:
-    """Return how long a pass waits at most, where exchanges run from time 0 on and each part needs its own to be done.
-
-    Of equal exchanges the first or the last one is waited for longest.
-    """
-    done_ns = wait_ns = 0.0
-    for buckets in every:
-        wait_ns = max(wait_ns, done_ns + buckets.each_ns - buckets.begin_ns)
-        done_ns += buckets.total_ns
-        wait_ns = max(wait_ns, done_ns - (buckets.end_ns - buckets.part_ns))
-    return wait_ns
-
-
-def _in_buckets(
-    training: Training,
-    topology: Topology,
-    parameters: Parameters,
-    collective: Collective,
-    item_bytes: int,
-) -> Iterator[tuple[int, float]]:
-    """Return numbers of equal buckets, and the time of the collective of one."""
-    for group, count in shares(training, parameters):
-        if group.size > 1:
-            bucket = max(_BUCKET, _BUCKET_OF_DEVICE * group.size)
-            buckets = math.ceil(count / bucket)
-            size = round(item_bytes * count / buckets)
-            yield buckets, collective_ns(topology.axis(group, collective), collective, size)
-
-
-def _gathers(training: Training, topology: Topology, parameters: Parameters) -> Iterator[tuple[int, float]]:
-    """Return what is gathered of a stage once a step: what the optimizer changed, each device a part."""
-    degrees = training.degrees
-    every_pass = degrees.sharding is Sharding.PARAMETERS and degrees.pipeline == 1
-    if degrees.sharding is Sharding.NOTHING or every_pass:
-        return iter(())
-    item_bytes = SINGLE if training.precision == "fp32" else training.software.gathered_bytes
-    return _in_buckets(training, topology, parameters, Collective.ALL_GATHER, item_bytes)
-
-
-def _reductions(training: Training, topology: Topology, parameters: Parameters) -> Iterator[tuple[int, float]]:
-    """Return what is reduced of a stage once a step."""
-    degrees = training.degrees
-    if degrees.sharding in (Sharding.GRADIENTS, Sharding.PARAMETERS) and degrees.pipeline == 1:
-        return iter(())
-    collective = Collective.ALL_REDUCE if degrees.sharding is Sharding.NOTHING else Collective.REDUCE_SCATTER
-    return _in_buckets(training, topology, parameters, collective, training.software.reduced_bytes)
-
-
 def _tie_ns(training: Training, topology: Topology) -> float:
     """Return the time in which the first and the last stage add up the gradients of the embedding's table."""
     degrees = training.degrees
@@ -231,13 +184,17 @@ def _tie_ns(training: Training, topology: Topology) -> float:
 
 def _optimizer_ns(training: Training, topology: Topology, windows: Sequence[_Window]) -> float:
     """Return the time of the optimizer: its traffic for what it has of the parameters, and gradients set to zero."""
-    is_whole = training.degrees.sharding is Sharding.NOTHING
-    traffic = 0.0
-    for window in windows:
-        for group, count in shares(training, window.parameters):
-            traffic += optimizer_bytes() * count / (1 if is_whole else group.size)
-            traffic += training.software.gradient_bytes * count
+    traffic = sum(_optimizer_traffic(training, window.parameters) for window in windows)
     return topology.accelerator.time_ns(flops=0, moved_bytes=traffic, calls=_OPTIMIZER_CALLS)
+
+
+def _optimizer_traffic(training: Training, parameters: Parameters) -> float:
+    """Return the bytes that the optimizer reads and writes for these of a rank's parameters."""
+    is_whole, traffic = training.degrees.sharding is Sharding.NOTHING, 0.0
+    for group, count in shares(training, parameters):
+        traffic += optimizer_bytes() * count / (1 if is_whole else group.size)
+        traffic += training.software.gradient_bytes * count
+    return traffic
 
 
 def norm_ns(training: Training, topology: Topology) -> float:

@@ -5,6 +5,8 @@ mixture every layer costs what it does on some stage. What is looked for is the 
 they cost least: warm-up, turn at the last stage and drain, of every rank in its share. Recomputation is left out.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,22 +18,43 @@ _SAFE = 1 - 1e-9
 """Factor by which a bound is lowered for rounding in floating point."""
 
 
+_AFTER = NUM_OPS
+"""The operation behind the last action of a rank."""
+
+
+class After(NamedTuple):
+    """What a rank does behind its last action for each of its layers, for the head and for the tail, in ns."""
+
+    layer_ns: float = 0.0
+    head_ns: float = 0.0
+    tail_ns: float = 0.0
+
+
+NOTHING_AFTER = After()
+
+
 def path_bound_ns(
-    table: LayerTable, graph: Graph, *, min_layers: int = 1, messages_ns: Integers | None = None, sends: bool = False
+    table: LayerTable,
+    graph: Graph,
+    *,
+    min_layers: int = 1,
+    messages_ns: Integers | None = None,
+    sends: bool = False,
+    after: After = NOTHING_AFTER,
 ) -> float:
     """Return a lower bound on the step of all cuts and all recomputation under one order; infinite if no cut exists.
 
     `messages_ns` is the time of what each stage sends on, forward and backward, shape [2, num_stages]; None: no time.
-    With `sends` the sender waits for them.
+    With `sends` the sender waits for them. `after` counts on the rank where a path ends.
     """
     from evenflow.solve.load.path_kernel import Order, mixture_bound  # loads numba
 
     schedule, numbers = graph.schedule, table.counts[:, -1].copy()
     if numbers.sum() < min_layers * schedule.num_stages:
         return float("inf")
-    fixed, arrivals = np.zeros((schedule.num_stages, NUM_OPS)), np.zeros((schedule.num_stages, NUM_OPS))
-    fixed[0] += _by_op(table.ends[0])
-    fixed[-1] += _by_op(table.ends[1])
+    fixed, arrivals = np.zeros((2, schedule.num_stages, NUM_OPS + 1))
+    fixed[0] += _by_op(table.ends[0], after.head_ns)
+    fixed[-1] += _by_op(table.ends[1], after.tail_ns)
     if messages_ns is not None:
         forward, backward = messages_ns
         for op, times, receivers, senders in (
@@ -46,20 +69,22 @@ def path_bound_ns(
     order = Order(
         rank_predecessors=graph.rank_predecessors,
         dependencies=graph.dependencies,
-        classes=graph.classes,
+        classes=graph.classes + graph.classes // NUM_OPS,  # one operation more for each stage
         ranks=schedule.ranks[graph.sequence],
+        lasts=graph.rank_lasts,
+        stage_ranks=np.array(schedule.stage_ranks),
         arrivals=arrivals.ravel(),
         fixed=fixed,
-        times=np.array([_by_op(times) for times in table.times]),
+        times=np.array([_by_op(times, after.layer_ns) for times in table.times]),
         numbers=numbers,
         least=float(min_layers),
     )
-    return float(mixture_bound(order, schedule.num_ranks)) * _SAFE
+    return float(mixture_bound(order)) * _SAFE
 
 
-def _by_op(times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what each action takes of a forward, a gradient and a weight gradient."""
+def _by_op(times: NDArray[np.float64], after_ns: float) -> NDArray[np.float64]:
+    """Return what each operation takes of a forward, a gradient and a weight gradient, and of what comes after them."""
     forward, gradient, weight = times[:3]
-    found = np.zeros(NUM_OPS)
-    found[[Op.F, Op.B, Op.I, Op.W]] = forward, gradient + weight, gradient, weight
+    found = np.zeros(NUM_OPS + 1)
+    found[[Op.F, Op.B, Op.I, Op.W, _AFTER]] = forward, gradient + weight, gradient, weight, after_ns
     return found

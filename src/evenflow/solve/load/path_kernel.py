@@ -22,9 +22,13 @@ class Order(NamedTuple):
     rank_predecessors: Any
     dependencies: Any
     classes: Any
-    """All three of `Graph`."""
+    """All three of `Graph`, but that what follows the last action of a rank is an operation too, the last one."""
     ranks: Any
     """Rank of each action, shape [num_actions]."""
+    lasts: Any
+    """Position of each rank's last action, shape [num_ranks]."""
+    stage_ranks: Any
+    """Rank of each stage, shape [num_stages]."""
     arrivals: Any
     """Time in which what an action needs arrives, by class, shape [num_stages * num_ops]."""
     fixed: Any
@@ -38,14 +42,14 @@ class Order(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def mixture_bound(order: Order, num_ranks: int) -> float:
+def mixture_bound(order: Order) -> float:
     """Return a lower bound on the step of every cut.
 
     In turn, the paths that are known say which cut is best, and the longest paths near that cut become known. Layers
     are all like their mean for that, but not in the bound.
     """
     num_stages, num_ops = order.fixed.shape
-    layers = order.numbers.sum()
+    num_ranks, layers = len(order.lasts), order.numbers.sum()
     mean = (order.numbers.reshape(-1, 1) * order.times).sum(axis=0) / layers
     spare = layers - order.least * num_stages
     most = _KEPT + 2 * num_ranks + num_stages
@@ -113,7 +117,7 @@ def _longest(order: Order, cut: Any, mean: Any, counts: Any, constant: Any) -> t
     Fills `counts` [num_ranks, num_stages, num_ops] with the actions on these, and `constant` [num_ranks] with what they
     take without layers.
     """
-    count = len(order.classes)
+    count, num_ops = len(order.classes), order.fixed.shape[1]
     durations = (order.fixed + cut.reshape(-1, 1) * mean).ravel()
     heads, tails = np.zeros(count + 1), np.zeros(count + 1)
     for index in range(count):
@@ -121,6 +125,9 @@ def _longest(order: Order, cut: Any, mean: Any, counts: Any, constant: Any) -> t
         ready = heads[order.dependencies[index]] + order.arrivals[kind]
         heads[index + 1] = max(ready, heads[order.rank_predecessors[index]]) + durations[kind]
     onward, arrival = np.zeros(count + 1, dtype=np.int64), np.zeros(count + 1)
+    for stage in range(len(order.fixed)):
+        tails[order.lasts[order.stage_ranks[stage]]] += durations[stage * num_ops + num_ops - 1]
+    step = (heads[order.lasts] + tails[order.lasts]).max()
     for index in range(count - 1, -1, -1):
         kind = order.classes[index]
         through = tails[index + 1] + durations[kind]
@@ -146,6 +153,7 @@ def _longest(order: Order, cut: Any, mean: Any, counts: Any, constant: Any) -> t
             constant[found] += arrival[position]
             position = int(onward[position])
             _count(order, position, counts[found], is_on_path)
+        counts[found, order.stage_ranks == order.ranks[position - 1], num_ops - 1] = 1.0
         position = int(top)
         while position > 0:
             _count(order, position, counts[found], is_on_path)
@@ -158,7 +166,7 @@ def _longest(order: Order, cut: Any, mean: Any, counts: Any, constant: Any) -> t
                 position = int(order.dependencies[index])
         constant[found] += (counts[found] * order.fixed).sum()
         found += 1
-    return float(heads.max()), found
+    return float(step), found
 
 
 @numba.njit(cache=True, nogil=True)
