@@ -14,6 +14,8 @@ import importlib
 import sys
 from types import ModuleType
 
+from evenflow.notebook import show_with
+
 TYPE_CHECKING = False  # as type checkers know it, without the time that `typing` takes
 if TYPE_CHECKING:
     from typing import Any
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from evenflow.profiles.plan_file import read_plan_file
     from evenflow.profiles.transformer.config_file import read_transformer
     from evenflow.profiles.transformer.numbers import Described
+    from evenflow.report.of_values import report_page
     from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule, parse_schedule
     from evenflow.simulate import Simulation, simulate
     from evenflow.solve import BestOutcome, BindingLimit, Infeasibility, Outcome, Progress, Status, plan_best
@@ -119,6 +122,7 @@ __all__ = [
     "read_mesh_plan",
     "read_plan_file",
     "read_transformer",
+    "report_page",
     "run",
     "search_order",
     "simulate",
@@ -170,6 +174,7 @@ _HOMES = {
     "read_mesh_plan": "evenflow.profiles.mesh_plan_file",
     "read_transformer": "evenflow.profiles.transformer.config_file",
     "Described": "evenflow.profiles.transformer.numbers",
+    "report_page": "evenflow.report.of_values",
     "FAMILIES": "evenflow.schedule",
     "Schedule": "evenflow.schedule",
     "format_schedule": "evenflow.schedule",
@@ -215,6 +220,15 @@ def __getattr__(name: str) -> "Any":
 def __dir__() -> list[str]:
     """List the public names, loaded or not."""
     return sorted({*globals(), *__all__})
+
+
+def _in_notebook(value: object) -> "str | None":
+    """Return how a notebook shows a value, as the report that is loaded now."""
+    made: str | None = importlib.import_module("evenflow.report.of_values").notebook_html(value)
+    return made
+
+
+show_with(_in_notebook)
 
 
 class _Facade(ModuleType):

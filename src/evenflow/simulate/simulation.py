@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from evenflow.model import Communication, Network, Plan, check_step
+from evenflow.notebook import InNotebook
 from evenflow.schedule import Op, Schedule, check_complete, check_sizes_of, schedule_of
 from evenflow.simulate.bubbles import (
     BubbleTable,
@@ -26,7 +27,7 @@ from evenflow.simulate.timeline import Timeline, run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Simulation:
+class Simulation(InNotebook):
     """A plan with everything that follows from it."""
 
     network: Network

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evenflow.language import _, _n
+from evenflow.notebook import InNotebook
 from evenflow.solve.outcome import Outcome, Status
 from evenflow.solve.proof import TOLERANCE
 from evenflow.units import megabytes, milliseconds
@@ -40,7 +41,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BestOutcome:
+class BestOutcome(InNotebook):
     """The best plan of all candidates, with its own certificate and one over all."""
 
     outcome: Outcome

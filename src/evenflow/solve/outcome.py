@@ -6,6 +6,7 @@ from enum import Enum
 
 from evenflow.language import _
 from evenflow.model import Plan
+from evenflow.notebook import InNotebook
 from evenflow.simulate import Simulation
 from evenflow.units import megabytes, milliseconds
 
@@ -58,7 +59,7 @@ class BindingLimit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Outcome(InNotebook):
     """The result of `evenflow.plan`."""
 
     status: Status

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.notebook import InNotebook
 from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.question import Question
@@ -14,7 +15,7 @@ _SUMMARY_ROWS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tuned:
+class Tuned(InNotebook):
     """The answer to a question."""
 
     question: Question
