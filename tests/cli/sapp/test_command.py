@@ -8,6 +8,7 @@ import pytest
 
 from tests.draw.png_files import NEEDS_FONTS, png_size
 from tests.paths import ROOT
+from tests.report.decoder import read_page
 
 DOOR = ROOT / "run_pipeline_balance.py"
 
@@ -31,6 +32,27 @@ def written(folder: Path) -> set[str]:
 
 @pytest.mark.usefixtures("fake_solver")
 class TestBalance:
+    def test_a_page_is_in_stages_and_megabytes(self, layers, balance):
+        asked = ("-m", "tiny", "-s", 2, "-mb", 2, "-mem", 250, "-naive", "-html", "page.html")
+        status, out, _ = balance(*asked)
+        assert (status, out.splitlines()[-1]) == (0, "page: page.html")
+        page = read_page((layers / "page.html").read_text())
+        assert [each["name"] for each in page.head["timelines"]] == [
+            "recommended", "naive_all_recomp", "naive_no_recomp",
+        ]  # fmt: skip
+        assert page.head["rank_word"] == "stage"
+        assert page.head["words"]["rank_label"] == "stage {rank}"
+        assert page.head["unit"] == {"bytes": 2**20, "name": "MB"}
+        figures = dict(page.head["timelines"][0]["figures"])
+        assert figures["Sizes"] == "2 stages × 1 chunk × 2 microbatches"
+        assert figures["Peak memory"] == "240 MB of 250 MB, on stage 0"
+        assert len(page.plans) == 3
+        assert balance(*asked)[0] == 0, "its own page is replaced"
+        (layers / "page.html").write_text("mine")
+        status, out, message = balance(*asked)
+        assert (status, out) == (2, "")
+        assert message.startswith("error: --html must not be a file that evenflow did not write, got 'page.html'; ")
+
     def test_prints_the_blocks_of_the_guide(self, layers, balance):
         status, out, _ = balance("-m", "tiny", "-s", 2, "-mb", 2, "-mem", 250)
         assert status == 0

@@ -29,9 +29,9 @@ from evenflow.cli.shared.compared_plans import (
     picture_paths,
     recommended_plan,
 )
-from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.files.output_files import HTML, Outputs
 from evenflow.cli.shared.help_language import speaking_as_asked
-from evenflow.cli.shared.plan_pictures import beside_svg, plan_svg
+from evenflow.cli.shared.plan_pictures import beside_svg, plan_svg, plans_html
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import no_plan_text
@@ -82,7 +82,7 @@ def _compare(job: Job, flags: argparse.Namespace) -> int:
         paths[picture_option(RECOMMENDED)] = flags.output_folder / RECOMMENDED_PICTURE
         paths |= beside_paths(others, flags.output_folder)
     outputs = Outputs(
-        {},
+        {HTML: flags.html},
         pictures=paths,
         inputs={_("the layer file"): job.layer_file, _("the manual file"): flags.manual_config},
         overwrite=flags.overwrite,
@@ -98,6 +98,10 @@ def _compare(job: Job, flags: argparse.Namespace) -> int:
             _show(other, request.memory_limit_bytes, flags.output_folder, outputs)
             if recommended is not None and beside_option(other.name) in paths:
                 _show_beside(recommended, other, request.memory_limit_bytes, outputs, paths)
+    shown = [plan for plan in (recommended, *others) if isinstance(plan, NamedPlan)]
+    if shown and flags.html is not None:
+        outputs.write(HTML, lambda: plans_html(shown, memory_limit_bytes=request.memory_limit_bytes, vocabulary=SAPP))
+        click.echo("\n" + _("page: {file}", file=flags.html))
     return status
 
 

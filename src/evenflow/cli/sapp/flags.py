@@ -111,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="folder of layer files (./layers)",
     )
+    add("-html", "--html", type=Path, metavar="FILE.html", help="also write all plans as one page for the browser")
     _add_flag(parser, "-overwrite", "--overwrite", "also replace files that evenflow did not write, or changed ones")
     _add_flag(parser, "-exec", "--exec", "0: only simulate the other plans, without solving", default=True)
     _add_flag(parser, "-dump", "--dump_layer", "print the layers as they were read")
