@@ -6,10 +6,14 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from evenflow import auto  # noqa: E402
+from evenflow.auto.degrees import plan_degrees  # noqa: E402
 from evenflow.auto.sharding.overlap import Overlap  # noqa: E402
+from evenflow.auto.stages.meshes_tried import has_plain_way  # noqa: E402
+from evenflow.auto.stages.request import TwoLevelRequest  # noqa: E402
 from evenflow.cluster import A100  # noqa: E402
 from evenflow.cluster.cluster import Cluster, Link  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
+from evenflow.predict.training import Sharding  # noqa: E402
 from tests.networks import SMALL_LLAMA  # noqa: E402
 
 CONFIG = SMALL_LLAMA | {"num_hidden_layers": 2}
@@ -52,3 +56,32 @@ def test_every_parameter_is_placed_once_and_costs_what_the_optimizer_keeps() -> 
 def test_what_cannot_be_planned_for_is_refused_before_the_model_is_built(options, message) -> None:
     with pytest.raises(InputError, match=message):
         planned(**options)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "exists"),
+    [
+        (auto.Fixed(tensor=2, data=1, context=1, expert=1, pipeline=1, zero=Sharding.NOTHING), True),
+        (auto.Fixed(tensor=1, data=2, context=1, expert=1, pipeline=1, zero=Sharding.PARAMETERS), True),
+        (auto.Fixed(tensor=1, data=1, context=2, expert=1, pipeline=1, zero=Sharding.OPTIMIZER), True),
+        (auto.Fixed(tensor=1, data=1, context=1, expert=1, pipeline=2, zero=Sharding.NOTHING), True),
+        (auto.Fixed(tensor=1, data=2, context=1, expert=2, pipeline=1, zero=Sharding.NOTHING), False),
+        (auto.Fixed(tensor=2, data=1, context=2, expert=1, pipeline=1, zero=Sharding.NOTHING), False),
+    ],
+)
+def test_plain_plans_with_degrees_exist_where_it_is_said_without_a_trace(fixed, exists) -> None:
+    request = TwoLevelRequest(cluster=PAIR, fixed=fixed)
+    assert has_plain_way(request, has_experts=False) is exists
+    if not exists:
+        with pytest.raises(InputError, match="the degrees"):
+            planned(fixed=fixed, microbatch=2, only_plain=True)
+        return
+    found = planned(fixed=fixed, microbatch=2, only_plain=True, time_limit_s=6)
+    assert not list(found.provider.solved_programs())
+    degrees = plan_degrees(found.stages)
+    assert not isinstance(degrees, str)
+    assert (degrees.degrees.tensor, degrees.degrees.context, degrees.degrees.pipeline) == (
+        fixed.tensor,
+        fixed.context,
+        fixed.pipeline,
+    )

@@ -41,6 +41,7 @@ def plan_config(
     fixed: Fixed | None = None,
     expert_capacity: float | None = None,
     own: OwnCut | None = None,
+    only_plain: bool = False,
     time_limit_s: float = TIME_LIMIT_S,
     deadline: Deadline | None = None,
     name: str = "model",
@@ -57,6 +58,7 @@ def plan_config(
     its own; None: the accelerator's own share. `optimizer` is one of `evenflow.torch_model.optimizers.OPTIMIZERS`, or
     `bytes_per_parameter` says what weight, gradient and state take in all; a `deadline` stands for the time limit where
     the time began before this call. With `own` nothing is searched, and the plan with the degrees of `fixed` is priced.
+    With `only_plain`, which asks for a size of microbatches, layers are sharded as people write it by hand.
     The other arguments are those of `evenflow.auto.plan`.
 
     Raises:
@@ -104,7 +106,7 @@ def plan_config(
         size, count = sizes
         row, request = rows(microbatch=size), replace(request, num_microbatches=count)
         if own is None:
-            found = plan_row(row, request, progress=progress)
+            found = plan_row(row, request, progress=progress, only_plain=only_plain)
         else:
             found = evaluate_row(row, request, own, progress=progress)
     uneven = () if sizes is None else uneven_notes(sizes[0], request)

@@ -162,16 +162,23 @@ class SearchedRow:
         )
 
 
-def plan_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent) -> AutoPlan:
-    """Return the two-level plan of a row of layers; `progress` is told each step before it begins."""
-    found = search_row(row, request, progress=progress)
+def plan_row(
+    row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent, only_plain: bool = False
+) -> AutoPlan:
+    """Return the two-level plan of a row of layers; `progress` is told each step before it begins.
+
+    With `only_plain` layers are sharded as in plain plans only.
+    """
+    found = search_row(row, request, progress=progress, only_plain=only_plain)
     progress(_("refining the pipeline"))
     return found.refined(request.deadline)
 
 
-def search_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent) -> SearchedRow:
+def search_row(
+    row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent, only_plain: bool = False
+) -> SearchedRow:
     """Choose the stages of a row of layers, and how their operators are sharded."""
-    provider = restricted(sharded_stages(row, request, progress=progress), request.fixed)
+    provider = restricted(sharded_stages(row, request, progress=progress, only_plain=only_plain), request.fixed)
     progress(_("choosing the stages"))
     num_stages = request.fixed.pipeline
     search = plan_stages(provider, schedule=request.schedule, num_stages=num_stages, deadline=request.deadline)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from math import prod
 
 from evenflow.auto.sharding.mesh_costs import MeshCosts
-from evenflow.auto.sharding.ways import AxisRole, PlainWay, Way
+from evenflow.auto.sharding.ways import AxisRole, Level, PlainWay, Way
 from evenflow.auto.wording.axis_use import SAME, AxisUse, axis_uses
-from evenflow.cluster import Cluster, Submesh
+from evenflow.cluster import Cluster, Mesh, Submesh
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.training import Sharding
@@ -78,8 +78,15 @@ class Fixed:
         """Tell whether layers that are sharded in a way have the degrees."""
         if not self.says_sharding:
             return True
+        if isinstance(way, PlainWay):
+            return self.allows_plain(costs.mesh, way)
         found = _uses(costs, way)
         return found is not None and self._keeps(found)
+
+    def allows_plain(self, mesh: Mesh, way: PlainWay) -> bool:
+        """Tell whether a plain plan on a mesh has the degrees."""
+        uses = [AxisUse(role=role, sharding=way.sharding) for role in way.roles]
+        return self._keeps([(size, use) for size, use in zip(mesh.shape, uses, strict=True) if size > 1])
 
     def _keeps(self, axes: Sequence[tuple[int, AxisUse]]) -> bool:
         for name, roles in _ROLES.items():
@@ -90,19 +97,16 @@ class Fixed:
         return self.zero is None or sharing <= {self.zero}
 
 
-def _uses(costs: MeshCosts, way: Way) -> list[tuple[int, AxisUse]] | None:
+def _uses(costs: MeshCosts, way: Level) -> list[tuple[int, AxisUse]] | None:
     """Return what the axes of more than one device are for in all layers; None where layers differ, or do the same."""
     shape = costs.mesh.shape
-    if isinstance(way, PlainWay):
-        uses = [AxisUse(role=role, sharding=way.sharding) for role in way.roles]
-    else:
-        found = [axis_uses([(ways[way], 1)]) for ways in costs.layers]
-        uses = list(found[0])
-        axes = [axis for axis, size in enumerate(shape) if size > 1]
-        if any(one[axis] != uses[axis] or one[axis].share < SAME for one in found for axis in axes):
-            return None
-        if any(uses[axis].role is None for axis in axes):
-            return None
+    found = [axis_uses([(ways[way], 1)]) for ways in costs.layers]
+    uses = list(found[0])
+    axes = [axis for axis, size in enumerate(shape) if size > 1]
+    if any(one[axis] != uses[axis] or one[axis].share < SAME for one in found for axis in axes):
+        return None
+    if any(uses[axis].role is None for axis in axes):
+        return None
     return [(size, use) for size, use in zip(shape, uses, strict=True) if size > 1]
 
 

@@ -9,6 +9,7 @@ from evenflow.auto.fixing.parameters import has_placements, with_placements
 from evenflow.auto.sharding.layer_costs import costs_on
 from evenflow.auto.sharding.least_work import least_work
 from evenflow.auto.sharding.mesh_costs import MeshCosts
+from evenflow.auto.sharding.plain.restrictions import plain_ways
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.solution_plan import EXPERTS_TARGET
 from evenflow.auto.stages.request import TwoLevelRequest, silent
@@ -114,6 +115,15 @@ def meshes_tried(request: TwoLevelRequest) -> tuple[TriedMesh, ...]:
         for place, mesh in enumerate(logical_meshes(cluster, shape, request.accelerator, most_axes=most_axes))
     ]
     return tuple(one for *_rest, one in sorted(found, key=lambda item: item[:2]))
+
+
+def has_plain_way(request: TwoLevelRequest, *, has_experts: bool) -> bool:
+    """Return whether a decoder has a plain plan on some mesh that keeps to the degrees that are decided."""
+    return any(
+        request.fixed.allows_plain(one.mesh, way)
+        for one in meshes_tried(request)
+        for way in plain_ways(one.mesh, has_experts=has_experts, has_attention=True)
+    )
 
 
 def uneven_notes(samples: int, request: TwoLevelRequest) -> tuple[str, ...]:

@@ -5,9 +5,10 @@ from evenflow.tune.answers.explain import Difference, difference
 from evenflow.tune.answers.infeasible import Needed
 from evenflow.tune.answers.neighbours import Neighbour
 from evenflow.tune.answers.standing import Standing
+from evenflow.tune.answers.two_level import TwoLevel, TwoLevelStep
 from evenflow.tune.axes import Axis, value_of
 from evenflow.tune.candidate import Candidate
-from evenflow.units import megabytes
+from evenflow.units import megabytes, milliseconds
 
 
 def difference_fields(difference: Difference) -> dict[str, object]:
@@ -72,6 +73,32 @@ def neighbour_fields(chosen: Candidate, one: Neighbour) -> dict[str, object]:
         "more_share": candidate.step_ns / chosen.step_ns - 1,
         "peak_mb": megabytes(max(candidate.found.rank_bytes)),
         "values": _values(candidate),
+    }
+
+
+def two_level_fields(found: TwoLevel) -> dict[str, object]:
+    """Return what free shardings could gain over the degrees of a row, or the reason why that is not known."""
+    bound_ns = found.lower_bound_ns
+    return {
+        "rank": found.row or None,
+        "could_gain": found.gain,
+        "could_gain_at_most": found.most_gain,
+        "step_lower_bound_ms": milliseconds(bound_ns) if bound_ns else None,
+        "degrees": None if found.degrees is None else _two_level_step(found.degrees),
+        "best_degrees": None if found.best_degrees is None else _two_level_step(found.best_degrees),
+        "free": None if found.free is None else _two_level_step(found.free),
+        "reason": english(found.reason) or None,
+    }
+
+
+def _two_level_step(step: TwoLevelStep) -> dict[str, object]:
+    return {
+        "step_ms": milliseconds(step.step_ns),
+        "microbatch": step.microbatch,
+        "microbatches": step.num_microbatches,
+        "schedule": step.schedule,
+        "peak_mb": megabytes(step.peak_bytes),
+        "plan": english(step.words),
     }
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
 from evenflow import ranges
 from evenflow.cli.shared import options
 from evenflow.cli.shared.numbers import Number
@@ -17,6 +19,7 @@ from evenflow.targets.target import Target
 
 _of_answers = in_section(to_translate("What is asked of the ranking"))
 _EXPLAIN = "--explain"
+AUTO = "auto"
 BASELINE, BASELINE_OF = "--baseline", "--baseline-of"
 _OPTIONS = (
     _of_answers(
@@ -49,6 +52,11 @@ _OPTIONS = (
         is_flag=True,
         help="Price every axis one step away from the first row, or say why that cannot be.",
     ),
+    _of_answers(
+        "--refine",
+        type=click.Choice([AUTO]),
+        help="Say what shardings of every operator could still gain, as `evenflow auto` finds them.",
+    ),
 )
 
 
@@ -59,6 +67,7 @@ class AfterOptions:
     explain: int | None
     neighbours: bool
     pareto: bool
+    refine: str | None
     baseline_file: Path | None
     baseline_target: Target | None
 
@@ -80,7 +89,12 @@ class AfterOptions:
     @property
     def names(self) -> tuple[str, ...]:
         """What is solved after the ranking, in the order in which it is answered."""
-        asked = {"baseline": self.baseline_file is not None, "neighbours": self.neighbours, "pareto": self.pareto}
+        asked = {
+            "baseline": self.baseline_file is not None,
+            "neighbours": self.neighbours,
+            "pareto": self.pareto,
+            "refine": self.refine == AUTO,
+        }
         return tuple(name for name, is_asked in asked.items() if is_asked)
 
     def baseline(self) -> TargetFile | None:

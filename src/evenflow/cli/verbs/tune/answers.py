@@ -5,13 +5,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
 
+from evenflow.cli.shared.model_config import config_path, read_config
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.text.tune.explain_text import explain_text
 from evenflow.cli.text.tune.neighbours_text import neighbours_text
 from evenflow.cli.text.tune.standing_text import standing_text
+from evenflow.cli.text.tune.two_level_text import two_level_text
 from evenflow.cli.verbs.tune.after_options import AfterOptions
 from evenflow.cli.verbs.tune.fronts import Fronts
-from evenflow.export.results.tune_answers import difference_fields, needed_fields, neighbour_fields, standing_fields
+from evenflow.cli.verbs.tune.two_level import two_level
+from evenflow.export.results.tune_answers import (
+    difference_fields,
+    needed_fields,
+    neighbour_fields,
+    standing_fields,
+    two_level_fields,
+)
 from evenflow.interruption import was_interrupted
 from evenflow.language import _, _n
 from evenflow.predict.training import Training
@@ -22,6 +31,7 @@ from evenflow.tune.answers.infeasible import Needed, needed
 from evenflow.tune.answers.neighbours import Neighbour, neighbours
 from evenflow.tune.answers.standing import Standing, standing
 from evenflow.tune.answers.time_left import TimeLeft
+from evenflow.tune.answers.two_level import TwoLevel
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import tied
 from evenflow.tune.tuned import Tuned
@@ -31,7 +41,7 @@ _LEAST_SECONDS = 1.0
 """For what would do where nothing does, also where the time is over: it is all that the answer has."""
 _SECONDS = 1.0
 """Of a configuration that is solved for an answer."""
-_WEIGHTS = {"baseline": 1, "neighbours": 2, "pareto": 3}
+_WEIGHTS = {"baseline": 1, "neighbours": 2, "pareto": 3, "refine": 6}
 """Parts of the time of what is asked after the ranking, in the order in which it is answered."""
 _RANKING = 6
 """That of the ranking."""
@@ -50,6 +60,12 @@ class Answers:
     asked: AfterOptions
     time_left: TimeLeft
     """For what is solved besides."""
+    rows: int
+    """Rows of the table."""
+    model: str | None
+    """The file of its configuration, or the folder; None for plain numbers."""
+    free_command: str = ""
+    """What plans the same with free shardings."""
     yours: TrainingBaseline | None = None
     """What the user runs."""
 
@@ -75,6 +91,10 @@ class Answers:
             yield neighbours_text(best, self._neighbours)
         if self.asked.pareto and best is not None:
             yield from self._fronts.text()
+        if self._two_level is not None:
+            row = self._two_level.row
+            one = self.tuned.ranked[row - 1] if row else None
+            yield two_level_text(self._two_level, one, command=self.free_command)
 
     def fields(self) -> dict[str, object]:
         """Return the fields of the answers."""
@@ -90,6 +110,8 @@ class Answers:
             found["neighbours"] = [neighbour_fields(best, one) for one in self._neighbours]
         if self.asked.pareto and best is not None:
             found["pareto"] = self._fronts.fields()
+        if self._two_level is not None:
+            found["two_level"] = two_level_fields(self._two_level)
         return found
 
     @cached_property
@@ -113,6 +135,14 @@ class Answers:
     def _fronts(self) -> Fronts:
         today = None if self.standing is None else self.standing.candidate
         return Fronts(tuned=self.tuned, today=today, time_left=self._share("pareto"))
+
+    @cached_property
+    def _two_level(self) -> TwoLevel | None:
+        """What free shardings could gain; None where that was not asked or nothing fits."""
+        if self.asked.refine is None or self.tuned.best is None:
+            return None
+        assert self.model is not None
+        return two_level(self.tuned, read_config(config_path(self.model)), self._share("refine"), rows=self.rows)
 
     @cached_property
     def _explained(self) -> Difference | None:

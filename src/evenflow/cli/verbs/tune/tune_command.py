@@ -19,6 +19,7 @@ from evenflow.cli.verbs.tune.answers import Answers, ranking_share
 from evenflow.cli.verbs.tune.ranking_page import ranking_page
 from evenflow.cli.verbs.tune.tune_job import accelerator_file, tune_job
 from evenflow.cli.verbs.tune.tune_options import TuneOptions, tune_options
+from evenflow.cli.verbs.tune.two_level import check_refine, free_command
 from evenflow.draw.ranking_picture import ranking_svg
 from evenflow.export.results.json_text import finite
 from evenflow.export.results.tune_fields import TuneSetting, tune_fields
@@ -63,6 +64,8 @@ def tune(**keywords: Any) -> int:
     if file is not None and asked.target is None:
         asked = replace(asked, target=file.target)
     job = tune_job(asked, given=options_given())
+    if asked.after.refine is not None:
+        check_refine(job.question, asked.described.model)
     yours = None
     if file is not None:
         yours = read_training(file.target, file.text, str(file.path), job.question)
@@ -80,7 +83,15 @@ def tune(**keywords: Any) -> int:
         assumed=job.assumed,
         notes=job.notes,
     )
-    answers = Answers(tuned=found, asked=asked.after, time_left=time_left, yours=yours)
+    answers = Answers(
+        tuned=found,
+        asked=asked.after,
+        time_left=time_left,
+        rows=asked.rows,
+        model=asked.described.model,
+        free_command=free_command(asked, job.question),
+        yours=yours,
+    )
 
     def fields() -> dict[str, object]:
         return {**tune_fields(found, setting), **answers.fields()}

@@ -1,0 +1,88 @@
+"""``--refine auto``: free shardings beside the degrees of a row, and what it cannot be asked of."""
+
+import json
+from importlib.util import find_spec
+
+import pytest
+
+from tests.networks import SMALL_LLAMA
+
+needs_torch = pytest.mark.skipif(
+    not (find_spec("torch") and find_spec("transformers")), reason="needs PyTorch and transformers"
+)
+ASKED = (
+    "tune", "--model", "small.json", "--accelerator", "h100", "--gpus", 4, "--seq", 64, "--global-batch", 8,
+    "--max-chunks", 1, "--schedules", "1f1b", "--max-microbatch", 2, "--time-limit", 12,
+)  # fmt: skip
+REFINED = (*ASKED, "--refine", "auto")
+
+
+@pytest.fixture(autouse=True)
+def model(folder):
+    (folder / "small.json").write_text(json.dumps(SMALL_LLAMA))
+
+
+@needs_torch
+def test_the_three_plans_are_side_by_side(evenflow, folder):
+    result = evenflow(*REFINED, "--json", "tune.json", "--time-limit", 24)
+    assert result.exit_code == 0, result.output
+    found = json.loads((folder / "tune.json").read_text())
+    told = found["two_level"]
+    assert told["reason"] is None
+    steps = [told[name]["step_ms"] for name in ("degrees", "best_degrees", "free")]
+    assert steps[0] >= steps[1] * (1 - 1e-9)
+    assert told["could_gain"] == pytest.approx(max(0, 1 - steps[2] / steps[1]))
+    assert told["step_lower_bound_ms"] <= steps[2] * (1 + 1e-9)
+    assert told["could_gain"] <= told["could_gain_at_most"] + 1e-9
+    row = found["ranked"][told["rank"] - 1]
+    assert told["degrees"]["microbatch"] == row["microbatch"] * row["data"]
+    assert told["degrees"]["microbatch"] * told["degrees"]["microbatches"] == 8
+    for step in steps:
+        assert f"{step:,.1f}" in result.stdout
+    command = result.stdout[result.stdout.index("evenflow auto --model") :].splitlines()[0]
+    assert command == "evenflow auto --model small.json --mesh 1x4 --accelerator h100 --seq 64 --global-batch 8"
+    assert evenflow(*command.split()[1:], "--time-limit", 8).exit_code == 0
+
+
+@needs_torch
+def test_degrees_that_it_does_not_have(evenflow, folder):
+    result = evenflow(*REFINED, "--fix", "zero=0,data=1,tensor=1,context=2,pipeline=2", "--json", "tune.json")
+    assert result.exit_code == 0, result.output
+    told = json.loads((folder / "tune.json").read_text())["two_level"]
+    assert (told["rank"] is None) == (told["degrees"] is None) == ("--refine auto has no answer: " in result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--precision", "fp8"), "--refine must come with --precision bf16, fp16 or fp32, got 'auto'"),
+        (("--recompute", "full"), "--refine must come without --recompute: `evenflow auto` has all kinds"),
+        (("--gpus", 12, "--gpus-per-node", 8, "--global-batch", 12), "--refine must come with whole nodes in --gpus"),
+        (("--refine", "all"), "--refine"),
+    ],
+)
+def test_what_it_cannot_be_asked_of(evenflow, more, message):
+    result = evenflow(*REFINED, *more)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_plain_numbers_have_no_operators(evenflow):
+    numbers = ("--hidden", 64, "--layers", 4, "--heads", 4, "--vocab", 320)
+    result = evenflow("tune", *numbers, *ASKED[3:], "--refine", "auto")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--refine must come with --model and a file" in result.stderr
+
+
+@needs_torch
+def test_without_time_the_ranking_is_there(evenflow, monkeypatch):
+    from evenflow.cli.verbs.tune import two_level as module
+
+    def late(*_arguments, **_keywords):
+        raise TimeoutError
+
+    monkeypatch.setattr(module._Planner, "planned", late)
+    result = evenflow(*REFINED)
+    assert result.exit_code == 0
+    assert "no configuration of this space is faster" in result.stdout
+    assert "--refine auto has no answer: the time was over before all were planned" in result.stdout
