@@ -2,6 +2,8 @@ import json
 
 import pytest
 
+from tests.report.decoder import read_page
+
 SIZES = ("--ranks", 2, "--microbatches", 2)
 MANUAL = """\
 mine:
@@ -102,3 +104,40 @@ def test_bad_manual_files_are_one_message_before_the_solve(folder, evenflow, man
     for part in parts:
         assert part in result.stderr
     assert {path.name for path in folder.iterdir()} == {"tiny.json", "mine.yaml"}
+
+
+@pytest.mark.parametrize("file", ["plan.json", "plan.html"])
+def test_a_plan_file_or_a_report_is_compared_with_what_is_recommended(folder, evenflow, file):
+    made = evenflow(
+        *(
+            "simulate",
+            "tiny.json",
+            "--microbatches",
+            3,
+            "--layers",
+            "3,1",
+            "--memory",
+            "450MB",
+            "--p2p-latency",
+            "500us",
+        ),
+        *("--json", "plan.json", "--html", "plan.html"),
+    )
+    assert made.exit_code == 0, made.stderr
+    result = evenflow("compare", file, "--json", "all.json", "--html", "all.html")
+    assert result.exit_code == 0, result.stderr
+    written = json.loads((folder / "all.json").read_text())
+    assert list(written) == ["recommended", "given", "naive_all_recomp", "naive_no_recomp"]
+    plan = json.loads((folder / "plan.json").read_text())
+    assert written["given"]["makespan_ms"] == plan["makespan_ms"], "with the messages of the file"
+    assert {each["memory_limit_mb"] for each in written.values()} == {450.0}
+    assert (folder / "output" / "given.svg").exists()
+    page = read_page((folder / "all.html").read_text())
+    assert [each["name"] for each in page.head["timelines"]] == list(written)
+    assert [carried["makespan_ms"] for carried in page.plans] == [each["makespan_ms"] for each in written.values()]
+    assert page.plans[0]["status"] == "feasible", "the recommended plan with its proof"
+    other = evenflow("compare", file, "--microbatches", 2, "--memory", "1GB", "--json", "other.json")
+    assert other.exit_code == 0, other.stderr
+    written = json.loads((folder / "other.json").read_text())
+    assert (written["recommended"]["microbatches"], written["given"]["microbatches"]) == (2, 3)
+    assert written["given"]["memory_limit_mb"] == 1024.0

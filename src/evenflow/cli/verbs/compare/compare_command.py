@@ -34,12 +34,15 @@ from evenflow.export.results.comparison_fields import RECOMMENDED, comparison_fi
 from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.language import _
-from evenflow.model import Request
+from evenflow.model import Plan, Request
 from evenflow.schedule import default_family
+from evenflow.simulate import simulate
 from evenflow.solve import Outcome, ProgressCallback
 from evenflow.solve.for_target import solve_for_target
 
 COMPARISON_PICTURE = "comparison.svg"
+GIVEN = "given"
+"""Name of the plan of a plan file among the plans."""
 _ALL = picture_option("all")
 
 
@@ -89,6 +92,9 @@ _ALL = picture_option("all")
 def compare(**keywords: Any) -> int:
     """Set the recommended plan beside naive ones and your own, in one table, a picture of each, and one of all.
 
+    LAYERS.json may be a plan file, or a report: its plan is compared too, and its sizes, schedule, memory limit and
+    messages hold where no option gives others.
+
     FILE.yaml has named entries with offset, recompute, select_recompute, select_comm_recompute, interleave_num, show
     and file_name. An entry with another interleave_num than --chunks runs the default schedule for its chunks.
 
@@ -107,7 +113,8 @@ def compare(**keywords: Any) -> int:
     job = compare_job(asked)
     request, limit = job.request, job.request.memory_limit_bytes
     yours = None if job.baseline is None else job.baseline.simulated(request.network, request.communication)
-    others = [*([yours] if yours else []), *_others(asked, request, job.schedule)]
+    given = [] if job.given is None else [_given(job.given, request)]
+    others = [*([yours] if yours else []), *given, *_others(asked, request, job.schedule)]
     outputs = Outputs(
         {"--json": asked.json_file, "--html": asked.html_file, "--trace": asked.trace_file},
         pictures={
@@ -165,6 +172,12 @@ def _solve(job: CompareJob, time_limit_s: float, progress: ProgressCallback | No
         time_limit_s=time_limit_s,
         progress=progress,
     ).outcome
+
+
+def _given(plan: Plan, request: Request) -> NamedPlan:
+    """Return the plan of the plan file."""
+    simulation = simulate(request.network, plan, communication=request.communication)
+    return NamedPlan(name=GIVEN, simulation=simulation, picture=f"{GIVEN}.svg")
 
 
 def _others(asked: CompareOptions, request: Request, schedule: str) -> list[NamedPlan | Skipped]:

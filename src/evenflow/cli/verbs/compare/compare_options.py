@@ -6,12 +6,13 @@ from pathlib import Path
 import click
 
 from evenflow.cli.shared import options
-from evenflow.cli.shared.files.input_files import read_network
+from evenflow.cli.shared.files.given_model import read_model
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF, GivenBaseline
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Network, Request, Sizes
+from evenflow.model import Network, Plan, Request, Sizes
+from evenflow.profiles.plan_file import PlanFile
 from evenflow.schedule import default_family
 from evenflow.targets.target import GivenSizes, Target
 
@@ -49,6 +50,8 @@ class CompareJob:
     schedule: str
     """The family of the recommended plan, and of the naive ones."""
     baseline: GivenBaseline | None
+    given: Plan | None
+    """The plan of a plan file that was given instead of a layer file."""
     tries_all: bool
     """Whether the recommended plan may have any schedule of the baseline's framework."""
     chunk_counts: tuple[int, ...]
@@ -58,6 +61,8 @@ class CompareJob:
 def compare_job(asked: CompareOptions) -> CompareJob:
     """Read the layer file and the baseline, whose sizes and schedule hold where no option gives others.
 
+    A plan file in the place of the layer file holds its model, and is a baseline too.
+
     Raises:
         InputError: an option or a file that breaks a rule.
     """
@@ -65,21 +70,28 @@ def compare_job(asked: CompareOptions) -> CompareJob:
     if asked.baseline_of is not None and asked.baseline_file is None:
         rule = _("must come with {option}, the file that it is about", option=BASELINE)
         raise InputError(value=asked.baseline_of.name, rule=rule, place=BASELINE_OF)
-    network = read_network(asked.layers)
+    given = read_model(asked.layers)
+    network, planned = given.network, given.planned
     baseline = _baseline(asked, network)
+    plan = _plan(baseline, planned)
     tries_all = baseline is not None and (asked.schedule or "").lower() == options.BEST
-    sizes, schedule = _sizes(replace(asked, schedule=None) if tries_all else asked, baseline)
+    sizes, schedule = _sizes(replace(asked, schedule=None) if tries_all else asked, plan)
+    communication = asked.messages.communication(sequence_splits=sizes.sequence_splits)
+    if planned is not None:
+        limit = planned.memory_limit_bytes if asked.memory is None else limit
+        communication = communication or planned.communication
     request = Request(
         network=network,
         sizes=sizes,
         memory_limit_bytes=limit if network.has_memory else None,
-        allow_empty=baseline is not None and any(0 in row for row in baseline.baseline.plan.layers),
-        communication=asked.messages.communication(sequence_splits=sizes.sequence_splits),
+        allow_empty=plan is not None and any(0 in row for row in plan.layers),
+        communication=communication,
     )
     return CompareJob(
         request=request,
         schedule=schedule,
         baseline=baseline,
+        given=None if planned is None else planned.plan,
         tries_all=tries_all,
         chunk_counts=() if tries_all and asked.chunks is None else (sizes.num_chunks,),
     )
@@ -92,14 +104,22 @@ def _baseline(asked: CompareOptions, network: Network) -> GivenBaseline | None:
     return GivenBaseline.read(asked.baseline_file, asked.baseline_of, given)
 
 
-def _sizes(asked: CompareOptions, baseline: GivenBaseline | None) -> tuple[Sizes, str]:
+def _plan(baseline: GivenBaseline | None, planned: PlanFile | None) -> Plan | None:
+    """Return the plan whose sizes and schedule hold where no option gives others."""
+    if baseline is not None:
+        return baseline.baseline.plan
+    return None if planned is None else planned.plan
+
+
+def _sizes(asked: CompareOptions, plan: Plan | None) -> tuple[Sizes, str]:
     """Return the sizes and the schedule that are planned for."""
-    plan = None if baseline is None else baseline.baseline.plan
     ranks = asked.ranks or (None if plan is None else plan.num_ranks)
     microbatches = asked.microbatches or (None if plan is None else plan.num_microbatches)
     for option, count in (("--ranks", ranks), ("--microbatches", microbatches)):
         if count is None:
-            raise click.UsageError(_("Missing option '{option}', or {baseline}", option=option, baseline=BASELINE))
+            raise click.UsageError(
+                _("Missing option '{option}', or {baseline}, or a plan file", option=option, baseline=BASELINE)
+            )
     if plan is None or asked.schedule is not None or asked.less_memory:
         chunks = asked.chunks if asked.schedule or plan is None else asked.chunks or plan.num_chunks
         num_chunks = options.num_chunks(chunks, schedule=asked.schedule)

@@ -8,6 +8,7 @@ import click
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.exit_status import status_code
 from evenflow.cli.shared import options
+from evenflow.cli.shared.files.given_model import read_model
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.layers_per_rank import LAYERS_PER_RANK
 from evenflow.cli.shared.message_options import message_options
@@ -21,7 +22,6 @@ from evenflow.cli.text.block_text import block_to_paste, without_environment
 from evenflow.cli.text.neighbours_text import neighbour_line, shorter_neighbour
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
 from evenflow.cli.text.tables import binding_note
-from evenflow.cli.verbs.plan.given_model import read_model
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.cli.verbs.plan.plan_report import plan_page

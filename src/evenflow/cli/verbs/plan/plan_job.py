@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from evenflow import solve
 from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.shared import options
+from evenflow.cli.shared.files.given_model import GivenModel
 from evenflow.cli.shared.group_sizes import check_asked
 from evenflow.cli.shared.layers_per_rank import kept_by_chunks
 from evenflow.cli.shared.targets.target_file import TargetFile
-from evenflow.cli.verbs.plan.given_model import GivenModel
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted

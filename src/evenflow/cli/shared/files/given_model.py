@@ -1,4 +1,4 @@
-"""The model that ``evenflow plan`` is given: a layer file, or a plan file, which also says what to plan it for."""
+"""The model that a verb is given: a layer file, or a plan file, which also says what to plan it for."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
