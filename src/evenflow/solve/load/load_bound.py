@@ -32,7 +32,8 @@ def load_bound_ns(
     It holds for every cut, recomputation and group size. Each message between neighbouring ranks takes `message_ns` at
     least; `sent_ns` is either 0 or as much, where the sender waits for it.
     """
-    from evenflow.solve.load.load_kernel import Pipeline, least_time  # loads numba
+    from evenflow.solve.load.load_kernel import least_time  # loads numba
+    from evenflow.solve.load.rank_time_kernel import Pipeline
 
     facts = order_facts(schedule, sizes)
     pipeline = Pipeline(
