@@ -21,14 +21,15 @@ FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example translations page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees check-trace clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees check-trace clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
-	@echo "make demo               plan the 70B example on 8 ranks x 2 chunks, write output/llama2_70b.{svg,plan.json}"
+	@echo "make demo               plan the 70B example on 8 ranks x 2 chunks, write output/llama2_70b.{html,svg,plan.json}"
 	@echo "make demo-175b          go from timelines and memory peaks to a plan: layers/demo.json, output/result.svg"
 	@echo "make test               run the tests"
 	@echo "make test-slow          run the tests that start eight processes"
+	@echo "make test-page          try the report page in a browser (needs Node.js; installs Chromium where it is missing and can be)"
 	@echo "make test-gpu           run the tests that need GPUs; set TORCH to a build with CUDA"
 	@echo "make fuzz               try 20,000 malformed and odd inputs on every reader and verb; FUZZ='--seed 2 --inputs 50000'"
 	@echo "make coverage           run the tests and measure which lines they run, write htmlcov/"
@@ -62,14 +63,14 @@ setup: $(VENV)/.stamp-setup
 demo: setup
 	@mkdir -p output
 	$(BIN)/evenflow plan examples/llama2_70b.json --ranks 8 --chunks 2 --microbatches 32 --memory 56GB \
-		--time-limit 60 --json output/llama2_70b.plan.json --svg output/llama2_70b.svg
+		--time-limit 60 --json output/llama2_70b.plan.json --svg output/llama2_70b.svg --html output/llama2_70b.html
 
 demo-175b: setup
 	$(BIN)/python run_pipeline_balance.py --init ./cfgs/init_llama.yaml -m demo -s 16 -i 3 -mb 16 -mem 56000 -lm 1 -t 60
 
 # Files go to two processes: fixtures that start processes of their own are made once.
 test: $(VENV)/.stamp-dev
-	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "not slow and not gpu and not page" -n 2 --dist loadfile $(ARGS)
 
 test-slow: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m slow $(ARGS)
@@ -77,11 +78,17 @@ test-slow: $(VENV)/.stamp-dev
 test-gpu: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m gpu -rsP $(ARGS)
 
+# The page as a browser shows it, without a network; what is committed must be what web/ makes.
+test-page: $(VENV)/.stamp-page web/node_modules/.package-lock.json
+	cd web && npm run --silent check && npm run --silent test && node build.mjs --check
+	scripts/find_browser.sh
+	$(BIN)/python -m pytest -m page $(ARGS)
+
 fuzz: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 coverage: $(VENV)/.stamp-dev
-	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile --cov --cov-report=html --cov-report=term $(ARGS)
+	$(BIN)/python -m pytest -m "not slow and not gpu and not page" -n 2 --dist loadfile --cov --cov-report=html --cov-report=term $(ARGS)
 
 lint: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .
@@ -199,6 +206,10 @@ $(VENV)/.stamp-dev: pyproject.toml | $(VENV)/.stamp-venv
 	@$(PIP) --editable '.[dev,run,png]'
 	@$(FORGET_COMPILED)
 	@touch $@ $(VENV)/.stamp-setup
+
+$(VENV)/.stamp-page: $(VENV)/.stamp-dev
+	@$(PIP) --editable '.[page]'
+	@touch $@
 
 $(VENV)/.stamp-docs: pyproject.toml | $(VENV)/.stamp-venv
 	@$(PIP) --editable '.[docs]'

@@ -50,7 +50,7 @@ class Page {
     applyTheme(this.theme, this.colours);
     this.header();
     this.sections.forEach((section, index) => this.enliven(section, index));
-    this.main.append(this.compare, this.help);
+    this.main.append(this.compare, el("footer", {}, say("made_by", { program: report.head.made_by })), this.help);
     this.shown = Math.min(parsePlace(location.hash).plan ?? (report.timelines.length > 1 && report.timelines.some((each) => each.head.kind === "measured") ? ALL : 0), report.timelines.length - 1);
     this.show(this.shown);
     this.goTo(parsePlace(location.hash));
@@ -64,7 +64,7 @@ class Page {
   }
 
   private header(): void {
-    const { head, timelines } = this.report;
+    const { timelines } = this.report;
     const title = this.main.querySelector("h1")!;
     const theme = choice(say("theme"), [["light", say("light")], ["dark", say("dark")]], this.theme, (value) => {
       remember("theme", value);
@@ -96,7 +96,6 @@ class Page {
       header.append(nav);
     }
     this.main.prepend(header);
-    this.main.append(el("footer", {}, say("made_by", { program: head.made_by })));
   }
 
   private enliven(section: HTMLElement, index: number): void {
@@ -117,7 +116,9 @@ class Page {
       this.panels[0]?.viewer.select(action, true);
       this.panels[0]?.element.scrollIntoView({ block: "nearest" });
     }));
-    if (this.report.timelines.length === 1) section.querySelector("h2")?.remove();
+    const heading = section.querySelector("h2");
+    if (timeline.head.kind === "measured") heading?.append(el("span", { class: "badge" }, say("measured")));
+    else if (this.report.timelines.length === 1) heading?.remove();
   }
 
   /** Show one timeline, or `ALL` beside each other. */
@@ -151,7 +152,7 @@ class Page {
     const most = 1.06 * Math.max(...timelines.flatMap(({ head: one }) => [one.limit_bytes ?? 0, ...(one.peak_bytes ?? [0])]));
     this.compare.replaceChildren(differences(head, timelines));
     const panels = timelines.slice(0, MOST_BESIDE).map(({ head: one }, index) => {
-      const place = el("div", { class: "beside" }, el("h3", {}, one.name), one.certificate !== "" && el("p", { class: "certificate" }, one.certificate));
+      const place = el("div", { class: "beside" }, el("h3", {}, one.name, one.kind === "measured" && el("span", { class: "badge" }, say("measured"))), one.certificate !== "" && el("p", { class: "certificate" }, one.certificate));
       this.compare.append(place);
       return this.panel(place, index, most);
     });

@@ -67,7 +67,7 @@ export class Panel {
     }
     if (causes !== null) {
       items.push(el("li", { class: "hint" }, say("idle_by")), ...CAUSES.filter((cause) => causes[cause].some((each) => each > 0)).map((cause) => entry(say(CAUSE_WORDS[cause]), [colours[cause]])));
-    }
+    } else items.push(entry(say("idle"), [colours.unknown]));
     this.legend.replaceChildren(...items);
   }
 }

@@ -186,7 +186,6 @@ export class Picture {
       if (timeline.recompute[index] > 0) this.hatch(pen, x, y, scale.x(timeline.start[index] + timeline.recompute[index]) - x, ink);
       if (size < 6 || width < needed) continue;
       const number = String(timeline.microbatch(index));
-      if (width < needed) continue;
       const [seenLeft, seenRight] = [Math.max(x, scale.left), Math.min(x + width, scale.left + scale.width)];
       if (seenRight - seenLeft < needed) continue;
       const wide = seenRight - seenLeft > 9 * size;

@@ -20,11 +20,9 @@ def _names() -> dict[str, str]:
         "stage": _("stage"),
         "rank": _("rank"),
         "rank_label": _("rank {rank}"),
-        "timeline": _("Timeline"),
         "memory": _("Memory"),
         "limit": _("limit"),
         "measured": _("measured"),
-        "planned": _("planned"),
     }
 
 
@@ -35,7 +33,6 @@ def _idle() -> dict[str, str]:
         "imbalance": _("imbalance"),
         "recomputing": _("recompute"),
         "communication": _("communication"),
-        "other": _("not known"),
     }
 
 
@@ -43,7 +40,6 @@ def _table() -> dict[str, str]:
     return {
         "peak": _("peak memory"),
         "busy": _("busy"),
-        "total": _("all"),
         "needs_script": _("This browser runs no scripts, so the timeline is not drawn; the figures stand below."),
         "decision": _("Decision"),
         "figures": _("Figures"),
