@@ -12,7 +12,11 @@ from evenflow.targets.target import Target
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "targets" / "index.md"
 BEGIN, END = "<!-- table -->\n", "<!-- end of the table -->\n"
+DEGREES_BEGIN, DEGREES_END = "<!-- degrees -->\n", "<!-- end of the degrees -->\n"
 HEADER = ("framework", "name", "cut", "chunks", "recomputation", "orders of work", "reads, edits", "checked with")
+DEGREES_HEADER = (
+    "framework", "ZeRO", "ZeRO beside a pipeline", "context", "more rules for", "writes, reads", "built with",
+)  # fmt: skip
 EMPTY = {Empty.NONE: "", Empty.ENDS: ", empty ends", Empty.ANY: ", empty stages"}
 GROUPS = {
     Groups.USUAL: "",
@@ -79,12 +83,42 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def degrees_row(target: Target, version: str) -> tuple[str, ...]:
+    """Return the cells of what a framework can split, beside its title."""
+    rules = target.degree_rules(version)
+    axes = dict.fromkeys(str(rule.axis) for rule in rules.rules)
+    does = [word for word, can in (("writes", target.write_degrees), ("reads", target.read_degrees)) if can is not None]
+    return (
+        ", ".join(rules.shardings),
+        ", ".join(rules.pipeline_shardings),
+        rules.context_exchange,
+        ", ".join(axes) or "–",
+        ", ".join(does) or "–",
+        target.degrees_checked_with or "–",
+    )
+
+
+def degrees_table() -> str:
+    """Return the table of degrees, with a row for each framework, and one for each version that splits otherwise."""
+    lines = [f"| {' | '.join(DEGREES_HEADER)} |", f"|{'---|' * len(DEGREES_HEADER)}"]
+    for target in all_targets().values():
+        rows = {version: degrees_row(target, version) for version in target.versions}
+        newest = rows[target.versions[-1]]
+        shown = [version for version in target.versions if rows[version] != newest] + [target.versions[-1]]
+        for version in reversed(shown):
+            title = target.title if len(shown) == 1 else f"{target.title} {version}"
+            lines.append(f"| {' | '.join((f'[{title}]({target.page}.md)', *rows[version]))} |")
+    return "\n".join(lines) + "\n"
+
+
 def page() -> str:
     """Return the page with the table as it must be."""
     text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    for begin, end, made in ((BEGIN, END, table()), (DEGREES_BEGIN, DEGREES_END, degrees_table())):
+        before, _, rest = text.partition(begin)
+        _, _, after = rest.partition(end)
+        text = f"{before}{begin}\n{made}\n{end}{after}"
+    return text
 
 
 if __name__ == "__main__":

@@ -90,6 +90,8 @@ class Target:
     """Return the same with what stages of several devices do; raises InputError for what the framework does not. None
     where degrees cannot be written.
     """
+    degrees_checked_with: str = ""
+    """The package whose own code builds devices and layers of the degrees that are written; empty where none has."""
     degree_rules: Callable[[str], DegreeRules] = lambda version: DegreeRules()
     """What the degrees of a training must keep to; by default what no training can."""
     software: Callable[[str], Software] = usual_software

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("targets")
 PRINTED = """\
 tiny: 4 layers on 2 ranks x 1 chunk, 2 microbatches, 1f1b
 
-exact: Example runs the plan as it is, 19.000 ms a step
+exact: Example runs the plan as it is, 19.000 ms a step of the pipeline
 memory: peak 322.0 MB on rank 0, within the limit of 400.0 MB
 Example 2.0: checked with example 2.1
 

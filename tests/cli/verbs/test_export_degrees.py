@@ -39,7 +39,10 @@ def test_only_what_a_package_has_read_is_called_checked(made, evenflow):
     result = evenflow("export", "plan.json", "--to", "megatron")
     (said,) = (line for line in result.stdout.splitlines() if "checked with" in line)
     assert "pipeline and recomputation checked with megatron-core" in said
-    assert said.endswith("degrees, ZeRO and batch written to the documentation, not run")
+    assert "layers of such degrees built with megatron-core" in said
+    assert said.endswith("ZeRO and batch written to the documentation, not run")
+    result = evenflow("export", "plan.json", "--to", "mindformers")
+    assert "mindformers 1.9.0; degrees, ZeRO and batch written to the documentation, not run" in result.stdout
 
 
 @pytest.mark.parametrize("has_degrees", [True, False])

@@ -63,6 +63,7 @@ TARGET = Target(
     title="Megatron-LM",
     versions=("0.13",),
     checked_with="megatron-core 0.16.1",
+    degrees_checked_with="megatron-core 0.16.1",
     page="megatron",
     abilities=_abilities,
     write=_write,

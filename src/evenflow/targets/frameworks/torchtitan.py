@@ -42,6 +42,7 @@ TARGET = Target(
     title=TITLE,
     versions=(OLD, NEW),
     checked_with="torchtitan 0.2.2, 0.3.0",
+    degrees_checked_with="torchtitan 0.2.2, 0.3.0",
     page="torchtitan",
     abilities=_abilities,
     software=partial(usual_software, is_portable=True, overlaps_one_chunk=True),

@@ -33,6 +33,7 @@ def fitted_fields(found: FittedPlan, target: Target, version: str) -> dict[str, 
         "target": target.name,
         "target_version": version,
         "checked_with": target.checked_with or None,
+        "degrees_checked_with": target.degrees_checked_with or None,
         "exact": not losses,
         "losses": [
             {

@@ -91,8 +91,16 @@ def pipeline_alone_note(target: Target, *, plan_file: str = "") -> str:
 
 
 def checked_text(target: Target, version: str, *, has_degrees: bool = False) -> str:
-    """Return what has read the texts that are written for a target; no package has read degrees of parallelism."""
+    """Return what has read the texts that are written for a target, and what has built the degrees in them."""
     names = {"title": target.title, "version": version}
+    if target.degrees_checked_with and has_degrees:
+        return _(
+            "{title} {version}: pipeline and recomputation checked with {package}; meshes, copies and layers of such "
+            "degrees built with {builder}; ZeRO and batch written to the documentation, not run",
+            package=looked_up(target.checked_with),
+            builder=looked_up(target.degrees_checked_with),
+            **names,
+        )
     if target.checked_with and has_degrees:
         return _(
             "{title} {version}: pipeline and recomputation checked with {package}; degrees, ZeRO and batch written to "
@@ -109,7 +117,7 @@ def losses_text(found: Fitted, title: str) -> str:
     """Return what the framework runs of a plan, and each loss with its price."""
     step = f"{milliseconds(found.simulation.makespan_ns):,.3f} ms"
     if not found.losses:
-        return _("exact: {title} runs the plan as it is, {step} a step", title=title, step=step)
+        return _("exact: {title} runs the plan as it is, {step} a step of the pipeline", title=title, step=step)
     lines = [_("{title} cannot run the plan as it is:", title=title)]
     lines += [f"  {loss.sentence}" for loss in found.losses]
     lost_ns = sum(loss.longer_ns for loss in found.losses)
