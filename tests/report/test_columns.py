@@ -1,9 +1,11 @@
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.report import report_html, shown_simulation
-from evenflow.report.columns import encoded, zigzag
+from evenflow.report.columns import decoded, encoded, unzigzag, zigzag
 from evenflow.simulate import Simulation, memory_curve
 from tests.report.decoder import numbers, read_page, signed, times
 from tests.strategies import simulations
@@ -11,13 +13,29 @@ from tests.strategies import simulations
 
 @given(st.lists(st.integers(0, 2**63 - 1)))
 def test_numbers_read_back(values: list[int]):
-    assert numbers(encoded(np.array(values, dtype=np.int64))) == values
+    code = encoded(np.array(values, dtype=np.int64))
+    assert numbers(code) == values
+    again = decoded(code)
+    assert again is not None
+    assert again.tolist() == values
 
 
 @given(st.lists(st.integers(-(2**62), 2**62 - 1)))
 def test_signed_numbers_read_back(values: list[int]):
     coded = zigzag(np.array(values, dtype=np.int64))
     assert [signed(value) for value in numbers(encoded(coded))] == values
+    assert unzigzag(coded).tolist() == values
+
+
+@given(st.binary(max_size=30))
+def test_any_bytes_are_numbers_or_nothing(data: bytes):
+    found = decoded(data)
+    if found is None:
+        ends = [index for index, byte in enumerate(data) if byte < 128]
+        longest = max(after - before for before, after in pairwise([-1, *ends, len(data)]))
+        assert data[-1] >= 128 or longest > 9
+    else:
+        assert found.tolist() == numbers(data)
 
 
 @given(simulations())

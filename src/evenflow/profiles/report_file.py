@@ -10,6 +10,7 @@ from evenflow.language import _
 
 _START = re.compile(r"\s*<!doctype html", re.IGNORECASE)
 _HEAD = re.compile(r'<script type="application/json" id="evenflow-head">(.*?)</script>', re.DOTALL)
+_DATA = re.compile(r'<script type="text/plain" id="evenflow-data">(.*?)</script>', re.DOTALL)
 _PLAN = re.compile(r'<script type="application/json" id="evenflow-plan-\d+">(.*?)</script>', re.DOTALL)
 _NUMBERED = re.compile(r"(.+\.html?)#(\d{1,4})", re.IGNORECASE | re.DOTALL)
 
@@ -30,17 +31,38 @@ def is_report(text: str) -> bool:
     return _START.match(text) is not None
 
 
+def head_of(text: str, *, place: str) -> str:
+    """Return the JSON that says what a report shows; raises InputError for a page that is no report."""
+    found = _HEAD.search(text)
+    if found is None:
+        raise _no_report(place)
+    return found[1]
+
+
+def data_of(text: str, *, place: str) -> str:
+    """Return the numbers of a report's actions, as they are packed; raises InputError where they are not there."""
+    found = _DATA.search(text)
+    if found is None:
+        raise _no_report(place)
+    return found[1]
+
+
+def plans_of(text: str) -> list[str]:
+    """Return the plan files in the text of a report, in their order."""
+    return _PLAN.findall(text)
+
+
 def carried_plans(text: str, *, place: str) -> tuple[CarriedPlan, ...]:
     """Return the plan files in the text of a report, in the order of its timelines; `place` names the file.
 
     Raises:
         InputError: a page that evenflow did not write, that was damaged, or that has no plan.
     """
-    head, plans = _HEAD.search(text), _PLAN.findall(text)
-    rule = _("must be a report that evenflow wrote, with a plan in it")
-    if head is None or not plans:
+    head, plans = head_of(text, place=place), plans_of(text)
+    rule = _("must be a report with a plan in it")
+    if not plans:
         raise InputError(value=None, rule=rule, place=place, remedy=_("name a plan file, or a report of a plan"))
-    timelines = as_fields(load_json(head[1], file=place), file=place).objects("timelines")
+    timelines = as_fields(load_json(head, file=place), file=place).objects("timelines")
     names = [each.text("name") for each in timelines if each.values.get("plan") is not None]
     if len(names) != len(plans):
         raise InputError(value=None, rule=rule, place=place, remedy=_("write the report again: this one is damaged"))
@@ -86,3 +108,8 @@ def read_plan_text(path: Path | str) -> tuple[str, str]:
     """Return the text of a plan file or of a plan in a report, and its name for messages; see `plan_text`."""
     file, number = numbered(str(path))
     return plan_text(read_text(file), place=file, number=number)
+
+
+def _no_report(place: str) -> InputError:
+    rule = _("must be a report that evenflow wrote")
+    return InputError(value=None, rule=rule, place=place, remedy=_("name a plan file, or a report"))

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from evenflow.report.shown import Integers, Shown
 
 _BITS = 7
+_LAST_PLACE = 8
+"""Of the bytes of a number, counted from 0: 63 bits."""
 
 
 def encoded(values: NDArray[np.integer[Any]]) -> bytes:
@@ -28,6 +30,32 @@ def encoded(values: NDArray[np.integer[Any]]) -> bytes:
         table[goes_on, place] |= 0x80
         is_used[:, place + 1 :] = goes_on[:, np.newaxis]
     return table[is_used].tobytes()
+
+
+def decoded(data: bytes) -> Integers | None:
+    """Return the numbers of which `data` is the code; None where it is cut off, or has a number of over 63 bits.
+
+    >>> decoded(bytes.fromhex("00 01 7f 80 01 ac 02"))
+    array([  0,   1, 127, 128, 300])
+    """
+    if not data:
+        return np.zeros(0, dtype=np.int64)
+    codes = np.frombuffer(data, dtype=np.uint8)
+    is_last = codes < 2**_BITS
+    if not is_last[-1]:
+        return None
+    firsts = np.concatenate(([0], np.flatnonzero(is_last)[:-1] + 1))
+    number = np.cumsum(np.concatenate(([0], is_last[:-1])))
+    places = np.arange(len(codes)) - firsts[number]
+    if places.max() > _LAST_PLACE:
+        return None
+    parts = (codes & (2**_BITS - 1)).astype(np.int64) << (_BITS * places)
+    return np.asarray(np.add.reduceat(parts, firsts))
+
+
+def unzigzag(values: Integers) -> Integers:
+    """Return the numbers of which `values` are the zigzag."""
+    return np.asarray((values >> 1) ^ -(values & 1))
 
 
 def zigzag(values: Integers) -> Integers:

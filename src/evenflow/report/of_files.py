@@ -8,11 +8,12 @@ from evenflow.export.results.json_text import MARK, format_object
 from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.profiles.plan_file import parse_plan_file
-from evenflow.profiles.report_file import carried_plans, is_report
+from evenflow.profiles.report_file import is_report
 from evenflow.profiles.timeline_file import is_timeline_file, timeline_file
 from evenflow.ranges import MILLISECONDS
 from evenflow.report.of_simulation import shown_simulation
 from evenflow.report.of_timeline import shown_timeline
+from evenflow.report.read_back import shown_of_report
 from evenflow.report.shown import Kind, Shown
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve import Outcome, Status
@@ -28,8 +29,7 @@ def shown_of_text(text: str, *, place: str, name: str) -> Iterator[Shown]:
     that it was made for. Raises InputError for any other file.
     """
     if is_report(text):
-        for plan in carried_plans(text, place=place):
-            yield _plan(plan.text, place=plan.place, name=plan.name)
+        yield from shown_of_report(text, place=place)
         return
     fields = as_fields(load_json(text, file=place), file=place)
     if is_timeline_file(fields):

@@ -1,0 +1,231 @@
+"""The timelines in a report, read back as they were shown: the inverse of `payload` and `columns`."""
+
+import base64
+import binascii
+import zlib
+from collections.abc import Iterator
+from dataclasses import fields as fields_of
+from itertools import pairwise
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.fields import Fields, as_fields, is_integer, load_json
+from evenflow.language import _
+from evenflow.model import Sizes
+from evenflow.profiles.report_file import data_of, head_of, plans_of
+from evenflow.ranges import MEMORY_BYTES, RANKS, STEP_TOTAL, Range
+from evenflow.report.columns import decoded, unzigzag
+from evenflow.report.payload import VERSION
+from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownMemory
+from evenflow.schedule import NUM_OPS, Schedule
+from evenflow.simulate import IdleGaps, IdleTime
+
+_ANY = Range(least=0, most=2**53)
+"""What scripts of pages count exactly."""
+_SIGNED = Range(least=-(2**53), most=2**53)
+
+
+def shown_of_report(text: str, *, place: str) -> Iterator[Shown]:
+    """Give the timelines in the text of a report; `place` names the file in messages.
+
+    Raises:
+        InputError: a page that evenflow did not write, or that was damaged.
+    """
+    head = as_fields(load_json(head_of(text, place=place), file=place), file=place)
+    if head.values.get("version") != VERSION:
+        raise head.error("version", _("must be {version}", version=VERSION))
+    timelines = head.objects("timelines")
+    size = sum(column.integer("bytes", _ANY) for each in timelines for column in _columns(each).values())
+    data = _inflated(data_of(text, place=place), size, place=place)
+    plans = plans_of(text)
+    for timeline in timelines:
+        yield _shown(timeline, data, plans)
+
+
+def _inflated(text: str, size: int, *, place: str) -> bytes:
+    """Return the columns of all timelines, `size` bytes."""
+    reader = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        data = reader.decompress(base64.b64decode(text, validate=True), size + 1)
+    except (binascii.Error, zlib.error):
+        data = b""
+    if len(data) != size:
+        raise _damaged(place)
+    return data
+
+
+def _columns(timeline: Fields) -> dict[str, Fields]:
+    columns = timeline.inner("columns")
+    return {name: columns.inner(name) for name in columns.values}
+
+
+def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
+    """Return one timeline."""
+    columns = {name: _column(data, column, place=timeline.place(name)) for name, column in _columns(timeline).items()}
+    schedule = _schedule(timeline, columns)
+    count, num_ranks = schedule.num_actions, schedule.num_ranks
+
+    def column(name: str, length: int = count) -> Integers:
+        values = columns.get(name)
+        if values is None or len(values) != length or int(values.astype(np.float64).sum()) not in STEP_TOTAL:
+            raise _damaged(timeline.place(name))
+        return values
+
+    gaps, durations = column("gap_ns", count + num_ranks), column("duration_ns")
+    makespan_ns = timeline.integer("makespan_ns", STEP_TOTAL)
+    start_ns = _starts(schedule, gaps, durations, makespan_ns, place=timeline.place("gap_ns"))
+    coded = column("input")
+    inputs = np.where(coded == 0, -1, np.arange(count) - unzigzag(coded - 1))
+    if ((inputs < -1) | (inputs >= count)).any():
+        raise _damaged(timeline.place("input"))
+    causes = None
+    if "fill" in columns:
+        parts = [column(name, count + num_ranks) for name in ("fill", "imbalance", "recomputing")]
+        rest = gaps - parts[0] - parts[1] - parts[2]
+        if rest.min(initial=0) < 0:
+            raise _damaged(timeline.place("fill"))
+        causes = IdleGaps(
+            total_ns=gaps,
+            fill_drain_ns=parts[0],
+            imbalance_ns=parts[1],
+            recompute_ns=parts[2],
+            communication_ns=rest,
+        )
+    memory = None
+    if "memory" in columns:
+        memory = ShownMemory(
+            static_bytes=_bytes(timeline, "static_bytes", num_ranks),
+            working_bytes=_bytes(timeline, "working_bytes", num_ranks),
+            changes=unzigzag(column("memory")),
+        )
+    has_peaks = timeline.values.get("peak_bytes") is not None
+    return Shown(
+        name=timeline.text("name"),
+        kind=_kind(timeline),
+        schedule=schedule,
+        start_ns=start_ns,
+        end_ns=start_ns + durations,
+        makespan_ns=makespan_ns,
+        gaps_ns=gaps,
+        recompute_ns=column("recompute_ns"),
+        inputs=inputs,
+        message_ns=column("message_ns"),
+        causes=causes,
+        idle=_idle(timeline, num_ranks),
+        memory=memory,
+        peak_bytes=_bytes(timeline, "peak_bytes", num_ranks) if has_peaks else None,
+        limit_bytes=timeline.integer("limit_bytes", MEMORY_BYTES) if timeline.values.get("limit_bytes") else None,
+        stage_layers=timeline.texts("stage_layers"),
+        figures=_figures(timeline),
+        certificate=str(timeline.values.get("certificate", "")),
+        notes=timeline.texts("notes"),
+        decision=tuple(Advice(text=each.text("text")) for each in timeline.objects("decision")),
+        run=tuple(_run_block(each) for each in timeline.objects("run")),
+        plan=_plan(timeline, plans),
+    )
+
+
+def _column(data: bytes, column: Fields, *, place: str) -> Integers:
+    """Return the numbers of a column."""
+    offset, size = column.integer("offset", _ANY), column.integer("bytes", _ANY)
+    part = data[offset : offset + size]
+    if len(part) != size:
+        raise _damaged(place)
+    values = decoded(part)
+    if values is None:
+        raise _damaged(place)
+    return values
+
+
+def _schedule(timeline: Fields, columns: dict[str, Integers]) -> Schedule:
+    """Return the order of work."""
+    sizes = Sizes(
+        num_ranks=timeline.integer("ranks", _ANY),
+        num_chunks=timeline.integer("chunks", _ANY),
+        num_microbatches=timeline.integer("microbatches", _ANY),
+        sequence_splits=timeline.integer("splits", _ANY),
+    )
+    count = timeline.integer("actions", _ANY)
+    starts = np.array(timeline.integers("rank_starts", _ANY, length=sizes.num_ranks + 1))
+    stage_ranks = timeline.integers("stage_rank", Range(least=0, most=RANKS.most), length=sizes.num_cells)
+    if not np.array_equal(np.bincount(stage_ranks), [sizes.num_chunks] * sizes.num_ranks):
+        raise _damaged(timeline.place("stage_rank"))
+    if starts[0] != 0 or starts[-1] != count or (np.diff(starts) < 0).any():
+        raise _damaged(timeline.place("rank_starts"))
+    codes = []
+    for name, most in (("op", NUM_OPS), ("stage", sizes.num_cells), ("unit", sizes.num_units)):
+        values = columns.get(name)
+        if values is None or len(values) != count or values.max(initial=0) >= most:
+            raise _damaged(timeline.place(name))
+        codes.append(values)
+    table = np.array(codes, dtype=np.int32).reshape(3, count)
+    return Schedule.from_orders(
+        name=timeline.text("schedule"),
+        num_stages=sizes.num_cells,
+        num_microbatches=sizes.num_microbatches,
+        sequence_splits=sizes.sequence_splits,
+        stage_ranks=stage_ranks,
+        orders=[table[:, begin:end] for begin, end in pairwise(starts.tolist())],
+    )
+
+
+def _starts(schedule: Schedule, gaps: Integers, durations: Integers, makespan_ns: int, *, place: str) -> Integers:
+    """Return the start of every action; the last gap of each rank ends with the step."""
+    starts = np.empty(schedule.num_actions, dtype=np.int64)
+    for rank in range(schedule.num_ranks):
+        own = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
+        ends = np.cumsum(gaps[own] + durations[own])
+        starts[own] = ends - durations[own]
+        if (int(ends[-1]) if len(ends) else 0) + int(gaps[schedule.num_actions + rank]) != makespan_ns:
+            raise _damaged(place)
+    return starts
+
+
+def _kind(timeline: Fields) -> Kind:
+    word = timeline.text("kind")
+    if word not in {kind.value for kind in Kind}:
+        raise _damaged(timeline.place("kind"))
+    return Kind(word)
+
+
+def _bytes(timeline: Fields, key: str, num_ranks: int) -> tuple[int, ...]:
+    return timeline.integers(key, MEMORY_BYTES, length=num_ranks)
+
+
+def _idle(timeline: Fields, num_ranks: int) -> tuple[IdleTime, ...] | None:
+    """Return the idle time of every rank by cause."""
+    if timeline.values.get("idle") is None:
+        return None
+    names = [field.name for field in fields_of(IdleTime)]
+    ranks = timeline.objects("idle")
+    if len(ranks) != num_ranks:
+        raise _damaged(timeline.place("idle"))
+    return tuple(IdleTime(**{name: each.integer(name, _SIGNED) for name in names}) for each in ranks)
+
+
+def _figures(timeline: Fields) -> tuple[tuple[str, str], ...]:
+    pairs = timeline.required("figures")
+    if not isinstance(pairs, list) or not all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(each, str) for each in pair) for pair in pairs
+    ):
+        raise _damaged(timeline.place("figures"))
+    return tuple((name, value) for name, value in pairs)
+
+
+def _run_block(block: Fields) -> RunBlock:
+    return RunBlock(**{field.name: str(block.values.get(field.name, "")) for field in fields_of(RunBlock)})
+
+
+def _plan(timeline: Fields, plans: list[str]) -> str | None:
+    index = timeline.values.get("plan")
+    if index is None:
+        return None
+    if not is_integer(index) or not 0 <= index < len(plans):
+        raise _damaged(timeline.place("plan"))
+    return plans[index]
+
+
+def _damaged(place: str) -> InputError:
+    rule = _("must be as evenflow wrote it")
+    return InputError(value=None, rule=rule, place=place, remedy=_("write the report again: this one is damaged"))

@@ -1,0 +1,125 @@
+"""A report read back gives the same report; a damaged one gives one message."""
+
+import base64
+import json
+import re
+import zlib
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenflow.errors import InputError
+from evenflow.report import Advice, RunBlock, report_html, shown_simulation
+from evenflow.report.of_run import shown_run
+from evenflow.report.read_back import shown_of_report
+from evenflow.simulate import Simulation
+from tests.profiles.test_timeline_file import comparison_of
+from tests.report.decoder import element
+from tests.report.test_page import shown
+from tests.run.job.launched import job
+from tests.strategies import simulations
+
+
+@settings(max_examples=50)
+@given(simulations(), st.text(min_size=1).map(str.strip).filter(bool), st.none() | st.integers(1, 2**50))
+def test_a_report_of_a_report_is_the_same_text(simulation: Simulation, name: str, limit: int | None):
+    planned = shown_simulation(
+        simulation,
+        name=name,
+        memory_limit_bytes=limit,
+        certificate=name,
+        notes=[name],
+        decision=[Advice(text=name)],
+        run=[RunBlock(title=name, text=name, what=name, note="")],
+        plan='{"<": 1}',
+    )
+    of_run = shown_run(replace(job(2), plan=simulation.plan), comparison_of(simulation, slower=2))
+    page = report_html([planned, *of_run], title=name)
+    assert report_html(list(shown_of_report(page, place="r.html")), title=name) == page
+
+
+PAGE = report_html([shown()], title="t")
+
+
+def changed(page: str, **fields: Any) -> str:
+    """The page with other fields in its only timeline."""
+    head = json.loads(element(page, "evenflow-head"))
+    head["timelines"][0] |= fields
+    return with_head(page, head)
+
+
+def with_head(page: str, head: Any) -> str:
+    return page.replace(element(page, "evenflow-head"), json.dumps(head).replace("<", "\\u003c"))
+
+
+def with_data(page: str, data: bytes) -> str:
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    text = base64.b64encode(packer.compress(data) + packer.flush()).decode()
+    return page.replace(element(page, "evenflow-data"), text)
+
+
+DATA = zlib.decompress(base64.b64decode(element(PAGE, "evenflow-data")), wbits=-15)
+COLUMNS = json.loads(element(PAGE, "evenflow-head"))["timelines"][0]["columns"]
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("<!doctype html>", "r.html must be a report that evenflow wrote; name a plan file, or a report"),
+        (PAGE.replace("evenflow-data", "other"), "r.html must be a report that evenflow wrote"),
+        (with_head(PAGE, {"version": 2}), "r.html: version must be 1, got 2"),
+        (with_head(PAGE, {"version": 1}), "r.html must have the field 'timelines'"),
+        (with_data(PAGE, DATA[:-1]), "r.html must be as evenflow wrote it; write the report again"),
+        (with_data(PAGE, DATA + b"0"), "r.html must be as evenflow wrote it"),
+        (with_data(PAGE, b"\xff" * len(DATA)), "r.html: timelines.0..op must be as evenflow wrote it"),
+        (with_data(PAGE, b"\x05" * len(DATA)), "r.html: timelines.0..op must be as evenflow wrote it"),
+        (changed(PAGE, ranks=3), "must"),
+        (changed(PAGE, ranks=10**9), "the number of ranks must be an integer from 1 to 10,000"),
+        (changed(PAGE, actions=7), "rank_starts must be as evenflow wrote it"),
+        (changed(PAGE, rank_starts=[0, 9, 8]), "rank_starts must be as evenflow wrote it"),
+        (changed(PAGE, stage_rank=[0, 0]), "stage_rank must be as evenflow wrote it"),
+        (changed(PAGE, makespan_ns=32), "gap_ns must be as evenflow wrote it"),
+        (changed(PAGE, plan=0), "plan must be as evenflow wrote it"),
+        (changed(PAGE, kind="guess"), "kind must be as evenflow wrote it"),
+        (changed(PAGE, idle=[]), "idle must be as evenflow wrote it"),
+        (changed(PAGE, figures=[["a"]]), "figures must be as evenflow wrote it"),
+        (changed(PAGE, peak_bytes=[1]), "peak_bytes must be a list of 2 integers"),
+        (changed(PAGE, columns={**COLUMNS, "op": {"offset": 10**6, "bytes": 8}}), "op must be as evenflow wrote it"),
+        (changed(PAGE, columns={**COLUMNS, "op": {"offset": 0, "bytes": 10**12}}), "must be as evenflow wrote it"),
+    ],
+)
+def test_damaged_reports(page: str, message: str):
+    with pytest.raises(InputError, match=message):
+        list(shown_of_report(page, place="r.html"))
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_any_damage_gives_an_input_error_or_a_page(data: st.DataObject):
+    begin = PAGE.index("evenflow-head") - 40
+    cut = data.draw(st.integers(begin, PAGE.index("<main") + 50))
+    length = data.draw(st.integers(0, 9))
+    damaged = PAGE[:cut] + data.draw(st.text('0123456789-[]{}",:truefalsn<>', max_size=5)) + PAGE[cut + length :]
+    with suppress(InputError):
+        report_html(list(shown_of_report(damaged, place="r.html")), title="t")
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_any_numbers_give_an_input_error_or_a_page(data: st.DataObject):
+    spoiled = bytearray(DATA)
+    for _ in range(data.draw(st.integers(1, 3))):
+        spoiled[data.draw(st.integers(0, len(DATA) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(InputError):
+        report_html(list(shown_of_report(with_data(PAGE, bytes(spoiled)), place="r.html")), title="t")
+
+
+def test_a_bomb_is_not_unpacked():
+    bomb = with_data(PAGE, bytes(50 * 2**20))
+    assert len(bomb) < 2**20
+    with pytest.raises(InputError, match=re.escape("r.html must be as evenflow wrote it")):
+        list(shown_of_report(bomb, place="r.html"))
