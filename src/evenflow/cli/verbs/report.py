@@ -31,8 +31,8 @@ def report(files: tuple[str, ...], output: Path, overwrite: bool) -> int:
 
     Each FILE is a plan file (--json of evenflow plan, evenflow auto, evenflow tune or evenflow simulate), the timeline
     of a run (--timeline of evenflow run), or a report, whose timelines are shown again. The first is what the others
-    are compared with. The page is one file that loads nothing from anywhere, and carries its plans: evenflow reads it where
-    it reads a plan file, as report.html or, for the second plan, report.html#2.
+    are compared with. The page is one file that loads nothing from anywhere, and carries its plans: evenflow reads it
+    where it reads a plan file, as report.html or, for the second plan, report.html#2.
 
     \b
     Examples:
