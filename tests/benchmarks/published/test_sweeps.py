@@ -78,7 +78,8 @@ def test_configurations_that_were_measured_twice_count_once() -> None:
 def test_the_table_has_every_method_of_every_source() -> None:
     runs = [completed(make_run(id=mbs, mbs=mbs, microbatches="", step_s=mbs)) for mbs in ("1", "2", "4")]
     lines = sweep_table({run: float(run.step_s or 0) for run in runs}).splitlines()
-    assert len(lines) == 1 + 1 + len(RULES)
+    assert len(lines) == 1 + 1 + len(RULES) + 1
+    assert lines[-1].split()[1:3] == ["at", "best"]
     assert lines[1].split() == ["lab", "evenflow", "1", "0.0", "0.0", "1", "1.00", "3", "3"]
 
 
