@@ -6,6 +6,8 @@ import numpy as np
 
 FEWEST = 5
 """Groups of a source from which on it has its full weight: the oddities of two or three would decide."""
+_ROUNDING = 1e-9
+"""Weights that are added up in another order differ by less."""
 Range = tuple[float, float, int, int]
 """Low, high, number of values and of sources."""
 
@@ -23,5 +25,7 @@ def middle_of(sources: Iterable[Sequence[Sequence[float]]]) -> Range:
     )
     order = np.argsort(values)
     reached = np.cumsum(weights[order]) / weights.sum()
-    low, high = (float(values[order][min(np.searchsorted(reached, share), len(values) - 1)]) for share in (0.1, 0.9))
+    low, high = (
+        float(values[order][min(np.searchsorted(reached, share - _ROUNDING), len(values) - 1)]) for share in (0.1, 0.9)
+    )
     return low, high, len(values), len(of)
