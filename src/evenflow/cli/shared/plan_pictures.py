@@ -1,6 +1,6 @@
 """Pictures of named plans, and pages for the browser."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import evenflow
 from evenflow.baselines.named_plans import NamedPlan
@@ -10,7 +10,7 @@ from evenflow.draw.vocabulary import Vocabulary
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.plan_fields import simulation_fields
-from evenflow.report.shown import RunBlock
+from evenflow.report.shown import Shown
 from evenflow.simulate import Simulation
 
 MADE_BY = f"evenflow {evenflow.__version__}"
@@ -49,17 +49,15 @@ def plans_html(
     *,
     memory_limit_bytes: int | None,
     files: Sequence[Mapping[str, object]] = (),
-    decision: Sequence[str] = (),
-    run: Sequence[RunBlock] = (),
+    decide: Callable[[list[Shown]], list[Shown]] = list,
     vocabulary: Vocabulary = Vocabulary.OURS,
 ) -> str:
     """Return the report of plans of one network.
 
     `files` are the fields of the plan files that it carries, of the first plans; by default those of plans that were
-    only simulated. `decision` and `run` are of the first plan: sentences for who decides, and what to copy to run it.
+    only simulated. `decide` adds what is needed to decide for the first plan.
     """
     from evenflow.report import report_html, shown_simulation
-    from evenflow.report.shown import Advice
 
     carried = [*files, *(plan_file_fields(plan.simulation, memory_limit_bytes) for plan in plans[len(files) :])]
     shown = [
@@ -69,15 +67,13 @@ def plans_html(
             memory_limit_bytes=memory_limit_bytes,
             certificate=plan.certificate,
             plan=format_object(file),
-            decision=[Advice(text=sentence) for sentence in decision] if plan is plans[0] else (),
-            run=run if plan is plans[0] else (),
             vocabulary=vocabulary,
         )
         for plan, file in zip(plans, carried, strict=True)
     ]
     network = plans[0].simulation.network.name
     title = f"{network}, {plans[0].name}" if len(plans) == 1 else network
-    return report_html(shown, title=title, vocabulary=vocabulary, made_by=MADE_BY)
+    return report_html(decide(shown), title=title, vocabulary=vocabulary, made_by=MADE_BY)
 
 
 def plan_file_fields(simulation: Simulation, memory_limit_bytes: int | None) -> dict[str, object]:

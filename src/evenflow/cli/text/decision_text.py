@@ -1,10 +1,10 @@
 """What a plan means for who decides: which limits bind, and what more or less memory would change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from evenflow.cli.text.tables import binding_note
+from evenflow.cli.text.tables import binding_words
 from evenflow.language import _
-from evenflow.solve import Outcome
+from evenflow.solve.outcome import BindingLimit
 from evenflow.solve.sensitivity import LimitWorth, Sensitivity
 from evenflow.units import GIGABYTE, milliseconds
 
@@ -12,9 +12,9 @@ _EQUAL_SHARE = 5e-6
 """Share of the step below which two steps are equal: solvers end within a few millionths."""
 
 
-def decision_sentences(outcome: Outcome, worth: Sensitivity | None) -> list[str]:
-    """Return sentences on the memory of a plan, the most important first; none where no limit was checked."""
-    sentences = [binding_note(outcome)]
+def decision_sentences(binding: Sequence[BindingLimit], worth: Sensitivity | None) -> list[str]:
+    """Return sentences on the memory of a plan that has a limit: where it binds, and what a change of it is worth."""
+    sentences = [binding_words(binding)]
     if worth is not None:
         for one in worth.limits:
             sentences += [_with_limit(one, worth), _price(one, worth)]

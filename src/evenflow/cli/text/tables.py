@@ -7,6 +7,7 @@ from evenflow.language import _, _n
 from evenflow.model import NONE, Communication
 from evenflow.simulate import FillDrain, Simulation
 from evenflow.solve import Outcome
+from evenflow.solve.outcome import BindingLimit
 from evenflow.units import MEGABYTE, megabytes, milliseconds
 
 BAR_WIDTH = 10
@@ -160,12 +161,17 @@ def binding_note(outcome: Outcome, *, same_without_limit: bool = False) -> str:
         return ""
     if same_without_limit:
         return _("no memory limit binds: the same plan is optimal without a limit")
-    if not outcome.binding:
+    return binding_words(outcome.binding)
+
+
+def binding_words(binding: Sequence[BindingLimit]) -> str:
+    """Return one sentence on the memory limits that bind."""
+    if not binding:
         return _("no memory limit binds: with more memory, no rank alone would recompute less or take a layer for it")
-    least = min(outcome.binding, key=lambda limit: limit.more_bytes)
-    ranks = rank_ranges([limit.rank for limit in outcome.binding])
+    least = min(binding, key=lambda limit: limit.more_bytes)
+    ranks = rank_ranges([limit.rank for limit in binding])
     values = {"ranks": ranks, "more": f"{round_up_megabytes(least.more_bytes):,} MB", "rank": least.rank}
-    count = len(outcome.binding)
+    count = len(binding)
     if least.takes_layer:
         return _n(
             "memory binds on rank {ranks}: with {more} more it would take a layer from its neighbour",

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from evenflow.cli.shared import options
+from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.files.input_files import STANDARD_INPUT, read_whole
 from evenflow.cli.shared.files.output_files import PAGE, Outputs
 from evenflow.cli.shared.plan_pictures import MADE_BY
@@ -50,7 +51,7 @@ def report(files: tuple[str, ...], output: Path, overwrite: bool) -> int:
         shown += shown_of_text(text, place=place, name="stdin" if file == STANDARD_INPUT else Path(file).stem)
     shown = with_own_names(shown)
     title = ", ".join(each.name for each in shown)
-    outputs.write(PAGE, lambda: report_html(shown, title=title, made_by=MADE_BY))
+    outputs.write(PAGE, lambda: report_html(decided(shown), title=title, made_by=MADE_BY))
     for each in shown:
         step = next(value for _name, value in each.figures)
         click.echo(f"{each.name}: {step}")

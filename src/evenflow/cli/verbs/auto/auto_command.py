@@ -12,6 +12,7 @@ import click
 from evenflow import ranges
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared import options
+from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.dtype_option import dtype_option
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.model_config import MODEL, ModelConfig, config_path, read_config
@@ -310,4 +311,4 @@ def _page(result: "AutoPlan", fields: dict[str, object], *, title: str, seconds:
 
     notes = [*answer_lines(result, seconds), *result.notes]
     shown = shown_auto(result, notes=notes, plan=format_object(fields))
-    return report_html([shown], title=title, made_by=MADE_BY)
+    return report_html(decided([shown]), title=title, made_by=MADE_BY)

@@ -18,6 +18,7 @@ from evenflow.cli.shared.compared_plans import (
     picture_paths,
     recommended_plan,
 )
+from evenflow.cli.shared.decided_plans import MOST_SECONDS, decided
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.message_options import message_options
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_html, plans_svg
@@ -148,7 +149,14 @@ def compare(**keywords: Any) -> int:
     _draw(made, outputs, limit)
     if made:
         files = [] if outcome.simulation is None else [fields | network_fields(outcome.simulation)]
-        outputs.write("--html", lambda: plans_html(made, memory_limit_bytes=limit, files=files))
+        decide = partial(
+            decided,
+            asked=request,
+            target=None if job.baseline is None else job.baseline.target,
+            version="" if job.baseline is None else job.baseline.version,
+            time_limit_s=min(MOST_SECONDS, 0.25 * asked.time_limit),
+        )
+        outputs.write("--html", lambda: plans_html(made, memory_limit_bytes=limit, files=files, decide=decide))
     click.echo(
         _("\nwrote pictures to {output_folder}/", output_folder=asked.output_folder)
         + (_(", numbers to {json_file}", json_file=asked.json_file) if asked.json_file else "")

@@ -1,5 +1,7 @@
 """The verb ``evenflow plan``."""
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +10,12 @@ import click
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.exit_status import status_code
 from evenflow.cli.shared import options
+from evenflow.cli.shared.decided_plans import MOST_SECONDS, decided
 from evenflow.cli.shared.files.given_model import read_model
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.layers_per_rank import LAYERS_PER_RANK
 from evenflow.cli.shared.message_options import message_options
-from evenflow.cli.shared.plan_pictures import plan_svg
+from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.shared.targets import target_options
 from evenflow.cli.shared.targets.target_text import block_text
@@ -24,7 +27,6 @@ from evenflow.cli.text.plan_text import no_plan_text, plan_text
 from evenflow.cli.text.tables import binding_note
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
-from evenflow.cli.verbs.plan.plan_report import plan_page
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.best_fields import best_fields, elsewhere_fields, neighbour_fields
 from evenflow.export.results.comparison_fields import RECOMMENDED
@@ -37,6 +39,9 @@ from evenflow.simulate import Simulation
 from evenflow.solve import Neighbours, Outcome
 from evenflow.targets.frameworks.mindformers import TARGET as MINDFORMERS
 from evenflow.targets.mindformers.values import environment
+
+_DECISION_SHARE = 0.25
+"""Share of the time limit that the page may take for what memory is worth, and again for what frameworks run."""
 
 
 @click.command()
@@ -158,9 +163,18 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> No
     def named(certificate: str) -> NamedPlan:
         return NamedPlan(name=RECOMMENDED, simulation=simulation, certificate=certificate)
 
+    decide = partial(
+        decided,
+        asked=job.request if job.kept_layers is None else replace(job.request, layers=simulation.plan.layers),
+        target=job.target,
+        version=job.version,
+        time_limit_s=min(MOST_SECONDS, _DECISION_SHARE * job.time_limit_s),
+        quiet=quiet,
+    )
+
     def page() -> str:
-        fields = _fields(answer, job)
-        return plan_page(outcome, named(outcome.certificate()), job, fields=fields, quiet=quiet)
+        plans = [named(outcome.certificate())]
+        return plans_html(plans, memory_limit_bytes=limit, files=[_fields(answer, job)], decide=decide)
 
     outputs.write("--svg", lambda: plan_svg(named(outcome.certificate().splitlines()[0]), memory_limit_bytes=limit))
     outputs.write("--html", page)

@@ -8,6 +8,7 @@ import click
 
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.shared import options
+from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.group_sizes import best_simulated
 from evenflow.cli.shared.message_options import MessageOptions, message_options
@@ -102,7 +103,7 @@ def simulate(
     outputs.write_json(lambda: plan_file_fields(simulation, limit))
     named = NamedPlan(name="simulated", simulation=simulation)
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
-    outputs.write("--html", lambda: plans_html([named], memory_limit_bytes=limit))
+    outputs.write("--html", lambda: plans_html([named], memory_limit_bytes=limit, decide=decided))
     outputs.write("--trace", lambda: chrome_trace([TracedStep.of(simulation, memory_limit_bytes=limit)]))
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan

@@ -2,17 +2,25 @@
 
 from collections.abc import Mapping
 
+from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.plan_pictures import MADE_BY
 from evenflow.cli.text.tune.ranking_text import ranking_table
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.tune_fields import TuneSetting, row_fields
 from evenflow.language import _
+from evenflow.targets.target import Target
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.tuned import Tuned
 
 
 def ranking_page(
-    tuned: Tuned, setting: TuneSetting, fields: Mapping[str, object], *, title: str, yours: Candidate | None
+    tuned: Tuned,
+    setting: TuneSetting,
+    fields: Mapping[str, object],
+    *,
+    title: str,
+    yours: Candidate | None,
+    target: Target | None,
 ) -> str:
     """Return the page; `fields` are those of the JSON file, the plan of the first row, and `yours` is what runs now."""
     from evenflow.report import Table, report_html
@@ -28,4 +36,4 @@ def ranking_page(
         notes=(tuned.certificate(), *setting.notes),
     )
     timelines = shown_ranking(tuned, [format_object(plan) for plan in plans])
-    return report_html(timelines, title=title, tables=[table], made_by=MADE_BY)
+    return report_html(decided(timelines, target=target), title=title, tables=[table], made_by=MADE_BY)

@@ -104,7 +104,9 @@ def tune(**keywords: Any) -> int:
     outputs.write("--svg", lambda: ranking_svg(found, rows=asked.rows, title=_title(found)))
     plan_file = None if asked.json_file is None else shlex.quote(str(asked.json_file))
     own = None if answers.standing is None else answers.standing.candidate
-    outputs.write("--html", lambda: ranking_page(found, setting, fields(), title=_title(found), yours=own))
+    outputs.write(
+        "--html", lambda: ranking_page(found, setting, fields(), title=_title(found), yours=own, target=target)
+    )
     text = tune_text(found, setting, plan_file=plan_file, yours=own)
     click.echo("\n\n".join(filter(None, (text, *answers.text(), outputs.sentence))))
     return 0

@@ -1,0 +1,86 @@
+"""Timelines of a report with what somebody needs who decides: what memory is worth, and how to run the plan."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.targets.run_blocks import run_blocks
+from evenflow.cli.text.decision_text import decision_sentences
+from evenflow.interruption import was_interrupted
+from evenflow.model import ANY_CONTENT, CellRule, Request, mixing
+from evenflow.profiles.plan_file import PlanFile, parse_plan_file
+from evenflow.report.shown import Advice, Shown
+from evenflow.simulate import simulate
+from evenflow.solve.binding import binding_limits
+from evenflow.solve.problem import Problem, problem_of_order
+from evenflow.solve.recompute_ways import recompute_ways
+from evenflow.solve.sensitivity import sensitivity
+from evenflow.targets.target import Target
+
+MOST_SECONDS = 10.0
+"""For each of the two parts."""
+
+
+def decided(
+    shown: Sequence[Shown],
+    *,
+    asked: Request | None = None,
+    target: Target | None = None,
+    version: str = "",
+    time_limit_s: float = MOST_SECONDS,
+    quiet: bool = False,
+) -> list[Shown]:
+    """Return the timelines, the first with sentences on its memory and with what to copy for every framework.
+
+    `asked` is what its plan was searched for, and `target` the framework that it is for; without `asked`, what it would
+    be searched for again. What memory is worth is not asked of a two-level plan, whose stages have devices of their
+    own. Both parts take at most `time_limit_s` each, and are left out after Ctrl-C.
+    """
+    first = shown[0]
+    if first.plan is None or was_interrupted():
+        return list(shown)
+    planned = parse_plan_file(first.plan, place=first.name)
+    decision = _decision(planned, asked, target, version, time_limit_s, quiet=quiet)
+    blocks = [] if was_interrupted() else run_blocks(planned, first=target, time_limit_s=time_limit_s)
+    advice = tuple(Advice(text=sentence) for sentence in decision)
+    return [replace(first, decision=advice, run=tuple(blocks)), *shown[1:]]
+
+
+def _decision(
+    planned: PlanFile, asked: Request | None, target: Target | None, version: str, time_limit_s: float, *, quiet: bool
+) -> list[str]:
+    if planned.network is None or planned.memory_limit_bytes is None or planned.degrees is not None:
+        return []
+    simulation = simulate(planned.network, planned.plan, communication=planned.communication)
+    if not simulation.fits(planned.memory_limit_bytes):
+        return []
+    order = simulation.timeline.schedule
+    request = asked or Request(
+        network=planned.network,
+        sizes=planned.plan.sizes,
+        memory_limit_bytes=planned.memory_limit_bytes,
+        allow_empty=any(0 in row for row in planned.plan.layers),
+        communication=planned.communication,
+    )
+    even_cut = target is not None and target.abilities(version or target.versions[-1]).even_cut
+    layers = planned.plan.layers if even_cut or request.layers is not None else None
+    request = replace(request, sizes=planned.plan.sizes, group_size=planned.plan.group_size, layers=layers)
+    rules = _rules(request, target, version)
+    problems = [problem_of_order(replace(request, cell_rule=rule), order) for rule in rules]
+    problem = next((each for each in problems if _holds(each, planned)), problems[-1])
+    with shown_progress(quiet=quiet) as progress:
+        worth = sensitivity(problem.request, planned.plan, order, time_limit_s=time_limit_s, progress=progress)
+    return decision_sentences(binding_limits(problem, planned.plan), worth)
+
+
+def _rules(request: Request, target: Target | None, version: str) -> list[CellRule]:
+    """Return what cells may hold, the rule that was asked for or that says the most first."""
+    if target is not None:
+        abilities = target.abilities(version or target.versions[-1])
+        return [way.rule for way in recompute_ways(request, abilities) if way.bounds is None]
+    return [request.cell_rule, mixing(True), ANY_CONTENT]
+
+
+def _holds(problem: Problem, planned: PlanFile) -> bool:
+    """Return whether all cells of a plan keep the rule of a problem."""
+    return all(problem.may_hold(content) for content in problem.counts(planned.plan))
