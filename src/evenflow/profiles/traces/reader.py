@@ -108,11 +108,16 @@ def _read_files(paths: Sequence[Path], matcher: NameMatcher, progress: TraceProg
             if progress is not None:
                 progress(min(before + count, total), total)
 
-        if path.suffix == ".sqlite" or _first_bytes(path) == MAGIC:
+        if is_report(path):
             traces += read_report(path, matcher, on_bytes=on_bytes)
         else:
             traces.append(read_chrome_trace(path, matcher, on_bytes=on_bytes))
     return traces
+
+
+def is_report(path: Path) -> bool:
+    """Return whether a file is an export of Nsight Systems, by its name or its beginning."""
+    return path.suffix == ".sqlite" or _first_bytes(path) == MAGIC
 
 
 def _first_bytes(path: Path) -> bytes:

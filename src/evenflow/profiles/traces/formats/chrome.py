@@ -21,7 +21,7 @@ from evenflow.profiles.traces.formats import device_times, scope_rows
 from evenflow.profiles.traces.formats.chrome_collector import ChromeCollector
 from evenflow.profiles.traces.formats.columns import joined
 from evenflow.profiles.traces.formats.events import read_events
-from evenflow.profiles.traces.formats.launches import DeviceWork, work_of_launches
+from evenflow.profiles.traces.formats.launches import DeviceWork, LaunchedRanges, work_of_launches
 from evenflow.profiles.traces.formats.scope_rows import PASSES, SCOPE_PROCESS
 from evenflow.profiles.traces.markers import complete_steps
 from evenflow.profiles.traces.names import NameMatcher
@@ -34,11 +34,34 @@ def read_chrome_trace(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[i
     Raises:
         InputError: a file that is damaged or no trace, or kernels that nothing joins to the host.
     """
+    collector = _collected(path, matcher, on_bytes)
+    scope_pids = {pid for pid, name in collector.processes.items() if name == SCOPE_PROCESS}
+    return _scope_trace(collector, scope_pids) if scope_pids else _host_trace(collector)
+
+
+def read_chrome_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], None]) -> LaunchedRanges:
+    """Return the ranges on the host that match, and the work on the device.
+
+    Raises:
+        InputError: as `read_chrome_trace`, or a trace with MindSpore's scopes, which has no ranges.
+    """
+    collector = _collected(path, matcher, on_bytes)
+    if SCOPE_PROCESS in collector.processes.values():
+        raise InputError(
+            value=SCOPE_PROCESS,
+            rule=_("must have ranges for the actions; MindSpore's scopes do not say which microbatch runs"),
+            place=str(path),
+            remedy=_("read the times of layers with evenflow read-trace"),
+        )
+    work, _source = _work(collector)
+    return LaunchedRanges(file=str(path), scopes=collector.scopes, work=work, names=collector.counts)
+
+
+def _collected(path: Path, matcher: NameMatcher, on_bytes: Callable[[int], None]) -> ChromeCollector:
     collector = ChromeCollector(path, matcher)
     for events in read_events(path, on_bytes=on_bytes):
         collector.add(events)
-    scope_pids = {pid for pid, name in collector.processes.items() if name == SCOPE_PROCESS}
-    return _scope_trace(collector, scope_pids) if scope_pids else _host_trace(collector)
+    return collector
 
 
 def _host_trace(collected: ChromeCollector) -> Trace:
@@ -88,9 +111,10 @@ def _work(collected: ChromeCollector) -> tuple[DeviceWork, str]:
         return work, _("PyTorch: time in which the device is busy")
     if "Ascend Hardware" in collected.processes.values():
         raise _not_joined(collected.file, _("a torch_to_npu flow"), _("CPU and NPU"))
-    thread, start, end = collected.operators.columns()
-    nothing = np.zeros(len(thread), dtype=np.bool_)
-    work = DeviceWork(thread=thread, launch_ns=start, start_ns=start, end_ns=end, is_collective=nothing)
+    thread, start, end, is_message = collected.operators.columns()
+    work = DeviceWork(
+        thread=thread, launch_ns=start, start_ns=start, end_ns=end, is_collective=is_message.astype(np.bool_)
+    )
     return work, _("PyTorch on the CPU: time in operators")
 
 

@@ -45,7 +45,7 @@ class ChromeCollector:
         self.links: list[LaunchLink] = []
         self.launches = Table(3)  # correlation, thread, time
         self.kernels = Table(4)  # correlation, start, end, is collective
-        self.operators = Table(3)  # thread, start, end
+        self.operators = Table(4)  # thread, start, end, is collective
         self.flows = Table(4)  # thread and time of the launch, thread and time of the kernel
         self.bare_rows = Table(4)  # thread, start, end, is collective
 
@@ -113,7 +113,11 @@ class ChromeCollector:
                 event for event in events if "Backward" not in event.name and not event.name.startswith(AUTOGRAD_NODE)
             ]
             if not self.kernels:
-                self.operators.add([self._thread(event) for event in events], *self._spans(events))
+                threads, are_messages = (
+                    [self._thread(event) for event in events],
+                    [_is_message(event.name) for event in events],
+                )
+                self.operators.add(threads, *self._spans(events), are_messages)
             # Operators of libraries have "::" in their names; torch_npu has the ranges of users among them.
             events = [event for event in events if "::" not in event.name]
         elif category == "python_function":
@@ -168,6 +172,11 @@ def _correlation(event: Event) -> int | None:
     """Return the number that joins a kernel and its launch."""
     correlation = event.args.correlation if event.args else None
     return correlation if isinstance(correlation, int) and abs(correlation) < 2**62 else None
+
+
+def _is_message(name: str) -> bool:
+    """Return whether an operator of the CPU is a collective or sends or receives."""
+    return name.startswith(("c10d::", "gloo:"))
 
 
 def _is_collective(name: str) -> bool:

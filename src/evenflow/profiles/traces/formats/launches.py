@@ -1,5 +1,6 @@
 """Ranges on the host, links between them, and the work on the device that they launched."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +69,17 @@ class DeviceWork:
     start_ns: Integers
     end_ns: Integers
     is_collective: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchedRanges:
+    """Ranges on the host of one process, and the work that was launched."""
+
+    file: str
+    scopes: Sequence[Scope]
+    work: DeviceWork
+    names: Mapping[str, int]
+    """Names of all ranges with their numbers, for messages."""
 
 
 def work_of_launches(calls: Table, kernels: Table) -> DeviceWork:

@@ -17,6 +17,7 @@ from evenflow.profiles.traces.formats.columns import Table
 from evenflow.profiles.traces.formats.launches import (
     AUTOGRAD_NODE,
     BackwardNode,
+    LaunchedRanges,
     LaunchLink,
     Scope,
     check_scopes,
@@ -59,18 +60,8 @@ def read_report(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], N
     Raises:
         InputError: a file that is no such export, is damaged, or has no NVTX ranges or no kernels.
     """
-    check_size(path)
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
-            database.text_factory = lambda text: text.decode("utf-8", "replace")
-            processes = _read(database, path, matcher)
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise damaged(path, str(error)) from None
-    on_bytes(path.stat().st_size)
-    several = len(processes) > 1
     traces = []
-    for process, record in sorted(processes.items()):
-        file = f"{path}, process {process & 0xFFFFFF}" if several else str(path)
+    for file, record in _processes(path, matcher, on_bytes):
         work = work_of_launches(record.calls, record.kernels)
         occurrences, recomputed = device_times.occurrences_of(record.scopes, record.nodes, record.links(), work)
         note = _("{file}: layers recompute; that time is in neither forward nor backward", file=file)
@@ -85,6 +76,39 @@ def read_report(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], N
             )
         )
     return traces
+
+
+def read_report_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], None]) -> list[LaunchedRanges]:
+    """Return the NVTX ranges that match and the work on the device, for each process with ranges.
+
+    Raises InputError as `read_report`.
+    """
+    return [
+        LaunchedRanges(
+            file=file,
+            scopes=record.scopes,
+            work=work_of_launches(record.calls, record.kernels),
+            names=record.counts,
+        )
+        for file, record in _processes(path, matcher, on_bytes)
+    ]
+
+
+def _processes(path: Path, matcher: NameMatcher, on_bytes: Callable[[int], None]) -> list[tuple[str, _Process]]:
+    """Return the processes that have NVTX ranges, with a name for each."""
+    check_size(path)
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+            database.text_factory = lambda text: text.decode("utf-8", "replace")
+            processes = _read(database, path, matcher)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise damaged(path, str(error)) from None
+    on_bytes(path.stat().st_size)
+    several = len(processes) > 1
+    return [
+        (f"{path}, process {process & 0xFFFFFF}" if several else str(path), record)
+        for process, record in sorted(processes.items())
+    ]
 
 
 def _read(database: sqlite3.Connection, path: Path, matcher: NameMatcher) -> dict[int, _Process]:

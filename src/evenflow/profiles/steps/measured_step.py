@@ -1,0 +1,173 @@
+"""A measured step as a timeline: every action of every rank, on one clock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.errors import InputError, ScheduleError
+from evenflow.language import _, _n
+from evenflow.profiles.steps.clocks import Shifts, shifts
+from evenflow.ranges import Range
+from evenflow.schedule import Action, Schedule, check_complete
+from evenflow.simulate import Timeline, build_graph
+
+Times = NDArray[np.int64]
+MOST_RANKS = Range(least=1, most=1_000)
+_MOST_OVERLAP = 0.1
+"""Share of an action that the one before on its rank may still run, as their last kernels do."""
+
+
+class TimedAction(NamedTuple):
+    """An action, and when it ran by the clock of its rank."""
+
+    start_ns: int
+    end_ns: int
+    action: Action
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MeasuredStep:
+    """One step as it was measured."""
+
+    name: str
+    """Which step it is, in words."""
+    timeline: Timeline
+    """The actions; time 0 is the start of the first one."""
+    peak_bytes: tuple[int, ...] | None = None
+    """Highest memory of every rank."""
+    shifts_ns: tuple[int, ...] = ()
+    """What was added to the clock of every rank."""
+    notes: tuple[str, ...] = ()
+    """Sentences that a reader should know."""
+
+
+def measured_step(
+    ranks: Sequence[Sequence[TimedAction]],
+    stage_ranks: Sequence[int],
+    *,
+    name: str,
+    place: str,
+    peak_bytes: tuple[int, ...] | None = None,
+    notes: Sequence[str] = (),
+) -> MeasuredStep:
+    """Return the step whose ranks ran these actions, with their clocks shifted as little as causality asks.
+
+    Stage s runs on rank ``stage_ranks[s]``; microbatches count from 0.
+
+    Raises:
+        InputError: actions that are missing, twice, at the same time, or in an order that can never finish.
+    """
+    said = list(notes)
+    MOST_RANKS.check(len(ranks), place=place)
+    orders, halved = [], 0
+    for rank, actions in enumerate(ranks):
+        in_time, pairs = _one_after_the_other(
+            sorted(actions, key=_in_time), place=_("{place}, rank {rank}", place=place, rank=rank)
+        )
+        orders.append(in_time)
+        halved += pairs
+    if halved:
+        said.append(
+            _n(
+                "{count} pair of a forward and a backward was recorded as one; each is shown with half of its time.",
+                "{count} pairs of a forward and a backward were recorded as one; each is shown with half of its time.",
+                count=halved,
+            )
+        )
+    num_microbatches = max((each.action.microbatch for order in orders for each in order), default=0) + 1
+    if sum(map(len, orders)) < len(stage_ranks) * num_microbatches:  # before tables of that size are made
+        raise InputError(
+            value=sum(map(len, orders)),
+            rule=_(
+                "must have an action for each of {stages} stages and {microbatches} microbatches",
+                stages=len(stage_ranks),
+                microbatches=num_microbatches,
+            ),
+            place=place,
+            remedy=_("record the whole step on every rank"),
+        )
+    schedule = Schedule.from_actions(
+        name="measured",
+        num_stages=len(stage_ranks),
+        num_microbatches=num_microbatches,
+        stage_ranks=tuple(stage_ranks),
+        orders=[[each.action for each in order] for order in orders],
+    )
+    try:
+        check_complete(schedule)
+        graph = build_graph(schedule)
+    except ScheduleError as error:
+        remedy = error.remedy or _("record the whole step on every rank")
+        raise InputError(value=error.value, rule=error.rule, place=place, remedy=remedy) from None
+    start, end = (np.array([each[column] for order in orders for each in order], dtype=np.int64) for column in (0, 1))
+    found = shifts(graph, start, end)
+    said += _clock_notes(found)
+    moved = np.array(found.by_rank_ns, dtype=np.int64)[schedule.ranks]
+    start, end = start + moved, end + moved
+    first = start.min()
+    return MeasuredStep(
+        name=name,
+        timeline=Timeline(
+            graph=graph, start_ns=start - first, end_ns=end - first, makespan_ns=int(end.max() - first), message_ns=None
+        ),
+        peak_bytes=peak_bytes,
+        shifts_ns=found.by_rank_ns,
+        notes=tuple(said),
+    )
+
+
+def _in_time(each: TimedAction) -> tuple[int, int, int]:
+    return each.start_ns, each.end_ns, each.action.op
+
+
+def _one_after_the_other(actions: Sequence[TimedAction], *, place: str) -> tuple[list[TimedAction], int]:
+    """Return a rank's actions without overlaps, and how many pairs shared one measurement, as Primus records them."""
+    ordered = list(actions)
+    halved = 0
+    for index, (before, here) in enumerate(pairwise(actions)):
+        if before[:2] == here[:2] and here.end_ns > here.start_ns and before.action.op != here.action.op:
+            first, second = sorted((before, here), key=lambda each: each.action.op)
+            middle = (here.start_ns + here.end_ns) // 2
+            ordered[index] = first._replace(end_ns=middle)
+            ordered[index + 1] = second._replace(start_ns=middle)
+            halved += 1
+    for index in range(1, len(ordered)):
+        before, here = ordered[index - 1], ordered[index]
+        overlap = before.end_ns - here.start_ns
+        if overlap <= 0:
+            continue
+        if overlap > _MOST_OVERLAP * (here.end_ns - here.start_ns) or here.end_ns < before.end_ns:
+            raise InputError(
+                value=f"{before.action}, {here.action}",
+                rule=_("must have the actions of a rank one after the other"),
+                place=place,
+                remedy=_("take the measurement of one rank for each"),
+            )
+        ordered[index] = here._replace(start_ns=before.end_ns)
+    return ordered, halved
+
+
+def _clock_notes(found: Shifts) -> list[str]:
+    notes = []
+    if any(found.by_rank_ns):
+        largest = max(found.by_rank_ns) / 1e6
+        notes.append(
+            _(
+                "The clocks of the ranks were shifted by up to {shift_ms:,.3f} ms, as little as it takes for nothing "
+                "to start before its input has ended.",
+                shift_ms=largest,
+            )
+        )
+    if found.early_ns:
+        notes.append(
+            _(
+                "Some actions start up to {early_ms:,.3f} ms before their input has ended, however the clocks are "
+                "shifted: the clocks drift, or messages begin before an action ends.",
+                early_ms=found.early_ns / 1e6,
+            )
+        )
+    return notes
