@@ -98,6 +98,11 @@ READERS: tuple[Reader, ...] = (
         2.0,
     ),
     Reader("timeline of a run", "in.json", JSON, lambda: seeds.TIMELINE, (("report", "in.json", "whole.json", "-o", "out.html"),), 1.5),
+    Reader("measured step", "in.json", JSON, lambda: seeds.STEP, (("report", "in.json", "whole.json", "-o", "out.html"), ("report", "whole.json", "in.json", "-o", "out.html")), 2.0),
+    Reader("measured step on standard input", "-", JSON, lambda: seeds.STEP, (("report", "-", "-o", "out.html"),), 0.3),
+    Reader("dump of Primus", "pp_data/pp_rank_1.json", JSON, lambda: seeds.primus(1), (("report", "pp_data", "-o", "out.html"), ("report", "pp_data/config.json", "-o", "out.html")), 2.0),
+    Reader("sizes in a dump of Primus", "pp_data/config.json", JSON, lambda: seeds.PRIMUS_CONFIG, (("report", "pp_data", "-o", "out.html"),)),
+    Reader("Kineto trace of actions", "traces/in.json", JSON, seeds.actions, (("report", "traces", "-o", "out.html"), ("report", "whole.json", "traces/in.json", "-o", "out.html")), 2.0),
     Reader("order in a plan file", "in.json", JSON, lambda: seeds.ORDERED_PLAN, (("simulate", "layers.json", "in.json"),)),
     Reader(
         "mesh plan file", "in.json", JSON, lambda: seeds.MESH_PLAN,
@@ -190,7 +195,7 @@ BASES: tuple[tuple[str, ...], ...] = (
     _plan("--target", "megatron", "--chunks", "2"), _plan("--target", "deepspeed", "--schedule", "best"),
     ("compare", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST),
     ("compare", "in.json", "--baseline", "train.yaml", "--baseline-of", "mindformers", "--memory", "1GB", *FAST),
-    ("report", "whole.json", "plan.html", "-o", "out.html"), ("simulate", "plan.html", "--html", "out.html"),
+    ("report", "whole.json", "plan.html", "-o", "out.html"), ("report", "pp_data", "-o", "out.html"), ("simulate", "plan.html", "--html", "out.html"),
     ("export", "whole.json", "--to", "megatron", "--memory", "1GB", *FAST), ("export", "whole.json", "--to", "torchtitan", "-o", "out", *FAST),
     ("apply", "whole.json", "train.yaml", "--to", "mindformers", *FAST), ("apply", "whole.json", "train.sh", *FAST),
     ("compare", "in.json", "--baseline", "train.sh", "--memory", "1GB", *FAST),
@@ -240,9 +245,14 @@ def write_neighbours(folder: Path) -> None:
     (folder / "train.sh").write_text(seeds.SCRIPT)
     (folder / "measured.csv").write_text(seeds.MEASURED)
     (folder / "in.log").write_text(seeds.LOG)
-    for name in ("traces", "timelines", "runs/stage_0_rank_0", "runs/stage_1_rank_8", "made", "out"):
+    for name in ("pp_data", "traces", "timelines", "runs/stage_0_rank_0", "runs/stage_1_rank_8", "made", "out"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "runs" / "stage_1_rank_8" / "m.log").write_text(seeds.LOG)
+    for name, tree in (
+        ("config.json", seeds.PRIMUS_CONFIG),
+        *((f"pp_rank_{rank}.json", seeds.primus(rank)) for rank in range(2)),
+    ):
+        (folder / "pp_data" / name).write_text(json.dumps(tree))
     (folder / "timelines" / "trace_view0.json").write_text(json.dumps(seeds.kineto()))
 
 

@@ -256,6 +256,57 @@ def kineto_cuda() -> dict[str, Any]:
     return trace
 
 
+STEP: dict[str, Any] = {
+    "ranks": 2, "chunks": 1, "microbatches": 2,
+    "order": {str(rank): {kind: [[0, 0], [1, 0]] for kind in ("forward", "backward")} for rank in range(2)},
+    "steps": [
+        {"step": 3, "rank": 0, "memory_gb": 4.5, "forward_ms": [[0.0, 1.0], [1.0, 2.0]], "backward_ms": [[4.0, 6.0], [7.0, 9.0]]},
+        {"step": 3, "rank": 1, "memory_gb": 4, "forward_ms": [[1.0, 2.0], [4.0, 5.0]], "backward_ms": [[2.0, 4.0], [5.0, 7.0]]},
+    ],
+}  # fmt: skip
+PRIMUS_CONFIG: dict[str, Any] = {"world_size": 2, "pp_size": 2, "vp_size": 1, "num_mbs": 2, "train_iters": 2}
+
+
+def primus(rank: int) -> dict[str, Any]:
+    """Two iterations of a rank as Primus dumps them."""
+    times = {
+        f"{prefix}_{side}": [span[place] for span in STEP["steps"][rank][f"{kind}_ms"]]
+        for prefix, kind in (("fwd", "forward"), ("bwd", "backward"))
+        for place, side in enumerate(("start", "end"))
+    }
+    names = {
+        f"{prefix}_{what}": values
+        for prefix in ("fwd", "bwd")
+        for what, values in (("minibatch", [0, 1]), ("chunk", [0, 0]))
+    }
+    empty: dict[str, list[int]] = {f"wgrad_{what}": [] for what in ("start", "end", "minibatch", "chunk")}
+    return {str(number): {"total": 9.5, "memory": 4.0, **times, **names, **empty} for number in (1, 2)}
+
+
+def actions() -> dict[str, Any]:
+    """A Kineto trace of one rank, whose ranges name the actions of two steps."""
+    events: list[dict[str, Any]] = []
+    for number in range(8):
+        time = 100.5 + 20 * number
+        name = f"PP:0{'FB'[number % 2]}{number // 2 % 2}"
+        where = {"ph": "X", "pid": 1, "tid": 1}
+        events.append({**where, "cat": "user_annotation", "name": name, "ts": time, "dur": 10})
+        events.append(
+            {
+                **where,
+                "cat": "cuda_runtime",
+                "name": "launch",
+                "ts": time + 1,
+                "dur": 1,
+                "args": {"correlation": number},
+            }
+        )
+        events.append(
+            {**where, "cat": "kernel", "name": "gemm", "ts": time + 5, "dur": 12.25, "args": {"correlation": number}}
+        )
+    return {"schemaVersion": 1, "traceEvents": events}
+
+
 def ascend(example: Path) -> list[Any]:
     """The beginning of a timeline of the examples, and its rows of layers."""
     events: list[Any] = json.loads(example.read_text())

@@ -9,8 +9,10 @@ from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.profiles.plan_file import parse_plan_file
 from evenflow.profiles.report_file import is_report
+from evenflow.profiles.steps import is_step_file, step_of_file
 from evenflow.profiles.timeline_file import is_timeline_file, timeline_file
 from evenflow.ranges import MILLISECONDS
+from evenflow.report.of_measured import shown_measured
 from evenflow.report.of_simulation import shown_simulation
 from evenflow.report.of_timeline import shown_timeline
 from evenflow.report.read_back import shown_of_report
@@ -23,7 +25,7 @@ _PROVEN = (Status.OPTIMAL.value, Status.FEASIBLE.value)
 
 
 def shown_of_text(text: str, *, place: str, name: str) -> Iterator[Shown]:
-    """Give the timelines in a file that evenflow wrote: a plan file, ``run --timeline``, or a report.
+    """Give the timelines in a file: a plan file, ``run --timeline``, a report, or a measured step in a form of its own.
 
     `place` names the file in messages, and `name` on the page. A plan is simulated with the model and the messages
     that it was made for. Raises InputError for any other file.
@@ -34,12 +36,14 @@ def shown_of_text(text: str, *, place: str, name: str) -> Iterator[Shown]:
     fields = as_fields(load_json(text, file=place), file=place)
     if is_timeline_file(fields):
         yield from _run(fields, name=name)
+    elif is_step_file(fields):
+        yield shown_measured(step_of_file(fields), name=name)
     elif "layers" in fields and "layers_description" not in fields:
         yield _plan(text, place=place, name=name)
     else:
         raise InputError(
             value=None,
-            rule=_("must be a plan file, the timeline of a run, or a report"),
+            rule=_("must be a plan file, the timeline of a run, a report, or a measured step"),
             place=place,
             remedy=_("take what --json of evenflow plan or --timeline of evenflow run wrote"),
         )

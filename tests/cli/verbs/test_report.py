@@ -5,6 +5,10 @@ import re
 
 import pytest
 
+from evenflow.profiles.layer_file import read_layer_file
+from evenflow.profiles.plan_file import read_plan_file
+from evenflow.simulate import simulate
+from tests.profiles.steps.builders import kineto_events, named_actions, step_fields, write_primus
 from tests.report.decoder import read_page
 
 EVEN = ("--microbatches", 2, "--layers", "2,2")
@@ -82,7 +86,7 @@ def test_one_standard_input(plans, evenflow):
     [
         (("a.json", "-o", "page.png"), "-o must end in .html, the format of pages, got 'page.png'; name it page.html"),
         (("a.html", "-o", "a.html"), "-o must not be the same file as the input file a.html, got 'a.html'"),
-        (("tiny.json",), "tiny.json must be a plan file, the timeline of a run, or a report"),
+        (("tiny.json",), "tiny.json must be a plan file, the timeline of a run, a report, or a measured step"),
         (("none.json",), "cannot read none.json: no such file"),
         ((), "Missing argument 'FILE…'"),
     ],
@@ -107,3 +111,28 @@ def test_a_page_in_chinese(folder, evenflow):
     assert '<html lang="zh">' in text
     (plan,) = read_page(text).plans
     assert re.fullmatch(r"[\x00-\x7f]*", json.dumps(plan, ensure_ascii=False)), "programs read English"
+
+
+def test_a_measured_step_beside_a_plan(plans, evenflow):
+    timeline = simulate(read_layer_file("tiny.json"), read_plan_file("a.json")).timeline
+    (plans / "step.json").write_text(json.dumps(step_fields(timeline)))
+    write_primus(plans / "pp_data", timeline)
+    for rank in range(2):
+        (plans / "traces").mkdir(exist_ok=True)
+        events = kineto_events(named_actions(timeline, rank, offset_ns=10**6))
+        (plans / "traces" / f"rank{rank}.json").write_text(json.dumps({"traceEvents": events}))
+    done = evenflow("report", "a.json", "step.json", "pp_data", "traces", "traces/", "-o", "both.html")
+    assert done.exit_code == 0, done.stderr
+    names = ["step, measured", "pp_data, measured", "traces, measured", "traces, measured (2)"]
+    assert done.stdout == "\n".join(["a: 18 ms", *(f"{name}: 18 ms" for name in names), "", "wrote both.html", ""])
+    timelines = read_page((plans / "both.html").read_text()).head["timelines"]
+    assert [each["kind"] for each in timelines] == ["plan", *["measured"] * 4]
+    again = evenflow("report", "-", "-o", "again.html", stdin=(plans / "step.json").read_text())
+    assert again.stdout.startswith("stdin, measured: 18 ms\n")
+
+
+def test_a_folder_of_nothing_is_one_message(plans, evenflow):
+    (plans / "empty").mkdir()
+    done = evenflow("report", "empty", "-o", "both.html")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: empty must have traces")

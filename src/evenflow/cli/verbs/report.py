@@ -10,8 +10,10 @@ from evenflow.cli.shared.files.input_files import STANDARD_INPUT, read_whole
 from evenflow.cli.shared.files.output_files import PAGE, Outputs
 from evenflow.cli.shared.plan_pictures import MADE_BY
 from evenflow.language import _
+from evenflow.profiles.steps import read_measured_step
 from evenflow.report import Shown, report_html
 from evenflow.report.of_files import shown_of_text, with_own_names
+from evenflow.report.of_measured import shown_measured
 
 
 @click.command()
@@ -31,14 +33,17 @@ def report(files: tuple[str, ...], output: Path, overwrite: bool) -> int:
     """Show plans and measured steps beside each other on one page for the browser.
 
     Each FILE is a plan file (--json of evenflow plan, evenflow auto, evenflow tune or evenflow simulate), the timeline
-    of a run (--timeline of evenflow run), or a report, whose timelines are shown again. The first is what the others
-    are compared with. The page is one file that loads nothing from anywhere, and carries its plans: evenflow reads it
-    where it reads a plan file, as report.html or, for the second plan, report.html#2.
+    of a run (--timeline of evenflow run), or a report, whose timelines are shown again; or a step that was
+    measured elsewhere: the folder that Primus dumped, a folder with a profiler's timeline of every rank, or a JSON file
+    of your own. The first is what the others are compared with. The page is one file that loads nothing from anywhere,
+    and carries its plans: evenflow reads it where it reads a plan file, as report.html or, for the second plan,
+    report.html#2.
 
     \b
     Examples:
       evenflow report plan.json
       evenflow report plan.json other.json timeline.json -o report.html
+      evenflow report plan.json traces/ -o report.html
     """
     outputs = Outputs(
         {PAGE: output},
@@ -47,6 +52,10 @@ def report(files: tuple[str, ...], output: Path, overwrite: bool) -> int:
     )
     shown: list[Shown] = []
     for file in files:
+        measured = None if file == STANDARD_INPUT else read_measured_step(Path(file))
+        if measured is not None:
+            shown.append(shown_measured(measured, name=Path(file).name.split(".")[0]))
+            continue
         text, place = read_whole(file)
         shown += shown_of_text(text, place=place, name="stdin" if file == STANDARD_INPUT else Path(file).stem)
     shown = with_own_names(shown)

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from evenflow.fields import as_fields, load_json, read_text
+from evenflow.errors import FileError
 from evenflow.profiles.steps import primus
 from evenflow.profiles.steps.action_ranges import read_action_ranges
 from evenflow.profiles.steps.measured_step import MeasuredStep
-from evenflow.profiles.steps.step_file import is_step_file, step_of_file
 from evenflow.profiles.traces.reader import is_report
 
 _TRACE_STARTS = (b"[", b"\x1f\x8b")
@@ -17,8 +16,8 @@ _HEAD_BYTES = 2**16
 def read_measured_step(path: Path) -> MeasuredStep | None:
     """Return the measured step at `path`; None where something else is there.
 
-    It is a folder (or a file of it) that Primus dumped, a file in the form of docs/report-measured.md, or timelines of
-    a profiler: a folder with one for each rank, or a report of all.
+    It is a folder (or a file of it) that Primus dumped, or timelines of a profiler: a folder with one for each rank, or
+    a report of all.
 
     Raises:
         InputError: a measured step that is damaged or not whole.
@@ -31,18 +30,14 @@ def read_measured_step(path: Path) -> MeasuredStep | None:
             return read_action_ranges(path)
     if not path.is_file():
         return None
-    if is_report(path) or _is_trace(path):
-        return read_action_ranges(path)
-    if path.suffix != ".json":
-        return None
-    fields = load_json(read_text(path), file=str(path))
-    if not isinstance(fields, dict) or not is_step_file(as_fields(fields, file=str(path))):
-        return None
-    return step_of_file(as_fields(fields, file=str(path)))
+    return read_action_ranges(path) if is_report(path) or _is_trace(path) else None
 
 
 def _is_trace(path: Path) -> bool:
     """Return whether a file is a Chrome trace, by its beginning."""
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-    return head.startswith(_TRACE_STARTS) or any(key in head for key in _OF_TRACES)
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
+    except OSError as error:
+        raise FileError.from_os(path, error) from None
+    return head.startswith(_TRACE_STARTS) or (head.startswith(b"{") and any(key in head for key in _OF_TRACES))

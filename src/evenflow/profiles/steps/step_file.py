@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterable
 
 from evenflow.errors import InputError
-from evenflow.fields import Fields
+from evenflow.fields import Fields, is_integer_table
 from evenflow.language import _
 from evenflow.profiles.steps.measured_step import MOST_RANKS, MeasuredStep
 from evenflow.profiles.steps.rank_records import BACKWARD, FORWARD, WEIGHT, Cell, RankRecord, Records, step_of_records
@@ -71,9 +71,16 @@ def _order(fields: Fields, rank: int, num_chunks: int, num_microbatches: int) ->
     for kind, key in _ORDERS.items():
         if key not in of_rank:
             continue
-        rows = of_rank.rows(key, Range(least=0, most=max(num_chunks, num_microbatches) - 1))
-        if not all(len(row) == 2 and row[0] < num_microbatches and row[1] < num_chunks for row in rows):
-            raise of_rank.error(key, _("must be a list of [microbatch, chunk]"))
+        rows = of_rank.required(key)
+        if not is_integer_table(rows) or not all(
+            len(row) == 2 and 0 <= row[0] < num_microbatches and 0 <= row[1] < num_chunks for row in rows
+        ):
+            rule = _(
+                "must be a list of [microbatch, chunk], below {microbatches} and {chunks}",
+                microbatches=num_microbatches,
+                chunks=num_chunks,
+            )
+            raise of_rank.error(key, rule)
         found[kind] = [(microbatch, chunk) for microbatch, chunk in rows]
     return found
 
