@@ -21,7 +21,7 @@ FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees check-trace clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees check-trace clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -40,6 +40,7 @@ help:
 	@echo "make accelerator-table  write the table of docs/accelerators.md from the data sheets"
 	@echo "make prediction-example write what the example of evenflow predict prints into its page and the README"
 	@echo "make page               build script and style of the report page from web/ (needs Node.js)"
+	@echo "make report-example     write the live example of docs/report.md and its screenshots"
 	@echo "make translations       bring the catalogues of messages in step with the sources"
 	@echo "make check              run lint, test and docs"
 	@echo "make release-check      build the wheel, install it into a new environment and plan with it"
@@ -107,6 +108,10 @@ target-table: setup
 
 accelerator-table: setup
 	$(BIN)/python scripts/make_accelerator_table.py
+
+report-example: $(VENV)/.stamp-page
+	scripts/find_browser.sh
+	$(BIN)/python scripts/make_report_example.py
 
 prediction-example: setup
 	$(BIN)/python scripts/make_prediction_example.py
