@@ -32,7 +32,7 @@ def shown_ranking(tuned: Tuned, plans: Sequence[str]) -> list[Shown]:
         shown.append(
             shown_simulation(
                 found.simulation,
-                name=f"#{number} {split_words(one.training)}",
+                name=split_words(one.training),
                 memory_limit_bytes=limit,
                 certificate=tuned.certificate() if number == 1 else "",
                 notes=(words,),

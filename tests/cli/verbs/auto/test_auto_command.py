@@ -16,6 +16,7 @@ from evenflow.simulate import simulate
 from tests.clocks import SetClock
 from tests.export.trace_reader import read_trace
 from tests.networks import SMALL_LLAMA
+from tests.report.decoder import read_page
 
 LAYERS = SMALL_LLAMA["num_hidden_layers"]
 NUM_PARAMETERS = 2 * 320 * 64 + 64 + LAYERS * (2 * 64 + 64 * (2 * 64 + 2 * 32 + 3 * 160))
@@ -46,16 +47,16 @@ class TestAuto:
         result = evenflow(
             "auto", *WORK, "--mesh", "1x2", "--memory", "1GB", *RATES, *LATENCIES,
             "--json", "plan.json", "--svg", "plan.svg", "-o", "layers.json",
-            "--trace", "trace.json",
+            "--trace", "trace.json", "--html", "plan.html",
         )  # fmt: skip
-        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.exit_code == 0, result.stderr
         assert result.stdout.startswith("small: 4 layers on a mesh of 1x2 devices, 4 microbatches of 2 x 64 tokens, ")
         for words in (
             "\nplan: 2 stages",
             "alternatives (",
             "refinement by the exact solver adds",
             " % of 312 TFLOPS bfloat16",
-            "wrote plan.json, layers.json, plan.svg, trace.json",
+            "wrote plan.json, layers.json, plan.svg, plan.html, trace.json",
         ):
             assert words in result.stdout
         found = json.loads((folder / "plan.json").read_text())
@@ -70,6 +71,14 @@ class TestAuto:
         assert simulation.makespan_ns <= found["makespan_ms"] * 1e6 + 1
         held = sum(layer.parameter_bytes for layer in network.layers)
         assert held + network.head.parameter_bytes + network.tail.parameter_bytes == 16 * NUM_PARAMETERS
+        page = read_page((folder / "plan.html").read_text())
+        (shown,) = page.head["timelines"]
+        assert [words.split(":")[0] for words in shown["stage_layers"]] == [
+            f"stage {index}" for index in range(len(found["stages"]))
+        ]
+        assert shown["makespan_ns"] == round(found["makespan_ms"] * 1e6)
+        assert page.plans == [{key: value for key, value in found.items() if key != "written_by"}]
+        assert read_plan_file(folder / "plan.html") == plan
         trace = read_trace((folder / "trace.json").read_text())
         assert len(trace.processes) == len(json.loads((folder / "plan.json").read_text())["layers"][0])
         picture = ET.fromstring((folder / "plan.svg").read_text())

@@ -22,6 +22,7 @@ from evenflow.run.job import launch
 from evenflow.run.values.run_job import Device, RunJob
 from tests.cli.verbs.run.run_plans import written
 from tests.export.trace_reader import read_trace
+from tests.report.decoder import read_page
 from tests.run.job.launched import job
 
 verb: ModuleType = importlib.import_module("evenflow.cli.verbs.run.run_command")
@@ -59,6 +60,11 @@ def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> N
     ):
         assert predicted == pytest.approx(measured, rel=0.05)
 
+    page = read_page(files["html"].read_text(encoding="utf-8"))
+    assert [each["kind"] for each in page.head["timelines"]] == ["plan", "measured"]
+    sides = [result[side]["step_ms"] * 1e6 for side in ("predicted", "measured")]
+    assert [each["makespan_ns"] for each in page.head["timelines"]] == pytest.approx(sides)
+    assert [each["layers"] for each in page.plans] == [[[2, 1], [1, 1]]]
     timeline = json.loads(files["timeline"].read_text(encoding="utf-8"))
     assert [[row[0] for row in rank] for rank in timeline["measured"]] == [
         [row[0] for row in rank] for rank in timeline["predicted"]

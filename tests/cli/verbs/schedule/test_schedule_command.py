@@ -4,6 +4,7 @@ import pytest
 
 from evenflow.schedule import FAMILIES
 from evenflow.schedule.families import ALIASES
+from tests.report.decoder import read_page
 
 SHOWN = """\
 1f1b: 2 ranks x 1 chunk, 3 microbatches; equal stages, forward 1 ms, backward 2 ms
@@ -212,3 +213,19 @@ def test_weight_times_that_make_no_sense(evenflow, folder, weight, rule):
     assert result.exit_code == 2
     assert "--weight" in result.stderr
     assert rule in result.stderr
+
+
+def test_pages_of_schedules(evenflow, folder):
+    """That of a family is a plan file of equal stages; any other order has no name that a plan could say."""
+    shown = evenflow("schedule", "show", "zbv", "--ranks", 2, "--microbatches", 4, "--html", "zbv.html")
+    assert shown.exit_code == 0, shown.stderr
+    again = evenflow("simulate", "zbv.html")
+    assert again.exit_code == 0, again.stderr
+    (folder / "order.csv").write_text("0F0,0F1,0B1,0B0\n1F0,1F1,1B1,1B0\n")
+    checked = evenflow("schedule", "check", "order.csv", "--html", "order.html")
+    assert checked.exit_code == 0, checked.stderr
+    page = read_page((folder / "order.html").read_text())
+    assert page.plans == []
+    assert page.columns[0]["unit"] == [0, 1, 1, 0, 0, 1, 1, 0]
+    assert evenflow("simulate", "order.html").exit_code == 2
+    assert evenflow("report", "order.html", "zbv.html").exit_code == 0

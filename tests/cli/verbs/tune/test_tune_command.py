@@ -6,6 +6,7 @@ import re
 import pytest
 
 from evenflow.cli.text.display_width import display_width
+from tests.report.decoder import read_page
 
 MODEL = (
     "--hidden", 1024, "--layers", 8, "--heads", 16, "--kv-heads", 4, "--vocab", 32000, "--gated-mlp",
@@ -30,7 +31,7 @@ def answered(tmp_path_factory):
     from evenflow.cli.main import main
 
     path = tmp_path_factory.mktemp("tune") / "tune.json"
-    asked = (*ASKED, "--target", "megatron", "--fix", "zero=1", "--json", path)
+    asked = (*ASKED, "--target", "megatron", "--fix", "zero=1", "--json", path, "--html", path.with_suffix(".html"))
     result = CliRunner().invoke(main, [str(word) for word in asked])
     assert result.exit_code == 0, result.output
     return result.stdout, path
@@ -136,3 +137,27 @@ def test_a_calibration_is_the_accelerator(evenflow, folder):
     assert result.exit_code == 0, result.output
     assert "8 x my cluster" in result.stdout
     assert re.search(r" 3 +[\d,.]+ +[\d.]+ +[\d.]+ +[\d.]+  ", table_of(result.stdout)[1])
+
+
+def test_the_page_has_the_ranking_and_the_pipelines_of_its_first_rows(answered):
+    _text, path = answered
+    html = path.with_suffix(".html").read_text()
+    page, found = read_page(html), json.loads(path.read_text())
+    shown = len(page.head["timelines"])
+    assert shown == min(5, len(found["ranked"])) == len(page.plans)
+    assert page.plans[0] == {key: value for key, value in found.items() if key != "written_by"}
+    assert page.head["timelines"][0]["certificate"] == found["certificate"]
+    for row, plan in zip(found["ranked"], page.plans, strict=False):
+        assert plan["degrees"]["tensor"] == row["tensor"]
+        assert plan["schedule"] == row["schedule"]
+    (table,) = re.findall(r'<section class="ranking">(.*?)</section>', html, re.DOTALL)
+    assert table.count("<tr>") == 1 + len(found["ranked"])
+    assert f"<td>{found['ranked'][0]['schedule']}</td>" in table
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_rows_of_the_page_are_plan_files_with_degrees(answered, evenflow, number):
+    _text, path = answered
+    done = evenflow("export", f"{path.with_suffix('.html')}#{number}", "--to", "megatron")
+    assert done.exit_code == 0, done.stderr
+    assert "--tensor-model-parallel-size" in done.stdout

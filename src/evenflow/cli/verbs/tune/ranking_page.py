@@ -24,6 +24,7 @@ def ranking_page(
 ) -> str:
     """Return the page; `fields` are those of the JSON file, the plan of the first row, and `yours` is what runs now."""
     from evenflow.report import Table, report_html
+    from evenflow.report.of_files import with_own_names
     from evenflow.report.of_tune import MOST_TIMELINES, shown_ranking
 
     shown = min(setting.rows, MOST_TIMELINES)
@@ -33,7 +34,7 @@ def ranking_page(
         title=_("Ranking"),
         columns=tuple(columns),
         rows=tuple(map(tuple, rows)),
-        notes=(tuned.certificate(), *setting.notes),
+        notes=setting.notes,
     )
-    timelines = shown_ranking(tuned, [format_object(plan) for plan in plans])
+    timelines = with_own_names(shown_ranking(tuned, [format_object(plan) for plan in plans]))
     return report_html(decided(timelines, target=target), title=title, tables=[table], made_by=MADE_BY)
