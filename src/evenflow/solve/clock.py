@@ -1,8 +1,8 @@
 """The clock of one run, whose limit does not count the time of compiling."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+
+from evenflow.simulate import compiled_s
 
 
 class Clock:
@@ -12,8 +12,7 @@ class Clock:
         """Start the clock now, or at `began` of ``time.monotonic()``."""
         self.limit_s = limit_s
         self._began = time.monotonic() if began is None else began
-        self._compiled_s = 0.0
-        self._compiling_since: float | None = None
+        self._compiled_s = compiled_s()
 
     @property
     def spent_s(self) -> float:
@@ -22,21 +21,10 @@ class Clock:
 
     @property
     def compiling_s(self) -> float:
-        """Seconds of compiling so far."""
-        since = self._compiling_since
-        return self._compiled_s + (0.0 if since is None else time.monotonic() - since)
+        """Seconds of compiling so far, since the clock was made."""
+        return compiled_s() - self._compiled_s
 
     @property
     def left_s(self) -> float:
         """Seconds left of the limit."""
         return self.limit_s - (self.spent_s - self.compiling_s)
-
-    @contextmanager
-    def compiling(self) -> Iterator[None]:
-        """Count the time within the context as compiling."""
-        self._compiling_since = time.monotonic()
-        try:
-            yield
-        finally:
-            since, self._compiling_since = self._compiling_since, None
-            self._compiled_s += time.monotonic() - since

@@ -149,10 +149,9 @@ class ProverThread:
         standing = self.standing
         standing.begin(self._problem.simulate(counts).makespan_ns, counts, seconds=clock.spent_s)
         standing.phase = _("compiling (first run only)")
-        with clock.compiling():
-            search = Annealing(problem=self._problem, counts=counts)
-            self._prover = Prover(self._problem, report=standing.report)
-            self._prover.learn(counts)
+        search = Annealing(problem=self._problem, counts=counts)
+        self._prover = Prover(self._problem, report=standing.report)
+        self._prover.learn(counts)
         standing.phase = _("searching")
         standing.search = search
 

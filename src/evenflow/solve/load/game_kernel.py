@@ -2,14 +2,15 @@
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from evenflow.simulate.compiled import compiled
 
 _SMALL = 1e-9
 _MOST_PIVOTS = 1000
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def solve_game(pays: Any) -> tuple[Any, Any]:
     """Return the shares of rows and of columns in a game in which rows want much of `pays` [rows, columns].
 

@@ -2,9 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from evenflow.simulate.compiled import compiled
 from evenflow.solve.load.layer_table import LayerTable
 from evenflow.solve.load.rank_kernel import least_recompute
 from evenflow.solve.load.rank_time_kernel import Pipeline, Place, most_anywhere, most_in_a_row, stage_ns
@@ -26,7 +26,7 @@ class Tables(NamedTuple):
     asked for; empty where ranks have layers of several types in a row."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def least_time(table: LayerTable, pipeline: Pipeline) -> float:
     """Return a time in ns below which no plan ends; infinite where none fits."""
     num_ranks, num_chunks = pipeline.live.shape[0], pipeline.live.shape[3]
@@ -52,7 +52,7 @@ def least_time(table: LayerTable, pipeline: Pipeline) -> float:
     return float(low)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _sums(table: LayerTable) -> Any:
     """Return forwards, gradients and weight gradients of the layers before each place, shape [3, num_layers + 1]."""
     sums = np.zeros((3, table.counts.shape[1]))
@@ -62,7 +62,7 @@ def _sums(table: LayerTable) -> Any:
     return sums
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fixed(table: LayerTable, num_ranks: int, num_chunks: int, min_layers: int) -> Any:
     """Return the type that a layer of each stage surely has, -1 without, shape [num_stages].
 
@@ -80,14 +80,14 @@ def _fixed(table: LayerTable, num_ranks: int, num_chunks: int, min_layers: int) 
     return fixed
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _ends_by(time_ns: float, table: LayerTable, pipeline: Pipeline, tables: Tables) -> bool:
     if pipeline.live.shape[3] == 1:
         return bool(_cuts_end_by(time_ns, table, pipeline, tables))
     return bool(_contents_end_by(time_ns, table, pipeline, tables))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _cuts_end_by(time_ns: float, table: LayerTable, pipeline: Pipeline, tables: Tables) -> bool:
     """Return whether a cut into one stage for each rank can end by a time.
 
@@ -107,7 +107,7 @@ def _cuts_end_by(time_ns: float, table: LayerTable, pipeline: Pipeline, tables: 
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _contents_end_by(time_ns: float, table: LayerTable, pipeline: Pipeline, tables: Tables) -> bool:
     """Return whether ranks with several stages can end by a time, wherever their layers are in the network.
 
@@ -150,7 +150,7 @@ def _contents_end_by(time_ns: float, table: LayerTable, pipeline: Pipeline, tabl
     return bool(dealt[rare] >= layers - rare)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _stage_of(chunk: int, rank: int, num_ranks: int, tail_rank: int) -> int:
     """Return the stage of a cell: looped, or on a V where rank 0 has the tail."""
     if num_ranks > 1 and tail_rank == 0 and chunk % 2:
@@ -158,7 +158,7 @@ def _stage_of(chunk: int, rank: int, num_ranks: int, tail_rank: int) -> int:
     return chunk * num_ranks + rank
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _most(
     time_ns: float, table: LayerTable, pipeline: Pipeline, tables: Tables, place: Place, fewest: int, most: int
 ) -> int:
@@ -185,7 +185,7 @@ def _most(
     return -1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fits(time_ns: float, table: LayerTable, pipeline: Pipeline, tables: Tables, place: Place, number: int) -> bool:
     """Return whether a rank fits with so many layers of the first type, and is done by a time with its recomputation.
 
@@ -200,7 +200,7 @@ def _fits(time_ns: float, table: LayerTable, pipeline: Pipeline, tables: Tables,
     return bool(most_anywhere(time_ns - pipeline.num_units * again, table, pipeline, place, number) == number)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _recompute_ns(table: LayerTable, pipeline: Pipeline, tables: Tables, place: Place, number: int) -> float:
     """Return the least recomputation of a rank, from the table where it has been asked for before."""
     rank, is_known = place.rank, len(tables.recompute) > 0

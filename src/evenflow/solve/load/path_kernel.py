@@ -2,9 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from evenflow.simulate.compiled import compiled
 from evenflow.solve.load.game_kernel import solve_game
 
 _ROUNDS = 24
@@ -41,7 +41,7 @@ class Order(NamedTuple):
     """Fewest layers of a stage."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def mixture_bound(order: Order) -> float:
     """Return a lower bound on the step of every cut.
 
@@ -76,7 +76,7 @@ def mixture_bound(order: Order) -> float:
     return bound
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _keep(counts: Any, constant: Any, shares: Any) -> int:
     """Put the paths that are in a mixture first; returns their number, at most one for each stage."""
     kept = 0
@@ -87,7 +87,7 @@ def _keep(counts: Any, constant: Any, shares: Any) -> int:
     return kept
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _least_time(order: Order, counts: Any, constant: Any, shares: Any) -> float:
     """Return the least time of a mixture of paths over all contents of stages.
 
@@ -110,7 +110,7 @@ def _least_time(order: Order, counts: Any, constant: Any, shares: Any) -> float:
     return float(bound + order.least * more.sum())
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _longest(order: Order, cut: Any, mean: Any, counts: Any, constant: Any) -> tuple[float, int]:
     """Return the step of a cut, and the number of different longest paths through its ranks.
 
@@ -169,7 +169,7 @@ def _longest(order: Order, cut: Any, mean: Any, counts: Any, constant: Any) -> t
     return float(step), found
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _count(order: Order, position: int, counts: Any, is_on_path: Any) -> None:
     """Count the action at a position as one of a path."""
     num_ops = order.fixed.shape[1]

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from evenflow.simulate.compiled import compiled
 from evenflow.solve.load.layer_table import LayerTable
 
 _ROUNDING = 1e-9
 """Share of the limit that sums in floating point may be off."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def least_recompute(table: LayerTable, live: Any, counts: Any, fixed: Any, has_head: bool, has_tail: bool) -> float:
     """Return the least recomputation in ns of a microbatch with which a rank fits; infinite where nothing does.
 
@@ -47,7 +47,7 @@ def least_recompute(table: LayerTable, live: Any, counts: Any, fixed: Any, has_h
     return best
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _of_vector(
     table: LayerTable, selection: int, live: Any, counts: Any, fixed: Any, room: float, has_head: bool, has_tail: bool
 ) -> float:
@@ -103,7 +103,7 @@ def _of_vector(
     return extra
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _least_used(live: Any, activation: float, waits: float, chunk: int) -> float:
     """Return what the microbatches of a layer take at least, in its chunk or, where that is negative, in any."""
     if chunk >= 0:

@@ -2,9 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from evenflow.simulate.compiled import compiled
 from evenflow.solve.load.layer_table import LayerTable
 
 _ROUNDING = 1e-9
@@ -39,7 +39,7 @@ class Place(NamedTuple):
     """Forwards and gradients of the ranks before, with messages, with several chunks; shape [2]."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def most_in_a_row(
     time_ns: float, ends: Any, pipeline: Pipeline, sums: Any, place: Place, fewest: int, most: int
 ) -> int:
@@ -58,7 +58,7 @@ def most_in_a_row(
     return low
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def stage_ns(ends: Any, pipeline: Pipeline, sums: Any, place: Place, number: int, again: float) -> float:
     """Return the time until a rank with so many layers in a row is done, and until what needs it is.
 
@@ -95,7 +95,7 @@ def stage_ns(ends: Any, pipeline: Pipeline, sums: Any, place: Place, number: int
     return float(max(whole, turned, closed, both))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def most_anywhere(time_ns: float, table: LayerTable, pipeline: Pipeline, place: Place, most: int) -> int:
     """Return how many layers of the first type, wherever they are, a rank can run by a time; negative if not even 0."""
     units, rank = pipeline.num_units, place.rank
@@ -122,7 +122,7 @@ def most_anywhere(time_ns: float, table: LayerTable, pipeline: Pipeline, place: 
     return int(min(max(np.floor(number * (1 + _ROUNDING) + _ROUNDING), -1.0), float(most)))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _most_on_a_turn(
     time_ns: float, table: LayerTable, pipeline: Pipeline, place: Place, busy: float, weight: float
 ) -> float:
@@ -151,7 +151,7 @@ def _most_on_a_turn(
     return float((time_ns - fixed) / max(each, 1e-9))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _sends(pipeline: Pipeline, rank: int) -> int:
     """Return how many messages a rank with several stages sends for each microbatch, forward and backward."""
     num_ranks, num_chunks = pipeline.live.shape[0], pipeline.live.shape[3]

@@ -9,7 +9,7 @@ from evenflow.model import Request
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock
-from evenflow.solve.order.made_orders import family_orders, load_makers
+from evenflow.solve.order.made_orders import family_orders
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds, work_of
 from evenflow.solve.outcome import Outcome, ProgressCallback, Status
 from evenflow.solve.problem import Problem, make_problem, problem_of_order
@@ -93,8 +93,6 @@ class _Fitting:
         """Take the shortest order made for the best cells, if it is shorter than theirs."""
         splits, shortest = self.problem.schedule.splits_backward, None
         with abandonable():
-            with self.clock.compiling():
-                load_makers()
             for found in family_orders(
                 self.problem.schedule.name, work_of(self.best, self.problem, split_backward=splits)
             ):

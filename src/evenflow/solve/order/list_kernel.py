@@ -9,10 +9,10 @@ Importing this module imports the compiler; only a search does, when it starts.
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from evenflow.schedule import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
+from evenflow.simulate.compiled import compiled
 
 NEVER = np.iinfo(np.int64).max // 4
 """Time of what cannot begin yet, with room to add durations."""
@@ -54,7 +54,7 @@ class DoneActions(NamedTuple):
     """Bytes held on each rank."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _can_finish(rank: int, stages: Stages, done: DoneActions) -> bool:
     """Return whether all in flight can be finished in the memory of the rank, one sequence after the other."""
     num_chunks, parts = len(stages.table), stages.sequence_splits
@@ -87,7 +87,7 @@ def _can_finish(rank: int, stages: Stages, done: DoneActions) -> bool:
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: DoneActions) -> None:
     """Count an action as done, or with a `sign` of -1 as not done again."""
     if op == FORWARD:
@@ -103,7 +103,7 @@ def apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: DoneA
             done.held[rank] += sign * stages.waiting[stage]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def can_run(op: int, stage: int, rank: int, stages: Stages, done: DoneActions) -> bool:
     """Return whether the rank can still finish all in flight after this action."""
     if op in (FULL_BACKWARD, WEIGHT_GRADIENT):
@@ -116,7 +116,7 @@ def can_run(op: int, stage: int, rank: int, stages: Stages, done: DoneActions) -
     return fits
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def ready_at(op: int, stage: int, stages: Stages, done: DoneActions, forward_ends: Any, gradient_ends: Any) -> Any:
     """Return when the input of a stage's next action of this kind arrives; NEVER while that is not known."""
     last = len(stages.ranks) - 1
@@ -144,7 +144,7 @@ def ready_at(op: int, stage: int, stages: Stages, done: DoneActions, forward_end
     return gradient_ends[stage + 1, place] + (stages.message_ns if travels else 0)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _starts(
     rank: int,
     free: int,
@@ -178,7 +178,7 @@ def _starts(
     return first_end
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def op_of(kind: int, splits: bool) -> int:
     """Return the operation of a kind: 0 forward, 1 gradient, 2 weight gradient."""
     if kind == 0:
@@ -188,7 +188,7 @@ def op_of(kind: int, splits: bool) -> int:
     return INPUT_GRADIENT if splits else FULL_BACKWARD
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _choose(rank: int, keys: Any, latest: int, starts: Any, stages: Stages, done: DoneActions) -> tuple[int, int]:
     """Return kind and chunk of the action with the smallest key among those that can begin by `latest`."""
     best_key, best_kind, best_chunk = np.inf, -1, -1
@@ -207,7 +207,7 @@ def _choose(rank: int, keys: Any, latest: int, starts: Any, stages: Stages, done
     return best_kind, best_chunk
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def run_action(
     kind: int, stage: int, begin: int, index: int, stages: Stages, done: DoneActions, forward_ends: Any,
     gradient_ends: Any, changed: Any, ops: Any, own_stages: Any, units: Any,
@@ -237,7 +237,7 @@ def run_action(
     return end
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def list_schedule(
     keys: Any, patience: float, stages: Stages, rank_starts: Any, ops: Any, own_stages: Any, units: Any
 ) -> Any:

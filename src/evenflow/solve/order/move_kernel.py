@@ -8,7 +8,6 @@ Importing this module imports the compiler; only a search does, when it starts.
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from evenflow.schedule import FORWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
@@ -54,7 +53,7 @@ class Room(NamedTuple):
     """Actions on a critical path that begin when their rank's action before ends."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
     """Return the makespan plus a small part of the mean end; `_STUCK` if ranks wait for each other."""
     room.done[:] = 0
@@ -76,7 +75,7 @@ def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
     return ends.max() + _MEAN_WEIGHT * ends.mean()
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _critical_arcs(stages: Stages, room: Room) -> int:
     """Fill `room.critical` from one critical path, ties broken at random; returns the number of its actions there."""
     position = 0
@@ -102,7 +101,7 @@ def _critical_arcs(stages: Stages, room: Room) -> int:
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _blocked(early: int, late: int, order: Order) -> Any:
     """Return whether two actions of a rank, in this order, may not change places."""
     if order.stages[early] != order.stages[late]:
@@ -116,7 +115,7 @@ def _blocked(early: int, late: int, order: Order) -> Any:
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _shift(source: int, target: int, order: Order) -> None:
     """Move an action to another place of its rank and shift those in between by one."""
     op, stage, unit = order.ops[source], order.stages[source], order.units[source]
@@ -128,7 +127,7 @@ def _shift(source: int, target: int, order: Order) -> None:
     order.ops[target], order.stages[target], order.units[target] = op, stage, unit
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def hold(first: int, last: int, rank: int, rank_starts: Any, order: Order, stages: Stages) -> bool:
     """Compute `order.held` anew for the actions first…last of a rank; returns whether all of it fits."""
     held = order.held[first - 1] if first > rank_starts[rank] else 0
@@ -148,7 +147,7 @@ def hold(first: int, last: int, rank: int, rank_starts: Any, order: Order, stage
     return fits
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def anneal(
     seed: int,
     steps: int,

@@ -9,16 +9,16 @@ Importing this module imports the compiler; only a search does, when it starts.
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from evenflow.schedule import NUM_OPS, WEIGHT_GRADIENT
+from evenflow.simulate.compiled import compiled
 from evenflow.solve.order.list_kernel import NEVER, DoneActions, Stages, can_run, op_of, ready_at, run_action
 
 _NONE = -1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _still_fits(rank: int, kind: int, chunk: int, keys: Any, stages: Stages, done: DoneActions) -> bool:
     """Return whether all that a rank's pattern has before an action fits in memory after this action.
 
@@ -57,7 +57,7 @@ def _still_fits(rank: int, kind: int, chunk: int, keys: Any, stages: Stages, don
             held -= stages.activation[stage]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _place(kind: int, stage: int, done: DoneActions) -> Any:
     """Return how many actions of a kind a stage has done."""
     if kind == 0:
@@ -67,7 +67,7 @@ def _place(kind: int, stage: int, done: DoneActions) -> Any:
     return done.weights[stage]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _next_weight(rank: int, keys: Any, stages: Stages, done: DoneActions) -> int:
     """Return the chunk whose weight gradient has the smallest key among those that could run; _NONE without any."""
     best, best_key = _NONE, np.inf
@@ -80,7 +80,7 @@ def _next_weight(rank: int, keys: Any, stages: Stages, done: DoneActions) -> int
     return best
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _decide(
     rank: int,
     free: int,
@@ -148,7 +148,7 @@ def _decide(
     return wait_kind, wait_chunk, wait_start
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def squeeze(
     keys: Any, gap_share: float, early: int, stages: Stages, rank_starts: Any, ops: Any, own_stages: Any, units: Any
 ) -> Any:

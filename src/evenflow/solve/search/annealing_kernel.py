@@ -5,7 +5,6 @@ Importing this module imports the compiler; only a search does, when it starts.
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from evenflow.schedule import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
@@ -100,7 +99,7 @@ class State(NamedTuple):
     """
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _price(first: int, last: int, state: State, prices: Prices) -> None:
     """Compute the costs of the cells first…last anew."""
     for cell in range(first, last + 1):
@@ -129,7 +128,7 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
         state.costs[6, cell] = working
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _peak(rank: int, state: State, memory: Memory, stages: Any) -> int:
     """Return the peak memory of a rank in bytes beside the constant."""
     num_chunks = len(stages)
@@ -148,7 +147,7 @@ def _peak(rank: int, state: State, memory: Memory, stages: Any) -> int:
     return highest + working
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _may_hold(content: Any, rules: Rules) -> bool:
     """Return whether the kinds of these counts may share a cell."""
     for family in rules.families:
@@ -160,7 +159,7 @@ def _may_hold(content: Any, rules: Rules) -> bool:
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _change_kind(cell: int, source: int, target: int, state: State, rules: Rules) -> int:
     """Change layers of a cell from kind `source` to `target`; returns their number, 0 where that is not allowed.
 
@@ -181,7 +180,7 @@ def _change_kind(cell: int, source: int, target: int, state: State, rules: Rules
     return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _give_layer(giver: int, taker: int, source: int, target: int, state: State, rules: Rules) -> bool:
     """Move a layer of kind `source` to another cell as kind `target`, if allowed; returns whether it was.
 
@@ -206,7 +205,7 @@ def _give_layer(giver: int, taker: int, source: int, target: int, state: State, 
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _gain_by_copy(rank: int, other: int, state: State, stages: Any) -> int:
     """Return the number of layers that `rank` would gain with the contents of `other`; _SAME when they are equal."""
     gain, same = 0, True
@@ -218,7 +217,7 @@ def _gain_by_copy(rank: int, other: int, state: State, stages: Any) -> int:
     return _SAME if same else gain
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _copy_neighbours(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
     """Copy a neighbour's contents to a rank, and where that changes the number of layers, to a second rank likewise.
 
@@ -259,7 +258,7 @@ def _copy_neighbours(state: State, rules: Rules, prices: Prices) -> tuple[int, i
     return stages[0, first], stages[0, last]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
     """Change the candidate at random; returns the first and last cell touched, or (-1, -1)."""
     num_cells, num_kinds = state.counts.shape
@@ -292,7 +291,7 @@ def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
     return first, last
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> bool:
     """Change kinds on a rank at random, never for more memory, until it fits; returns whether it does."""
     num_kinds = state.counts.shape[1]
@@ -316,7 +315,7 @@ def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) 
     return bool(needed <= memory.room[rank])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fit_touched(first: int, last: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> bool:
     """Make the ranks of the touched cells fit in memory; returns whether all do."""
     if rules.uniform:
@@ -329,7 +328,7 @@ def _fit_touched(first: int, last: int, state: State, rules: Rules, prices: Pric
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _loads(state: State, stages: Any) -> tuple[int, int]:
     """Return the largest and the summed load of the ranks in ns, for one microbatch."""
     heaviest = total = 0
@@ -343,7 +342,7 @@ def _loads(state: State, stages: Any) -> tuple[int, int]:
     return heaviest, total
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _makespan(state: State, order: GraphArrays, splits_backward: bool, durations: Any) -> int:
     """Return the exact makespan."""
     durations[FORWARD::NUM_OPS] = state.costs[0]
@@ -363,14 +362,14 @@ def _makespan(state: State, order: GraphArrays, splits_backward: bool, durations
     return makespan
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _copy(source: State, target: State) -> None:
     target.counts[:] = source.counts
     target.starts[:] = source.starts
     target.costs[:] = source.costs
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _new_state(counts: Any, prices: Prices) -> State:
     num_cells = len(counts)
     starts = np.zeros(num_cells, dtype=np.int64)
@@ -381,7 +380,7 @@ def _new_state(counts: Any, prices: Prices) -> State:
     return state
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def anneal(
     seed: int,
     steps: int,

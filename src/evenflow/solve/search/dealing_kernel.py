@@ -5,16 +5,16 @@ Importing this module imports the compiler; only a search does, when it starts.
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from evenflow.simulate.compiled import compiled
 from evenflow.solve.search.annealing_kernel import Memory, Prices, Rules, State, _change_kind, _new_state, _price
 
 _TAKERS = 4
 """Ranks that are tried to take a layer of the slowest one."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _excess(rank: int, state: State, memory: Memory, stages: Any) -> int:
     """Return by how many bytes a rank does not fit, summed over its live vectors: less is nearer to fitting."""
     num_chunks = len(stages)
@@ -33,7 +33,7 @@ def _excess(rank: int, state: State, memory: Memory, stages: Any) -> int:
     return excess
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _make_plain(cell: int, layers: int, state: State, rules: Rules) -> None:
     """Give a cell so many layers, under the last kind that they may be under: `none` where that is allowed."""
     content = state.counts[cell]
@@ -50,7 +50,7 @@ def _make_plain(cell: int, layers: int, state: State, rules: Rules) -> None:
     content[last] = layers
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _try(
     cell: int, source: int, target: int, rank: int, state: State, rules: Rules, prices: Prices, memory: Memory
 ) -> tuple[int, int, int]:
@@ -66,7 +66,7 @@ def _try(
     return moved, excess, backward
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fit_least(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> int:
     """Recompute on a rank where a byte costs least until it fits, then no more than needed; returns the excess left."""
     num_kinds = state.counts.shape[1]
@@ -112,7 +112,7 @@ def _fit_least(rank: int, state: State, rules: Rules, prices: Prices, memory: Me
     return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _load(rank: int, state: State, rules: Rules) -> int:
     """Return how long a rank works and waits for others before its first and after its last work, in ns."""
     first = len(state.starts)
@@ -129,7 +129,7 @@ def _load(rank: int, state: State, rules: Rules) -> int:
     return rules.num_units * work + wait
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _move(giver: int, taker: int, state: State, rules: Rules, prices: Prices, memory: Memory, excess: Any) -> None:
     """Move a layer from one cell to another, with those between where layers differ, and fit all ranks touched."""
     for cell, change in ((giver, -1), (taker, 1)):
@@ -151,12 +151,12 @@ def _move(giver: int, taker: int, state: State, rules: Rules, prices: Prices, me
         excess[rank] = _fit_least(rank, state, rules, prices, memory)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _is_worse(excess: int, load: int, other_excess: int, other_load: int) -> bool:
     return excess > other_excess or (excess == other_excess and load > other_load)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _worst(state: State, rules: Rules, excess: Any, loads: Any) -> int:
     """Return the rank that fits least, or takes longest where all fit; fills the loads."""
     worst = 0
@@ -167,7 +167,7 @@ def _worst(state: State, rules: Rules, excess: Any, loads: Any) -> int:
     return worst
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def deal(counts: Any, moves: int, rules: Rules, prices: Prices, memory: Memory) -> bool:
     """Move layers of `counts` [num_cells, num_kinds] off the worst rank, one at a time; returns whether all ranks fit.
 
