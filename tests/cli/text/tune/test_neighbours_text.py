@@ -38,3 +38,9 @@ def test_a_table_and_the_reasons() -> None:
         "tensor    1     2    110.0    +10.0  +10.0      4.0  data 4",
     ]
     assert found.splitlines()[3:] == TEXT.splitlines()[3:]
+
+
+def test_what_there_was_no_time_for_is_named_once() -> None:
+    chosen = candidate([PartTime(name=Spent.PRODUCTS, exposed_ns=100e6)], held=5 * 2**30)
+    found = neighbours_text(chosen, [Neighbour(axis=Axis.TENSOR, value=2), Neighbour(axis=Axis.SCHEDULE, value="zbv")])
+    assert found.splitlines()[1:] == ["not solved for, the time was over: tensor 2, schedule zbv"]

@@ -1,6 +1,6 @@
 """Steps against memory, devices and changes, in words."""
 
-from evenflow.cli.text.tune.pareto_text import devices_text, distance_text, memory_text
+from evenflow.cli.text.tune.pareto_text import devices_text, distance_text, memory_text, untried_text
 from evenflow.predict.prediction import PartTime
 from evenflow.predict.work import Spent
 from evenflow.tune.answers.pareto import OnDevices
@@ -19,6 +19,17 @@ def test_memory() -> None:
         "    5.0    100.0   +0.0  tensor 1, pipeline 1, data 8, microbatch 1, ZeRO 1, 1f1b",
         "    3.0    125.0  +25.0  tensor 4, pipeline 1, data 2, microbatch 1, ZeRO 1, 1f1b",
     ]
+
+
+def test_what_holds_as_much_as_it_is_printed_is_one_row() -> None:
+    slower = candidate([PartTime(name=Spent.PRODUCTS, exposed_ns=110e6)], tensor=2, held=5 * 2**30 - 2**20)
+    assert memory_text([FAST, slower, SMALL]) == memory_text([FAST, SMALL])
+
+
+def test_what_there_was_no_time_for() -> None:
+    assert untried_text([3 * 2**30], [4, 1]) == (
+        "not solved for, the time was over: 3.0 GB of memory, 4 devices, 1 device"
+    )
 
 
 def test_devices_and_those_without_a_plan() -> None:

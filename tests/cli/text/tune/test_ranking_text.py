@@ -11,6 +11,7 @@ from evenflow.predict.expected_error import ErrorRange
 from evenflow.predict.training import Degrees
 from evenflow.predict.transformer import Experts
 from evenflow.tune import error as error_module
+from evenflow.tune.candidate import Candidate
 from tests.predict.trainings import LLAMA, training
 from tests.tune.rankings import QUESTION, candidate, ranking
 
@@ -121,10 +122,35 @@ def test_the_widest_ranking_fits_in_120_columns(language):
     assert "tokens/s" not in lines[3]
 
 
+def test_rows_that_another_split_may_come_before():
+    tuned = ranking()
+    other = Candidate(
+        training=training(degrees=Degrees(tensor=4, pipeline=2)), pricing=tuned.ranked[0].pricing, lower_bound_ns=402e6
+    )
+    for bound_ns, row in ((390e6, 1), (402e6, 2), (404e6, 3), (501e6, None)):
+        left = replace(other, lower_bound_ns=bound_ns)
+        text = tune_text(replace(tuned, candidates=(*tuned.candidates, left)), SETTING, plan_file=None)
+        sentence = f"splits that were not solved could stand before row {row} and those after it"
+        assert (sentence in text) == (row is not None)
+        assert ("could stand before" in text) == (row is not None)
+
+
+def test_without_time_it_says_what_gives_more():
+    text = nothing_text(ranking(ranked=(), lower_bound_ns=1e6))
+    assert "no configuration was found in the time given" in text
+    assert "--time-limit allows more seconds" in text
+
+
 def test_nothing_is_legal():
     text = nothing_text(ranking(ranked=(), candidates=(), lower_bound_ns=float("inf")))
     assert "no configuration is legal" in text
-    assert "fits" not in text
+    assert "43 combinations are not legal" in text
+    assert not any(word in text for word in ("fits", "0 legal", "--time-limit"))
+
+
+def test_rules_have_the_names_of_options():
+    text = tune_text(ranking(excluded={"global_batch": 7}), SETTING, plan_file=None)
+    assert "7 combinations are not legal: global-batch 7" in text
 
 
 def test_nothing_fits():

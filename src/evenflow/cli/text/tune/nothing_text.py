@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.tables import round_up_megabytes
 from evenflow.cli.text.tune.explain_text import WIDTH, gigabytes
+from evenflow.cli.text.tune.proof_text import option_word
 from evenflow.language import _
 from evenflow.tune.answers.infeasible import Needed
 from evenflow.tune.tuned import Tuned
@@ -19,15 +20,18 @@ def _sentences(tuned: Tuned, needed: Needed) -> Iterator[str]:
     question = tuned.question
     if not tuned.candidates and tuned.excluded:
         axis = max(tuned.excluded, key=lambda name: tuned.excluded[name])
-        yield _(
-            "nothing is legal: the rules of {axis} exclude most, {count:,} of {all:,}; for example {reason}",
-            axis=axis,
-            count=tuned.excluded[axis],
-            all=sum(tuned.excluded.values()),
-            reason=tuned.reasons[axis].message,
-        )
+        count, every = tuned.excluded[axis], sum(tuned.excluded.values())
+        values = {"axis": option_word(axis), "all": every, "reason": tuned.reasons[axis].message}
+        if count == every:
+            yield _("the rules of {axis} exclude all {all:,} combinations; for example {reason}", **values)
+        else:
+            yield _(
+                "the rules of {axis} exclude most, {count:,} of {all:,} combinations; for example {reason}",
+                count=count,
+                **values,
+            )
     elif not tuned.candidates:
-        yield _("nothing is legal: what is decided and the largest values leave no combination of the devices")
+        yield _("what is decided and the largest values leave no combination of the devices")
     if needed.memory_bytes is not None:
         yield _(
             "on as many devices it would fit with --memory {size}MB ({size_gb} GB)",

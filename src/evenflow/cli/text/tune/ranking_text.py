@@ -2,28 +2,26 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 from evenflow.cli.text.display_width import display_width, wrapped
 from evenflow.cli.text.tables import aligned
+from evenflow.cli.text.tune.proof_text import TIE, legend, proof, space
 from evenflow.export.results.tune_fields import TuneSetting
 from evenflow.language import _, _n, joined
 from evenflow.predict.memory import fullest
 from evenflow.predict.parameters import model_parameters
 from evenflow.predict.prediction import Prediction
 from evenflow.predict.training import Training
-from evenflow.schedule import FAMILIES
-from evenflow.tune.axes import Axis
 from evenflow.tune.binding import Binding
 from evenflow.tune.candidate import Candidate
-from evenflow.tune.error import tied, uncertain_ns
+from evenflow.tune.error import tied
 from evenflow.tune.question import Question
-from evenflow.tune.space import most_of
 from evenflow.tune.tuned import Tuned
 from evenflow.tune.wording import recompute_words
 
 WIDTH = 120
 _GIGABYTE = 2**30
-_TIE = "≈"
 
 
 def tune_text(tuned: Tuned, setting: TuneSetting, *, plan_file: str | None, yours: Candidate | None = None) -> str:
@@ -34,9 +32,9 @@ def tune_text(tuned: Tuned, setting: TuneSetting, *, plan_file: str | None, your
     paragraphs = [
         _head(tuned.question),
         _table(tuned, setting.rows, yours),
-        "\n".join(_below(tuned)),
-        "\n".join(_proof(tuned)),
-        "\n".join(_space(tuned.question)),
+        "\n".join(legend(tuned, setting.rows)),
+        "\n".join(proof(tuned)),
+        "\n".join(space(tuned.question)),
         _next(setting, plan_file),
         "\n".join(_notes(setting)),
     ]
@@ -45,7 +43,9 @@ def tune_text(tuned: Tuned, setting: TuneSetting, *, plan_file: str | None, your
 
 def nothing_text(tuned: Tuned) -> str:
     """Return why there is no ranking, on how many configurations each rule stands in the way, and the space."""
-    paragraphs = [_head(tuned.question), "\n".join(_proof(tuned)), "\n".join(_space(tuned.question))]
+    paragraphs = [_head(tuned.question), "\n".join(proof(tuned)), "\n".join(space(tuned.question))]
+    if isfinite(tuned.lower_bound_ns):
+        paragraphs.append(_("--time-limit allows more seconds; --fix and --max-… leave fewer configurations"))
     return "\n\n".join(paragraphs)
 
 
@@ -92,7 +92,7 @@ def _columns(tuned: Tuned, rows: Sequence[Candidate], yours: Candidate | None) -
         return found.memory[fullest(found.memory)].total_bytes
 
     return [
-        _Column("#", lambda one, _found: numbers[id(one)] + (_TIE if one in same else ""), is_left=True),
+        _Column("#", lambda one, _found: numbers[id(one)] + (TIE if one in same else ""), is_left=True),
         degree("TP", lambda training: training.degrees.tensor, can_be_hidden=False),
         degree("CP", lambda training: training.degrees.context),
         degree("EP", lambda training: training.degrees.expert),
@@ -174,84 +174,6 @@ def _limit(one: Candidate) -> str:
 def _half_width(prediction: Prediction) -> float:
     low, high = prediction.interval_ns
     return (high - low) / 2 / prediction.step_ns
-
-
-def _below(tuned: Tuned) -> Iterator[str]:
-    """Yield what the columns and marks mean."""
-    best = tuned.best
-    if best is None or best.prediction is None:
-        return
-    low, high = best.prediction.interval_ns
-    yield from wrapped(
-        _(
-            "TP, CP, EP, PP x chunks, DP: ways of tensor, context, expert, pipeline and data parallelism; MBS: "
-            "sequences of a microbatch; tokens/s: of a device; peak, free: GB of the fullest device, and below the "
-            "limit; limited by: what takes most of the step beside computation, memory by what it makes recompute",
-        ),
-        WIDTH,
-    )
-    yield from wrapped(
-        _(
-            "±: four of five measured steps of this kind were within it of the prediction; of the first, from "
-            "{low_ms:,.0f} to {high_ms:,.0f} ms",
-            low_ms=low / 1e6,
-            high_ms=high / 1e6,
-        ),
-        WIDTH,
-    )
-    same = tied(tuned.ranked)
-    if same:
-        sentence = _(
-            "{sign} cannot be told apart: {count} of {all} are within {share:.1f} % of the first; nine of ten measured "
-            "pairs that are predicted further apart ran in that order",
-            sign=_TIE,
-            count=len(same),
-            all=len(tuned.ranked),
-            share=100 * uncertain_ns(best.prediction) / best.step_ns,
-        )
-        yield from wrapped(sentence, WIDTH)
-
-
-def _proof(tuned: Tuned) -> Iterator[str]:
-    legal, excluded = len(tuned.candidates), sum(tuned.excluded.values())
-    yield from wrapped(tuned.certificate(), WIDTH)
-    counts = _n("1 legal configuration", "{count:,} legal configurations", count=legal)
-    yield from wrapped(
-        _(
-            "{counts}: {refuted:,} refuted by a lower bound, {solved:,} solved, in {seconds:.1f} s",
-            counts=counts,
-            refuted=tuned.num_refuted,
-            solved=tuned.num_solved,
-            seconds=tuned.solve_seconds,
-        ),
-        WIDTH,
-    )
-    if excluded:
-        most = sorted(tuned.excluded.items(), key=lambda one: -one[1])
-        yield from wrapped(
-            _(
-                "{count:,} combinations are not legal: {rules}",
-                count=excluded,
-                rules=", ".join(f"{name} {number:,}" for name, number in most),
-            ),
-            WIDTH,
-        )
-    if tuned.interrupted:
-        yield _("interrupted: this is the ranking so far, with its bound")
-
-
-def _space(question: Question) -> Iterator[str]:
-    """Yield what was searched beside what was asked for."""
-    fixed = question.fixed
-    limits = ", ".join(f"{axis} {limit:,}" for axis, limit in most_of(question).items() if axis not in fixed)
-    decided = ", ".join(f"{axis} {value}" for axis, value in fixed.items())
-    names = question.schedules
-    tried = ", ".join(names)
-    if Axis.SCHEDULE not in fixed and set(names) >= {name for name, one in FAMILIES.items() if not one.comparison_only}:
-        tried = _("all schedules")
-    yield from wrapped(_("the space: {tried}; at most {limits} (--max-…)", tried=tried, limits=limits), WIDTH)
-    if decided:
-        yield from wrapped(_("decided: {decided}", decided=decided), WIDTH)
 
 
 def _next(setting: TuneSetting, plan_file: str | None) -> str:

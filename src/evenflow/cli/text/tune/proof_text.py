@@ -1,0 +1,118 @@
+"""What the columns of a ranking mean, what is proven of it, and what was searched, as text."""
+
+from collections.abc import Iterator, Sequence
+
+from evenflow.cli.text.display_width import wrapped
+from evenflow.cli.text.tune.explain_text import WIDTH
+from evenflow.language import _, _n
+from evenflow.schedule import FAMILIES
+from evenflow.tune.axes import Axis
+from evenflow.tune.candidate import Candidate
+from evenflow.tune.error import tied, uncertain_ns
+from evenflow.tune.question import Question
+from evenflow.tune.space import most_of
+from evenflow.tune.tuned import Tuned
+
+TIE = "≈"
+_OF_DEVICES = (Axis.TENSOR, Axis.CONTEXT, Axis.EXPERT)
+"""Axes that no more devices than there are can be split over."""
+
+
+def legend(tuned: Tuned, rows: int) -> Iterator[str]:
+    """Yield what the columns and marks mean, and which rows have their place for certain."""
+    best = tuned.best
+    if best is None or best.prediction is None:
+        return
+    low, high = best.prediction.interval_ns
+    yield from wrapped(
+        _(
+            "TP, CP, EP, PP x chunks, DP: ways of tensor, context, expert, pipeline and data parallelism; MBS: "
+            "sequences of a microbatch; tokens/s: of a device; peak, free: GB of the fullest device, and below the "
+            "limit; limited by: what takes most of the step beside computation, memory by what it makes recompute",
+        ),
+        WIDTH,
+    )
+    yield from wrapped(
+        _(
+            "±: four of five measured steps of this kind were within it of the prediction; of the first, from "
+            "{low_ms:,.0f} to {high_ms:,.0f} ms",
+            low_ms=low / 1e6,
+            high_ms=high / 1e6,
+        ),
+        WIDTH,
+    )
+    same = tied(tuned.ranked)
+    if same:
+        sentence = _(
+            "{sign} cannot be told apart: {count} of {all} are within {share:.1f} % of the first; nine of ten measured "
+            "pairs that are predicted further apart ran in that order",
+            sign=TIE,
+            count=len(same),
+            all=len(tuned.ranked),
+            share=100 * uncertain_ns(best.prediction) / best.step_ns,
+        )
+        yield from wrapped(sentence, WIDTH)
+    shown = tuned.ranked[:rows]
+    sure = _sure_rows(tuned, shown)
+    if sure < len(shown):
+        yield _("splits that were not solved could stand before row {row} and those after it", row=sure + 1)
+
+
+def _sure_rows(tuned: Tuned, rows: Sequence[Candidate]) -> int:
+    """Return how many of the rows no split can come before that was not solved."""
+    solved = {one.split for one in tuned.ranked}
+    open_ns = min((one.lower_bound_ns for one in tuned.candidates if one.split not in solved), default=float("inf"))
+    return sum(one.step_ns <= open_ns for one in rows)
+
+
+def proof(tuned: Tuned) -> Iterator[str]:
+    """Yield what is proven, how many configurations were refuted and solved, and which rules exclude combinations."""
+    legal, excluded = len(tuned.candidates), sum(tuned.excluded.values())
+    yield from wrapped(tuned.certificate(), WIDTH)
+    if legal:
+        counts = _n("1 legal configuration", "{count:,} legal configurations", count=legal)
+        yield from wrapped(
+            _(
+                "{counts}: {refuted:,} refuted by a lower bound, {solved:,} solved, in {seconds:.1f} s",
+                counts=counts,
+                refuted=tuned.num_refuted,
+                solved=tuned.num_solved,
+                seconds=tuned.solve_seconds,
+            ),
+            WIDTH,
+        )
+    if excluded:
+        most = sorted(tuned.excluded.items(), key=lambda one: -one[1])
+        yield from wrapped(
+            _(
+                "{count:,} combinations are not legal: {rules}",
+                count=excluded,
+                rules=", ".join(f"{option_word(name)} {number:,}" for name, number in most),
+            ),
+            WIDTH,
+        )
+    if tuned.interrupted:
+        yield _("interrupted: this is the ranking so far, with its bound")
+
+
+def option_word(place: str) -> str:
+    """Return what breaks a rule as options write it: ``global-batch``."""
+    return place.replace("_", "-")
+
+
+def space(question: Question) -> Iterator[str]:
+    """Yield what was searched beside what was asked for."""
+    fixed = question.fixed
+    most = {
+        axis: min(limit, question.devices) if axis in _OF_DEVICES else limit
+        for axis, limit in most_of(question).items()
+    }
+    limits = ", ".join(f"{axis} {limit:,}" for axis, limit in most.items() if axis not in fixed)
+    decided = ", ".join(f"{axis} {value}" for axis, value in fixed.items())
+    names = question.schedules
+    tried = ", ".join(names)
+    if Axis.SCHEDULE not in fixed and set(names) >= {name for name, one in FAMILIES.items() if not one.comparison_only}:
+        tried = _("all schedules")
+    yield from wrapped(_("the space: {tried}; at most {limits} (--max-…)", tried=tried, limits=limits), WIDTH)
+    if decided:
+        yield from wrapped(_("decided: {decided}", decided=decided), WIDTH)
