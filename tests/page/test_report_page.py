@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import evenflow
 from evenflow.baselines.even_plan import even_plan
 from evenflow.draw.palette import page_palette
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
@@ -427,3 +428,22 @@ def test_the_large_example_is_a_small_file(opened: Opened, tmp_path: Path):
     path = tmp_path / "70b.html"
     path.write_text(text, encoding="utf-8")
     assert opened(path).locator("table.ranks tbody tr").count() == 8
+
+
+def test_notebooks_show_outcomes(browser: Any, tmp_path: Path):
+    outcome = evenflow.plan(network(12), num_ranks=2, num_microbatches=4, time_limit_s=20.0)
+    notebook = tmp_path / "notebook.html"
+    notebook.write_text(f"<!doctype html><title>notebook</title>{outcome._repr_html_()}", encoding="utf-8")
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(f"file://{notebook}")
+    frame = page.frame_locator("iframe")
+    frame.locator(".viewer canvas").wait_for(timeout=30_000)
+    frame.locator(".viewer canvas").click(position={"x": 80, "y": 60})
+    page.wait_for_timeout(400)
+    assert "microbatch 0 on rank 0" in str(frame.locator(".spoken").text_content())
+    context.close()
+    assert complaints == []
