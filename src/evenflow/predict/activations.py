@@ -90,7 +90,7 @@ def tail_activations(training: Training) -> dict[Held, int]:
     block = layer_activations(training, has_experts=model.experts is not None, kind=training.recompute)
     joined = {Held.NORMS: round(4 * HALF * _spread(training) * model.hidden)}
     further = added(block, joined, {Held.LOGITS: _softmax(training)}, times=model.predicted_tokens)
-    return added(one, further, {Held.LOGITS: _softmax(training) if _loss_waits(training) else 0})
+    return added(one, further, {Held.LOGITS: _softmax(training) if loss_waits(training) else 0})
 
 
 def tail_working(training: Training) -> dict[Held, int]:
@@ -101,14 +101,15 @@ def tail_working(training: Training) -> dict[Held, int]:
     """
     softmax = _softmax(training)
     beside = softmax * HALF // SINGLE if training.software.fused_loss else 2 * softmax
-    needed = {Held.LOGITS: beside + (0 if _loss_waits(training) else softmax)}
+    needed = {Held.LOGITS: beside + (0 if loss_waits(training) else softmax)}
     if training.degrees.sharding is Sharding.PARAMETERS and dense_group(training.degrees).size > 1:
         words = padded_vocabulary(training) / training.degrees.tensor
         needed[Held.BUFFERS] = round(HALF * words * training.model.hidden)
     return needed
 
 
-def _loss_waits(training: Training) -> bool:
+def loss_waits(training: Training) -> bool:
+    """Whether other forwards run between the loss of a microbatch and its backward."""
     return training.schedule in _WAITING_LOSS
 
 

@@ -1,6 +1,6 @@
 """A training as evenflow's planner sees it: a network of layers with times and memory, and the plan of its cells."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from evenflow.cluster import Collective
@@ -16,7 +16,7 @@ from evenflow.predict.activations import (
 )
 from evenflow.predict.end_work import head_passes, tail_passes
 from evenflow.predict.held import total
-from evenflow.predict.layer_work import HALF, Passes, layer_passes
+from evenflow.predict.layer_work import HALF, Passes, expert_tensor, layer_passes
 from evenflow.predict.memory import constant_bytes
 from evenflow.predict.parameters import (
     Parameters,
@@ -57,19 +57,42 @@ class PricedNetwork:
     tail: PricedPart
 
 
-def priced_network(training: Training, topology: Topology) -> PricedNetwork:
-    """Return the network of one pipeline of `training`."""
+_Kind = tuple[bool, bool]
+"""Whether a layer has experts, and a window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedPass:
+    """What a microbatch takes on one device before copies of the model exchange anything, and what it keeps."""
+
+    layers: Mapping[_Kind, PricedPart]
+    kept: Mapping[_Kind, Mapping[str, tuple[int, int]]]
+    """Bytes of activations and of working memory of a layer, by recompute kind."""
+    head: PricedPart
+    tail: PricedPart
+    """With the parameters of a rank that has no embedding."""
+
+
+PassesKnown = dict[Training, PricedPass]
+"""Passes by what they depend on: trainings that differ in nothing else share them."""
+
+
+def priced_network(training: Training, topology: Topology, *, known: PassesKnown | None = None) -> PricedNetwork:
+    """Return the network of one pipeline of `training`; `known` are passes on the same topology, to which it adds."""
     model = training.model
     topology = _captured(training, topology)
+    one = _pass_of(training, topology, {} if known is None else known)
     kinds = [_layer_kind(training, layer) for layer in range(model.layers)]
-    made = {kind: _priced_layer(training, topology, *kind) for kind in dict.fromkeys(kinds)}
-    head = _priced_end(training, topology, head_passes(training), head_parameters(training))
-    head = _with_first_and_last(training, topology, head, made[kinds[0]])
-    alone = training.degrees.pipeline == 1
-    tail = _priced_end(training, topology, tail_passes(training), tail_parameters(training, has_embedding=alone))
+    made = {kind: _sharded(training, topology, part) for kind, part in one.layers.items()}
+    head = _with_first_and_last(training, topology, _sharded(training, topology, one.head), made[kinds[0]])
+    tail = one.tail
+    if training.degrees.pipeline == 1:
+        tail = replace(tail, parameters=tail_parameters(training, has_embedding=True))
+    tail = _sharded(training, topology, tail)
+    runs = [(_layer(training, kind, made[kind], one.kept[kind]), count) for kind, count in _runs(kinds)]
     network = Network(
         name=model.name,
-        runs=tuple(LayerRun(layer=_layer(training, kind, made[kind]), count=count) for kind, count in _runs(kinds)),
+        runs=tuple(LayerRun(layer=layer, count=count) for layer, count in runs),
         head=replace(_end("embedding", training, head), activation_bytes=total(head_activations(training))),
         tail=replace(
             _end("output", training, tail),
@@ -90,8 +113,25 @@ def _captured(training: Training, topology: Topology) -> Topology:
     return replace(topology, accelerator=replace(device, reached=reached))
 
 
-_Kind = tuple[bool, bool]
-"""Whether a layer has experts, and a window."""
+def _pass_of(training: Training, topology: Topology, known: PassesKnown) -> PricedPass:
+    """Return the passes on one device, of which copies of the model, ranks and their order change nothing."""
+    degrees = training.degrees
+    one = replace(
+        training, global_batch=training.microbatch, schedule=None, layout=(), group_size=None,
+        degrees=replace(
+            degrees, pipeline=1, chunks=1, data=1, sharding=Sharding.NOTHING, expert_tensor=expert_tensor(training),
+        ),
+    )  # fmt: skip
+    found = known.get(one)
+    if found is None:
+        kinds = dict.fromkeys(_layer_kind(one, layer) for layer in range(one.model.layers))
+        found = known[one] = PricedPass(
+            layers={kind: _priced_layer(one, topology, *kind) for kind in kinds},
+            kept={kind: _kept(one, has_experts=kind[0]) for kind in kinds},
+            head=_priced_end(topology, head_passes(one), head_parameters(one)),
+            tail=_priced_end(topology, tail_passes(one), tail_parameters(one, has_embedding=False)),
+        )
+    return found
 
 
 def _layer_kind(training: Training, layer: int) -> _Kind:
@@ -114,13 +154,12 @@ def _priced_layer(training: Training, topology: Topology, has_experts: bool, has
         SELECT: tuple(_selected(passes.forward, training.recompute_modules)),
         FULL: passes.forward,
     }
-    part = PricedPart(
+    return PricedPart(
         forward=priced(passes.forward, topology),
         backward={kind: priced((*works, *passes.backward), topology) for kind, works in again.items()},
         recomputed={kind: priced(works, topology) for kind, works in again.items()},
         parameters=layer_parameters(training, has_experts=has_experts),
     )
-    return _sharded(training, topology, part)
 
 
 def _selected(works: Iterable[Work], modules: Collection[str]) -> Iterator[Work]:
@@ -135,19 +174,31 @@ def _selected(works: Iterable[Work], modules: Collection[str]) -> Iterator[Work]
                 yield work
 
 
-def _priced_end(training: Training, topology: Topology, passes: Passes, parameters: Parameters) -> PricedPart:
-    part = PricedPart(
+def _priced_end(topology: Topology, passes: Passes, parameters: Parameters) -> PricedPart:
+    return PricedPart(
         forward=priced(passes.forward, topology),
         backward={NONE: priced(passes.backward, topology)},
         recomputed={NONE: Spending()},
         parameters=parameters,
     )
-    return _sharded(training, topology, part)
+
+
+def _kept(training: Training, *, has_experts: bool) -> dict[str, tuple[int, int]]:
+    """Return the bytes of activations and of working memory of a layer, by recompute kind."""
+    return {
+        kind: (
+            total(layer_activations(training, has_experts=has_experts, kind=kind)),
+            total(layer_working(training, has_experts=has_experts, kind=kind)),
+        )
+        for kind in (NONE, SELECT, FULL)
+    }
 
 
 def _sharded(training: Training, topology: Topology, part: PricedPart) -> PricedPart:
     """Add what sharded parameters and gradients exchange with every microbatch, under the computation of neighbours."""
     gather, reduce = exchanges_ns(training, topology, part.parameters)
+    if not (gather or reduce):
+        return part
     return replace(
         part,
         forward=overlapped(part.forward, Spent.DATA, gather),
@@ -193,16 +244,12 @@ def exchanges_ns(training: Training, topology: Topology, parameters: Parameters)
     return gather, reduce
 
 
-def _layer(training: Training, kind: _Kind, part: PricedPart) -> Layer:
+def _layer(training: Training, kind: _Kind, part: PricedPart, kept: Mapping[str, tuple[int, int]]) -> Layer:
     has_experts, has_window = kind
     name = ("experts" if has_experts else "dense") + (", window" if has_window else "")
     modes = {
-        mode: Mode(
-            activation_bytes=total(layer_activations(training, has_experts=has_experts, kind=mode)),
-            backward_ns=round(part.backward[mode].total_ns),
-            working_bytes=total(layer_working(training, has_experts=has_experts, kind=mode)),
-        )
-        for mode in part.backward
+        mode: Mode(activation_bytes=stays, backward_ns=round(part.backward[mode].total_ns), working_bytes=working)
+        for mode, (stays, working) in kept.items()
     }
     return Layer(
         name=name,

@@ -8,10 +8,11 @@ import numpy as np
 
 from evenflow.model import NONE, Communication, Plan, Request, Sizes
 from evenflow.model.cell_rule import SELECT_OR_COMM, CellRule
+from evenflow.predict.activations import loss_waits
 from evenflow.predict.memory import limit_without_reserve
 from evenflow.predict.prediction import PartTime, Prediction, predict_plan
 from evenflow.predict.step.messages import message_times
-from evenflow.predict.step_network import PricedNetwork, priced_network
+from evenflow.predict.step_network import PassesKnown, PricedNetwork, priced_network
 from evenflow.predict.training import Training
 from evenflow.schedule import family_placement
 from evenflow.solve.for_target import decided_layers
@@ -84,18 +85,23 @@ class Candidate:
 
 @dataclass(kw_only=True)
 class Pricing:
-    """The layers of configurations on the devices, each priced once: chunks and schedule change nothing of them."""
+    """The layers of configurations on the devices, each priced once.
+
+    Chunks and the order of work change nothing of them, but where losses wait for their backwards.
+    """
 
     question: Question
     orders: Orders = field(default_factory=Orders)
     _known: dict[Training, PricedNetwork] = field(default_factory=dict)
+    _passes: PassesKnown = field(default_factory=dict)
 
     def of(self, training: Training) -> PricedNetwork:
         """Return the layers of a configuration."""
-        key = replace(training, schedule=None, layout=(), degrees=replace(training.degrees, chunks=1))
+        schedule = training.schedule if loss_waits(training) else None
+        key = replace(training, schedule=schedule, layout=(), degrees=replace(training.degrees, chunks=1))
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = priced_network(training, self.question.topology)
+            found = self._known[key] = priced_network(key, self.question.topology, known=self._passes)
         return found
 
     def request(self, training: Training, *, transfer_ns: int = 0) -> Request:

@@ -1,0 +1,55 @@
+"""Networks that share passes are those of trainings priced by themselves."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.predict.step_network import PassesKnown, priced_network
+from evenflow.predict.training import Degrees, Sharding, Software, Training
+from evenflow.predict.transformer import Experts, LatentAttention, Transformer
+from tests.predict.trainings import LLAMA, TOPOLOGY
+
+EXPERTS = Experts(count=8, active=2, ffn=512, shared_ffn=512, dense_layers=2, capacity_factor=1.5)
+LATENT = LatentAttention(query_rank=256, key_value_rank=128, rotary_dim=64, plain_dim=128, value_dim=128)
+MODELS: list[Transformer] = [
+    LLAMA,
+    replace(LLAMA, experts=EXPERTS, predicted_tokens=1),
+    replace(LLAMA, latent=LATENT, tied=True),
+    replace(LLAMA, window=256, unwindowed_layers=(1, 3)),
+]
+KNOWN: PassesKnown = {}
+
+
+@given(st.data())
+def test_shared_passes_change_nothing(data: st.DataObject) -> None:
+    def one_of(*values: int) -> int:
+        return data.draw(st.sampled_from(values))
+
+    pipeline = one_of(1, 2, 4)
+    degrees = Degrees(
+        tensor=one_of(1, 2, 4), pipeline=pipeline, context=one_of(1, 2), data=one_of(1, 2, 8), expert=one_of(1, 2, 4),
+        expert_tensor=data.draw(st.sampled_from([None, 1, 2])), data_outermost=data.draw(st.booleans()),
+        sharding=data.draw(st.sampled_from(Sharding)),
+    )  # fmt: skip
+    training = Training(
+        model=data.draw(st.sampled_from(MODELS)),
+        degrees=degrees,
+        microbatch=one_of(1, 2),
+        global_batch=64,
+        sequence=2048,
+        schedule=data.draw(st.sampled_from([None, "f-then-b"])) if pipeline > 1 else None,
+        software=data.draw(st.sampled_from([Software(), Software(captured_graphs=True, overlaps_tensor=True)])),
+    )
+    alone, shared = priced_network(training, TOPOLOGY), priced_network(training, TOPOLOGY, known=KNOWN)
+    assert shared == alone
+
+
+def test_copies_of_the_model_share_passes_and_microbatches_do_not() -> None:
+    known: PassesKnown = {}
+    for data, microbatch in ((1, 1), (2, 1), (4, 1), (4, 2)):
+        training = Training(
+            model=LLAMA, degrees=Degrees(data=data), microbatch=microbatch, global_batch=16, sequence=2048
+        )
+        priced_network(training, TOPOLOGY, known=known)
+    assert len(known) == 2
