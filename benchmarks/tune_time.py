@@ -66,7 +66,7 @@ def answer(name: str, time_limit_s: float) -> Taken:
     )
     return Taken(
         name=name,
-        legal=len(found.candidates),
+        legal=found.num_legal,
         refuted=found.num_refuted,
         solved=found.num_solved,
         processor_s=time.process_time() - worked,

@@ -76,7 +76,7 @@ def ranking(**changes: object) -> Tuned:
     tuned = Tuned(
         question=QUESTION,
         ranked=ranked,
-        candidates=(*ranked, refuted),
+        made=(*ranked, refuted),
         excluded={"tensor": 3, "microbatch": 40},
         reasons={"tensor": InputError(value=3, rule="must divide", place="tensor")},
         lower_bound_ns=396e6,

@@ -1,9 +1,11 @@
 """The search for degrees, against every configuration solved by itself."""
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations, pairwise, product
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,6 +103,73 @@ def test_the_best_of_all_plans_of_all_configurations(asked: Question) -> None:
             assert one.lower_bound_ns <= one.step_ns
             assert max(one.found.rank_bytes) <= asked.memory_limit_bytes
     assert [one.split for one in answer.ranked] == list(dict.fromkeys(one.split for one in answer.ranked))
+    assert set(steps) == {one.training for one in answer.candidates}
+    assert answer.num_legal == len(answer.candidates) == len(steps)
+    best_ns = answer.best.step_ns
+    refuted = sum(one.found is None and one.lower_bound_ns >= best_ns for one in answer.candidates)
+    assert answer.num_refuted == refuted
+
+
+def test_rows_that_cannot_win_are_not_made() -> None:
+    asked = small(DENSE, devices=16, topology=Topology(accelerator=accelerator_named("h100"), domain_devices=4))
+    answer = search(asked, time_limit_s=60, rows=1)
+    assert answer.best is not None
+    assert answer.unmade
+    assert all(row.lower_bound_ns >= answer.best.step_ns * (1 - 1e-5) for row in answer.unmade)
+    assert len(answer.made) < answer.num_legal == len(space_of(asked).legal)
+
+
+class Calls:
+    """The number of calls of one stage of a search."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stage: str, on_call: Callable[[int], None]) -> None:
+        self.number = 0
+        module = sys.modules[search.__module__]
+
+        def counted(function: Callable[..., object]) -> Callable[..., object]:
+            def call(*given: object) -> object:
+                self.number += 1
+                on_call(self.number)
+                return function(*given)
+
+            return call
+
+        if stage == "step_ns":
+            monkeypatch.setattr(Bounds, stage, counted(Bounds.step_ns))
+        elif stage == "degrees":
+            of = sys.modules[space_of.__module__]
+            monkeypatch.setattr(of, "split_of", counted(of.__dict__["split_of"]))
+        else:
+            monkeypatch.setattr(module, stage, counted(module.__dict__[stage]))
+
+
+STAGES = ("degrees", "split_ns", "step_ns", "coarse")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_time_limit_is_kept_in_every_stage(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = small(devices=16)
+    orders = max(len(split) for split in space_of(asked).splits)
+    of = len(space_of(asked).legal)
+    seen = Calls(monkeypatch, stage, lambda _calls: None)
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 0.5 * seen.number)
+    monkeypatch.setattr(sys.modules[search.__module__], "time", clock)
+    answer = search(asked, time_limit_s=6.0)
+    assert seen.number <= 12 + orders < of
+    assert 0 < answer.lower_bound_ns < float("inf")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_interrupt_is_kept_in_every_stage(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import _thread
+
+    asked = small(devices=16)
+    orders = max(len(split) for split in space_of(asked).splits)
+    seen = Calls(monkeypatch, stage, lambda calls: _thread.interrupt_main() if calls == 3 else None)
+    answer = search(asked, time_limit_s=60)
+    assert answer.interrupted
+    assert seen.number <= 3 + 2 * orders
+    assert 0 < answer.lower_bound_ns < float("inf")
 
 
 def test_plans_recompute_as_the_framework_can() -> None:
@@ -157,8 +226,10 @@ def test_the_answer_is_the_same_each_time() -> None:
 def test_without_time_nothing_is_claimed() -> None:
     answer = search(small(), time_limit_s=0.0)
     assert answer.best is None
-    assert answer.lower_bound_ns == 0.0
     assert answer.gap is None
+    # A bound on the whole space takes no time.
+    assert 0 < answer.lower_bound_ns <= search(small(), time_limit_s=30, rows=1).lower_bound_ns
+    assert answer.certificate() == "no configuration was found in the time given"
 
 
 def test_nothing_fits() -> None:

@@ -19,11 +19,11 @@ def test_the_first_may_be_proven_the_fastest():
 
 def test_counts():
     tuned = ranking()
-    assert (len(tuned.candidates), tuned.num_solved, tuned.num_refuted) == (4, 3, 1)
+    assert (tuned.num_legal, tuned.num_solved, tuned.num_refuted) == (4, 3, 1)
     assert tuned.gap == 1 - 396 / 400
 
 
 def test_without_a_ranking_the_summary_says_why():
     assert ranking(ranked=(), lower_bound_ns=float("inf")).summary() == "no configuration fits"
-    assert ranking(ranked=(), candidates=(), lower_bound_ns=float("inf")).summary() == "no configuration is legal"
+    assert ranking(ranked=(), made=(), lower_bound_ns=float("inf")).summary() == "no configuration is legal"
     assert ranking(ranked=(), lower_bound_ns=1e6).summary() == "no configuration was found in the time given"

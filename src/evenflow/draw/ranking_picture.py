@@ -76,7 +76,7 @@ def _figures(tuned: Tuned) -> list[Figure]:
     figures = [
         Figure(
             label="Configurations",
-            value=f"{len(tuned.candidates):,}",
+            value=f"{tuned.num_legal:,}",
             note=f"{refuted:,} refuted by a bound, {tuned.num_solved:,} solved",
         )
     ]

@@ -21,6 +21,7 @@ class DegreeRule:
     that makes one for a training.
     """
     holds: Callable[[Training], bool]
+    """Whether it holds: with any chunks, microbatch and schedule, or with none."""
 
     def rule(self, training: Training) -> str:
         """Return the sentence for this training."""

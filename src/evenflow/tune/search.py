@@ -5,10 +5,10 @@ all configurations, solved or not, is a time that none of them undercuts.
 """
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from heapq import heapify, heappop, heappush
+from math import isfinite
 
 from evenflow.interruption import answer_exists, on_interrupt
 from evenflow.simulate import compiled_s
@@ -19,6 +19,8 @@ from evenflow.tune.candidate import Candidate, Found, Pricing
 from evenflow.tune.coarse import coarse
 from evenflow.tune.inner import Inner
 from evenflow.tune.question import Question
+from evenflow.tune.rows.row import Row, least_bound_ns, num_refuted
+from evenflow.tune.rows.split_bound import floor_ns, split_ns
 from evenflow.tune.space import space_of
 from evenflow.tune.tuned import Tuned
 
@@ -30,8 +32,10 @@ _COARSE_SHARE = 0.5
 """Share of the time behind these after which no more first plans are made, so that the rows are solved."""
 _FEW_SHARE = 0.8
 """The same while there are not enough rows."""
-_SPLIT, _ONE, _ORDER = range(3)
-"""What has been bounded: a split with all of its configurations, one of them, or one with its orders of work."""
+_ROW, _ONE, _ORDER = range(3)
+"""What has been bounded: a row with all of its configurations, one of them, or one with its orders of work."""
+_Waiting = tuple[float, int, int, Row | Candidate]
+"""A bound, what has it, and the number that is the order of equals."""
 _REPORT_SECONDS = 0.25
 
 
@@ -78,9 +82,12 @@ class _Search:
         self.reported = began
         self.pricing = Pricing(question=question)
         self.bounds = Bounds(pricing=self.pricing)
-        self.candidates: list[Candidate] = []
-        self.numbers: dict[Candidate, int] = {}
-        """The place of every configuration among `candidates`."""
+        self.floor_ns = 0.0
+        self.unseen_bound_ns = float("inf")
+        """Of combinations that there was no time to look at."""
+        self.unmade: dict[Row, int] = {}
+        """Rows whose configurations are not made, with their numbers."""
+        self.made: list[Candidate] = []
         self.planned: set[Candidate] = set()
         """Those that have been bounded and given a first plan, if one was found."""
         self.over: set[Candidate] = set()
@@ -92,16 +99,23 @@ class _Search:
 
     def run(self) -> Tuned:
         with on_interrupt(self._stop):
-            space = space_of(self.question)
-            self.candidates = [Candidate(training=each, pricing=self.pricing) for each in space.legal]
-            self.numbers = {one: number for number, one in enumerate(self.candidates)}
+            space = space_of(self.question, is_over=lambda: self._is_over(_BOUND_SHARE * self.time_limit_s))
+            self.floor_ns = floor_ns(self.question)
+            self.unseen_bound_ns = float("inf") if space.is_whole else self.floor_ns
+            # Sizes of the microbatch change less of a row than anything else: where time is short, the smallest do.
+            splits = sorted(space.splits, key=lambda each: each.first.microbatch)
+            self.unmade = {
+                Row(split=each, pricing=self.pricing, lower_bound_ns=self.floor_ns): number
+                for number, each in enumerate(splits)
+            }
             self._coarse(self._bound())
             self._exact()
-        ranked = sorted(self.candidates, key=lambda one: (one.step_ns, one.lower_bound_ns))
         return Tuned(
             question=self.question,
             ranked=tuple(self._rows()),
-            candidates=tuple(ranked),
+            made=tuple(sorted(self.made, key=lambda one: (one.step_ns, one.lower_bound_ns))),
+            unmade=tuple(self.unmade),
+            unseen_bound_ns=self.unseen_bound_ns,
             excluded=dict(space.excluded),
             reasons=space.reasons,
             lower_bound_ns=self._lower_bound_ns,
@@ -124,64 +138,62 @@ class _Search:
         """Return the best configuration of each split, the shortest step first."""
         return sorted(self.best.values(), key=lambda one: one.step_ns)
 
-    @cached_property
-    def splits(self) -> list[list[Candidate]]:
-        """The configurations of every split."""
-        found: dict[Hashable, list[Candidate]] = {}
-        for one in self.candidates:
-            found.setdefault(one.split, []).append(one)
-        return list(found.values())
-
     @property
     def _best_ns(self) -> float:
         return min((one.step_ns for one in self.best.values()), default=float("inf"))
 
     @property
     def _lower_bound_ns(self) -> float:
-        return min((one.lower_bound_ns for one in self.candidates), default=float("inf"))
+        return min(least_bound_ns(self.made, self.unmade), self.unseen_bound_ns)
 
-    def _bound(self) -> list[tuple[float, int, int]]:
-        """Bound all splits, each with all of its configurations; those there is no time for keep the bound of nothing.
-
-        Returns (bound, 0, number of the split) of those that are bounded.
-        """
-        bounded = []
-        for number, ones in enumerate(self.splits):
+    def _bound(self) -> list[_Waiting]:
+        """Bound rows, each with all of its configurations, and return them; the others keep the bound of the space."""
+        bounded: list[_Waiting] = []
+        for row, number in self.unmade.items():
             if self._is_over(_BOUND_SHARE * self.time_limit_s):
                 break
-            least = min(ones, key=lambda one: one.training.degrees.sharding)
-            bound_ns = self.bounds.work_ns(least.training)
-            for one in ones:
-                one.lower_bound_ns = bound_ns
-            bounded.append((bound_ns, _SPLIT, number))
+            self._price(row)
+            bounded.append((row.lower_bound_ns, _ROW, number, row))
             self._tell()
         return bounded
 
-    def _coarse(self, waiting: list[tuple[float, int, int]]) -> None:
+    def _price(self, row: Row) -> None:
+        row.is_priced = True
+        row.lower_bound_ns = max(row.lower_bound_ns, split_ns(self.bounds, row.split))
+
+    def _make(self, row: Row) -> Iterator[_Waiting]:
+        """Make the configurations of a row, each with a bound of its own while there is time."""
+        del self.unmade[row]
+        for one in row.candidates():
+            if not self._is_over(self.time_limit_s):
+                self._raise(one, self.bounds.step_ns(one.training))
+            yield one.lower_bound_ns, _ONE, len(self.made), one
+            self.made.append(one)
+
+    def _coarse(self, waiting: list[_Waiting]) -> None:
         """Give first plans to all configurations that may get into the ranking, in the order of their bounds."""
         heapify(waiting)
         last_ns = float("inf")
         spent = self._spent_s
         limit, late = (spent + share * (self.time_limit_s - spent) for share in (_COARSE_SHARE, _FEW_SHARE))
         while waiting and not self._is_over(limit if len(self.best) >= self.rows else late):
-            bound_ns, stage, number = heappop(waiting)
+            bound_ns, stage, number, one = heappop(waiting)
             if bound_ns >= last_ns:
                 return
-            if stage == _SPLIT:
-                for one in self.splits[number]:
-                    self._raise(one, self.bounds.step_ns(one.training))
-                    heappush(waiting, (one.lower_bound_ns, _ONE, self.numbers[one]))
-                if not self.best:  # bounds of splits are close in a large space: any answer comes first
-                    self._first_plan(min(self.splits[number], key=lambda one: one.lower_bound_ns))
-                continue
-            one = self.candidates[number]
-            if one in self.planned or bound_ns >= self._row_ns(one):
+            if isinstance(one, Row):
+                ones = list(self._make(one))
+                for each in ones:
+                    heappush(waiting, each)
+                least = min(ones)[-1]
+                # Bounds of rows are close in a large space: any answer comes first.
+                if not self.best and isinstance(least, Candidate) and isfinite(least.lower_bound_ns):
+                    self._first_plan(least)
+            elif one in self.planned or bound_ns >= self._row_ns(one):
                 continue  # not the best of its row, whatever its plan
-            if stage == _ONE:
+            elif stage == _ONE:
                 self._raise(one, self.bounds.order_ns(one.training))
-                heappush(waiting, (one.lower_bound_ns, _ORDER, number))
-                continue
-            if self._first_plan(one):
+                heappush(waiting, (one.lower_bound_ns, _ORDER, number, one))
+            elif self._first_plan(one):
                 rows = self._rows()
                 last_ns = rows[self.rows - 1].step_ns if len(rows) >= self.rows else last_ns
             self._tell()
@@ -214,30 +226,45 @@ class _Search:
     def _exact(self) -> None:
         """Solve the rows of the ranking, then whatever may still be better than the best."""
         solved: set[Candidate] = set()
-        still = self.candidates
+        waiting: list[_Waiting] = [(one.lower_bound_ns, _ONE, number, one) for number, one in enumerate(self.made)]
+        waiting += [(row.lower_bound_ns, _ROW, number, row) for row, number in self.unmade.items()]
+        heapify(waiting)
         while not self._is_over(self.time_limit_s):
             rows = [one for one in self._rows()[: self.rows] if one not in solved]
             if rows:
                 solved.add(rows[0])
                 self._turn(rows[0], rows[0].step_ns)
+            elif not waiting or waiting[0][0] >= self._best_ns * (1 - 2 * TOLERANCE):
+                return
             else:
-                enough_ns = self._best_ns * (1 - 2 * TOLERANCE)
-                still = [one for one in still if one.lower_bound_ns < enough_ns and one not in self.over]
-                if not still:
-                    return
-                self._advance(min(still, key=lambda one: one.lower_bound_ns))
+                bound_ns, stage, number, one = heappop(waiting)
+                for each in self._advance(bound_ns, stage, number, one):
+                    heappush(waiting, each)
             self._tell()
 
-    def _advance(self, one: Candidate) -> None:
-        """Do the next thing for a configuration that may still win: bound it, give it a first plan, or solve it."""
-        if one in self.planned:
-            self._turn(one, self._best_ns)
+    def _advance(self, bound_ns: float, stage: int, number: int, one: Row | Candidate) -> Iterator[_Waiting]:
+        """Do the next thing for what may still win, and yield what waits then.
+
+        A row is priced, then made; a configuration is bounded, gets a first plan, or is solved.
+        """
+        if isinstance(one, Row):
+            if one.is_priced:
+                yield from self._make(one)
+                return
+            self._price(one)
+        elif one in self.over:
             return
-        bound_ns = self.bounds.order_ns(one.training)
-        if bound_ns > one.lower_bound_ns:
-            one.lower_bound_ns = bound_ns
+        elif one.lower_bound_ns > bound_ns:
+            pass  # by another turn
+        elif one in self.planned:
+            self._turn(one, self._best_ns)
         else:
-            self._first_plan(one)
+            order_ns = self.bounds.order_ns(one.training)
+            if order_ns > bound_ns:
+                one.lower_bound_ns = order_ns
+            else:
+                self._first_plan(one)
+        yield one.lower_bound_ns, stage, number, one
 
     def _turn(self, one: Candidate, cutoff_ns: float) -> None:
         """Let the inner problem of a configuration run on for a moment; note where that is all it can give."""
@@ -267,15 +294,16 @@ class _Search:
             return
         self.reported = now
         best_ns = self._best_ns
-        solved = sum(one.found is not None for one in self.candidates)
-        refuted = sum(one.found is None and one.lower_bound_ns >= best_ns for one in self.candidates)
+        legal = len(self.made) + sum(len(row.split) for row in self.unmade)
+        solved = sum(one.found is not None for one in self.made)
+        refuted = num_refuted(self.made, self.unmade, best_ns)
         self.report(
             Progress(
                 seconds=now - self.began,
-                legal=len(self.candidates),
+                legal=legal,
                 refuted=refuted,
                 solved=solved,
-                left=len(self.candidates) - refuted - solved,
+                left=legal - refuted - solved,
                 best_ns=best_ns,
                 lower_bound_ns=self._lower_bound_ns,
             )

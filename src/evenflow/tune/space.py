@@ -5,7 +5,7 @@ tensor split the same devices again and do not multiply. [Megatron-Core, Paralle
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from evenflow.schedule import FAMILIES
 from evenflow.solve.for_target import decided_layers
 from evenflow.tune.axes import Axis, Value
 from evenflow.tune.question import Question
+from evenflow.tune.rows.split import Split, dealt, split_of
 
 _Value = TypeVar("_Value", bound=Value)
 _LEAST_TOKENS = 1024
@@ -27,26 +28,92 @@ _MOST_CHUNKS = 8
 
 @dataclass(kw_only=True)
 class Space:
-    """The configurations that keep every rule, and how many each rule excludes."""
+    """The configurations that keep every rule, by their splits, and how many each rule excludes."""
 
-    legal: list[Training] = field(default_factory=list)
+    splits: list[Split] = field(default_factory=list)
     excluded: Counter[str] = field(default_factory=Counter)
     """Number of configurations by the axis whose rule is the first that they break."""
     reasons: dict[str, InputError] = field(default_factory=dict)
     """The first broken rule of each axis, as an example."""
+    is_whole: bool = True
+    """Whether there was time to look at all combinations."""
+
+    @property
+    def legal(self) -> list[Training]:
+        """Every configuration."""
+        return [training for split in self.splits for training in split.trainings()]
+
+    def exclude(self, refusal: InputError, count: int) -> None:
+        """Count configurations that a rule excludes."""
+        if count:
+            self.excluded[refusal.place] += count
+            self.reasons.setdefault(refusal.place, refusal)
 
 
-def space_of(question: Question) -> Space:
-    """Return the space of a question."""
-    space = Space()
-    for training in _combinations(question):
-        refusal = next(refusals(question, training), None)
-        if refusal is None:
-            space.legal.append(training)
-        else:
-            space.excluded[refusal.place] += 1
-            space.reasons.setdefault(refusal.place, refusal)
+def space_of(question: Question, *, is_over: Callable[[], bool] = lambda: False) -> Space:
+    """Return the space of a question, as far as it is known when `is_over`: at least one split, if any is legal.
+
+    What degrees break, all microbatches and orders of work with them break: each rule is asked once.
+    """
+    space, most = Space(), most_of(question)
+    tried: dict[tuple[int, int], _Orders] = {}
+    for degrees, shardings in _degrees(question, most):
+        if space.splits and is_over():
+            space.is_whole = False
+            break
+        orders = list(_orders(question, degrees.pipeline, most))
+        if not orders:
+            continue
+        sizes = _batches(question, degrees, most)
+        every = [_training(question, degrees, microbatch, *orders[0]) for microbatch in sizes]
+        kept = _legal_shardings(space, question, every[-1], shardings, count=len(every) * len(orders))
+        for first in every if kept else ():
+            key = degrees.pipeline, first.microbatches
+            if key not in tried:
+                tried[key] = _Orders.of(question, first, orders)
+            for refusal in tried[key].refused:
+                space.exclude(refusal, len(kept))
+            if tried[key].legal:
+                space.splits.append(split_of(first, kept, tried[key].legal))
     return space
+
+
+@dataclass(frozen=True, slots=True)
+class _Orders:
+    """Orders of work of so many ranks and microbatches: those that are legal, and the rules that the others break."""
+
+    legal: tuple[tuple[str, int], ...]
+    refused: tuple[InputError, ...]
+
+    @classmethod
+    def of(cls, question: Question, training: Training, orders: list[tuple[str, int]]) -> "_Orders":
+        legal, refused = [], []
+        for schedule, chunks in orders:
+            one = replace(training, schedule=schedule, degrees=replace(training.degrees, chunks=chunks))
+            refusal = next(_order_refusals(question, one), None)
+            if refusal is None:
+                legal.append((schedule, chunks))
+            else:
+                refused.append(refusal)
+        return cls(tuple(legal), tuple(refused))
+
+
+def _legal_shardings(
+    space: Space, question: Question, training: Training, shardings: Sequence[Sharding], *, count: int
+) -> list[Sharding]:
+    """Return the stages of ZeRO that are legal with these degrees, and exclude `count` configurations of each other.
+
+    The last microbatch is the largest, with the fewest of them: the rule of the batch holds for all or for none.
+    """
+    always, kept = next(_training_refusals(question, training), None), []
+    for sharding in shardings:
+        one = replace(training, degrees=replace(training.degrees, sharding=sharding))
+        refusal = next(question.rules.refusals(one, title=question.title), always)
+        if refusal is None:
+            kept.append(sharding)
+        else:
+            space.exclude(refusal, count)
+    return kept
 
 
 def most_of(question: Question) -> dict[Axis, int]:
@@ -65,24 +132,36 @@ def most_of(question: Question) -> dict[Axis, int]:
 def refusals(question: Question, training: Training) -> Iterator[InputError]:
     """Yield the rules that a configuration breaks, whatever is decided or the largest value."""
     yield from question.rules.refusals(training, title=question.title)
+    broken = next(_training_refusals(question, training), None)
+    if broken is not None:
+        yield broken
+    else:
+        yield from _order_refusals(question, training)
+
+
+def _training_refusals(question: Question, training: Training) -> Iterator[InputError]:
     try:
         check_training(training, question.topology.accelerator)
-        sizes = Sizes(
-            num_ranks=training.degrees.pipeline,
-            num_chunks=training.degrees.chunks,
-            num_microbatches=training.microbatches,
-        )
+    except InputError as error:
+        yield error
+
+
+def _order_refusals(question: Question, training: Training) -> Iterator[InputError]:
+    """Yield the rules that numbers of ranks, chunks and microbatches break."""
+    degrees = training.degrees
+    try:
+        sizes = Sizes(num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=training.microbatches)
         assert training.schedule is not None
-        if question.abilities is not None and training.degrees.pipeline > 1:  # what it runs of a pipeline
+        if question.abilities is not None and degrees.pipeline > 1:  # what it runs of a pipeline
             yield from question.abilities.refusals(sizes, training.schedule, title=question.title)
             decided_layers(question.abilities, question.model.layers, sizes, place="layers")
     except InputError as error:
         yield error
 
 
-def _combinations(question: Question) -> Iterator[Training]:
-    """Yield all combinations of values, legal or not."""
-    model, devices, most = question.model, question.devices, most_of(question)
+def _degrees(question: Question, most: dict[Axis, int]) -> Iterator[tuple[Degrees, list[Sharding]]]:
+    """Yield all combinations of degrees but chunks, legal or not, with the stages of ZeRO that are tried."""
+    model, devices = question.model, question.devices
     experts = model.experts
     for tensor in _values(question, Axis.TENSOR, divisors(devices, most=most[Axis.TENSOR])):
         for context in _values(question, Axis.CONTEXT, divisors(devices // tensor, most=most[Axis.CONTEXT])):
@@ -92,50 +171,53 @@ def _combinations(question: Question) -> Iterator[Training]:
                 data = left // pipeline
                 if question.fixed.get(Axis.DATA, data) != data:
                     continue
+                stages = _values(question, Axis.ZERO, question.rules.known(pipeline))
+                shardings = sorted(Sharding(str(stage)) for stage in stages)
                 of_stage = tensor * context * data
                 ways = divisors(of_stage, most=min(experts.count, most.get(Axis.EXPERT, of_stage))) if experts else [1]
-                for expert in _values(question, Axis.EXPERT, ways):
+                for expert in _values(question, Axis.EXPERT, ways) if shardings else ():
                     for split in _expert_tensors(question, tensor, expert):
-                        for sharding in _values(question, Axis.ZERO, question.rules.known(pipeline)):
-                            degrees = Degrees(
-                                tensor=tensor,
-                                pipeline=pipeline,
-                                context=context,
-                                data=data,
-                                expert=expert,
-                                expert_tensor=split,
-                                sequence_parallel=question.rules.sequence_parallel,
-                                sharding=Sharding(str(sharding)),
-                                context_exchange=question.rules.context_exchange,
-                            )
-                            yield from _with_batch(question, degrees, most)
+                        degrees = Degrees(
+                            tensor=tensor,
+                            pipeline=pipeline,
+                            context=context,
+                            data=data,
+                            expert=expert,
+                            expert_tensor=split,
+                            sequence_parallel=question.rules.sequence_parallel,
+                            sharding=shardings[0],
+                            context_exchange=question.rules.context_exchange,
+                        )
+                        yield degrees, shardings
 
 
-def _with_batch(question: Question, degrees: Degrees, most: dict[Axis, int]) -> Iterator[Training]:
+def _batches(question: Question, degrees: Degrees, most: dict[Axis, int]) -> list[int]:
+    """Return the microbatches that are tried.
+
+    Where the batch cannot be split so, one combination stays, for which the rule that it breaks is counted.
+    """
     fixed = question.fixed.get(Axis.MICROBATCH)
-    # Where the batch cannot be split so, one combination stays, for which the rule that it breaks is counted.
     of_copy = max(question.global_batch // degrees.data, 1)
-    for microbatch in divisors(of_copy, most=most[Axis.MICROBATCH]) if fixed is None else [int(fixed)]:
-        for schedule, chunks in _orders(question, degrees.pipeline, most):
-            yield Training(
-                model=question.model,
-                degrees=replace(degrees, chunks=chunks),
-                microbatch=microbatch,
-                global_batch=question.global_batch,
-                sequence=question.sequence,
-                precision=question.precision,
-                schedule=schedule,
-                layout=dealt(question.model.layers, degrees.pipeline, chunks),
-                software=question.software,
-            )
+    return divisors(of_copy, most=most[Axis.MICROBATCH]) if fixed is None else [int(fixed)]
+
+
+def _training(question: Question, degrees: Degrees, microbatch: int, schedule: str, chunks: int) -> Training:
+    return Training(
+        model=question.model,
+        degrees=replace(degrees, chunks=chunks),
+        microbatch=microbatch,
+        global_batch=question.global_batch,
+        sequence=question.sequence,
+        precision=question.precision,
+        schedule=schedule,
+        layout=dealt(question.model.layers, degrees.pipeline, chunks),
+        software=question.software,
+    )
 
 
 def _orders(question: Question, pipeline: int, most: dict[Axis, int]) -> Iterator[tuple[str, int]]:
     """Yield schedules with numbers of chunks; without a pipeline all orders of whole backwards are the same."""
-    if pipeline == 1:
-        names: Iterable[str] = question.schedules[:1]
-    else:
-        names = question.schedules
+    names: Iterable[str] = question.schedules[:1] if pipeline == 1 else question.schedules
     for name in _values(question, Axis.SCHEDULE, names):
         family = FAMILIES[str(name)]
         last = 1 if pipeline == 1 else min(most[Axis.CHUNKS], question.model.layers // pipeline)
@@ -166,10 +248,3 @@ def _values(question: Question, axis: Axis, values: Iterable[_Value]) -> Iterato
 def divisors(number: int, *, most: int) -> list[int]:
     """Return the numbers up to `most` that divide a number."""
     return [each for each in range(1, min(number, most) + 1) if number % each == 0]
-
-
-def dealt(layers: int, pipeline: int, chunks: int) -> tuple[tuple[int, ...], ...]:
-    """Return the layers of every cell [chunk][rank] as evenly as they can be dealt."""
-    cells = pipeline * chunks
-    each, rest = divmod(layers, cells)
-    return tuple(tuple(each + (chunk * pipeline + rank < rest) for rank in range(pipeline)) for chunk in range(chunks))

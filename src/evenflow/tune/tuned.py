@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -9,6 +10,7 @@ from evenflow.notebook import InNotebook
 from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.question import Question
+from evenflow.tune.rows.row import Row, least_bound_ns, num_refuted
 from evenflow.tune.wording import recompute_words, split_words
 
 _SUMMARY_ROWS = 5
@@ -21,8 +23,12 @@ class Tuned(InNotebook):
     question: Question
     ranked: tuple[Candidate, ...]
     """The best configuration of every split that was solved, the shortest step first."""
-    candidates: tuple[Candidate, ...]
-    """All legal configurations, those with the shortest step first, then by their bounds."""
+    made: tuple[Candidate, ...]
+    """Legal configurations that were looked at by themselves, those with the shortest step first, then by bounds."""
+    unmade: tuple[Row, ...] = ()
+    """Rows of the others, each with one bound on all of its configurations."""
+    unseen_bound_ns: float = float("inf")
+    """A bound on combinations that there was no time to look at; infinite without any."""
     excluded: Mapping[str, int]
     """Configurations that are not legal, by the setting whose rule they break first."""
     reasons: Mapping[str, InputError]
@@ -42,24 +48,39 @@ class Tuned(InNotebook):
         """The largest share of the best step that another configuration could save."""
         return None if self.best is None else max(0.0, 1 - self.lower_bound_ns / self.best.step_ns)
 
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All legal configurations: some are made here, for questions that are about every one."""
+        return (*self.made, *(one for row in self.unmade for one in row.candidates()))
+
+    @property
+    def num_legal(self) -> int:
+        """How many these are."""
+        return len(self.made) + sum(len(row.split) for row in self.unmade)
+
+    @property
+    def open_bound_ns(self) -> float:
+        """What no configuration of a row undercuts that is not in the ranking."""
+        solved = {one.split for one in self.ranked}
+        others = (one for one in self.made if one.split not in solved)
+        return min(least_bound_ns(others, self.unmade), self.unseen_bound_ns)
+
     @property
     def num_solved(self) -> int:
         """Configurations of which a plan that fits is known."""
-        return sum(one.found is not None for one in self.candidates)
+        return sum(one.found is not None for one in self.made)
 
     @property
     def num_refuted(self) -> int:
         """Configurations that a lower bound alone shows to be no better than the best, or not to fit."""
         step_ns = float("inf") if self.best is None else self.best.step_ns
-        return sum(one.found is None and one.lower_bound_ns >= step_ns for one in self.candidates)
+        return num_refuted(self.made, self.unmade, step_ns)
 
     def certificate(self) -> str:
         """Return one sentence on what is proven of the whole space."""
         if self.best is None or self.gap is None:
-            if not self.candidates:
-                return _("no configuration is legal")
             if self.lower_bound_ns == float("inf"):
-                return _("no configuration fits")
+                return _("no configuration fits") if self.num_legal else _("no configuration is legal")
             return _("no configuration was found in the time given")
         if self.lower_bound_ns <= 0:
             return _("nothing is proven yet of the other configurations: the time ran out first")

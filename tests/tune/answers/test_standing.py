@@ -70,7 +70,7 @@ def test_what_is_recomputed_in_full_is_slower_than_the_same_degrees() -> None:
 
 def test_what_does_not_fit_is_priced_all_the_same() -> None:
     one = some(ASKED, 0)
-    small = replace(answer(), question=replace(ASKED, memory_limit_bytes=2**30), candidates=())
+    small = replace(answer(), question=replace(ASKED, memory_limit_bytes=2**30), made=(), unmade=())
     found = standing(small, one.training, one.plan, TimeLeft.of(10))
     assert not found.fits
     assert found.candidate.step_ns == pytest.approx(one.found.step_ns)

@@ -115,7 +115,7 @@ def _proof(tuned: Tuned) -> dict[str, object]:
         "step_lower_bound_ms": None if bound is None else bound / 1e6,
         "step_gap": tuned.gap,
         "certificate": tuned.certificate(),
-        "legal": len(tuned.candidates),
+        "legal": tuned.num_legal,
         "refuted": tuned.num_refuted,
         "solved": tuned.num_solved,
         "excluded": dict(tuned.excluded),

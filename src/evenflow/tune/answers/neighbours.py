@@ -17,7 +17,8 @@ from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis, Value, schedule_of, value_of
 from evenflow.tune.candidate import Candidate, Pricing
 from evenflow.tune.question import Question
-from evenflow.tune.space import dealt, divisors, most_of, refusals
+from evenflow.tune.rows.split import dealt
+from evenflow.tune.space import divisors, most_of, refusals
 
 _WORDS = (Axis.SCHEDULE,)
 """Axes without an order: every other value is one step away."""

@@ -113,7 +113,7 @@ def peak_bytes(one: Candidate) -> int:
 
 def _solved(answers: Iterable[Tuned]) -> Iterator[Candidate]:
     for tuned in answers:
-        yield from (one for one in tuned.candidates if one.found is not None)
+        yield from (one for one in tuned.made if one.found is not None)
 
 
 def _within_distance(tuned: Tuned, today: Candidate, is_over: Callable[[], bool]) -> Iterator[Candidate]:

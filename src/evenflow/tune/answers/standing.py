@@ -48,7 +48,7 @@ class Standing:
 def standing(tuned: Tuned, training: Training, plan: Plan, time_left: TimeLeft) -> Standing:
     """Return where a training under a plan stands, as far as that is found in the time."""
     question = tuned.question
-    pricing = tuned.candidates[0].pricing if tuned.candidates else Pricing(question=question)
+    pricing = tuned.made[0].pricing if tuned.made else Pricing(question=question)
     one = priced(pricing, training, plan)
     outside, improved = _outside(question, training), None
     if outside is None and not time_left.is_over:

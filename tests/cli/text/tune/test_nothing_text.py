@@ -9,7 +9,7 @@ from evenflow.tune.tuned import Tuned
 from tests.tune.questions import question
 
 NOTHING = Tuned(
-    question=question(), ranked=(), candidates=(), excluded={"expert": 2, "tensor": 12},
+    question=question(), ranked=(), made=(), excluded={"expert": 2, "tensor": 12},
     reasons={"tensor": InputError(value=3, rule="must divide the 16 heads", place="tensor", remedy="use 2")},
     lower_bound_ns=float("inf"), solve_seconds=0.1,
 )  # fmt: skip

@@ -34,7 +34,7 @@ def test_what_there_was_no_time_for() -> None:
 
 def test_devices_and_those_without_a_plan() -> None:
     tuned = Tuned(
-        question=question(), ranked=(FAST,), candidates=(FAST,), excluded={}, reasons={}, lower_bound_ns=1.0,
+        question=question(), ranked=(FAST,), made=(FAST,), excluded={}, reasons={}, lower_bound_ns=1.0,
         solve_seconds=1.0,
     )  # fmt: skip
     assert devices_text([OnDevices(devices=8, tuned=tuned)], [4, 2]).splitlines() == [

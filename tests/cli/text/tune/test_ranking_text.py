@@ -129,7 +129,7 @@ def test_rows_that_another_split_may_come_before():
     )
     for bound_ns, row in ((390e6, 1), (402e6, 2), (404e6, 3), (501e6, None)):
         left = replace(other, lower_bound_ns=bound_ns)
-        text = tune_text(replace(tuned, candidates=(*tuned.candidates, left)), SETTING, plan_file=None)
+        text = tune_text(replace(tuned, made=(*tuned.made, left)), SETTING, plan_file=None)
         sentence = f"splits that were not solved could stand before row {row} and those after it"
         assert (sentence in text) == (row is not None)
         assert ("could stand before" in text) == (row is not None)
@@ -142,7 +142,7 @@ def test_without_time_it_says_what_gives_more():
 
 
 def test_nothing_is_legal():
-    text = nothing_text(ranking(ranked=(), candidates=(), lower_bound_ns=float("inf")))
+    text = nothing_text(ranking(ranked=(), made=(), lower_bound_ns=float("inf")))
     assert "no configuration is legal" in text
     assert "43 combinations are not legal" in text
     assert not any(word in text for word in ("fits", "0 legal", "--time-limit"))

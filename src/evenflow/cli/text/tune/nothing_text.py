@@ -18,7 +18,7 @@ def needed_text(tuned: Tuned, needed: Needed) -> str:
 
 def _sentences(tuned: Tuned, needed: Needed) -> Iterator[str]:
     question = tuned.question
-    if not tuned.candidates and tuned.excluded:
+    if not tuned.num_legal and tuned.excluded:
         axis = max(tuned.excluded, key=lambda name: tuned.excluded[name])
         count, every = tuned.excluded[axis], sum(tuned.excluded.values())
         values = {"axis": option_word(axis), "all": every, "reason": tuned.reasons[axis].message}
@@ -30,7 +30,7 @@ def _sentences(tuned: Tuned, needed: Needed) -> Iterator[str]:
                 count=count,
                 **values,
             )
-    elif not tuned.candidates:
+    elif not tuned.num_legal:
         yield _("what is decided and the largest values leave no combination of the devices")
     if needed.memory_bytes is not None:
         yield _(

@@ -60,14 +60,13 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
 
 def _sure_rows(tuned: Tuned, rows: Sequence[Candidate]) -> int:
     """Return how many of the rows no split can come before that was not solved."""
-    solved = {one.split for one in tuned.ranked}
-    open_ns = min((one.lower_bound_ns for one in tuned.candidates if one.split not in solved), default=float("inf"))
+    open_ns = tuned.open_bound_ns
     return sum(one.step_ns <= open_ns for one in rows)
 
 
 def proof(tuned: Tuned) -> Iterator[str]:
     """Yield what is proven, how many configurations were refuted and solved, and which rules exclude combinations."""
-    legal, excluded = len(tuned.candidates), sum(tuned.excluded.values())
+    legal, excluded = tuned.num_legal, sum(tuned.excluded.values())
     yield from wrapped(tuned.certificate(), WIDTH)
     if legal:
         counts = _n("1 legal configuration", "{count:,} legal configurations", count=legal)
