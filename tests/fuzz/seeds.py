@@ -3,6 +3,7 @@
 import gzip
 import json
 import sqlite3
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -373,11 +374,12 @@ torchrun --nproc_per_node 2 pretrain_gpt.py ${GPT_ARGS[@]} \\
 """
 
 
+@cache
 def report() -> str:
-    """The parts of a report that are read back: its head and two plans."""
-    head = {"version": 1, "timelines": [{"name": "first", "plan": 0}, {"name": "second", "plan": 1}]}
-    lines = ["<!doctype html>", "<html><body>"]
-    for name, value in (("head", head), ("plan-0", WHOLE_PLAN), ("plan-1", {**WHOLE_PLAN, "microbatches": 2})):
-        content = json.dumps(value, indent=1).replace("<", "\\u003c")
-        lines.append(f'<script type="application/json" id="evenflow-{name}">{content}</script>')
-    return "\n".join([*lines, "</body></html>"]) + "\n"
+    """The parts of a report that are read back: its head, the numbers of its actions, and two plans."""
+    from evenflow.report import report_html
+    from evenflow.report.of_files import shown_of_text, with_own_names
+
+    text = json.dumps(WHOLE_PLAN, indent=1)
+    shown = [each for _ in range(2) for each in shown_of_text(text, place="seed", name="plan")]
+    return report_html(with_own_names(shown), title="seed").partition("<main")[0] + "</body></html>\n"
