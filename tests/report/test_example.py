@@ -15,5 +15,5 @@ def test_the_live_report_has_the_present_script_and_style():
 
 def test_the_live_report_carries_its_plans():
     plans = list(carried_plans(EXAMPLE.read_text(encoding="utf-8"), place="example"))
-    assert [plan.name for plan in plans][0] == "recommended"
+    assert plans[0].name == "recommended"
     assert len(plans) == 5

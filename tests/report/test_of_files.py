@@ -73,8 +73,8 @@ def test_names_are_told_apart():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{}", "f must be a plan file, the timeline of a run, or a report"),
-        ('{"layers_description": []}', "f must be a plan file, the timeline of a run, or a report"),
+        ("{}", "f must be a plan file, the timeline of a run, a report, "),
+        ('{"layers_description": []}', "f must be a plan file, the timeline of a run, a report, "),
         ("[1]", "f must be an object of named fields"),
         ("", "cannot read f: "),
         ('{"layers": [[1]]}', "f must have the field"),

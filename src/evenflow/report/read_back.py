@@ -1,7 +1,6 @@
 """The timelines in a report, read back as they were shown: the inverse of `payload` and `columns`."""
 
 import base64
-import binascii
 import zlib
 from collections.abc import Iterator
 from dataclasses import fields as fields_of
@@ -14,16 +13,14 @@ from evenflow.fields import Fields, as_fields, is_integer, load_json
 from evenflow.language import _
 from evenflow.model import Sizes
 from evenflow.profiles.report_file import data_of, head_of, plans_of
-from evenflow.ranges import MEMORY_BYTES, RANKS, STEP_TOTAL, Range
+from evenflow.ranges import RANKS, STEP_TOTAL, Range
 from evenflow.report.columns import decoded, unzigzag
 from evenflow.report.payload import VERSION
 from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownMemory
 from evenflow.schedule import NUM_OPS, Schedule
 from evenflow.simulate import IdleGaps, IdleTime
 
-_ANY = Range(least=0, most=2**53)
-"""What scripts of pages count exactly."""
-_SIGNED = Range(least=-(2**53), most=2**53)
+_SIGNED = Range(least=-STEP_TOTAL.most, most=STEP_TOTAL.most)
 
 
 def shown_of_report(text: str, *, place: str) -> Iterator[Shown]:
@@ -36,7 +33,7 @@ def shown_of_report(text: str, *, place: str) -> Iterator[Shown]:
     if head.values.get("version") != VERSION:
         raise head.error("version", _("must be {version}", version=VERSION))
     timelines = head.objects("timelines")
-    size = sum(column.integer("bytes", _ANY) for each in timelines for column in _columns(each).values())
+    size = sum(column.integer("bytes", STEP_TOTAL) for each in timelines for column in _columns(each).values())
     data = _inflated(data_of(text, place=place), size, place=place)
     plans = plans_of(text)
     for timeline in timelines:
@@ -48,7 +45,7 @@ def _inflated(text: str, size: int, *, place: str) -> bytes:
     reader = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         data = reader.decompress(base64.b64decode(text, validate=True), size + 1)
-    except (binascii.Error, zlib.error):
+    except (ValueError, zlib.error):  # of base64, of deflate
         data = b""
     if len(data) != size:
         raise _damaged(place)
@@ -115,7 +112,7 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         idle=_idle(timeline, num_ranks),
         memory=memory,
         peak_bytes=_bytes(timeline, "peak_bytes", num_ranks) if has_peaks else None,
-        limit_bytes=timeline.integer("limit_bytes", MEMORY_BYTES) if timeline.values.get("limit_bytes") else None,
+        limit_bytes=timeline.integer("limit_bytes", STEP_TOTAL) if timeline.values.get("limit_bytes") else None,
         stage_layers=timeline.texts("stage_layers"),
         figures=_figures(timeline),
         certificate=str(timeline.values.get("certificate", "")),
@@ -128,7 +125,7 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
 
 def _column(data: bytes, column: Fields, *, place: str) -> Integers:
     """Return the numbers of a column."""
-    offset, size = column.integer("offset", _ANY), column.integer("bytes", _ANY)
+    offset, size = column.integer("offset", STEP_TOTAL), column.integer("bytes", STEP_TOTAL)
     part = data[offset : offset + size]
     if len(part) != size:
         raise _damaged(place)
@@ -141,13 +138,13 @@ def _column(data: bytes, column: Fields, *, place: str) -> Integers:
 def _schedule(timeline: Fields, columns: dict[str, Integers]) -> Schedule:
     """Return the order of work."""
     sizes = Sizes(
-        num_ranks=timeline.integer("ranks", _ANY),
-        num_chunks=timeline.integer("chunks", _ANY),
-        num_microbatches=timeline.integer("microbatches", _ANY),
-        sequence_splits=timeline.integer("splits", _ANY),
+        num_ranks=timeline.integer("ranks", STEP_TOTAL),
+        num_chunks=timeline.integer("chunks", STEP_TOTAL),
+        num_microbatches=timeline.integer("microbatches", STEP_TOTAL),
+        sequence_splits=timeline.integer("splits", STEP_TOTAL),
     )
-    count = timeline.integer("actions", _ANY)
-    starts = np.array(timeline.integers("rank_starts", _ANY, length=sizes.num_ranks + 1))
+    count = timeline.integer("actions", STEP_TOTAL)
+    starts = np.array(timeline.integers("rank_starts", STEP_TOTAL, length=sizes.num_ranks + 1))
     stage_ranks = timeline.integers("stage_rank", Range(least=0, most=RANKS.most), length=sizes.num_cells)
     if not np.array_equal(np.bincount(stage_ranks), [sizes.num_chunks] * sizes.num_ranks):
         raise _damaged(timeline.place("stage_rank"))
@@ -190,7 +187,7 @@ def _kind(timeline: Fields) -> Kind:
 
 
 def _bytes(timeline: Fields, key: str, num_ranks: int) -> tuple[int, ...]:
-    return timeline.integers(key, MEMORY_BYTES, length=num_ranks)
+    return timeline.integers(key, STEP_TOTAL, length=num_ranks)
 
 
 def _idle(timeline: Fields, num_ranks: int) -> tuple[IdleTime, ...] | None:
