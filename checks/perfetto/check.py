@@ -52,6 +52,7 @@ def check(python: Path) -> None:
     spoiled = [(simulations[index], text) for index in range(0, len(texts), 7) for text in spoil(texts[index])]
     _viewer, answers = ask(python, [text for _each, text in spoiled])
     missed = sum(not list(differences(each, got)) for (each, _text), got in zip(spoiled, answers, strict=True))
+    faults += beside_differences(python, simulations[:5])
     started = time.monotonic()
     large = make_large()
     text = chrome_trace([TracedStep.of(large)])
@@ -167,6 +168,24 @@ def differences(simulation: Simulation, got: dict[str, Any], *, limit: int | Non
         return
     yield from path_differences(simulation, work, got["flows"])
     yield from memory_differences(simulation, got["counters"], limit)
+
+
+def beside_differences(python: Path, simulations: list[Simulation]) -> Iterator[str]:
+    """Yield a sentence where steps in one trace are not what they are alone."""
+    steps = [TracedStep.of(each, name=f"plan {number}") for number, each in enumerate(simulations)]
+    _viewer, (together, *alone) = ask(python, [chrome_trace(steps), *(chrome_trace([step]) for step in steps)])
+    if together["complaints"]:
+        yield f"Perfetto complains of several steps: {together['complaints']}"
+    for what in ("slices", "counters"):
+        # All but the ids of slices and processes, which count on.
+        kept = slice(2, None) if what == "slices" else slice(1, None)
+        rows = [sorted(map(str, (row[kept] for row in each[what]))) for each in (together, *alone)]
+        if rows[0] != sorted(row for one in rows[1:] for row in one):
+            yield f"{what} of several steps differ"
+    processes = {row[0]: row[2] for row in together["slices"]}
+    groups = {(processes[source].split(":")[0], processes[user].split(":")[0]) for source, user in together["flows"]}
+    if len(together["flows"]) != sum(len(each["flows"]) for each in alone) or any(a != b for a, b in groups):
+        yield "flows of several steps differ"
 
 
 def path_differences(simulation: Simulation, work: dict[int, Any], flows: list[list[int]]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Steps of Primus and of the JSON form: what was simulated comes back, and whatever is wrong is one message."""
 
 import json
+import re
 from copy import deepcopy
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from evenflow.fields import as_fields
 from evenflow.profiles.steps import MeasuredStep, is_step_file, read_measured_step, step_of_file
 from evenflow.schedule import make_schedule
 from evenflow.simulate import Timeline
+from tests.paths import ROOT
 from tests.profiles.steps.builders import primus_iteration, step_fields, timelines, write_primus
 
 OFFSETS = st.lists(st.integers(0, 10**8), min_size=4, max_size=4)
@@ -201,3 +203,12 @@ def test_old_dumps_have_other_names(tmp_path: Path):
     step = read_measured_step(tmp_path)
     assert step is not None
     assert_same(step, equal())
+
+
+def test_the_file_in_the_documentation_is_read():
+    page = (ROOT / "docs" / "report-measured.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    step = step_of_file(as_fields(json.loads(block), file="step.json"))
+    assert step.peak_bytes == (round(40.5 * 2**30), 38 * 2**30)
+    assert step.shifts_ns == (0, 10_000_000), "rank 1 cannot have begun before rank 0's first forward had ended"
+    assert step.timeline.makespan_ns == 91_000_000
