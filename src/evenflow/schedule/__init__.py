@@ -10,6 +10,7 @@ from evenflow.schedule.families import (
     chunk_count,
     default_family,
     family_name,
+    family_of,
     family_placement,
     make_schedule,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "different_group_sizes",
     "f_then_b",
     "family_name",
+    "family_of",
     "family_placement",
     "fault_grid",
     "fewest_in_group",

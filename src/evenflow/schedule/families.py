@@ -1,6 +1,7 @@
 """The schedule families by name."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from types import MappingProxyType
 
@@ -280,3 +281,16 @@ def make_schedule(
             )
         sizes["group_size"] = group_size
     return family.make(**sizes)
+
+
+def family_of(schedule: Schedule) -> Schedule:
+    """Return the order of a family that is the same as `schedule`; `schedule` itself where no family has it."""
+    for name, family in sorted(FAMILIES.items(), key=lambda item: item[1].comparison_only):
+        if family.has_chunks(schedule.num_chunks):
+            try:
+                named = make_schedule(name, **asdict(schedule.sizes))
+            except InputError:  # sizes that the family does not have
+                continue
+            if named.same_order(schedule):
+                return named
+    return schedule

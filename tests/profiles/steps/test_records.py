@@ -16,7 +16,7 @@ from evenflow.baselines.equal_stages import equal_stages
 from evenflow.errors import InputError
 from evenflow.fields import as_fields
 from evenflow.profiles.steps import MeasuredStep, is_step_file, read_measured_step, step_of_file
-from evenflow.schedule import make_schedule
+from evenflow.schedule import FAMILIES, make_schedule
 from evenflow.simulate import Timeline
 from tests.paths import ROOT
 from tests.profiles.steps.builders import primus_iteration, step_fields, timelines, write_primus
@@ -36,6 +36,7 @@ def assert_same(step: MeasuredStep, timeline: Timeline) -> None:
     assert np.array_equal(step.timeline.start_ns, timeline.start_ns)
     assert np.array_equal(step.timeline.end_ns, timeline.end_ns)
     assert step.timeline.makespan_ns == timeline.makespan_ns
+    assert step.timeline.schedule.name in FAMILIES, "the order is recognised"
 
 
 @given(timelines())

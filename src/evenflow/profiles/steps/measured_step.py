@@ -12,7 +12,7 @@ from evenflow.errors import InputError, ScheduleError
 from evenflow.language import _, _n
 from evenflow.profiles.steps.clocks import Shifts, shifts
 from evenflow.ranges import Range
-from evenflow.schedule import Action, Schedule, check_complete
+from evenflow.schedule import Action, Schedule, check_complete, family_of
 from evenflow.simulate import Timeline, build_graph
 
 Times = NDArray[np.int64]
@@ -99,7 +99,7 @@ def measured_step(
     )
     try:
         check_complete(schedule)
-        graph = build_graph(schedule)
+        graph = build_graph(family_of(schedule))
     except ScheduleError as error:
         remedy = error.remedy or _("record the whole step on every rank")
         raise InputError(value=error.value, rule=error.rule, place=place, remedy=remedy) from None

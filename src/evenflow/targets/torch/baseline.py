@@ -7,8 +7,7 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields, read_text
 from evenflow.language import _
 from evenflow.model import NONE, Plan, Sizes, looped, v_shaped
-from evenflow.schedule import Schedule, order_lines, parse_schedule
-from evenflow.targets.torch.order_csv import family_of
+from evenflow.schedule import Schedule, family_of, order_lines, parse_schedule
 from evenflow.targets.torch.schedule_names import named_schedule, schedule_name
 
 

@@ -1,6 +1,5 @@
 """An order of work as the CSV file that torch.distributed.pipelining loads."""
 
-from dataclasses import asdict
 from functools import cache
 
 from evenflow.errors import InputError
@@ -51,19 +50,6 @@ def csv_order(plan: Plan) -> Schedule:
             place=_("order of the plan"),
             remedy=_("plan with a schedule family"),
         )
-    return schedule
-
-
-def family_of(schedule: Schedule) -> Schedule:
-    """Return the order of a family that is the same as `schedule`; `schedule` itself where no family has it."""
-    for name, family in sorted(FAMILIES.items(), key=lambda item: item[1].comparison_only):
-        if family.has_chunks(schedule.num_chunks):
-            try:
-                named = make_schedule(name, **asdict(schedule.sizes))
-            except InputError:  # sizes that the family does not have
-                continue
-            if named.same_order(schedule):
-                return named
     return schedule
 
 
