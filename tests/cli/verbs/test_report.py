@@ -75,6 +75,13 @@ def test_reports_are_shown_again_under_their_names(plans, evenflow):
     assert pages[0].columns == pages[1].columns
 
 
+def test_one_plan_of_a_report(plans, evenflow):
+    assert evenflow("report", "a.json", "b.json").exit_code == 0
+    done = evenflow("report", "report.html#2", "-o", "one.html")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("report: 21 ms\n\n")
+
+
 def test_one_standard_input(plans, evenflow):
     done = evenflow("report", "-", stdin=(plans / "a.json").read_text())
     assert done.exit_code == 0, done.stderr
@@ -86,6 +93,7 @@ def test_one_standard_input(plans, evenflow):
     [
         (("a.json", "-o", "page.png"), "-o must end in .html, the format of pages, got 'page.png'; name it page.html"),
         (("a.html", "-o", "a.html"), "-o must not be the same file as the input file a.html, got 'a.html'"),
+        (("a.html#1", "-o", "a.html"), "-o must not be the same file as the input file a.html#1, got 'a.html'"),
         (("tiny.json",), "tiny.json must be a plan file, the timeline of a run, a report, or a measured step"),
         (("none.json",), "cannot read none.json: no such file"),
         ((), "Missing argument 'FILE…'"),

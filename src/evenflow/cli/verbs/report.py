@@ -6,10 +6,11 @@ import click
 
 from evenflow.cli.shared import options
 from evenflow.cli.shared.decided_plans import decided
-from evenflow.cli.shared.files.input_files import STANDARD_INPUT, read_whole
+from evenflow.cli.shared.files.input_files import STANDARD_INPUT, read_text, read_whole
 from evenflow.cli.shared.files.output_files import PAGE, Outputs
 from evenflow.cli.shared.plan_pictures import MADE_BY
 from evenflow.language import _
+from evenflow.profiles.report_file import numbered
 from evenflow.profiles.steps import read_measured_step
 from evenflow.report import Shown, report_html
 from evenflow.report.of_files import shown_of_text, with_own_names
@@ -56,7 +57,8 @@ def report(files: tuple[str, ...], output: Path, overwrite: bool) -> int:
         if measured is not None:
             shown.append(shown_measured(measured, name=Path(file).name.split(".")[0]))
             continue
-        text, place = read_whole(file)
+        one_plan = numbered(file)[0] != file
+        text, place = read_text(file) if one_plan else read_whole(file)
         shown += shown_of_text(text, place=place, name="stdin" if file == STANDARD_INPUT else Path(file).stem)
     shown = with_own_names(shown)
     title = ", ".join(each.name for each in shown)

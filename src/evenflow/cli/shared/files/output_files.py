@@ -14,6 +14,7 @@ from evenflow.errors import FileError, InputError
 from evenflow.export.results.json_text import format_object
 from evenflow.interruption import writing
 from evenflow.language import ENGLISH, _, speaking
+from evenflow.profiles.report_file import numbered
 
 JSON = "--json"
 SVG = "--svg"
@@ -61,7 +62,8 @@ class Outputs:
         self._edited = edited
         self._without_mark = without_mark
         self._measured_by = measured_by
-        taken = {os.path.realpath(path): name for name, path in (inputs or {}).items() if path is not None}
+        given = {name: numbered(str(path))[0] for name, path in (inputs or {}).items() if path is not None}
+        taken = {os.path.realpath(path): name for name, path in given.items()}
         for option, path in self._paths.items():
             real = os.path.realpath(path)
             if real in taken and not _is_special(path):
