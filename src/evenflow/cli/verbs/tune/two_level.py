@@ -11,7 +11,7 @@ from evenflow.cli.verbs.tune.tune_options import TuneOptions
 from evenflow.cluster import Cluster
 from evenflow.cluster.topology import usual_links
 from evenflow.errors import InputError
-from evenflow.interruption import abandonable
+from evenflow.interruption import abandonable, was_interrupted
 from evenflow.language import _
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.memory import limit_without_reserve
@@ -97,6 +97,8 @@ def two_level(tuned: Tuned, config: ModelConfig, time_left: TimeLeft, *, rows: i
             reason = error.message
         except (KeyboardInterrupt, TimeoutError):
             reason = _("the time was over before all were planned: --time-limit gives more")
+            if was_interrupted():
+                reason = _("a signal came before all were planned")
     return TwoLevel(
         row=row,
         degrees=None if degrees is None else _in_short(degrees, tuned.question),
