@@ -1,6 +1,6 @@
 """Where nothing fits: the smallest memory limit and the smallest number of devices found with which something would."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from evenflow.predict.training import Training
@@ -10,6 +10,8 @@ from evenflow.tune.bounds import Bounds
 from evenflow.tune.candidate import Pricing
 from evenflow.tune.coarse import coarse
 from evenflow.tune.question import Question
+from evenflow.tune.rows.split import Split
+from evenflow.tune.rows.split_bound import least_held, that_hold_least
 from evenflow.tune.space import space_of
 
 _TRIED = 30
@@ -44,28 +46,56 @@ def needed(question: Question, time_left: TimeLeft) -> Needed:
 
 
 def _smallest_limit(question: Question, time_left: TimeLeft) -> tuple[int, int | None]:
-    """Return a bound on the limit that something fits into, and a limit that something was found to fit into."""
+    """Return a bound on the limit that something fits into, and a limit that something was found to fit into.
+
+    Splits are taken in the order of what they need at least: one that needs more than another was bounded to is not
+    looked at.
+    """
     pricing = Pricing(question=question)
-    still = space_of(question).legal
-    low = high = question.memory_limit_bytes
-    while not (fitting := _fitting(_with_limit(pricing, high), still, time_left)):
-        if time_left.is_over or high > _MOST_TIMES * question.memory_limit_bytes or not still:
-            return low if still else 0, None
-        low, high = high, 2 * high
-    still = fitting
-    while high - low > _NEAR * high and not time_left.is_over:
-        middle = (low + high) // 2
-        fitting = _fitting(_with_limit(pricing, middle), still, time_left)
-        if fitting:
-            high, still = middle, fitting
-        elif not time_left.is_over:
-            low = middle
-    for step in _STEPS:
-        wider = _with_limit(pricing, int(step * high))
-        found = _least_found(wider, still, time_left)
+    splits = _by_least_limit(pricing, time_left)
+    if not splits:
+        return 0, None
+    most = _MOST_TIMES * question.memory_limit_bytes
+    low, nearest = most, []
+    for floor, split in splits:
+        if floor >= (1 - _NEAR) * low:
+            break
+        if time_left.is_over:
+            return min(low, floor), None
+        for training in split.trainings():
+            if _may_fit(pricing, training, int((1 - _NEAR) * low)):
+                low = _least_limit(pricing, training, floor, low, time_left)
+                nearest.append(training)
+    for step in _STEPS if low < most else ():
+        wider = _with_limit(pricing, int(step * low))
+        found = _least_found(wider, reversed(nearest[-_TRIED:]), time_left)
         if found is not None:
             return low, found
     return low, None
+
+
+def _by_least_limit(pricing: Pricing, time_left: TimeLeft) -> list[tuple[int, Split]]:
+    """Return the splits with a limit that is too small for each, the smallest first; none without time for all."""
+    reached = pricing.question.topology.accelerator.reached
+    found = []
+    for split in space_of(pricing.question).splits:
+        if time_left.is_over:
+            return []
+        held = min(least_held(pricing.request(training)) for training in that_hold_least(split))
+        found.append((int(held * (1 + reached.reserve_share)) - 1, split))
+    return sorted(found, key=lambda one: one[0])
+
+
+def _least_limit(pricing: Pricing, training: Training, low: int, high: int, time_left: TimeLeft) -> int:
+    """Return a limit below which a configuration does not fit; `low` is one, `high` is not."""
+    while high - low > _NEAR / 2 * high and not time_left.is_over:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _may_fit(pricing, training, middle) else (middle, high)
+    return low
+
+
+def _may_fit(pricing: Pricing, training: Training, limit_bytes: int) -> bool:
+    return Bounds(pricing=_with_limit(pricing, limit_bytes)).step_ns(training) < float("inf")
 
 
 def _fewest_devices(question: Question, time_left: TimeLeft) -> int | None:
@@ -84,9 +114,19 @@ def _fewest_devices(question: Question, time_left: TimeLeft) -> int | None:
 
 
 def _fits_on(question: Question, devices: int, time_left: TimeLeft) -> bool:
-    asked = replace(question, devices=devices)
-    pricing = Pricing(question=asked)
-    return _least_found(pricing, space_of(asked).legal, time_left) is not None
+    """Return whether a plan was found on so many devices, for one of the splits that need least."""
+    pricing = Pricing(question=replace(question, devices=devices))
+    limit, tried = question.memory_limit_bytes, 0
+    bounds = Bounds(pricing=pricing)
+    for floor, split in _by_least_limit(pricing, time_left):
+        for training in split.trainings() if floor < limit and tried < _TRIED else ():
+            if time_left.is_over:
+                return False
+            if bounds.step_ns(training) < float("inf"):
+                tried += 1
+                if coarse(pricing, training) is not None:
+                    return True
+    return False
 
 
 def _with_limit(pricing: Pricing, limit_bytes: int) -> Pricing:
@@ -94,25 +134,10 @@ def _with_limit(pricing: Pricing, limit_bytes: int) -> Pricing:
     return replace(pricing, question=replace(pricing.question, memory_limit_bytes=limit_bytes))
 
 
-def _fitting(pricing: Pricing, every: list[Training], time_left: TimeLeft) -> list[Training]:
-    """Return the configurations that no bound refutes, the shortest first."""
-    return [training for _bound_ns, training in sorted(_bounded(pricing, every, time_left), key=lambda one: one[0])]
-
-
-def _bounded(pricing: Pricing, every: list[Training], time_left: TimeLeft) -> Iterator[tuple[float, Training]]:
-    bounds = Bounds(pricing=pricing)
-    for training in every:
-        if time_left.is_over:
-            return
-        bound_ns = bounds.step_ns(training)
-        if bound_ns < float("inf"):
-            yield bound_ns, training
-
-
-def _least_found(pricing: Pricing, every: list[Training], time_left: TimeLeft) -> int | None:
+def _least_found(pricing: Pricing, every: Iterable[Training], time_left: TimeLeft) -> int | None:
     """Return what the fullest rank holds in the plan found that needs the least; None without any."""
     least: int | None = None
-    for training in _fitting(pricing, every, time_left)[:_TRIED]:
+    for training in every:
         found = coarse(pricing, training)
         if found is not None:
             least = min(max(found.rank_bytes), least or max(found.rank_bytes))

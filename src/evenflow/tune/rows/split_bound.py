@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
 
-from evenflow.model import Network
+from evenflow.model import Request
 from evenflow.predict.end_work import head_passes, tail_passes
 from evenflow.predict.layer_work import Passes, layer_passes
 from evenflow.predict.training import Degrees, Sharding, Training
@@ -48,14 +48,14 @@ def _arithmetic_ns(question: Question, passes: Passes) -> float:
 
 def split_ns(bounds: Bounds, split: Split) -> float:
     """Return a lower bound on the step of all configurations of a split; infinite where none fits."""
-    if not any(_may_fit(bounds, training) for training in _that_hold_least(split)):
+    if not any(_may_fit(bounds, training) for training in that_hold_least(split)):
         return inf
     # Beside a pipeline stages of ZeRO take no different time with a microbatch, and one of them is priced already.
     least = split.first if split.first.degrees.pipeline == 1 else split.most_shared
     return bounds.work_ns(least)
 
 
-def _that_hold_least(split: Split) -> Iterable[Training]:
+def that_hold_least(split: Split) -> Iterable[Training]:
     """Return the configurations of which one holds the least: whole parameters take room while they are gathered."""
     by_gathering = {each is Sharding.PARAMETERS: each for each in split.shardings}
     for sharding in by_gathering.values():
@@ -63,17 +63,20 @@ def _that_hold_least(split: Split) -> Iterable[Training]:
 
 
 def _may_fit(bounds: Bounds, training: Training) -> bool:
-    """Return whether the state of all ranks, and once the activations of all layers, is no more than they have."""
     request = bounds.pricing.request(training)
     assert request.memory_limit_bytes is not None
-    held = least_bytes(request.network) / request.sizes.num_ranks + request.network.constant_bytes
-    return held <= request.memory_limit_bytes
+    return least_held(request) <= request.memory_limit_bytes
 
 
-def least_bytes(network: Network) -> int:
-    """Return what all ranks together hold at least, when each has begun the backward of its first microbatch."""
+def least_held(request: Request) -> float:
+    """Return a number of bytes that one of the ranks holds at least: the state, and once all activations, dealt evenly.
+
+    When a rank begins the backward of its first microbatch, it has the activations of all of its layers.
+    """
+    network = request.network
     layers = sum(
         run.count * (run.layer.parameter_bytes + min(mode.activation_bytes for mode in run.layer.modes.values()))
         for run in network.runs
     )
-    return layers + network.head.parameter_bytes + network.tail.parameter_bytes
+    every = layers + network.head.parameter_bytes + network.tail.parameter_bytes
+    return every / request.sizes.num_ranks + network.constant_bytes
