@@ -18,8 +18,9 @@ class Moving:
     """
 
     def __init__(self, tensor: DTensor, placements: Sequence[Placement]) -> None:
+        self._source = tensor.detach()  # kept until it is there: a collective may still read it
         with torch.no_grad():
-            self._tensor = tensor.detach().redistribute(placements=placements, async_op=True)
+            self._tensor = self._source.redistribute(placements=placements, async_op=True)
 
     @property
     def placements(self) -> tuple[Placement, ...]:
