@@ -71,7 +71,12 @@ def reports(simulations: dict[str, Simulation], tmp_path_factory: pytest.TempPat
                 RunBlock(
                     title="Megatron-LM 0.13", what="flags", text="--pipeline-model-parallel-size 4\n", note="exact"
                 ),
-                RunBlock(title="torchtitan 0.3.0", what="module <b>", text="a = 1 < 2\n", note="2 % slower"),
+                RunBlock(
+                    title="torchtitan 0.3.0, in its own words for many ranks",
+                    what="module <b>",
+                    text="a = 1 < 2\n",
+                    note="2 % slower",
+                ),
             ],
             plan=format_object(simulation_fields(simulation, LIMIT) | network_fields(simulation)),
         )

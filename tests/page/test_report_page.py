@@ -265,7 +265,7 @@ def test_colours_and_themes(opened: Opened, reports: Reports):
 
 def test_what_to_copy_is_copied(opened: Opened, reports: Reports):
     page = opened(reports["one"])
-    page.locator(".run-blocks select").select_option("torchtitan 0.3.0")
+    page.locator(".run-blocks select").select_option("torchtitan 0.3.0, in its own words for many ranks")
     assert page.locator(".run-blocks .note").inner_text() == "2 % slower"
     assert "module <b>" in page.locator(".run-blocks h4").inner_text()
     page.evaluate(
@@ -282,6 +282,7 @@ def test_the_table_of_actions(opened: Opened, reports: Reports, simulations: Sim
     page = opened(reports["one"])
     page.locator("summary").click()
     rows = page.locator("table.actions tbody tr")
+    rows.first.wait_for()  # made when the table is opened
     assert rows.count() == 32  # 8 microbatches in 2 chunks, forward and backward
     page.locator("details select").select_option("2")
     schedule = simulations["good"].timeline.schedule
