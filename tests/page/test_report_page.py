@@ -375,6 +375,17 @@ def test_paper_has_figures_picture_and_tables_alone(opened: Opened, reports: Rep
     assert page.locator(".figures").is_visible()
 
 
+def test_paper_is_white_whatever_the_screen_is(opened: Opened, reports: Reports):
+    page = opened(reports["one"], color_scheme="dark")
+    page.evaluate(
+        "addEventListener('beforeprint', () => { window.printed = [document.documentElement.dataset.theme,"
+        " ...document.querySelector('.viewer canvas').getContext('2d').getImageData(2, 60, 1, 1).data]; })"
+    )
+    page.pdf()
+    assert page.evaluate("window.printed") == ["light", 255, 255, 255, 255]
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
 def test_without_scripts_the_figures_stand_there(browser: Any, reports: Reports):
     context = browser.new_context(java_script_enabled=False, offline=True)
     page = context.new_page()

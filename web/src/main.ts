@@ -57,6 +57,7 @@ class Page {
     addEventListener("hashchange", () => this.goTo(parsePlace(location.hash)));
     document.addEventListener("keydown", (event) => this.pressed(event));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (remembered("theme") === null) this.setTheme(systemTheme()); });
+    this.printLight();
   }
 
   private get colours(): Colours {
@@ -192,6 +193,16 @@ class Page {
     this.theme = theme;
     this.main.querySelector<HTMLSelectElement>("#theme select")!.value = theme;
     this.recolour();
+  }
+
+  /** Paper is white, whatever the screen is. */
+  private printLight(): void {
+    let before = this.theme;
+    addEventListener("beforeprint", () => {
+      before = this.theme;
+      this.setTheme("light");
+    });
+    addEventListener("afterprint", () => this.setTheme(before));
   }
 
   private recolour(): void {
