@@ -12,7 +12,7 @@ from evenflow.model import Plan, Request
 from evenflow.schedule import Schedule
 from evenflow.solve.binding import binding_limits
 from evenflow.solve.clock import Clock
-from evenflow.solve.outcome import Outcome, ProgressCallback
+from evenflow.solve.outcome import Outcome
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.race import Race, RaceSettings
 from evenflow.units import GIGABYTE
@@ -59,14 +59,7 @@ class Sensitivity:
     """All ranks whose limits bind."""
 
 
-def sensitivity(
-    request: Request,
-    plan: Plan,
-    order: Schedule,
-    *,
-    time_limit_s: float = 10.0,
-    progress: ProgressCallback | None = None,
-) -> Sensitivity | None:
+def sensitivity(request: Request, plan: Plan, order: Schedule, *, time_limit_s: float = 10.0) -> Sensitivity | None:
     """Return what memory is worth to a plan of `request` under `order`; None without a limit or after Ctrl-C.
 
     The rule of cells is that of the request. The time is shared by the questions equally: where it does not suffice to
@@ -83,7 +76,7 @@ def sensitivity(
     limits, ranks = [], []
     for limit in changes:
         if limit > problem.network.constant_bytes:
-            found = _solved(_with_limit(problem, limit), plan if limit > problem.limit else None, share_s, progress)
+            found = _solved(_with_limit(problem, limit), plan if limit > problem.limit else None, share_s)
             if found is None:
                 return None
             limits.append(
@@ -97,7 +90,7 @@ def sensitivity(
     for one in binding:
         more = max(RANK_BYTES, one.more_bytes)
         given = tuple(more if rank == one.rank else 0 for rank in range(problem.num_ranks))
-        found = _solved(replace(problem, more_bytes=given), plan, share_s, progress)
+        found = _solved(replace(problem, more_bytes=given), plan, share_s)
         if found is None or found.makespan_ns is None:
             break
         ranks.append(
@@ -116,11 +109,11 @@ def _with_limit(problem: Problem, limit_bytes: int) -> Problem:
     return replace(problem, request=replace(problem.request, memory_limit_bytes=limit_bytes))
 
 
-def _solved(problem: Problem, start: Plan | None, seconds: float, progress: ProgressCallback | None) -> Outcome | None:
+def _solved(problem: Problem, start: Plan | None, seconds: float) -> Outcome | None:
     """Return the outcome of a problem; None after Ctrl-C."""
     race = Race(problem, RaceSettings(patience_s=0.5, advise=False, start=start))
     try:
-        outcome = race.run(Clock(limit_s=seconds), progress=progress)
+        outcome = race.run(Clock(limit_s=seconds))
     except Interrupted:
         return None
     return None if outcome.interrupted else outcome

@@ -96,7 +96,7 @@ def test_what_is_assumed_and_left_out_is_noted(evenflow, folder, rows) -> None:
         (("--fit", "link_share,link_share"), "error: --fit is given twice, got 'link_share'"),
         (("-o", "ours.txt"), "error: --output must end in .yaml, .yml or .json, got 'ours.txt'"),
         (("-o", "measured.csv"), "error: --output must not be the same file as the input measured.csv"),
-        (("--accelerator", "abacus"), "error: accelerator must be one of "),
+        (("--accelerator", "abacus"), "error: --accelerator must be one of "),
         (("--accelerator", "mi300x"), "error: the run h512 t1 must be one that can be predicted: it ran on h100"),
     ],
 )  # fmt: skip

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.targets.run_blocks import run_blocks
 from evenflow.cli.text.decision_text import decision_sentences
 from evenflow.interruption import was_interrupted
+from evenflow.language import _
 from evenflow.model import ANY_CONTENT, CellRule, Request, mixing
 from evenflow.profiles.plan_file import PlanFile, parse_plan_file
 from evenflow.report.shown import Advice, Shown
@@ -28,7 +29,6 @@ def decided(
     target: Target | None = None,
     version: str = "",
     time_limit_s: float = MOST_SECONDS,
-    quiet: bool = False,
 ) -> list[Shown]:
     """Return the timelines, the first with sentences on its memory and with what to copy for every framework.
 
@@ -40,14 +40,16 @@ def decided(
     if first.plan is None or was_interrupted():
         return list(shown)
     planned = parse_plan_file(first.plan, place=first.name)
-    decision = _decision(planned, asked, target, version, time_limit_s, quiet=quiet)
-    blocks = [] if was_interrupted() else run_blocks(planned, first=target, time_limit_s=time_limit_s)
+    with shown_step(_("what more or less memory is worth")) as show:
+        decision = _decision(planned, asked, target, version, time_limit_s)
+        show(_("what frameworks run of the plan"))
+        blocks = [] if was_interrupted() else run_blocks(planned, first=target, time_limit_s=time_limit_s)
     advice = tuple(Advice(text=sentence) for sentence in decision)
     return [replace(first, decision=advice, run=tuple(blocks)), *shown[1:]]
 
 
 def _decision(
-    planned: PlanFile, asked: Request | None, target: Target | None, version: str, time_limit_s: float, *, quiet: bool
+    planned: PlanFile, asked: Request | None, target: Target | None, version: str, time_limit_s: float
 ) -> list[str]:
     if planned.network is None or planned.memory_limit_bytes is None or planned.degrees is not None:
         return []
@@ -68,8 +70,7 @@ def _decision(
     rules = _rules(request, target, version)
     problems = [problem_of_order(replace(request, cell_rule=rule), order) for rule in rules]
     problem = next((each for each in problems if _holds(each, planned)), problems[-1])
-    with shown_progress(quiet=quiet) as progress:
-        worth = sensitivity(problem.request, planned.plan, order, time_limit_s=time_limit_s, progress=progress)
+    worth = sensitivity(problem.request, planned.plan, order, time_limit_s=time_limit_s)
     return decision_sentences(binding_limits(problem, planned.plan), worth)
 
 

@@ -9,6 +9,7 @@ from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import all_targets
 from evenflow.targets.tuning import for_framework
+from evenflow.tune.candidate import Candidate
 from evenflow.tune.search import search
 from evenflow.tune.tuned import Tuned
 from tests.targets.questions import DENSE, MIXTURE, asked
@@ -41,8 +42,12 @@ def test_the_winner_is_exported_as_it_is(folder, evenflow, target, version):
 def test_no_plan_of_any_configuration_is_refused(target, version, model, gigabytes):
     some = asked(target.name, model, version=version, devices=8)
     some = replace(some, memory_limit_bytes=gigabytes * 2**30, global_batch=24, fixed={})
-    answer = search(for_framework(some, target, version), rows=2, time_limit_s=3)
-    written = [one for one in answer.candidates if one.plan is not None]
+    written: list[Candidate] = []
+    for seconds in (3, 60):  # a machine that is busy with other work needs longer
+        answer = search(for_framework(some, target, version), rows=2, time_limit_s=seconds)
+        written = written or [one for one in answer.candidates if one.plan is not None]
+        if written:
+            break
     assert written
     for one in written:
         _check(answer, one, target, version)

@@ -46,7 +46,9 @@ def read_planned(plan_file: str, *, layer_file: str | None, memory: str | None) 
     return planned
 
 
-def fit_plan(planned: PlanFile, target: Target, version: str, *, time_limit_s: float) -> FittedPlan:
+def fit_plan(
+    planned: PlanFile, target: Target, version: str, *, time_limit_s: float, quiet: bool = False
+) -> FittedPlan:
     """Return the plan as `version` of the target runs it.
 
     Raises:
@@ -65,7 +67,7 @@ def fit_plan(planned: PlanFile, target: Target, version: str, *, time_limit_s: f
                 remedy=_("name the model with --layers, for the nearest plan that {title} runs", title=target.title),
             )
         return FittedPlan(asked=planned.plan, plan=planned.plan, fitted=None, memory_limit_bytes=limit)
-    with shown_progress() as progress:
+    with shown_progress(quiet=quiet) as progress:
         found = fitted(
             planned.plan,
             planned.network,

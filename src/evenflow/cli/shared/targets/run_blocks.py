@@ -34,7 +34,8 @@ def run_blocks(planned: PlanFile, *, first: Target | None = None, time_limit_s: 
             continue
         version = target.versions[-1]
         try:
-            found = fit_plan(planned, target, version, time_limit_s=max(0.1, min(_TARGET_SECONDS, left_s)))
+            seconds = max(0.1, min(_TARGET_SECONDS, left_s))
+            found = fit_plan(planned, target, version, time_limit_s=seconds, quiet=True)
             blocks += _blocks(found, planned, target, version)
         except InputError:  # it runs nothing of the kind
             continue

@@ -144,13 +144,13 @@ def plan(**keywords: Any) -> int:
     with shown_progress(quiet=asked.quiet) as progress:
         answer = solve_job(job, progress)
     try:
-        _write(answer, job, outputs, quiet=asked.quiet)
+        _write(answer, job, outputs)
     finally:  # a file that fails does not take the plan with it
         _print(answer, job, outputs, quiet=asked.quiet)
     return status_code(answer.outcome.status)
 
 
-def _write(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> None:
+def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     """Write the files that were asked for; without a plan only the JSON."""
     outcome = answer.outcome
     outputs.write_json(lambda: _fields(answer, job))
@@ -169,7 +169,6 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> No
         target=job.target,
         version=job.version,
         time_limit_s=min(MOST_SECONDS, _DECISION_SHARE * job.time_limit_s),
-        quiet=quiet,
     )
 
     def page() -> str:
