@@ -23,7 +23,17 @@ def main() -> None:
     """Make the report, then look at it."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
-            [sys.executable, "-m", "evenflow", *COMMAND, "--output-folder", folder, "--html", str(EXAMPLE)],
+            [
+                sys.executable,
+                "-m",
+                "evenflow",
+                *COMMAND,
+                "--output-folder",
+                folder,
+                "--html",
+                str(EXAMPLE),
+                "--overwrite",
+            ],
             check=True,
             cwd=ROOT,
         )

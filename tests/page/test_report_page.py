@@ -231,9 +231,9 @@ def test_timelines_side_by_side(opened: Opened, reports: Reports, simulations: S
     cells = page.locator("table.differences tbody tr").first.locator("td").all_inner_texts()
     good, worse = (simulations[name] for name in ("good", "worse"))
     busy = (int(worse.timeline.busy_ns[0]) - int(good.timeline.busy_ns[0])) / 1e6
-    assert float(cells[0].removesuffix(" ms").replace(",", "").replace("−", "-")) == pytest.approx(busy, rel=1e-3)
+    assert float(cells[0].replace(",", "").replace("−", "-")) == pytest.approx(busy, abs=0.051)
     peak = (worse.peak_memory_bytes[0] - good.peak_memory_bytes[0]) / 2**30
-    assert float(cells[6].removesuffix(" GB").replace("−", "-")) == pytest.approx(peak, abs=0.006)
+    assert float(cells[6].replace("−", "-")) == pytest.approx(peak, abs=0.006)
     texts = page.locator(".compare .decision li").all_inner_texts()
     assert f"{worse.makespan_ns / 1e6:,.1f}"[:5] in texts[0]
     # One time axis: a zoom in one is a zoom in all.

@@ -54,7 +54,7 @@ export function ticks(scale: Scale, spacing: number): { time: number; label: str
 }
 
 /** The unit of a time, and its nanoseconds: seconds from ten on. */
-function unitOf(time: number): [number, string] {
+export function unitOf(time: number): [number, string] {
   return UNITS.find(([size, name]) => Math.abs(time) >= size * (name === "s" ? 10 : 1)) ?? UNITS[UNITS.length - 1];
 }
 

@@ -2,7 +2,7 @@
 import type { Cause, Head, IdleTime, Timeline } from "./data";
 import { nameOf } from "./card";
 import { button, choice, el } from "./dom";
-import { grouped, showMemory, showTime } from "./scale";
+import { grouped, showTime, unitOf } from "./scale";
 import { say } from "./words";
 
 const PAGE = 100;
@@ -63,13 +63,15 @@ export function differences(head: Head, timelines: readonly Timeline[]): HTMLEle
       ...(withMemory ? [one.peak_bytes![rank]] : []),
     ];
   };
+  const [size, name] = unitOf(Math.max(...timelines.map((each) => each.head.makespan_ns)));
+  const digits = size === 1 ? 0 : Math.max(0, 4 - Math.floor(Math.log10(Math.max(...timelines.map((each) => each.head.makespan_ns / size), 1))));
   const show = (column: string, value: number | null): string =>
-    value === null ? "–" : (value > 0 ? "+" : "") + (column === "peak" ? signedMemory(value, head.unit) : signedTime(value));
+    value === null ? "–" : column === "peak" ? signed(value / head.unit.bytes, 2) : signed(value / size, digits);
   const heads = el("tr", {}, el("th", { scope: "col" }, say("rank")));
   const groups = el("tr", {}, el("td"));
   for (const { head: other } of others) {
     groups.append(el("th", { scope: "colgroup", colspan: columns.length }, say("against", { name: other.name, base: base.head.name })));
-    for (const column of columns) heads.append(el("th", { scope: "col" }, say(column)));
+    for (const column of columns) heads.append(el("th", { scope: "col" }, `${say(column)}, ${column === "peak" ? head.unit.name : name}`));
   }
   const body = el("tbody");
   for (let rank = 0; rank < ranks; rank++) {
@@ -102,8 +104,10 @@ function signedTime(time: number): string {
   return time < 0 ? `−${showTime(-time)}` : showTime(time);
 }
 
-function signedMemory(bytes: number, unit: { bytes: number; name: string }): string {
-  return bytes < 0 ? `−${showMemory(-bytes, unit)}` : showMemory(bytes, unit);
+/** A difference: with a plus or a true minus, unless it rounds to nothing. */
+function signed(value: number, digits: number): string {
+  const text = grouped(value, digits);
+  return value > 0 && /[1-9]/.test(text) ? `+${text}` : text;
 }
 
 /** All actions of a rank, a hundred at a time; made when somebody opens it. */

@@ -7,7 +7,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from evenflow.draw.parts.axes import show_memory, show_time
+from evenflow.draw.parts.axes import show_memory, time_unit
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.errors import InputError
 from evenflow.language import _, spoken
@@ -19,6 +19,8 @@ HEAD_ID, DATA_ID, PLAN_ID = "evenflow-head", "evenflow-data", "evenflow-plan-"
 """Names of the elements that hold the data; behind the last comes the number of a plan."""
 _CAUSES = ("fill_drain", "imbalance", "recompute", "communication")
 _DASH = "–"
+_DIGITS = 5
+"""Digits of the longest times in a table."""
 
 
 def report_html(
@@ -133,8 +135,11 @@ def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:
     said = words()
     peaks = shown.peak_bytes
     unit = vocabulary.memory_unit(max((*(peaks or ()), shown.limit_bytes or 0)))
+    size, name = time_unit(shown.makespan_ns)
+    digits = max(0, _DIGITS - len(str(shown.makespan_ns // size))) if size > 1 else 0
     idle_ns = (shown.makespan_ns - shown.busy_ns).tolist()
-    heads = [said["rank"], said["busy"], said["idle"], *(said[_word(cause)] for cause in _CAUSES), said["peak"]]
+    times = [said["busy"], said["idle"], *(said[_word(cause)] for cause in _CAUSES)]
+    heads = [said["rank"], *(f"{head}, {name}" for head in times), said["peak"]]
     yield '<table class="ranks">'
     yield f"<caption>{_text(said['ranks'])}</caption>"
     yield "<thead><tr>" + "".join(f'<th scope="col">{_text(head)}</th>' for head in heads) + "</tr></thead><tbody>"
@@ -142,10 +147,10 @@ def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:
         causes = (
             [_DASH] * len(_CAUSES)
             if shown.idle is None
-            else [_signed_time(getattr(shown.idle[rank], f"{cause}_ns")) for cause in _CAUSES]
+            else [_number(getattr(shown.idle[rank], f"{cause}_ns") / size, digits) for cause in _CAUSES]
         )
         peak = _DASH if peaks is None else show_memory(peaks[rank], unit)
-        values = (show_time(busy_ns), show_time(idle_ns[rank]), *causes, peak)
+        values = (_number(busy_ns / size, digits), _number(idle_ns[rank] / size, digits), *causes, peak)
         cells = "".join(f"<td>{_text(value)}</td>" for value in values)
         yield f'<tr><th scope="row">{_text(said["rank_label"].format(rank=rank))}</th>{cells}</tr>'
     yield "</tbody></table>"
@@ -155,8 +160,9 @@ def _word(cause: str) -> str:
     return "recomputing" if cause == "recompute" else cause
 
 
-def _signed_time(time_ns: int) -> str:
-    return f"−{show_time(-time_ns)}" if time_ns < 0 else show_time(time_ns)
+def _number(value: float, digits: int) -> str:
+    """Return a number with a true minus; what rounds to nothing has none."""
+    return f"{round(value, digits) + 0.0:,.{digits}f}".replace("-", "−")
 
 
 def _text(content: str) -> str:
