@@ -17,19 +17,25 @@ TITAN_VENV := .venv-torchtitan-0.3.0
 AUTOMODEL_VENV := .venv-nemo-automodel
 PERFETTO_VENV := .venv-perfetto
 # Machine code of an older version: the compiler sees changes of a loop's own file only.
-FORGET_COMPILED := find src -name '*.nb[ic]' -delete
+FORGET_COMPILED := find src evenflow-torch/src -name '*.nb[ic]' -delete
+
+EVERYWHERE := not slow and not gpu and not page
+SHARED_OUT := -n 2 --dist loadfile --no-loadscope-reorder
+BASE ?= main
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees check-trace clean
+.PHONY: help setup demo demo-175b test test-quick affected test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees check-trace clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
 	@echo "make demo               plan the 70B example on 8 ranks x 2 chunks, write output/llama2_70b.{html,svg,plan.json}"
 	@echo "make demo-175b          go from timelines and memory peaks to a plan: layers/demo.json, output/result.svg"
 	@echo "make test               run the tests"
+	@echo "make test-quick         run the tests that start no processes"
+	@echo "make affected           run the tests that the changed files can reach; BASE=main is what they are compared with"
 	@echo "make test-slow          run the tests that start eight processes"
-	@echo "make test-page          try the report page in a browser (needs Node.js; installs Chromium where it is missing and can be)"
+	@echo "make test-page          try the report page in a browser and the documentation's search (needs Node.js; installs Chromium where it is missing and can be)"
 	@echo "make test-gpu           run the tests that need GPUs; set TORCH to a build with CUDA"
 	@echo "make fuzz               try 20,000 malformed and odd inputs on every reader and verb; FUZZ='--seed 2 --inputs 50000'"
 	@echo "make coverage           run the tests and measure which lines they run, write htmlcov/"
@@ -38,14 +44,14 @@ help:
 	@echo "make schedule-pages     measure the schedule families and write docs/schedules"
 	@echo "make target-table       write the table of docs/targets from the data of the frameworks"
 	@echo "make accelerator-table  write the table of docs/accelerators.md from the data sheets"
-	@echo "make prediction-example write what the example of evenflow predict prints into its page and the README"
+	@echo "make prediction-example write what the example of evenflow predict prints into its page"
 	@echo "make page               build script and style of the report page from web/ (needs Node.js)"
 	@echo "make report-example     write the live example of docs/report.md and its screenshots"
 	@echo "make translations       bring the catalogues of messages in step with the sources"
 	@echo "make check              run lint, test and docs"
 	@echo "make release-check      build the wheel, install it into a new environment and plan with it"
 	@echo "make bench              measure plan quality and simulator speed"
-	@echo "make bench-fidelity     compare predicted with measured steps and memory, write docs/fidelity.md"
+	@echo "make bench-fidelity     compare predicted with measured steps and memory, write docs/tables"
 	@echo "make check-targets      all of the following: the frameworks' own packages read what evenflow writes for them"
 	@echo "make check-mindformers  let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
 	@echo "make check-colossalai   let the real ColossalAI cut and run what evenflow writes, and train with it (installs 1.0 GB)"
@@ -69,9 +75,15 @@ demo: setup
 demo-175b: setup
 	$(BIN)/python run_pipeline_balance.py --init ./cfgs/init_llama.yaml -m demo -s 16 -i 3 -mb 16 -mem 56000 -lm 1 -t 60
 
-# Files go to two processes: fixtures that start processes of their own are made once.
+# Files go to two processes, in the order of tests/conftest.py: what a file starts for all of its tests is started once.
 test: $(VENV)/.stamp-dev
-	$(BIN)/python -m pytest -m "not slow and not gpu and not page" -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "$(EVERYWHERE)" $(SHARED_OUT) $(ARGS)
+
+test-quick: $(VENV)/.stamp-dev
+	$(BIN)/python -m pytest -m "$(EVERYWHERE) and not processes" $(SHARED_OUT) $(ARGS)
+
+affected: $(VENV)/.stamp-dev
+	$(BIN)/python scripts/affected_tests.py --base $(BASE) -- -m "$(EVERYWHERE)" $(SHARED_OUT) $(ARGS)
 
 test-slow: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m slow $(ARGS)
@@ -80,7 +92,7 @@ test-gpu: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m gpu -rsP $(ARGS)
 
 # The page as a browser shows it, without a network; what is committed must be what web/ makes.
-test-page: $(VENV)/.stamp-page web/node_modules/.package-lock.json
+test-page: $(VENV)/.stamp-page $(VENV)/.stamp-docs web/node_modules/.package-lock.json
 	cd web && npm run --silent check && npm run --silent test && node build.mjs --check
 	scripts/find_browser.sh
 	$(BIN)/python -m pytest -m page $(ARGS)
@@ -89,13 +101,14 @@ fuzz: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 coverage: $(VENV)/.stamp-dev
-	$(BIN)/python -m pytest -m "not slow and not gpu and not page" -n 2 --dist loadfile --cov --cov-report=html --cov-report=term $(ARGS)
+	$(BIN)/python -m pytest -m "$(EVERYWHERE)" $(SHARED_OUT) --cov --cov-report=html --cov-report=term $(ARGS)
 
 lint: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_names.py
 
 docs: $(VENV)/.stamp-docs
 	$(BIN)/mkdocs build --strict --quiet
@@ -128,16 +141,22 @@ page: web/node_modules/.package-lock.json
 web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci --silent --no-audit --no-fund
 
-# The wheel must work where the repository is not: away from it, in an environment that has nothing else.
+# The wheels must work where the repository is not: away from it, in an environment that has nothing else. The planner first
+# without the other, which needs torch; then both.
 release-check: $(VENV)/.stamp-dev
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m build --outdir dist evenflow-torch
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 		cp examples/llama2_70b.json "$$folder" && $(PYTHON) -m venv "$$folder/venv" && \
-		"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check dist/*.whl && \
-		cd "$$folder" && venv/bin/evenflow --version && \
-		venv/bin/evenflow plan llama2_70b.json --ranks 4 --microbatches 8 --memory 56GB --time-limit 20 --json plan.json && \
-		test -s plan.json && echo "release check passed"
+		pip="$$folder/venv/bin/python -m pip install --quiet --disable-pip-version-check" && \
+		$$pip dist/evenflow-*.whl && dist=$$(pwd)/dist && cd "$$folder" && venv/bin/evenflow --version && \
+		venv/bin/evenflow plan llama2_70b.json --ranks 2 --microbatches 4 --memory 1TB --time-limit 20 --json plan.json && \
+		test -s plan.json && ! venv/bin/evenflow run plan.json 2> message && grep -q "evenflow\[torch\]" message && \
+		$$pip $(TORCH) && $$pip "$$dist"/evenflow_torch-*.whl && \
+		venv/bin/evenflow run --help > /dev/null && \
+		venv/bin/python -c "import evenflow; evenflow.run.pipeline, evenflow.auto.plan, evenflow.profile" && \
+		echo "release check passed"
 
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -206,9 +225,9 @@ $(VENV)/.stamp-setup: pyproject.toml | $(VENV)/.stamp-venv
 	@touch $@
 
 # torch by a call of its own, so that an index that is set for it decides which build is taken.
-$(VENV)/.stamp-dev: pyproject.toml | $(VENV)/.stamp-venv
+$(VENV)/.stamp-dev: pyproject.toml evenflow-torch/pyproject.toml | $(VENV)/.stamp-venv
 	@$(PIP) $(TORCH)
-	@$(PIP) --editable '.[dev,run,png]'
+	@$(PIP) --editable '.[dev,png]' --editable ./evenflow-torch
 	@$(FORGET_COMPILED)
 	@touch $@ $(VENV)/.stamp-setup
 

@@ -13,6 +13,7 @@ from benchmarks import (
     alpa_images,
     auto,
     fidelity,
+    first_plan,
     group_size,
     interruptions,
     measure,
@@ -49,6 +50,7 @@ _CONTEXT = {
 def benchmarks(context: click.Context) -> None:
     """Measure evenflow; without a command, everything that needs no torch."""
     if context.invoked_subcommand is None:
+        context.invoke(first_plan_command)
         context.invoke(simulator_command)
         context.invoke(traces_command)
         context.invoke(zero_bubble_command)
@@ -83,6 +85,16 @@ def plans_command(
         raise click.BadParameter(f"no case is named {', '.join(unknown)}; there are {', '.join(every)}")
     chosen = {name: every[name] for name in names} if names else every
     sys.exit(plans.run_plans(chosen, time_limit_s=time_limit, isolated=isolated, json_path=json_path))
+
+
+@benchmarks.command("first-plan")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all measurements.")
+def first_plan_command(json_path: Path | None = None) -> None:
+    """Measure the time to a first plan in new processes, with nothing compiled yet and with everything compiled."""
+    rows = list(first_plan.measure_all())
+    click.echo(first_plan.table(rows))
+    if json_path:
+        json_path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
 
 
 @benchmarks.command("simulator")
@@ -127,7 +139,7 @@ def traces_command(size_mb: int = 800, json_path: Path | None = None) -> None:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help=f"A checkout of {peer_schedulers.SOURCE}: run its schedulers again and store what their orders take.",
 )
-@click.option("--write", is_flag=True, help="Write the table of random settings into docs/benchmarks.md.")
+@click.option("--write", is_flag=True, help="Write the table of random settings into docs/tables.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all numbers.")
 def zero_bubble_command(
     order_seconds: float = 10.0,
@@ -154,7 +166,7 @@ def zero_bubble_command(
         click.echo(table)
         values["random"] = [asdict(row) for row in rows]
         if write:
-            fidelity.write("random-settings", table, page=published_orders.PAGE)
+            fidelity.write("random-settings", table)
     if json_path:
         json_path.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
 
@@ -228,7 +240,7 @@ def orders_command(names: tuple[str, ...] = (), time_limit: float = 30.0) -> Non
 @click.option(
     "--stage-ms", type=float, multiple=True, default=fidelity.STAGE_MS, show_default=True, help="Shortest forwards."
 )
-@click.option("--write", is_flag=True, help="Write the tables into docs/fidelity.md.")
+@click.option("--write", is_flag=True, help="Write the tables into docs/tables.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all cases.")
 def fidelity_command(ranks: tuple[int, ...], stage_ms: tuple[float, ...], write: bool, json_path: Path | None) -> None:
     """Compare predicted with measured step times and peak memory, on real processes (20 minutes)."""
@@ -237,15 +249,15 @@ def fidelity_command(ranks: tuple[int, ...], stage_ms: tuple[float, ...], write:
     cases = fidelity.measure(ranks, stage_ms)
     click.echo(fidelity.details(cases) + "\n\n" + fidelity.report(cases))
     if write:
-        fidelity.write("times", fidelity.report(cases))
-        fidelity.write("memory", fidelity.memory_report(memory))
+        fidelity.write("fidelity-times", fidelity.report(cases))
+        fidelity.write("fidelity-memory", fidelity.memory_report(memory))
     if json_path:
         json_path.write_text(json.dumps({"times": cases, "memory": memory}, indent=1) + "\n", encoding="utf-8")
 
 
 @benchmarks.command("published")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--write", is_flag=True, help="Write the tables into docs/accuracy.md.")
+@click.option("--write", is_flag=True, help="Write the tables into docs/tables.")
 def published_command(files: tuple[Path, ...] = (), write: bool = False) -> None:
     """Score predictions of published runs: FILES of the form in benchmarks/published/README.md (default: those there).
 
@@ -268,7 +280,7 @@ def published_command(files: tuple[Path, ...] = (), write: bool = False) -> None
 
 
 @benchmarks.command("defaults")
-@click.option("--write", is_flag=True, help="Write the values into the package, and the tables into docs/accuracy.md.")
+@click.option("--write", is_flag=True, help="Write the values into the package, and the tables into docs/tables.")
 def defaults_command(write: bool = False) -> None:
     """Fit what generations of accelerators reach to published runs, and see how far off runs of other sources are.
 
@@ -296,26 +308,26 @@ def defaults_command(write: bool = False) -> None:
 
 @benchmarks.command("tune")
 @click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for each choice.")
-@click.option("--write", is_flag=True, help="Write the tables into docs/benchmarks.md.")
+@click.option("--write", is_flag=True, help="Write the tables into docs/tables.")
 def tune_command(time_limit: float = 60.0, write: bool = False) -> None:
     """Choose degrees for models and devices with published recipes, beside these."""
     every = [recipes.compare(recipe, time_limit_s=time_limit) for recipe in recipes.RECIPES]
     tables = {"recipes": recipes.table(every), "recipes-why": recipes.reasons(every)}
     click.echo("\n\n".join(tables.values()))
     for name, text in tables.items() if write else ():
-        fidelity.write(name, text, page=tune_time.PAGE)
+        fidelity.write(name, text)
 
 
 @benchmarks.command("tune-time")
 @click.argument("names", nargs=-1, type=click.Choice(list(tune_time.CASES)))
 @click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for each question.")
-@click.option("--write", is_flag=True, help="Write the table into docs/benchmarks.md.")
+@click.option("--write", is_flag=True, help="Write the table into docs/tables.")
 def tune_time_command(names: tuple[str, ...] = (), time_limit: float = 60.0, write: bool = False) -> None:
     """Measure time and memory of a choice of degrees. Example: python -m benchmarks tune-time 70b-256"""
     table = tune_time.report([tune_time.measure(name, time_limit) for name in names or tuple(tune_time.CASES)])
     click.echo(table)
     if write:
-        fidelity.write("tune-time", table, page=tune_time.PAGE)
+        fidelity.write("tune-time", table)
 
 
 @benchmarks.command("one-tune", hidden=True)

@@ -110,7 +110,7 @@ def report(costs: list[AACost]) -> str:
 
 
 def _cost(name: str, ranks: list[Any]) -> AACost:
-    from evenflow.run.aa.checked_run import report as report_of
+    from evenflow_torch.run.aa.checked_run import report as report_of
 
     found = report_of([(audit, steps) for audit, steps, _ in ranks])
     items = sum(of for *_, of in ranks)
@@ -143,9 +143,9 @@ def _sleeping(plan: Plan, num_steps: int) -> Any:
     import torch.distributed as dist
     from torch import nn
 
-    from evenflow.run import pipeline
-    from evenflow.run.aa.checked_run import AARun, checks_of_rank
-    from evenflow.run.measure.calibrate import calibrate
+    from evenflow_torch.run import pipeline
+    from evenflow_torch.run.aa.checked_run import AARun, checks_of_rank
+    from evenflow_torch.run.measure.calibrate import calibrate
 
     class Sleep(torch.autograd.Function):
         @staticmethod
@@ -186,11 +186,11 @@ def _sound(plan: Plan, num_checks: int) -> tuple[int, int]:
     import torch.distributed as dist
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from evenflow.run import pipeline
-    from evenflow.run.aa.check import AACheck
-    from evenflow.run.aa.checked_run import checks_of_rank
-    from evenflow.run.job.models import next_token_loss, tokens
-    from evenflow.run.measure.calibrate import calibrate
+    from evenflow_torch.run import pipeline
+    from evenflow_torch.run.aa.aa_check import AACheck
+    from evenflow_torch.run.aa.checked_run import checks_of_rank
+    from evenflow_torch.run.job.models import next_token_loss, tokens
+    from evenflow_torch.run.measure.calibrate import calibrate
 
     torch.use_deterministic_algorithms(True)
     config = LlamaConfig(

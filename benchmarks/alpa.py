@@ -16,17 +16,17 @@ from pathlib import Path
 
 import click
 
-from evenflow.auto.config_planner import plan_config
-from evenflow.auto.planner import AutoPlan
-from evenflow.auto.sharding.ways import AxisRole, PlainWay
-from evenflow.auto.stages.in_flight import in_flight_microbatches
-from evenflow.auto.stages.sharded_stages import ShardedStages
-from evenflow.auto.stages.stage_provider import StageCost
-from evenflow.auto.stages.two_level_plan import SubmeshStage, TwoLevelPlan
 from evenflow.cluster import Accelerator, Cluster, Submesh, assign
 from evenflow.model import FULL
 from evenflow.profiles.accelerator_file import accelerator_given
 from evenflow.profiles.cluster_file import read_cluster_file
+from evenflow_torch.auto.config_planner import plan_config
+from evenflow_torch.auto.planner import AutoPlan
+from evenflow_torch.auto.sharding.ways import AxisRole, PlainWay
+from evenflow_torch.auto.stages.in_flight import in_flight_microbatches
+from evenflow_torch.auto.stages.sharded_stages import ShardedStages
+from evenflow_torch.auto.stages.stage_provider import StageCost
+from evenflow_torch.auto.stages.two_level_plan import SubmeshStage, TwoLevelPlan
 
 CLUSTER = Path(__file__).parents[1] / "examples" / "cluster_p3_16xlarge.yaml"
 SEQUENCE, VOCABULARY = 1024, 51_200

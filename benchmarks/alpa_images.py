@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.alpa import DATA, TENSOR, Case, Published
-from evenflow.auto import AutoPlan, plan
 from evenflow.profiles.accelerator_file import accelerator_given
+from evenflow_torch.auto import AutoPlan, plan
 
 if TYPE_CHECKING:
     from benchmarks.residual_networks import ResidualNetwork

@@ -7,12 +7,12 @@ stage of ZeRO and a pipeline, layers dealt evenly, one recompute kind for all la
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from evenflow.auto.config_planner import plan_config
-from evenflow.auto.planner import AutoPlan
-from evenflow.auto.sharding.ways import AxisRole, PlainWay
-from evenflow.auto.stages.two_level_plan import PlainGrid
 from evenflow.cluster.cluster import Cluster, Link
 from evenflow.units import milliseconds
+from evenflow_torch.auto.config_planner import plan_config
+from evenflow_torch.auto.planner import AutoPlan
+from evenflow_torch.auto.sharding.ways import AxisRole, PlainWay
+from evenflow_torch.auto.stages.two_level_plan import PlainGrid
 
 SEQUENCE = 4096
 FAST, SLOW = Link(bytes_per_s=200 * 10**9, latency_ns=5_000), Link(bytes_per_s=25 * 10**9, latency_ns=20_000)

@@ -1,11 +1,10 @@
 """Predicted against measured steps: every schedule on real processes, with layers that sleep for a set time.
 
-Predictions come from the simulator, with what `evenflow.run.measure.calibrate` measures beforehand, as in
+Predictions come from the simulator, with what `evenflow_torch.run.measure.calibrate` measures beforehand, as in
 `evenflow run`.
 """
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from typing import Any
 
 from benchmarks.table import aligned
 
-PAGE = Path(__file__).parent.parent / "docs" / "fidelity.md"
+TABLES = Path(__file__).parent.parent / "docs" / "tables"
 RANKS = (4, 8)
 STAGE_MS = (10.0, 50.0)
 
@@ -88,13 +87,6 @@ def details(cases: Sequence[dict[str, Any]]) -> str:
     return aligned(header, rows)
 
 
-def write(name: str, text: str, page: Path = PAGE) -> None:
-    """Write a table into docs/fidelity.md, between the marks of its name."""
-    before = page.read_text(encoding="utf-8")
-    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    after, count = re.subn(
-        f"{begin}.*?{end}", lambda _: f"{begin}\n\n```text\n{text}\n```\n\n{end}", before, flags=re.DOTALL
-    )
-    if count != 1:
-        raise ValueError(f"{page} has {count} places between {begin} and {end}")
-    page.write_text(after, encoding="utf-8")
+def write(name: str, text: str) -> None:
+    """Write a table into docs/tables, as a text that the pages link."""
+    (TABLES / f"{name}.txt").write_text(text + "\n", encoding="utf-8")

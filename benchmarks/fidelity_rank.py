@@ -14,12 +14,12 @@ from torch import Tensor
 from benchmarks.sleeping import SleepingLayer, leave_weights_for_later
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.run import Pipeline, pipeline
-from evenflow.run.measure.calibrate import calibrate
-from evenflow.run.measure.comparison import Comparison, compare
-from evenflow.run.measure.recorder import Recorder, clock_offset_ns
-from evenflow.run.values.run_result import ActionRow, RunResult
 from evenflow.schedule import FAMILIES, schedule_of
+from evenflow_torch.run import Pipeline, pipeline
+from evenflow_torch.run.measure.calibrate import calibrate
+from evenflow_torch.run.measure.comparison import Comparison, compare
+from evenflow_torch.run.measure.recorder import Recorder, clock_offset_ns
+from evenflow_torch.run.values.run_result import ActionRow, RunResult
 
 WIDTH = 16_384
 """How many numbers a boundary tensor has: 64 KB."""

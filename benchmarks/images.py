@@ -12,11 +12,11 @@ from torch import nn
 from benchmarks.auto import FAST, SLOW
 from benchmarks.residual_networks import Basic, ResidualNetwork
 from benchmarks.table import aligned
-from evenflow.auto import Cluster, plan
-from evenflow.auto.sharding.ways import AxisRole, PlainWay
-from evenflow.auto.stages.two_level_plan import PlainGrid
 from evenflow.predict.training import Sharding
 from evenflow.units import milliseconds
+from evenflow_torch.auto import Cluster, plan
+from evenflow_torch.auto.sharding.ways import AxisRole, PlainWay
+from evenflow_torch.auto.stages.two_level_plan import PlainGrid
 
 CLUSTER = Cluster(num_nodes=1, devices_per_node=4, memory_bytes=16 * 2**30, intra=FAST, inter=SLOW)
 

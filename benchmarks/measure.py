@@ -159,7 +159,7 @@ def warm_up() -> float:
                 num_microbatches=num_microbatches,
                 memory_limit_bytes=GIGABYTE,
             ),
-            time_limit_s=1.0,
+            time_limit_s=60.0 if num_ranks == 2 else 1.0,  # small ones end with their proof, once all is compiled
         )
     return time.monotonic() - began
 

@@ -15,13 +15,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from evenflow.model import Plan
-from evenflow.run import pipeline
-from evenflow.run.measure.calibrate import calibrate
-from evenflow.run.measure.comparison import compare
-from evenflow.run.measure.live_memory import memory_meter
-from evenflow.run.measure.recorder import Recorder
-from evenflow.run.values.run_result import RunResult
 from evenflow.schedule import FAMILIES
+from evenflow_torch.run import pipeline
+from evenflow_torch.run.measure.calibrate import calibrate
+from evenflow_torch.run.measure.comparison import compare
+from evenflow_torch.run.measure.live_memory import memory_meter
+from evenflow_torch.run.measure.recorder import Recorder
+from evenflow_torch.run.values.run_result import RunResult
 
 WIDTH, LENGTH, MICROBATCHES = 128, 64, 8
 LAYERS = (3, 2, 3, 2)

@@ -18,10 +18,9 @@ from evenflow.schedule import make_schedule
 from evenflow.simulate import simulate, stage_costs
 from evenflow.solve.order.made_orders import family_orders
 from evenflow.solve.order.order_search import load_kernels, search_order
-from evenflow.solve.order.work import make_work
+from evenflow.solve.work import make_work
 
 DATA = Path(__file__).with_name("peer_orders.json")
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 OURS = {"zb": ("zb-h1", "zb-h2"), "zbv": ("zbv",), "v-half": ("v-half",), "v-min": ("v-min",), "1f1b-v": ("1f1b-v",)}
 """Our families for each of their schedulers."""
 TOLERANCE = 0.001

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.table import aligned
-from evenflow.auto import Mesh, MeshAxis, Training, shard
 from evenflow.cluster import accelerator_named
+from evenflow_torch.auto import Mesh, MeshAxis, Training, shard
 
 WIDTH, HEADS, FEED_FORWARD, VOCABULARY = 4096, 32, 11_008, 32_000
 SEQUENCE = 4096

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evenflow.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.engine.runtime_stage import RuntimeStage
 
 _NS_PER_S = 1_000_000_000
 

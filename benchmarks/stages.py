@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import aligned
-from evenflow.auto.stages.dynamic_program import CandidateCosts
-from evenflow.auto.stages.in_flight import in_flight_microbatches
-from evenflow.auto.stages.threshold_search import best_stages
 from evenflow.cluster.cluster import Cluster, Link, submeshes
 from evenflow.simulate.compiled import compiled
+from evenflow_torch.auto.stages.dynamic_program import CandidateCosts
+from evenflow_torch.auto.stages.in_flight import in_flight_microbatches
+from evenflow_torch.auto.stages.threshold_search import best_stages
 
 SIZES = ((16, (1, 8), 64), (32, (2, 8), 64), (128, (32, 8), 1024))
 """Sizes: layers, mesh, microbatches."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from benchmarks.table import aligned
 from evenflow.targets.tuning import tune
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 _CONFIGS = Path(__file__).parents[1] / "examples" / "configs"
 _GIBIBYTE = 2**20
 """In the kibibytes of `resource`."""

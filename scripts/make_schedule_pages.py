@@ -7,12 +7,11 @@ from fractions import Fraction
 from pathlib import Path
 
 from evenflow.baselines.equal_stages import equal_stages, peak_live
-from evenflow.cli.text.schedule_text import number, schedule_svg, shown_text
+from evenflow.cli.text.schedule_text import number, schedule_svg
 from evenflow.model import Communication
 from evenflow.schedule import FAMILIES, make_schedule
-from evenflow.schedule.bubble_formulas import bubbles_by_formula
 from evenflow.schedule.families import ALIAS_NOTES, ALIASES
-from evenflow.schedule.family import Family
+from evenflow.schedule.family import ScheduleFamily
 from evenflow.simulate import Simulation, simulate
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schedules"
@@ -195,18 +194,10 @@ def _simulation(
     return equal_stages(order, forward_ns=forward_ns, backward_ns=gradient_ns + weight_ns, weight_ns=weight_ns)
 
 
-def _page(name: str, family: Family) -> tuple[str, str]:
+def _page(name: str, family: ScheduleFamily) -> tuple[str, str]:
     """Return the page and the picture of a family."""
     ranks, chunks, microbatches = SIZES.get(name, (4, family.num_chunks or (2 if "interleaved" in name else 1), 8))
     simulation = _simulation(name, ranks, chunks, microbatches)
-    formula = [
-        bubbles_by_formula(
-            name, rank=rank, num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches,
-            forward_ns=FORWARD_NS, backward_ns=BACKWARD_NS,
-        )
-        for rank in range(ranks)
-    ]  # fmt: skip
-    shown = shown_text(simulation, formula)
     command = f"evenflow schedule show {name} --ranks {ranks} --microbatches {microbatches}"
     if chunks > 1 and family.num_chunks is None:
         command += f" --chunks {chunks}"
@@ -225,7 +216,7 @@ def _page(name: str, family: Family) -> tuple[str, str]:
         f"| | p ranks, v chunks per rank, m microbatches |\n|---|---|\n{table}",
         f"![{name}]({name}.svg)",
         f"```bash\n{command}\n```",
-        f"```text\n{shown}\n```",
+        "The command prints the same order as text, with the bubbles of every rank by formula and simulated.",
         *([NOTES[name].rstrip()] if name in NOTES else []),
         "[Which schedule when](which.md) compares all families.",
     ]

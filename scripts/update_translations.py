@@ -24,7 +24,9 @@ from evenflow.cli.sapp.flags import parser as balancer_parser
 from evenflow.cli.shared.help_language import messages_of_help
 from evenflow.schedule import ALIAS_NOTES, FAMILIES
 
-SOURCES = Path(language.__file__).parent
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = (ROOT / "src" / "evenflow", ROOT / "evenflow-torch" / "src" / "evenflow_torch")
+"""Both packages: their messages are in one catalogue, because the words are the same."""
 MARKS = {"_": 1, "_n": 2, "to_translate": 1}
 """The functions that take messages, and how many of them."""
 Key = str | tuple[str, str]
@@ -68,9 +70,10 @@ def messages_apart() -> Iterator[tuple[str, str]]:
 def all_messages() -> dict[Key, list[str]]:
     """Every message, with the files that it is in."""
     files: dict[Key, list[str]] = defaultdict(list)
-    for path in sorted(SOURCES.rglob("*.py")):
-        for message in messages_in(ast.parse(path.read_text(encoding="utf-8"))):
-            files[message].append(path.relative_to(SOURCES.parent).as_posix())
+    for folder in SOURCES:
+        for path in sorted(folder.rglob("*.py")):
+            for message in messages_in(ast.parse(path.read_text(encoding="utf-8"))):
+                files[message].append(path.relative_to(folder.parent).as_posix())
     for text, name in messages_apart():
         files[text].append(name)
     return {message: sorted(set(names)) for message, names in files.items()}

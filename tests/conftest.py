@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("evenflow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -11,3 +12,17 @@ os.environ["EVENFLOW_LANG"] = "en"
 
 collect_ignore_glob = ["*conftest.py"]
 """Files of this name hold fixtures; looking for doctests in two of them clashes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that start processes come first: the long ones, so that no worker waits for another at the end."""
+    first = {item.path for item in items if item.get_closest_marker("processes")}
+    items.sort(key=lambda item: item.path not in first)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_loops() -> None:
+    """Compile before the first test: no time limit of a test is spent on it."""
+    from tests.loops import compile_loops
+
+    compile_loops()

@@ -10,6 +10,8 @@ from evenflow.cli.main import VERBS, main
 from tests.paths import ROOT
 
 DOCS = ROOT / "docs"
+GROUPS = {"api": "api.md", "schedules": "schedules/which.md", "targets": "targets/index.md", "zh": "zh/index.md"}
+"""Folders, and the page that leads to all others of the folder."""
 PAGES = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
 
 
@@ -22,9 +24,29 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(navigation) == sorted(PAGES)
 
 
-def test_the_first_page_links_every_other_one() -> None:
-    linked = set(re.findall(r"\]\(([^)#]+\.md)[^)]*\)", text_of("docs/index.md")))
-    assert linked == PAGES - {"index.md"}
+def linked_pages(page: str) -> set[str]:
+    """The pages of the documentation that a page links."""
+    folder = (DOCS / page).parent
+    paths = re.findall(r"\]\(([^)#:]+\.md)[^)]*\)", text_of(f"docs/{page}"))
+    return {(folder / path).resolve().relative_to(DOCS).as_posix() for path in paths}
+
+
+def test_the_first_page_links_every_other_one_or_the_page_that_does() -> None:
+    own = {page for page in PAGES if page.partition("/")[0] not in GROUPS}
+    assert linked_pages("index.md") == own - {"index.md"} | set(GROUPS.values())
+
+
+@pytest.mark.parametrize("folder", GROUPS)
+def test_the_page_of_a_folder_links_every_other_one(folder: str) -> None:
+    pages = {page for page in PAGES if page.startswith(f"{folder}/")} - {GROUPS[folder]}
+    assert pages <= linked_pages(GROUPS[folder])
+
+
+def test_the_navigation_has_four_groups_and_the_chinese_pages() -> None:
+    top = re.findall(
+        r"^  - (.+?):", text_of("mkdocs.yml").partition("\nnav:\n")[2].partition("\nmarkdown")[0], re.MULTILINE
+    )
+    assert top == ["Home", "Learn", "Do", "Understand", "Look up", "中文"]
 
 
 def test_the_command_line_page_has_a_section_for_each_verb() -> None:
@@ -53,10 +75,14 @@ def test_the_command_line_page_names_every_flag_of_a_verb_and_no_other(verb: str
     assert {name for name in options if name.startswith("--") and name not in section} == set()
 
 
-@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/zh/index.md"])
 def test_the_table_of_the_first_page_has_each_verb(page: str) -> None:
     rows = re.findall(r"^\|[^|]*`evenflow ([a-z-]+)`[^|]*\|", text_of(page), re.MULTILINE)
     assert sorted(rows) == sorted(VERBS)
+
+
+def test_the_readme_can_be_read_in_three_minutes() -> None:
+    assert len(text_of("README.md").split()) <= 700
 
 
 def anchors(page: Path) -> set[str]:

@@ -35,14 +35,34 @@ def test_every_public_name_can_be_imported(face: str) -> None:
 
 @pytest.mark.parametrize("face", FACES)
 def test_the_api_reference_has_every_public_name_and_no_other(face: str) -> None:
-    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    shown = re.findall(rf"^(?::::|      heading:) {re.escape(face)}\.(\w+)$", page, re.MULTILINE)
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "api").glob("*.md")))
+    shown = re.findall(rf"^(?::::|      heading:) {re.escape(face)}\.(\w+)$", pages, re.MULTILINE)
     public = set(importlib.import_module(face).__all__)
     assert sorted(shown) == sorted(public - {"auto", "run"} if face == "evenflow" else public)
 
 
+def test_the_first_page_of_the_api_reference_says_what_stands_on_which_page() -> None:
+    folder = ROOT / "docs"
+    rows = re.findall(
+        r"^\| \[.+\]\((api/\w+\.md)\) \| (.+) \|$", (folder / "api.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    listed = {path: re.findall(r"`(\w+)`", names) for path, names in rows}
+    shown = {
+        path.relative_to(folder).as_posix(): [
+            heading or name
+            for name, heading in re.findall(
+                r"^::: evenflow(?:\.\w+)*\.(\w+)$(?:\n    options:\n      heading: evenflow\.(\w+))?",
+                path.read_text(encoding="utf-8"),
+                re.MULTILINE,
+            )
+        ]
+        for path in (folder / "api").glob("*.md")
+    }
+    assert listed == shown
+
+
 def test_the_facade_says_where_each_of_its_names_is() -> None:
-    assert {*evenflow._HOMES, *evenflow._FACES} == set(evenflow.__all__)
+    assert {*evenflow._HOMES, *evenflow._FACES, *evenflow._WITH_TORCH} == set(evenflow.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

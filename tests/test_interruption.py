@@ -60,6 +60,7 @@ def check_files(folder: Path) -> None:
 
 @pytest.mark.parametrize("number", STATUS, ids=lambda number: number.name)
 class TestEnd:
+    @pytest.mark.processes
     def test_before_there_is_an_answer_a_command_ends_at_once(self, tmp_path, number):
         process = scripted("time.sleep(60)", tmp_path)
         wait_for_first_line(process)
@@ -67,6 +68,7 @@ class TestEnd:
         _, err = process.communicate(timeout=30)
         assert (process.returncode, err) == (STATUS[number], "interrupted: there is no result yet\n")
 
+    @pytest.mark.processes
     def test_also_in_a_long_call_into_a_library(self, tmp_path, number):
         process = scripted("import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)", tmp_path)
         wait_for_first_line(process)
@@ -75,6 +77,7 @@ class TestEnd:
         _, err = process.communicate(timeout=30)
         assert (process.returncode, err) == (STATUS[number], "interrupted: there is no result yet\n")
 
+    @pytest.mark.processes
     def test_with_an_answer_the_search_is_told_and_the_work_goes_on(self, tmp_path, number):
         code = """
             from threading import Event
@@ -96,6 +99,7 @@ class TestEnd:
         out, err = process.communicate(timeout=30)
         assert (process.returncode, out, err) == (STATUS[number], "the answer\n", "")
 
+    @pytest.mark.processes
     def test_an_answer_comes_before_the_signal_and_a_search_after_it(self, tmp_path, number):
         code = """
             answer_exists()
@@ -112,6 +116,7 @@ class TestEnd:
         assert process.communicate(timeout=30) == ("['told']\n", "")
         assert process.returncode == 3
 
+    @pytest.mark.processes
     def test_a_step_without_a_result_is_abandoned(self, tmp_path, number):
         code = """
             answer_exists()
@@ -134,6 +139,7 @@ class TestEnd:
         assert process.communicate(timeout=30) == ("abandoned\nnot begun\n", "")
         assert process.returncode == STATUS[number]
 
+    @pytest.mark.processes
     def test_a_file_is_written_to_its_end(self, tmp_path, number):
         code = """
             with writing():
@@ -153,6 +159,7 @@ class TestEnd:
         assert (tmp_path / "file").read_text() == 20 * "line\n"
 
 
+@pytest.mark.processes
 def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
     code = (
         "import signal; from evenflow.interruption import watch; watch(); print(signal.getsignal(signal.SIGHUP).name)"
@@ -172,6 +179,7 @@ def test_a_library_call_hears_ctrl_c_alone():
     assert not was_interrupted()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("seed", range(6))
 def test_a_plan_at_a_random_moment(tmp_path, seed):
     """Whatever it was doing: a status that says so, no traceback, whole files, and a plan where one was there."""
@@ -192,6 +200,7 @@ def test_a_plan_at_a_random_moment(tmp_path, seed):
     assert has_plan == ("there is no result yet" not in err)
 
 
+@pytest.mark.processes
 def test_the_best_so_far_is_the_answer(tmp_path):
     process = started(*PLAN[:-1], 600, "--schedule", "search", "--split-backward", *FILES, folder=tmp_path)
     assert process.stderr is not None

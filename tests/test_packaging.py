@@ -42,6 +42,7 @@ def run_cli(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("option", ["--help", "--version"])
 def test_help_and_version_answer_without_heavy_imports(option: str) -> None:
     answer, probe = run_cli(option).rstrip("\n").rsplit("\n", maxsplit=1)
@@ -49,6 +50,7 @@ def test_help_and_version_answer_without_heavy_imports(option: str) -> None:
     assert probe == "status: 0 loaded: []"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("verb", "option"), [("plan", "--ranks"), ("run", "--model"), ("predict", "--gpus")])
 def test_help_of_a_verb_loads_neither_compiler_nor_solver_nor_torch(verb: str, option: str) -> None:
     answer, probe = run_cli(verb, "--help").rstrip("\n").rsplit("\n", maxsplit=1)
@@ -57,6 +59,7 @@ def test_help_of_a_verb_loads_neither_compiler_nor_solver_nor_torch(verb: str, o
     assert not any(name in probe for name in (*COMPILER_AND_SOLVER, "torch"))
 
 
+@pytest.mark.processes
 def test_importing_the_library_loads_nothing_heavy() -> None:
     code = f"import evenflow, sys; print([name for name in {HEAVY!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -67,6 +70,7 @@ def test_library_knows_the_version_of_the_project() -> None:
     assert evenflow.__version__ == project_version()
 
 
+@pytest.mark.processes
 def test_command_prints_the_version_of_the_project() -> None:
     assert project_version() in re.findall(r"[\w.]+", run_cli("--version"))
 

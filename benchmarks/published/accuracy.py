@@ -1,4 +1,4 @@
-"""All figures of docs/accuracy.md: what the data hold, how far predictions are off, and the simulator on timelines."""
+"""The figures behind docs/accuracy.md: what the data hold, errors of predictions, the simulator on timelines."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,6 @@ from evenflow.profiles.measured.run import MeasuredRun
 
 DATA = Path(__file__).with_name("data")
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = DOCS / "accuracy.md"
 PICTURE = DOCS / "images" / "accuracy.svg"
 POINTS = (0, 1, 3, HALF)
 """How many measured runs of a source are known."""
@@ -54,7 +53,7 @@ def contents_table(files: Mapping[str, Sequence[MeasuredRun]]) -> str:
 
 
 def timeline_sections(timelines: Sequence[PublishedTimeline]) -> dict[str, str]:
-    """Return the tables of steps and of memory of all timelines, by the name of their place in the page."""
+    """Return the tables of steps and of memory of all timelines, by the name of their file."""
     steps = [f"{each.name}\n{timeline.step_table(timeline.step_errors(each))}" for each in timelines]
     memory = [f"{each.name}\n{timeline.memory_table(timeline.memory_errors(each))}" for each in timelines]
     return {"timeline-steps": "\n\n".join(steps), "timeline-memory": "\n\n".join(memory)} if timelines else {}
@@ -63,7 +62,7 @@ def timeline_sections(timelines: Sequence[PublishedTimeline]) -> dict[str, str]:
 def score_sections(
     files: Mapping[str, Sequence[MeasuredRun]], predictor: Predictor, calibrate: Calibrate
 ) -> tuple[dict[str, str], str]:
-    """Return the tables of scores by the name of their place in the page, and the picture as SVG."""
+    """Return the tables of scores by the name of their file, and the picture as SVG."""
     guesses = {points: guess_all(files, predictor, calibrate=calibrate, points=points) for points in POINTS}
     sections = {
         "in-short": report.summary_table(guesses),
@@ -79,6 +78,6 @@ def score_sections(
 
 
 def write_sections(sections: Mapping[str, str]) -> None:
-    """Write tables into docs/accuracy.md, each between the marks of its name."""
+    """Write tables into docs/tables, each into the file of its name."""
     for name, text in sections.items():
-        write(name, text, page=PAGE)
+        write(name, text)

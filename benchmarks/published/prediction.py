@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from benchmarks.published.predictor import Predicted, Predictor
 from evenflow.errors import InputError
 from evenflow.predict.calibration.fit import fit
-from evenflow.predict.calibration.fitted import Fitted
+from evenflow.predict.calibration.fitted import FittedReach
 from evenflow.predict.calibration.measurement import Measurement, Quantity
 from evenflow.profiles.measured.as_measurement import measurement_of
 from evenflow.profiles.measured.run import MeasuredRun
@@ -17,7 +17,7 @@ FITTED = (
 """At most six parameters of step times, and those of memory."""
 
 
-def predicted(run: MeasuredRun, fitted: Fitted | None = None) -> Predicted:
+def predicted(run: MeasuredRun, fitted: FittedReach | None = None) -> Predicted:
     """Return step and memory of a completed run."""
     measurement = measurement_of(run)
     reached = measurement.reached if fitted is None else fitted.applied(measurement.reached)

@@ -16,7 +16,7 @@ from evenflow.targets.registry import target_named
 from evenflow.targets.tuning import for_framework
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.error import uncertain_ns
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import search
 from evenflow.tune.tuned import Tuned
 from evenflow.tune.wording import recompute_words
@@ -89,7 +89,7 @@ def compare(recipe: Recipe, *, time_limit_s: float) -> Compared:
     """Predict a recipe and choose for the same model, devices, batch and software, by the rules of Megatron-LM."""
     run = recipe.run
     training, topology = training_of(run)
-    question = Question(
+    question = TuningQuestion(
         model=training.model,
         topology=topology,
         devices=training.degrees.devices,

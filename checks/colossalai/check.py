@@ -20,7 +20,7 @@ import click
 from evenflow.adapters.colossalai import nodes_of
 from evenflow.model import FULL, Plan, cells
 from evenflow.schedule import FAMILIES, Op, schedule_of
-from evenflow.targets.frameworks.colossalai import TARGET
+from evenflow.targets.frameworks.colossalai.target import TARGET
 
 HERE = Path(__file__).resolve().parent
 RANDOM = 240

@@ -34,7 +34,7 @@ from evenflow.targets.registry import target_named
 from evenflow.targets.target import Target
 from evenflow.targets.tuning import for_framework
 from evenflow.tune.axes import schedule_of
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import search
 from evenflow.tune.space import space_of
 
@@ -121,9 +121,9 @@ def cases_of(target: Target, version: str, model: Transformer) -> Iterator[Case]
         yield Case(training=training, plan=plan_of(training), is_spoiled=True)
 
 
-def asked(model: Transformer) -> Question:
+def asked(model: Transformer) -> TuningQuestion:
     """Return the question of a model on few devices."""
-    return Question(
+    return TuningQuestion(
         model=model,
         topology=Topology(accelerator=accelerator_named("h100"), domain_devices=8),
         devices=DEVICES,
@@ -151,7 +151,7 @@ def spoiled_ones(legal: list[Training], *, checks_heads: bool) -> Iterator[Train
             break
 
 
-def is_refused(question: Question, training: Training) -> bool:
+def is_refused(question: TuningQuestion, training: Training) -> bool:
     """Return whether evenflow's rules refuse a configuration."""
     try:
         check_training(training, question.topology.accelerator)

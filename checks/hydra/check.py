@@ -16,7 +16,7 @@ import click
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.targets.megatron.layout import parse_layout
+from evenflow.targets.megatron_family.layout import parse_layout
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
 

@@ -29,9 +29,9 @@ from evenflow.errors import InputError
 from evenflow.model import FULL, SELECT, Groups, Plan, Sizes
 from evenflow.model.plan import cells
 from evenflow.schedule import Op, group_allowed, make_schedule
-from evenflow.targets.megatron.arguments import arguments_of
-from evenflow.targets.megatron.even_cuts import even_cut
-from evenflow.targets.megatron.layout import parse_layout
+from evenflow.targets.megatron_family.arguments import arguments_of
+from evenflow.targets.megatron_family.even_cuts import even_cut
+from evenflow.targets.megatron_family.layout import parse_layout
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
 

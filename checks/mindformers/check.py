@@ -20,9 +20,9 @@ from plans import all_plans
 
 from evenflow.export.train_yaml import apply_to_training_yaml
 from evenflow.model import BOTH, COMM, FULL, SELECT, Plan
-from evenflow.targets.mindformers.block import format_mindformers
-from evenflow.targets.mindformers.training_yaml import apply_plan
-from evenflow.targets.mindformers.values import training_values
+from evenflow.targets.frameworks.mindformers.block import format_mindformers
+from evenflow.targets.frameworks.mindformers.training_yaml import apply_plan
+from evenflow.targets.frameworks.mindformers.values import training_values
 
 HERE = Path(__file__).resolve().parent
 TEMPLATES = {name: (HERE / f"{name}.yaml").read_text(encoding="utf-8") for name in ("llama", "qwen3")}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evenflow.export.train_yaml import apply_to_training_yaml
 from evenflow.model import Plan
-from evenflow.targets.mindformers.reader import read_plan
+from evenflow.targets.frameworks.mindformers.reader import read_plan
 from evenflow.targets.target import GivenSizes
 
 TEMPLATE = (Path(__file__).resolve().parent / "qwen3.yaml").read_text(encoding="utf-8")

@@ -18,9 +18,9 @@ from typing import Any
 import click
 
 from evenflow.model import FULL, NONE, SELECT, Plan, cells, looped
-from evenflow.targets.frameworks.mindformers_pynative import TARGET
-from evenflow.targets.mindformers_pynative.layer_ranges import layer_ranges
-from evenflow.targets.mindformers_pynative.values import SELECT_MODULE, apply_plan
+from evenflow.targets.frameworks.mindformers_pynative.layer_ranges import layer_ranges
+from evenflow.targets.frameworks.mindformers_pynative.target import TARGET
+from evenflow.targets.frameworks.mindformers_pynative.values import SELECT_MODULE, apply_plan
 from evenflow.targets.stages import stages_of
 
 HERE = Path(__file__).resolve().parent

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from evenflow import auto, errors, run
     from evenflow.draw import comparison_svg, timeline_svg
-    from evenflow.export.results.sharding_fields import format_sharding
     from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan
     from evenflow.predict.by_name import predict
     from evenflow.predict.limits.smallest_change import Change, Setting, smallest_change
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from evenflow.predict.transformer import Biases, Experts, LatentAttention, Norms, Transformer
     from evenflow.profiles.accelerator_file import read_accelerator_file
     from evenflow.profiles.cluster_file import read_cluster_file
-    from evenflow.profiles.from_model import profile, profile_config
     from evenflow.profiles.layer_file import read_layer_file
     from evenflow.profiles.mesh_plan_file import read_mesh_plan
     from evenflow.profiles.plan_file import read_plan_file
@@ -47,16 +45,18 @@ if TYPE_CHECKING:
     from evenflow.solve.order.ordered_outcome import OrderedOutcome
     from evenflow.solve.plan import plan
     from evenflow.targets.fitting import Fitted
+    from evenflow.targets.frameworks.mindformers.block import format_mindformers
+    from evenflow.targets.frameworks.mindformers.training_yaml import apply_plan
     from evenflow.targets.losses import Loss
-    from evenflow.targets.mindformers.block import format_mindformers
-    from evenflow.targets.mindformers.training_yaml import apply_plan
     from evenflow.targets.planning import fit_plan, plan_for_target, write_plan
     from evenflow.targets.target import Piece, Written
     from evenflow.targets.tuning import tune
     from evenflow.tune.candidate import Candidate
     from evenflow.tune.tuned import Tuned
+    from evenflow_torch.profile import profile, profile_config
+    from evenflow_torch.results.sharding_fields import format_sharding
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "FAMILIES",
@@ -138,9 +138,8 @@ _FACES = ("auto", "errors", "run")
 _HOMES = {
     "comparison_svg": "evenflow.draw",
     "timeline_svg": "evenflow.draw",
-    "format_mindformers": "evenflow.targets.mindformers.block",
-    "format_sharding": "evenflow.export.results.sharding_fields",
-    "apply_plan": "evenflow.targets.mindformers.training_yaml",
+    "format_mindformers": "evenflow.targets.frameworks.mindformers.block",
+    "apply_plan": "evenflow.targets.frameworks.mindformers.training_yaml",
     "Communication": "evenflow.model",
     "EndBlock": "evenflow.model",
     "Layer": "evenflow.model",
@@ -167,8 +166,6 @@ _HOMES = {
     "LatentAttention": "evenflow.predict.transformer",
     "Norms": "evenflow.predict.transformer",
     "Transformer": "evenflow.predict.transformer",
-    "profile": "evenflow.profiles.from_model",
-    "profile_config": "evenflow.profiles.from_model",
     "read_layer_file": "evenflow.profiles.layer_file",
     "read_plan_file": "evenflow.profiles.plan_file",
     "read_mesh_plan": "evenflow.profiles.mesh_plan_file",
@@ -207,11 +204,17 @@ _HOMES = {
 }
 """The module from which each public name is loaded."""
 
+_WITH_TORCH = {"format_sharding": "results.sharding_fields", "profile": "profile", "profile_config": "profile"}
+"""Likewise for names of the package evenflow-torch, without its own name."""
+
 
 def __getattr__(name: str) -> "Any":
     """Load a public name when it is first used, so that importing evenflow stays cheap."""
     if name in _FACES:
         return importlib.import_module(f"evenflow.{name}")
+    if name in _WITH_TORCH:
+        door = importlib.import_module("evenflow.torch_house")
+        return getattr(door.torch_house(_WITH_TORCH[name], place=f"evenflow.{name}"), name)
     if name not in _HOMES:
         raise AttributeError(f"module 'evenflow' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,5 +1,6 @@
 """Everything evenflow raises on purpose.
 
+```text
 EvenflowError
 ├── RunError         a rank of a run failed: its message (exit status 1)
 ├── MismatchError    the A/A check found work that came out differently the second time (exit status 5)
@@ -7,6 +8,7 @@ EvenflowError
 │   ├── FileError        a file cannot be read or written
 │   └── ScheduleError    an order of work that is incomplete or can never finish
 └── Interrupted      stopped by the user before there was any plan (exit status 130)
+```
 """
 
 import errno

@@ -256,7 +256,7 @@ def load_json(text: str, *, file: str) -> object:
 
 
 def _json_problem(said: str) -> str:
-    """Return what Python's reader of JSON has against a text; what is not known here stays in its words."""
+    """Return in plain words what is wrong with a JSON text; unknown complaints of Python's reader stay as they are."""
     known = (
         _("expecting value"),
         _("expecting ',' delimiter"),

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from weakref import WeakSet
 
 TYPE_CHECKING = False  # as type checkers know it, without the time that `typing` takes
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class _Command:
         self.num_patient = 0
         """Pieces of work that end by themselves when they are told to, and leave processes behind if they cannot."""
         self.actions: list[Callable[[], None]] = []
+        self.unawaited: WeakSet[threading.Thread] = WeakSet()
+        """Threads that the end of the process need not wait for."""
 
 
 _command = _Command()
@@ -68,6 +71,11 @@ def watch() -> None:
 def answer_exists() -> None:
     """Say that there is something to answer: from now on a signal ends the search, and not the process."""
     _command.has_answer = True
+
+
+def end_without(thread: threading.Thread) -> None:
+    """Let a command end while `thread` is in a long step that nobody waits for: once the answer is out, it is too."""
+    _command.unawaited.add(thread)
 
 
 def was_interrupted() -> bool:
@@ -131,14 +139,20 @@ def writing() -> Iterator[None]:
 
 
 def exit_with(status: int, *, replaceable: tuple[int, ...]) -> "NoReturn":
-    """End the process; after a signal with its status in the place of a `replaceable` one, waiting for no thread."""
+    """End the process; after a signal with its status in the place of a `replaceable` one, waiting for no thread.
+
+    Otherwise it waits for all threads but those that it may `end_without`.
+    """
+    is_left = _command.is_watched and any(thread.is_alive() for thread in tuple(_command.unawaited))
     if not was_interrupted():
         _command.has_ended = True
-        sys.exit(status)
+        if not is_left:
+            sys.exit(status)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    os._exit(_STATUS[signal.Signals(_command.signal)] if status in replaceable else status)
+    replaced = was_interrupted() and status in replaceable
+    os._exit(_STATUS[signal.Signals(_command.signal)] if replaced else status)
 
 
 def _leave_to_listener(number: int, _frame: object) -> None:

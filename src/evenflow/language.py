@@ -53,21 +53,21 @@ def _(message: str, /, **values: object) -> str:
     return _translated(message, _catalogue(spoken()).gettext(message), values)
 
 
-def _n(one: str, several: str, /, *, count: int, **values: object) -> str:
-    """Return `one` or `several` as `count` asks, which is also a value.
+def _n(singular: str, plural: str, /, *, count: int, **values: object) -> str:
+    """Return the message in the singular or the plural, as `count` asks, which is also a value.
 
     >>> _n("{count} layer", "{count} layers", count=2)
     '2 layers'
     """
-    message = one if count == 1 else several
+    message = singular if count == 1 else plural
     values["count"] = count
     if spoken() == ENGLISH:
         return _in_words(message).format(**values)
-    return _translated(message, _catalogue(spoken()).ngettext(one, several, count), values)
+    return _translated(message, _catalogue(spoken()).ngettext(singular, plural, count), values)
 
 
 def joined(texts: Iterable[str]) -> str:
-    """Return one text or more as one, with semicolons between them; what is a message in them is one in the whole.
+    """Join texts with semicolons; messages among them stay translatable in the result.
 
     >>> joined(["8 ranks", "2 chunks"])
     '8 ranks; 2 chunks'

@@ -17,5 +17,5 @@ class InNotebook:
 
 
 def show_with(way: Way) -> None:
-    """Let `way` say what values look like."""
+    """Register `way`, which turns values into HTML."""
     _ways.append(way)

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.adapters.colossalai import Node, nodes_of, scheduler_nodes
+from evenflow.adapters.colossalai import ScheduledAction, nodes_of, scheduler_nodes
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.schedule import Op, make_schedule
-from evenflow.targets.frameworks.colossalai import TARGET
+from evenflow.targets.frameworks.colossalai.target import TARGET
 
 ON_A_V = [name for name in TARGET.abilities("0.5.0").schedules if name not in ("1f1b", "interleaved")]
 
 
-def run(ranks: list[list[Node]]) -> list[tuple[int, Node]]:
+def run(ranks: list[list[ScheduledAction]]) -> list[tuple[int, ScheduledAction]]:
     """The computing nodes in an order in which they can run, where a send and its receive happen at once."""
     places = [0] * len(ranks)
     done = []
@@ -78,7 +78,7 @@ def test_a_rank_runs_its_own_order(name: str):
 
 def test_the_nodes_of_a_plan_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = ModuleType("v_schedule")
-    module.__dict__["ScheduledNode"] = namedtuple("ScheduledNode", Node._fields)
+    module.__dict__["ScheduledNode"] = namedtuple("ScheduledNode", ScheduledAction._fields)
     monkeypatch.setitem(sys.modules, "colossalai.pipeline.schedule.v_schedule", module)
     for parent in ("colossalai", "colossalai.pipeline", "colossalai.pipeline.schedule"):
         monkeypatch.setitem(sys.modules, parent, ModuleType(parent))

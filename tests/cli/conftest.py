@@ -110,7 +110,7 @@ def files_in(folder: Path) -> set[str]:
 def targets(monkeypatch: pytest.MonkeyPatch) -> None:
     """The frameworks `example` and `unchecked`, beside MindFormers, in the place of all others."""
     from evenflow.targets import registry
-    from evenflow.targets.frameworks.mindformers import TARGET
+    from evenflow.targets.frameworks.mindformers.target import TARGET
     from tests.cli.verbs.targets import EXAMPLE, UNCHECKED
 
     found = {target.name: target for target in (EXAMPLE, TARGET, UNCHECKED)}

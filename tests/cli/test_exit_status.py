@@ -45,6 +45,7 @@ def test_our_own_bugs_are_not_hidden(evenflow, folder, monkeypatch):
     assert isinstance(result.exception, ZeroDivisionError)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [

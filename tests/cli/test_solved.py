@@ -58,6 +58,7 @@ def test_a_shorter_neighbour_is_named_and_written(folder, evenflow):
     assert "neighbours" not in json.loads((folder / "plan.json").read_text())
 
 
+@pytest.mark.processes
 def test_the_balancers_command(folder):
     (folder / "layers").mkdir()
     (folder / "tiny.json").rename(folder / "layers" / "tiny.json")

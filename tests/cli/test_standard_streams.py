@@ -67,6 +67,7 @@ def shell(place: Path, command: tuple[str, ...], redirection: str) -> subprocess
     )  # fmt: skip
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_a_full_device_is_one_message(place, command):
     result = shell(place, command, "> /dev/full")
@@ -75,18 +76,21 @@ def test_a_full_device_is_one_message(place, command):
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_a_closed_output_is_refused_before_the_work(place, command):
     result = shell(place, command, ">&-")
     assert (result.returncode, result.stderr) == (2, CLOSED)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("verb", ["run", "auto", "profile"])
 def test_so_is_it_before_pytorch_is_loaded(place, verb):
     result = shell(place, ("-m", "evenflow", verb, "--model", "none.json"), ">&-")
     assert (result.returncode, result.stderr) == (2, CLOSED)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("redirection", ["2> /dev/full", "2>&-", "< /dev/null 2>&-"])
 def test_messages_that_nobody_can_have_are_left_out(place, redirection):
     result = shell(place, COMMANDS["simulate"], redirection)
@@ -96,6 +100,7 @@ def test_messages_that_nobody_can_have_are_left_out(place, redirection):
     assert (wrong.returncode, wrong.stdout, wrong.stderr) == (2, "", "")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("option", ["--json", "--svg"])
 def test_a_result_file_on_a_full_device(place, option):
     result = shell(place, (*COMMANDS["simulate"], option, "/dev/full"), "")
@@ -104,17 +109,20 @@ def test_a_result_file_on_a_full_device(place, option):
     assert result.stderr == f"error: {reason}\n"
 
 
+@pytest.mark.processes
 def test_a_result_for_a_reader_that_has_gone(place):
     result = shell(place, (*COMMANDS["simulate"], "--json", "/dev/stdout"), "| true")
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("command", [("plan", "-", *SIZES), ("collect-peaks", "-"), ("fit-memory", "-")])
 def test_a_closed_input(place, command):
     result = shell(place, ("-m", "evenflow", *command), "<&-")
     assert (result.returncode, result.stderr) == (2, "error: cannot read standard input: it is closed\n")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("command", [COMMANDS["simulate"], COMMANDS["help"], COMMANDS["sapp help"]])
 def test_a_reader_that_goes_away_ends_it_in_silence(place, command):
     result = shell(place, command, "| true")

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.cluster.layout import REPLICATED, Layout, chunk, split, volume
+from evenflow.cluster.layout import REPLICATED, TensorLayout, chunk, split, volume
 from evenflow.errors import InputError
 
 RANGES = st.tuples(st.integers(0, 6), st.integers(0, 6)).map(lambda ends: (min(ends), max(ends)))
 BOXES = st.tuples(RANGES, RANGES)
 
 
-def layout(shape: tuple[int, ...], mesh: tuple[int, ...], placement: tuple[int, ...]) -> Layout:
+def layout(shape: tuple[int, ...], mesh: tuple[int, ...], placement: tuple[int, ...]) -> TensorLayout:
     count = 1
     for size in mesh:
         count *= size
-    return Layout(shape=shape, item_bytes=2, mesh=mesh, placement=placement, devices=tuple(range(count)))
+    return TensorLayout(shape=shape, item_bytes=2, mesh=mesh, placement=placement, devices=tuple(range(count)))
 
 
 def test_the_first_axis_splits_outside_the_second() -> None:
@@ -58,4 +58,4 @@ def test_parts_of_a_box_are_disjoint_and_whole(box: tuple, parts: int) -> None:
 def test_wrong_layouts_are_refused(change: dict[str, tuple[int, ...]], words: str) -> None:
     values = {"shape": (4,), "item_bytes": 1, "mesh": (2,), "placement": (0,), "devices": (0, 1), **change}
     with pytest.raises(InputError, match=words):
-        Layout(**values)
+        TensorLayout(**values)

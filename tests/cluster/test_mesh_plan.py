@@ -1,13 +1,13 @@
 import pytest
 
-from evenflow.cluster.layout import REPLICATED, Layout
+from evenflow.cluster.layout import REPLICATED, TensorLayout
 from evenflow.cluster.mesh_plan import MeshPlan, StageOnMesh
 from evenflow.errors import InputError
 from tests.cluster.clusters import mesh
 
 
 def stage(rank: int, *devices: int) -> StageOnMesh:
-    layout = Layout(shape=(4,), item_bytes=2, mesh=(len(devices),), placement=(REPLICATED,), devices=devices)
+    layout = TensorLayout(shape=(4,), item_bytes=2, mesh=(len(devices),), placement=(REPLICATED,), devices=devices)
     return StageOnMesh(rank=rank, input=layout, output=layout, parameters={})
 
 

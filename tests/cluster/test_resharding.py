@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.cluster.cluster import Cluster, Link
-from evenflow.cluster.layout import REPLICATED, Box, Layout
+from evenflow.cluster.layout import REPLICATED, Box, TensorLayout
 from evenflow.cluster.resharding import ReshardingPlan, plan_resharding
 from evenflow.errors import InputError
 from tests.cluster.clusters import mesh
@@ -17,12 +17,12 @@ MESHES = ((1,), (2,), (4,), (1, 2), (2, 2), (3,), (2, 1, 2))
 
 
 @st.composite
-def layouts(draw: st.DrawFn, shape: tuple[int, ...], devices: range) -> Layout:
+def layouts(draw: st.DrawFn, shape: tuple[int, ...], devices: range) -> TensorLayout:
     sizes = draw(st.sampled_from([sizes for sizes in MESHES if _product(sizes) <= len(devices)]))
     wheres = st.sampled_from([REPLICATED, *range(len(shape))])
     chosen = draw(st.permutations(devices))[: _product(sizes)]
     placement = tuple(draw(wheres) for _ in sizes)
-    return Layout(shape=shape, item_bytes=2, mesh=sizes, placement=placement, devices=tuple(chosen))
+    return TensorLayout(shape=shape, item_bytes=2, mesh=sizes, placement=placement, devices=tuple(chosen))
 
 
 def _product(sizes: tuple[int, ...]) -> int:
@@ -72,8 +72,8 @@ def test_delivers_everything_once(data: st.DataObject) -> None:
 
 def row_split_to_copies(cluster: Cluster) -> ReshardingPlan:
     """Two devices with half of 8 KB each, to four devices of another node that all need everything."""
-    sender = Layout(shape=(64, 64), item_bytes=2, mesh=(2,), placement=(0,), devices=(0, 1))
-    receiver = Layout(shape=(64, 64), item_bytes=2, mesh=(4,), placement=(REPLICATED,), devices=(4, 5, 6, 7))
+    sender = TensorLayout(shape=(64, 64), item_bytes=2, mesh=(2,), placement=(0,), devices=(0, 1))
+    receiver = TensorLayout(shape=(64, 64), item_bytes=2, mesh=(4,), placement=(REPLICATED,), devices=(4, 5, 6, 7))
     return plan_resharding(sender, receiver, cluster)
 
 
@@ -89,8 +89,8 @@ def test_sends_directly_where_links_are_equal() -> None:
     """Gathering would send as much with one more latency."""
     link = Link(bytes_per_s=10**9, latency_ns=10_000)
     cluster = mesh(2, 2, inter=link, intra=link)
-    sender = Layout(shape=(64,), item_bytes=2, mesh=(2,), placement=(REPLICATED,), devices=(0, 1))
-    receiver = Layout(shape=(64,), item_bytes=2, mesh=(2,), placement=(REPLICATED,), devices=(2, 3))
+    sender = TensorLayout(shape=(64,), item_bytes=2, mesh=(2,), placement=(REPLICATED,), devices=(0, 1))
+    receiver = TensorLayout(shape=(64,), item_bytes=2, mesh=(2,), placement=(REPLICATED,), devices=(2, 3))
     plan = plan_resharding(sender, receiver, cluster)
     assert not plan.gathers
     assert {message.sender for message in plan.transfers} == {0, 1}  # each sends its copy to one receiver
@@ -98,22 +98,22 @@ def test_sends_directly_where_links_are_equal() -> None:
 
 
 def test_equal_layouts_send_part_by_part() -> None:
-    sender = Layout(shape=(8, 8), item_bytes=4, mesh=(2, 2), placement=(0, 1), devices=(0, 1, 2, 3))
-    receiver = Layout(shape=(8, 8), item_bytes=4, mesh=(2, 2), placement=(0, 1), devices=(4, 5, 6, 7))
+    sender = TensorLayout(shape=(8, 8), item_bytes=4, mesh=(2, 2), placement=(0, 1), devices=(0, 1, 2, 3))
+    receiver = TensorLayout(shape=(8, 8), item_bytes=4, mesh=(2, 2), placement=(0, 1), devices=(4, 5, 6, 7))
     plan = plan_resharding(sender, receiver, mesh(2, 4))
     assert [(message.sender, message.receiver) for message in plan.transfers] == [(0, 4), (1, 5), (2, 6), (3, 7)]
     assert plan.slow_bytes == 8 * 8 * 4
 
 
 def test_what_a_device_has_is_not_sent() -> None:
-    layout = Layout(shape=(8,), item_bytes=4, mesh=(2,), placement=(0,), devices=(0, 1))
+    layout = TensorLayout(shape=(8,), item_bytes=4, mesh=(2,), placement=(0,), devices=(0, 1))
     plan = plan_resharding(layout, layout, mesh(1, 2))
     assert plan.cost_ns == plan.slow_bytes == 0
 
 
 def test_other_tensors_and_devices_are_refused() -> None:
-    sender = Layout(shape=(4,), item_bytes=1, mesh=(2,), placement=(0,), devices=(0, 1))
-    other = Layout(shape=(5,), item_bytes=1, mesh=(2,), placement=(0,), devices=(2, 3))
+    sender = TensorLayout(shape=(4,), item_bytes=1, mesh=(2,), placement=(0,), devices=(0, 1))
+    other = TensorLayout(shape=(5,), item_bytes=1, mesh=(2,), placement=(0,), devices=(2, 3))
     with pytest.raises(InputError, match="must be layouts of one tensor"):
         plan_resharding(sender, other, mesh(1, 4))
     with pytest.raises(InputError, match="must be below 2"):

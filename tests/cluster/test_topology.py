@@ -13,7 +13,7 @@ from evenflow.cluster.collectives import Collective, collective_ns
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.logical_mesh import mesh_axis
 from evenflow.cluster.reached import Reached
-from evenflow.cluster.topology import Group, Spread, Topology, usual_links
+from evenflow.cluster.topology import DeviceGroup, GroupSpread, Topology, usual_links
 
 DEVICE = Accelerator(
     flops_per_s=1e12, memory_bytes_per_s=1e12, link_bytes_per_s=100e9, network_bytes_per_s=10e9,
@@ -24,30 +24,30 @@ NODES = Topology(accelerator=DEVICE, domain_devices=8)
 
 @pytest.mark.parametrize(("size", "measured_us"), [(2, 40), (4, 60), (8, 100)])
 def test_latency_of_measured_nodes(size: int, measured_us: int) -> None:
-    axis = NODES.axis(Group(size=size), Collective.ALL_REDUCE)
+    axis = NODES.axis(DeviceGroup(size=size), Collective.ALL_REDUCE)
     assert collective_ns(axis, Collective.ALL_REDUCE, 1) == pytest.approx(measured_us * 1000, abs=1)
 
 
 @pytest.mark.parametrize(
     ("group", "domains", "fewest"),
     [
-        (Group(size=8), 1, 8),
-        (Group(size=2, stride=4), 1, 2),
-        (Group(size=16), 2, 8),
-        (Group(size=4, stride=4), 2, 2),
-        (Group(size=4, stride=8), 4, 1),
-        (Group(size=6), 2, 2),  # 0 to 5 lie in a node, 6 to 11 in two
-        (Group(size=9), 2, 1),  # 0 to 7 and 8
-        (Group(size=1, stride=5), 1, 1),
+        (DeviceGroup(size=8), 1, 8),
+        (DeviceGroup(size=2, stride=4), 1, 2),
+        (DeviceGroup(size=16), 2, 8),
+        (DeviceGroup(size=4, stride=4), 2, 2),
+        (DeviceGroup(size=4, stride=8), 4, 1),
+        (DeviceGroup(size=6), 2, 2),  # 0 to 5 lie in a node, 6 to 11 in two
+        (DeviceGroup(size=9), 2, 1),  # 0 to 7 and 8
+        (DeviceGroup(size=1, stride=5), 1, 1),
     ],
 )
-def test_spread(group: Group, domains: int, fewest: int) -> None:
+def test_spread(group: DeviceGroup, domains: int, fewest: int) -> None:
     found = NODES.spread(group)
     assert (found.domains, found.fewest) == (domains, fewest)
     assert found == _spread_one_by_one(group, 8)
 
 
-def _spread_one_by_one(group: Group, domain: int) -> Spread:
+def _spread_one_by_one(group: DeviceGroup, domain: int) -> GroupSpread:
     """Count the members of every group of a training of enough devices."""
     counts: list[dict[int, int]] = []
     for begin in range(0, math.lcm(group.span, domain), group.span):
@@ -60,12 +60,12 @@ def _spread_one_by_one(group: Group, domain: int) -> Spread:
             ]
             places = [member // domain for member in members]
             counts.append({place: places.count(place) for place in places})
-    return Spread(domains=max(map(len, counts)), fewest=min(min(count.values()) for count in counts))
+    return GroupSpread(domains=max(map(len, counts)), fewest=min(min(count.values()) for count in counts))
 
 
 @given(size=st.integers(1, 24), stride=st.sampled_from([1, 2, 3, 4, 6, 8, 16]), domain=st.sampled_from([2, 4, 8, 16]))
 def test_spread_is_that_of_the_worst_group(size: int, stride: int, domain: int) -> None:
-    group = Group(size=size, stride=stride)
+    group = DeviceGroup(size=size, stride=stride)
     assert replace(NODES, domain_devices=domain).spread(group) == _spread_one_by_one(group, domain)
 
 
@@ -75,30 +75,30 @@ def test_spread_is_that_of_the_worst_group(size: int, stride: int, domain: int) 
 )  # fmt: skip
 def test_spread_of_copies_far_apart(context: int, data: int, tensor: int, pipeline: int, domain: int) -> None:
     further = tensor * context * pipeline
-    group = Group(size=context * data, stride=tensor, parts=data, part_stride=further)
+    group = DeviceGroup(size=context * data, stride=tensor, parts=data, part_stride=further)
     assert replace(NODES, domain_devices=domain).spread(group) == _spread_one_by_one(group, domain)
 
 
 def test_copies_may_be_very_far_apart() -> None:
-    far = Group(size=1000, stride=1, parts=1000, part_stride=10**12)
-    assert NODES.spread(far) == Spread(domains=1000, fewest=1)
+    far = DeviceGroup(size=1000, stride=1, parts=1000, part_stride=10**12)
+    assert NODES.spread(far) == GroupSpread(domains=1000, fewest=1)
 
 
 def test_every_member_of_a_node_has_a_card() -> None:
-    def rate(group: Group, collective: Collective = Collective.ALL_REDUCE) -> int:
+    def rate(group: DeviceGroup, collective: Collective = Collective.ALL_REDUCE) -> int:
         return NODES.axis(group, collective).bandwidth_bytes_per_s
 
-    assert rate(Group(size=8)) == 50e9
-    assert rate(Group(size=16)) == 40e9  # eight cards at 5 GB/s
-    assert rate(Group(size=4, stride=4)) == 10e9
-    assert rate(Group(size=4, stride=8)) == 5e9
+    assert rate(DeviceGroup(size=8)) == 50e9
+    assert rate(DeviceGroup(size=16)) == 40e9  # eight cards at 5 GB/s
+    assert rate(DeviceGroup(size=4, stride=4)) == 10e9
+    assert rate(DeviceGroup(size=4, stride=8)) == 5e9
     # Of 15 parts, 8 go over the card and 7, at the same time, over the links.
-    assert rate(Group(size=16), Collective.ALL_TO_ALL) == pytest.approx(15 / 8 * 5e9)
+    assert rate(DeviceGroup(size=16), Collective.ALL_TO_ALL) == pytest.approx(15 / 8 * 5e9)
 
 
 def test_tokens_that_are_sent_once_to_each_node() -> None:
     def rate(copies: int) -> float:
-        return NODES.axis(Group(size=32), Collective.ALL_TO_ALL, copies=copies).bandwidth_bytes_per_s
+        return NODES.axis(DeviceGroup(size=32), Collective.ALL_TO_ALL, copies=copies).bandwidth_bytes_per_s
 
     card = NODES.rates(is_streamed=True)[1]
     assert rate(1) == pytest.approx(31 / 24 * card)  # 24 of 31 parts go over the card
@@ -109,7 +109,7 @@ def test_tokens_that_are_sent_once_to_each_node() -> None:
 @given(size=st.sampled_from([2, 4, 8]), copies=st.integers(1, 4))
 def test_tokens_that_are_sent_once_to_each_device_of_a_node(size: int, copies: int) -> None:
     """Against every way that the copies of a token can be spread."""
-    axis = NODES.axis(Group(size=size), Collective.ALL_TO_ALL, copies=copies)
+    axis = NODES.axis(DeviceGroup(size=size), Collective.ALL_TO_ALL, copies=copies)
     ways = list(product(range(size), repeat=copies))
     devices = sum(len(set(way)) for way in ways) / len(ways)
     assert axis.bandwidth_bytes_per_s == pytest.approx(50e9 * copies / devices)
@@ -130,8 +130,8 @@ def test_streams_reach_what_was_measured_on_the_cards_of_hopper_nodes() -> None:
 
 def test_a_rack_of_72_is_given_in_parts_of_64() -> None:
     rack = Topology(accelerator=DEVICE, domain_devices=72)
-    assert rack.spread(Group(size=8, stride=8)).domains == 1
-    assert rack.spread(Group(size=128)) == Spread(domains=2, fewest=64)
+    assert rack.spread(DeviceGroup(size=8, stride=8)).domains == 1
+    assert rack.spread(DeviceGroup(size=128)) == GroupSpread(domains=2, fewest=64)
 
 
 def test_messages_between_neighbours() -> None:
@@ -145,7 +145,7 @@ def test_messages_between_neighbours() -> None:
 def test_more_bandwidth_is_never_slower(size: int, stride: int, collective: Collective) -> None:
     def time_ns(device: Accelerator) -> int:
         topology = Topology(accelerator=device, domain_devices=8)
-        return collective_ns(topology.axis(Group(size=size, stride=stride), collective), collective, 10**8)
+        return collective_ns(topology.axis(DeviceGroup(size=size, stride=stride), collective), collective, 10**8)
 
     usual = time_ns(DEVICE)
     assert time_ns(replace(DEVICE, network_bytes_per_s=20e9)) <= usual
@@ -160,8 +160,8 @@ _MESSAGES = (Collective.SEND, Collective.RING)
 @given(st.integers(1, 5), st.sampled_from(Collective).filter(lambda one: one not in _MESSAGES))
 def test_the_usual_links_of_a_cluster_are_those_of_a_topology(bits: int, collective: Collective) -> None:
     size = 2**bits
-    inside = Topology(accelerator=DEVICE, domain_devices=size).axis(Group(size=size), collective)
-    across = Topology(accelerator=DEVICE, domain_devices=8).axis(Group(size=size, stride=8), collective)
+    inside = Topology(accelerator=DEVICE, domain_devices=size).axis(DeviceGroup(size=size), collective)
+    across = Topology(accelerator=DEVICE, domain_devices=8).axis(DeviceGroup(size=size, stride=8), collective)
     link, network = usual_links(DEVICE)
     assert mesh_axis(size, link) == replace(inside, domain_latency_ns=link.latency_ns)
     assert collective_ns(mesh_axis(size, network, domains=size), collective, 10**9) == pytest.approx(

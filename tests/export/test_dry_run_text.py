@@ -4,7 +4,7 @@ from ruamel.yaml import YAML
 from evenflow.errors import InputError
 from evenflow.export.dry_run_text import format_dry_runs, format_init_start, format_memory_usage
 from evenflow.model import Plan
-from evenflow.profiles.logs.mindspore_logs import parse_peak_lines
+from evenflow.targets.frameworks.mindformers.peak_logs import parse_peak_lines
 from evenflow.units import MEGABYTE
 
 

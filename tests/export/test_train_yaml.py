@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from evenflow.errors import InputError
 from evenflow.export.train_yaml import apply_to_training_yaml
-from evenflow.export.yaml_edit import format_value
+from evenflow.profiles.yaml_text import format_value
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,11 @@ def main() -> int:
 
 def _results(seed: int, first: int, end: int) -> Iterator[dict[str, Any]]:
     """Yield the results of one worker; the last one is a hang or a crash where the worker did not get to its end."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "evenflow-torch" / "src"), str(ROOT)]),
+        "OMP_NUM_THREADS": "1",
+    }
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
         command = [sys.executable, "-m", "tests.fuzz.worker", str(seed), str(first), str(end), folder]
         with subprocess.Popen(

@@ -12,6 +12,8 @@ from tests.fuzz import seeds
 from tests.fuzz.cases import write_neighbours
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.processes
+
 MEGABYTE = 2**20
 MOST_BYTES = 500 * MEGABYTE
 LARGE = 40 * MEGABYTE

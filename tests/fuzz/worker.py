@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +52,18 @@ def main(seed: int, first: int, end: int, folder: Path) -> None:
 
 def prepare() -> None:
     """Load and compile everything once, keep real training processes out, and bound the memory."""
-    import torch
-
-    import evenflow.profiles.from_model.model_profile  # noqa: F401
     from evenflow.solve.order.alternate import plan_any_order
+    from tests.loops import compile_loops
 
+    compile_loops()
     tiny = read_layer_file(ROOT / "examples" / "llama2_70b.json")
     plan_any_order(tiny, num_ranks=2, num_microbatches=2, num_chunks=2, split_backward=True, time_limit_s=1)  # compiles
-    torch.set_num_threads(1)
+    if find_spec("evenflow_torch"):
+        import torch
+
+        import evenflow_torch.profile.model_profile  # noqa: F401
+
+        torch.set_num_threads(1)
     without_processes(setattr)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESS_BYTES, MOST_ADDRESS_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -66,7 +71,9 @@ def prepare() -> None:
 
 def without_processes(put: Callable[[Any, str, Any], object]) -> None:
     """Let `evenflow run` refuse to start its ranks, which takes seconds and is another test's matter."""
-    run_command = importlib.import_module("evenflow.cli.verbs.run.run_command")
+    if not find_spec("evenflow_torch"):
+        return
+    run_command = importlib.import_module("evenflow_torch.verbs.run.run_command")
 
     def no_launch(*_: object, **__: object) -> None:
         raise RunError("no processes are started here")

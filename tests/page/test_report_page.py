@@ -13,13 +13,13 @@ from evenflow.baselines.even_plan import even_plan
 from evenflow.draw.palette import page_palette
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.json_text import format_object
-from evenflow.export.results.network_fields import network_fields
-from evenflow.export.results.plan_fields import simulation_fields
 from evenflow.model import Communication, Plan, Sizes
 from evenflow.profiles.layer_file import read_layer_file
+from evenflow.profiles.network_fields import network_fields
+from evenflow.profiles.plan_fields import simulation_fields
 from evenflow.profiles.plan_file import parse_plan
 from evenflow.report import report_html, shown_simulation
-from evenflow.report.words import words
+from evenflow.report.page_sentences import page_sentences
 from evenflow.simulate import simulate
 from tests.networks import MILLISECOND
 from tests.page.conftest import LIMIT, Opened, Reports, Simulations, network
@@ -104,7 +104,7 @@ def test_all_that_is_known_stands_on_the_page(opened: Opened, reports: Reports):
         assert expected in text
     assert page.locator("table.ranks tbody tr").count() == 4
     # Every key has become a sentence, and no place in one has been left open.
-    assert not [key for key in words() if "_" in key and re.search(rf"\b{key}\b", text)]
+    assert not [key for key in page_sentences() if "_" in key and re.search(rf"\b{key}\b", text)]
     assert not re.findall(r"\{\w+\}", text)
 
 
@@ -217,7 +217,7 @@ def test_searches(opened: Opened, reports: Reports):
     assert search(page, "mb3 B") == "1 of 8"
     assert search(page, "mb3 B") == "2 of 8"
     assert search(page, "r77") == "nothing found"
-    assert search(page, "hello") == words()["search_unknown"]
+    assert search(page, "hello") == page_sentences()["search_unknown"]
 
 
 def test_timelines_side_by_side(opened: Opened, reports: Reports, simulations: Simulations):
@@ -392,7 +392,7 @@ def test_without_scripts_the_figures_stand_there(browser: Any, reports: Reports)
     page.goto(f"file://{reports['one']}")
     text = page.locator("body").inner_text()
     context.close()
-    assert words()["needs_script"] in text
+    assert page_sentences()["needs_script"] in text
     assert "memory binds on rank 0" in text
     assert "--pipeline-model-parallel-size 4" in text
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.cluster.calibration import Calibration
+from evenflow.cluster.calibration import CalibrationRecord
 from evenflow.cluster.data_sheets import ACCELERATORS
 from evenflow.cluster.topology import Topology
 from evenflow.predict import expected_error as module
@@ -44,12 +44,12 @@ def test_the_narrowest_kind_with_two_sources_counts(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_calibrated_accelerator_has_the_error_of_its_own_runs() -> None:
-    calibration = Calibration(runs=7, step_error=0.01, expected_step_error=0.05)
+    calibration = CalibrationRecord(runs=7, step_error=0.01, expected_step_error=0.05)
     accelerator = replace(ACCELERATORS["h100"], calibration=calibration)
     error = expected_error(TRAINING, replace(on("h100"), accelerator=accelerator))
     assert (error.of, error.runs) == (CALIBRATED, 7)
     assert (error.low, error.high) == pytest.approx((-0.08, 0.08))
-    nothing = replace(accelerator, calibration=Calibration(runs=7))
+    nothing = replace(accelerator, calibration=CalibrationRecord(runs=7))
     assert expected_error(TRAINING, replace(on("h100"), accelerator=nothing)).of != CALIBRATED
 
 

@@ -10,7 +10,7 @@ from evenflow.cluster import Collective
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.reached import Reached
-from evenflow.cluster.topology import Group, Topology
+from evenflow.cluster.topology import DeviceGroup, Topology
 from evenflow.predict.parameters import head_parameters, layer_parameters, tail_parameters
 from evenflow.predict.prediction import BUBBLE, OPTIMIZER, STEP, Prediction, predict
 from evenflow.predict.training import Degrees, Sharding, Software, Training
@@ -118,7 +118,7 @@ def rank_parameters(of: Training, layers: int) -> float:
 def test_gradients_after_the_last_backward() -> None:
     pair = training(Degrees(data=2, sharding=Sharding.NOTHING), model=SMALL, overlaps_gradients=False)
     found = predict(pair, NODES)
-    axis = NODES.axis(Group(size=2), Collective.ALL_REDUCE)
+    axis = NODES.axis(DeviceGroup(size=2), Collective.ALL_REDUCE)
     whole = collective_ns(axis, Collective.ALL_REDUCE, round(4 * rank_parameters(pair, 8)))
     norm = collective_ns(axis, Collective.ALL_REDUCE, 4)
     assert exposed(found, Spent.DATA) == pytest.approx(whole + norm, rel=1e-9)
@@ -130,7 +130,7 @@ def test_half_the_bytes_are_reduced_in_half_of_the_time() -> None:
         pair = training(degrees, model=SMALL, overlaps_gradients=False, **software)
         return exposed(predict(pair, NODES), Spent.DATA)
 
-    latency = 2 * collective_ns(NODES.axis(Group(size=2), Collective.ALL_REDUCE), Collective.ALL_REDUCE, 1)
+    latency = 2 * collective_ns(NODES.axis(DeviceGroup(size=2), Collective.ALL_REDUCE), Collective.ALL_REDUCE, 1)
     assert data_ns(reduced_bytes=2) - latency == pytest.approx((data_ns() - latency) / 2, rel=1e-3)
 
 
@@ -185,7 +185,7 @@ def test_tied_embeddings_are_added_up_between_the_ends() -> None:
         return exposed(predict(training(Degrees(pipeline=2), model=model), NODES), Spent.DATA)
 
     table = 512 * 50_304  # filled up to a multiple of 128
-    axis = NODES.axis(Group(size=2), Collective.ALL_REDUCE)
+    axis = NODES.axis(DeviceGroup(size=2), Collective.ALL_REDUCE)
     assert data_ns(True) - data_ns(False) == collective_ns(axis, Collective.ALL_REDUCE, 4 * table)
 
 
@@ -207,7 +207,7 @@ def test_parameters_in_8_bits_are_gathered_in_half_of_the_time() -> None:
             predict(training(degrees, overlaps_parameters=False, gathered_bytes=gathered_bytes), NODES), Spent.DATA
         )
 
-    axis = NODES.axis(Group(size=2), Collective.ALL_GATHER)
+    axis = NODES.axis(DeviceGroup(size=2), Collective.ALL_GATHER)
     a_byte = collective_ns(axis, Collective.ALL_GATHER, round(rank_parameters(training(Degrees()), 8)))
     assert data_ns(2) - data_ns(1) == pytest.approx(a_byte - axis.start_ns - 2 * axis.latency_ns, rel=1e-3)
 
@@ -221,7 +221,7 @@ def test_who_sends_how_much(sequence_parallel: bool, splits: bool, share: int) -
     assert found is not None
     whole = 2 * 256 * 512
     sent = NODES.message_ns(whole / share, sender=0, receiver=2, count=2)
-    axis = NODES.axis(Group(size=2), Collective.ALL_GATHER)
+    axis = NODES.axis(DeviceGroup(size=2), Collective.ALL_GATHER)
     gathered = 0 if sequence_parallel or not splits else collective_ns(axis, Collective.ALL_GATHER, whole)
     assert found.message_ns == round(sent) + gathered
 
@@ -248,7 +248,7 @@ def test_heads_of_keys_and_values_are_split_though_there_are_fewer_than_devices(
     one, split = (training(Degrees(tensor=tensor), model=model) for tensor in (1, 8))
     whole, part = (layer_parameters(each, has_experts=False).dense for each in (one, split))
     assert (whole - part) / matrices == pytest.approx(7 / 8, rel=0.01)
-    axis = NODES.axis(Group(size=8), Collective.ALL_GATHER)
+    axis = NODES.axis(DeviceGroup(size=8), Collective.ALL_GATHER)
     width = (8 + 2 * kv_heads) * 64
     once = collective_ns(axis, Collective.ALL_GATHER, 2 * 256 * width)
     again = collective_ns(axis, Collective.REDUCE_SCATTER, 2 * 256 * width)

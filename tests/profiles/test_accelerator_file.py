@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evenflow.cluster.accelerators import Accelerator
-from evenflow.cluster.calibration import Calibration
+from evenflow.cluster.calibration import CalibrationRecord
 from evenflow.cluster.data_sheets import ACCELERATORS, accelerator_named
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import Reached
@@ -41,7 +41,7 @@ OURS = Accelerator(
     switch_reduces=True,
     network_bytes_per_s=50e9,
     reached=Reached(product_share=0.71, latency_ns=12_000.0, standard_errors={"product_share": 0.01}),
-    calibration=Calibration(runs=12, files=("a.csv", "b.csv"), step_error=0.03, expected_memory_error=0.05),
+    calibration=CalibrationRecord(runs=12, files=("a.csv", "b.csv"), step_error=0.03, expected_memory_error=0.05),
 )  # fmt: skip
 FIELDS = {
     "flops": {"bf16": "400TFLOPS"}, "memory": "80GB", "memory_bandwidth": "3350GBps",
@@ -142,7 +142,10 @@ def test_a_name_is_no_file() -> None:
         ({"link": [1]}, "link must be an object"),
         ({"network": {"bandwidth": "0GBps"}}, r"network\.bandwidth must be"),
         ({"network": {"bandwidth": "1GBps", "cards_per_node": 1.5}}, r"network\.cards_per_node must be"),
-        ({"network": {"bandwidth": "1GBps", "devices_per_node": 4}}, r"network\.devices_per_node must come with"),
+        (
+            {"network": {"bandwidth": "1GBps", "devices_per_node": 4}},
+            r"network\.devices_per_node must be given together",
+        ),
         ({"reached": {"product_share": 1.5}}, r"reached\.product_share must be a share above 0 and at most 1"),
         ({"reached": {"operator_ns": -1}}, r"reached\.operator_ns must be"),
         ({"reached": {"operator_ns": 10**400}}, r"reached\.operator_ns must be"),

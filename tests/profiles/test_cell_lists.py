@@ -42,7 +42,7 @@ def test_offsets_and_lists_are_the_inverse_of_what_is_written_for_mindformers(ce
         ),
         (
             lambda: layers_by_cell([[4, -3]], num_layers=5, place="offset", cell=lambda _, rank: f"rank {rank}"),
-            "offset, rank 1 must be -2 or more, because a cell has 2 layers before it, got -3",
+            "offset, rank 1 must be -2 or more, because the cell has 2 layers before its offset is added, got -3",
         ),
         (
             lambda: check_counts([[0], [3]], ((1,), (2,)), place="recompute", cell=lambda chunk, _: f"chunk {chunk}"),

@@ -6,7 +6,7 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.predict.training import Sharding
-from evenflow.profiles.own_plan_file import SCHEDULES, OwnPlan, parse_own_plan, read_own_plan
+from evenflow.profiles.own_plan_file import OwnPlan, parse_own_plan, read_own_plan
 
 FOUND = {
     "layers": [[5, 3]],
@@ -41,12 +41,6 @@ def test_a_whole_plan(tmp_path):
         sequence=128,
         schedule="f-then-b",
     )
-
-
-def test_schedules_are_those_that_stages_can_be_chosen_for():
-    from evenflow.auto.stages.in_flight import SCHEDULES as CHOSEN_FOR
-
-    assert SCHEDULES == CHOSEN_FOR
 
 
 def test_the_same_in_json():

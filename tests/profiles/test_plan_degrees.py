@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.export.results.degrees_fields import degrees_fields
 from evenflow.fields import as_fields
 from evenflow.predict.training import Degrees, Sharding
+from evenflow.profiles.degrees_fields import degrees_fields
 from evenflow.profiles.plan_degrees import MissingDegrees, read_degrees
 
 SIZES = st.integers(1, 64)

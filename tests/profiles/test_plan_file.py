@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.export.results.json_text import format_object
-from evenflow.export.results.network_fields import network_fields
-from evenflow.export.results.plan_fields import PlanReport, plan_fields
 from evenflow.model import Communication, Network, Plan, cells
+from evenflow.profiles.network_fields import network_fields
+from evenflow.profiles.plan_fields import PlanReport, plan_fields
 from evenflow.profiles.plan_file import parse_plan, parse_plan_file, read_plan_file
 from evenflow.simulate import simulate
 from tests.profiles.test_layer_file import networks

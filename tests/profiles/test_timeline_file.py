@@ -1,7 +1,6 @@
 """Timelines of a run: what was written comes back to the nanosecond, and spoiled files give one message."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,14 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.export.results.json_text import format_object
-from evenflow.export.results.run_fields import timeline_fields
 from evenflow.fields import as_fields
+from evenflow.profiles.timeline_fields import timeline_fields
 from evenflow.profiles.timeline_file import TimelineFile, is_timeline_file, timeline_file
-from evenflow.run.measure.comparison import Comparison
 from evenflow.simulate import Simulation, Timeline
-from tests.run.job.launched import job
 from tests.strategies import simulations
 
 
-def comparison_of(simulation: Simulation, slower: int = 1) -> Comparison:
+def step_of(simulation: Simulation, slower: int = 1, *, has_peaks: bool = True) -> TimelineFile:
     """A run that goes as simulated, or takes `slower` times as long."""
     predicted = simulation.timeline
     measured = Timeline(
@@ -29,38 +26,38 @@ def comparison_of(simulation: Simulation, slower: int = 1) -> Comparison:
         end_ns=slower * predicted.end_ns,
         makespan_ns=slower * predicted.makespan_ns,
     )
-    return Comparison(
+    peaks = tuple(2**20 * (rank + 1) for rank in range(predicted.schedule.num_ranks))
+    return TimelineFile(
         predicted=predicted,
         measured=measured,
-        step_ns=(measured.makespan_ns,),
-        costs=simulation.costs,
-        durations=simulation.costs.durations,
-        measured_peak_bytes=tuple(2**20 * (rank + 1) for rank in range(predicted.schedule.num_ranks)),
+        predicted_peak_bytes=peaks[::-1] if has_peaks else None,
+        measured_peak_bytes=peaks if has_peaks else None,
+        memory_limit_bytes=2**30 if has_peaks else None,
     )
 
 
-def written(simulation: Simulation, slower: int = 1) -> dict[str, Any]:
-    of_run = replace(job(2), plan=simulation.plan, memory_limit_bytes=2**30)
-    return json.loads(format_object(timeline_fields(of_run, comparison_of(simulation, slower))))
+def written(step: TimelineFile, simulation: Simulation) -> dict[str, Any]:
+    return json.loads(format_object(timeline_fields(step, plan=simulation.plan)))
 
 
 def read(values: object) -> TimelineFile:
     return timeline_file(as_fields(values, file="t.json"))
 
 
-@given(simulations(), st.integers(1, 9))
-def test_timelines_come_back(simulation: Simulation, slower: int):
-    fields = written(simulation, slower)
+@given(simulations(), st.integers(1, 9), st.booleans())
+def test_timelines_come_back(simulation: Simulation, slower: int, has_peaks: bool):
+    step = step_of(simulation, slower, has_peaks=has_peaks)
+    fields = written(step, simulation)
     assert is_timeline_file(as_fields(fields, file="t.json"))
-    found = read(fields)
-    schedule = simulation.timeline.schedule
-    assert found.predicted.schedule.same_order(schedule)
-    assert np.array_equal(found.predicted.start_ns, simulation.timeline.start_ns)
-    assert np.array_equal(found.predicted.end_ns, simulation.timeline.end_ns)
-    assert np.array_equal(found.measured.end_ns, slower * simulation.timeline.end_ns)
-    assert found.measured.makespan_ns == slower * simulation.makespan_ns
-    assert found.memory_limit_bytes == 2**30
-    assert found.measured_peak_bytes == tuple(2**20 * (rank + 1) for rank in range(schedule.num_ranks))
+    back = read(fields)
+    for side, timeline in ((back.predicted, step.predicted), (back.measured, step.measured)):
+        assert side.schedule.same_order(timeline.schedule)
+        assert np.array_equal(side.start_ns, timeline.start_ns)
+        assert np.array_equal(side.end_ns, timeline.end_ns)
+        assert side.makespan_ns == timeline.makespan_ns
+    assert back.memory_limit_bytes == step.memory_limit_bytes
+    assert back.predicted_peak_bytes == step.predicted_peak_bytes
+    assert back.measured_peak_bytes == step.measured_peak_bytes
 
 
 ROWS = [[["0F0", 0.0, 1.0], ["0B0", 3.0, 5.0]], [["1F0", 1.0, 2.0], ["1B0", 2.0, 3.0]]]

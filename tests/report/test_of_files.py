@@ -3,20 +3,17 @@
 import json
 
 import pytest
-from hypothesis import given, settings
 
 from evenflow.errors import InputError
 from evenflow.export.results.json_text import format_object
-from evenflow.export.results.network_fields import network_fields
-from evenflow.export.results.plan_fields import simulation_fields
+from evenflow.profiles.network_fields import network_fields
+from evenflow.profiles.plan_fields import simulation_fields
 from evenflow.profiles.report_file import carried_plans
 from evenflow.report import Kind, report_html
 from evenflow.report.of_files import shown_of_text, with_own_names
 from evenflow.simulate import simulate
-from tests.profiles.test_timeline_file import written
 from tests.report.decoder import read_page
 from tests.simulate.test_simulation import by_hand
-from tests.strategies import simulations
 
 
 def plan_file(**changes: object) -> str:
@@ -50,19 +47,6 @@ def test_a_proof_is_told_again():
     for unknown in ({"status": "feasible", "lower_bound_ms": None}, {"status": ["optimal"], "lower_bound_ms": 1}):
         (shown,) = shown_of_text(plan_file(**unknown), place="p.json", name="p")
         assert shown.certificate == ""
-
-
-@settings(max_examples=20)
-@given(simulations())
-def test_a_run_gives_its_prediction_and_what_was_measured(simulation):
-    text = format_object(written(simulation, slower=3))
-    predicted, measured = shown_of_text(text, place="t.json", name="t")
-    assert (predicted.kind, measured.kind) == (Kind.PLAN, Kind.MEASURED)
-    assert (predicted.name, measured.name) == ("t, predicted", "t, measured")
-    assert measured.makespan_ns == 3 * predicted.makespan_ns == 3 * simulation.makespan_ns
-    page = read_page(report_html([predicted, measured], title="t"))
-    assert "fill" not in page.columns[1]
-    assert page.head["timelines"][1]["idle"] is None
 
 
 def test_names_are_told_apart():

@@ -5,7 +5,6 @@ import json
 import re
 import zlib
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,13 +13,10 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.report import Advice, RunBlock, report_html, shown_simulation
-from evenflow.report.of_run import shown_run
 from evenflow.report.read_back import shown_of_report
 from evenflow.simulate import Simulation
-from tests.profiles.test_timeline_file import comparison_of
 from tests.report.decoder import element
 from tests.report.test_page import shown
-from tests.run.job.launched import job
 from tests.strategies import simulations
 
 
@@ -37,8 +33,7 @@ def test_a_report_of_a_report_is_the_same_text(simulation: Simulation, name: str
         run=[RunBlock(title=name, text=name, what=name, note="")],
         plan='{"<": 1}',
     )
-    of_run = shown_run(replace(job(2), plan=simulation.plan), comparison_of(simulation, slower=2))
-    page = report_html([planned, *of_run], title=name)
+    page = report_html([planned, planned], title=name)
     assert report_html(list(shown_of_report(page, place="r.html")), title=name) == page
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.schedule import FAMILIES, different_group_sizes, make_schedule
-from evenflow.schedule.bubble_formulas import Bubble, Place, bubbles_by_formula, collect_bubbles
+from evenflow.schedule.bubble_formulas import Bubble, BubblePlace, bubbles_by_formula, collect_bubbles
 from evenflow.simulate import build_graph, run
 from evenflow.simulate.even_layout import even_layout, idle_bubbles
 from tests.strategies import FamilySizes
@@ -156,10 +156,10 @@ def test_document_004_for_equal_times(rank: int):
     )
     assert bubbles == collect_bubbles(
         [
-            (Place.START, 1, 7 * rank),
-            (Place.FORWARDS, 1, 7 * (3 - rank)),
-            (Place.BACKWARDS, 1, 7 * (3 - rank)),
-            (Place.END, 1, 7 * rank),
+            (BubblePlace.START, 1, 7 * rank),
+            (BubblePlace.FORWARDS, 1, 7 * (3 - rank)),
+            (BubblePlace.BACKWARDS, 1, 7 * (3 - rank)),
+            (BubblePlace.END, 1, 7 * rank),
         ]
     )
 
@@ -173,10 +173,12 @@ def test_unequal_times_cannot_wait_as_the_document_writes():
 
 
 def test_equal_bubbles_are_counted():
-    found = collect_bubbles([(Place.END, 1, 3), (Place.TURN, 2, 5), (Place.TURN, 1, 5), (Place.START, 4, 0)])
+    found = collect_bubbles(
+        [(BubblePlace.END, 1, 3), (BubblePlace.TURN, 2, 5), (BubblePlace.TURN, 1, 5), (BubblePlace.START, 4, 0)]
+    )
     assert found == (
-        Bubble(place=Place.TURN, count=3, length_ns=5),
-        Bubble(place=Place.END, count=1, length_ns=3),
+        Bubble(place=BubblePlace.TURN, count=3, length_ns=5),
+        Bubble(place=BubblePlace.END, count=1, length_ns=3),
     )
 
 

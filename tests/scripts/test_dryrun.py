@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.profiles.logs.mindspore_logs import read_peak_folder
+from evenflow.targets.frameworks.mindformers.peak_logs import read_peak_folder
 from evenflow.units import MEGABYTE
 from tests.paths import ROOT
 
@@ -43,6 +43,7 @@ def dryrun(folder, *arguments, **environment):
     )
 
 
+@pytest.mark.processes
 def test_a_log_for_the_first_rank_of_every_stage(train):
     result = dryrun(train, "bash train.sh", 12, 3, "out", JOBS="2")
     assert (result.returncode, result.stdout) == (0, "collect the peaks with: evenflow collect-peaks out --ranks 3\n")
@@ -52,6 +53,7 @@ def test_a_log_for_the_first_rank_of_every_stage(train):
     assert log.splitlines()[0] == "1 all 1 12 4 unset"
 
 
+@pytest.mark.processes
 def test_failed_stages_are_named_with_the_end_of_their_logs(train):
     result = dryrun(train, "bash train.sh 4 8", 12, 3, "out")
     assert (result.returncode, result.stdout) == (1, "")
@@ -61,6 +63,7 @@ def test_failed_stages_are_named_with_the_end_of_their_logs(train):
     assert "2 of 3 dry runs failed" in result.stderr
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -84,6 +87,7 @@ def test_bad_arguments_are_one_message_and_start_nothing(train, arguments, messa
     assert not (train / "new").exists()
 
 
+@pytest.mark.processes
 def test_jobs_is_a_number(train):
     result = dryrun(train, "true", 8, 2, "new", JOBS="many")
     assert result.returncode == 2
@@ -96,6 +100,7 @@ WITH_INTERRUPTS = (
 """Background jobs find SIGINT ignored, and a shell cannot trap what it finds ignored."""
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_it_leaves_no_process_behind(train, number, status):
     # Each dry run writes its process id and starts a child of its own, as launchers do.

@@ -1,46 +1,64 @@
-"""The time of compiling."""
-
-import time
+"""The compiler of inner loops: when it compiles, what happens meanwhile, and where nothing can be kept."""
 
 import numba
 import pytest
+from numba.extending import overload
 
-from evenflow.simulate import compiled
-from evenflow.simulate.compiled import compiled_s
-
-
-def abs_of(one: int) -> int:
-    return one if one >= 0 else -one
+from evenflow.simulate import compiled, is_compiling, is_kept
 
 
-def test_compiling_counts_and_running_does_not():
-    def add(one: int, other: int) -> int:
-        return one + other
-
-    # Without the cache on disk, from which nothing would be compiled.
-    compiled.compiled(abs_of)
-    machine_code = numba.njit(add)
-    before = compiled_s()
-    began = time.monotonic()
-    assert machine_code(1, 2) == 3
-    took = compiled_s() - before
-    assert 0 < took <= time.monotonic() - began
-    assert machine_code(3, 4) == 7
-    assert compiled_s() == before + took
+def double(number: int) -> int:
+    return 2 * number
 
 
-def test_what_is_compiled_for_something_else_counts_once_and_while_it_lasts(monkeypatch):
-    now = [10.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    stopwatch = compiled._Stopwatch()
-    stopwatch.start()
-    now[0] += 1
-    stopwatch.start()
-    now[0] += 2
-    assert stopwatch.seconds == pytest.approx(3)
-    stopwatch.stop()
-    now[0] += 4
-    assert stopwatch.seconds == pytest.approx(7)
-    stopwatch.stop()
-    now[0] += 8
-    assert stopwatch.seconds == pytest.approx(7)
+def test_compiling_is_known_while_it_lasts_and_only_then():
+    seen = []
+
+    def probe() -> int:
+        raise AssertionError("the compiler takes what stands for it")
+
+    @overload(probe)
+    def while_compiling():
+        seen.append(is_compiling())
+        return lambda: 7
+
+    compiled.compiled(double)  # from here on the compiler tells
+
+    @numba.njit
+    def machine_code() -> int:
+        return probe() + 1
+
+    assert not is_compiling()
+    assert machine_code() == 8
+    assert seen
+    assert all(seen)
+    assert not is_compiling()
+
+
+def test_compiled_again_is_the_same_machine_code():
+    assert compiled.compiled(double) is compiled.compiled(double)
+    assert compiled.compiled(double)(21) == 42
+
+
+def test_large_loops_run_as_they_are_while_another_thread_compiles(monkeypatch: pytest.MonkeyPatch):
+    size = compiled.COMPILE_FROM_ACTIONS
+    assert compiled.for_size(double, size) is not double
+    monkeypatch.setattr(compiled._Compiling, "num_functions", 1)
+    assert compiled.for_size(double, size) is double
+
+
+def test_without_a_folder_for_machine_code_loops_are_compiled_and_not_kept(monkeypatch: pytest.MonkeyPatch):
+    def halve(number: int) -> int:
+        return number // 2
+
+    njit = numba.njit
+
+    def njit_without_folder(*arguments, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(*arguments, **options)
+
+    monkeypatch.setattr(numba, "njit", njit_without_folder)
+    monkeypatch.setattr(compiled._Compiling, "is_kept", True)
+    assert compiled.compiled(halve)(42) == 21
+    assert not is_kept()

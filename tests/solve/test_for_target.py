@@ -26,6 +26,7 @@ from evenflow.simulate import simulate
 from evenflow.solve import Status
 from evenflow.solve.for_target import search_for_target, solve_for_target
 from evenflow.solve.recompute_ways import recompute_ways
+from evenflow.solve.requests import ContestSearch
 from tests.networks import plain_network
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
@@ -75,10 +76,9 @@ def test_nothing_that_the_framework_can_run_is_shorter(name, data):
     found = solve_for_target(
         case.request(limit),
         abilities,
+        ContestSearch(num_chunks=(case.sizes.num_chunks,), time_limit_s=60.0),
         title="Some",
         schedules=(case.sizes.family,),
-        num_chunks=(case.sizes.num_chunks,),
-        time_limit_s=60.0,
     )
     event("fits" if fitting else "infeasible")
     if not fitting:
@@ -105,7 +105,10 @@ MEGATRON = Abilities(schedules=("1f1b", "interleaved"), recomputation=WAYS["one 
 def test_groups_are_chosen_of_those_that_can_be_run():
     """9 microbatches on 4 ranks: groups of 4 leave one, so 5 (5 + 4), or 9 at once."""
     found = solve_for_target(
-        request(num_microbatches=9), MEGATRON, title="Some", num_chunks=(2,), group_sizes="every", time_limit_s=20.0
+        request(num_microbatches=9),
+        MEGATRON,
+        ContestSearch(num_chunks=(2,), group_sizes="every", time_limit_s=20.0),
+        title="Some",
     )
     sizes = {candidate.group_size for candidate in found.candidates}
     assert sizes <= {5, 9}
@@ -136,8 +139,9 @@ def test_groups_are_chosen_of_those_that_can_be_run():
     ],
 )
 def test_what_cannot_be_run_at_all_is_refused(abilities, changes, options, message):
+    search = ContestSearch(num_chunks=options.get("num_chunks", ()), time_limit_s=1.0)
     with pytest.raises(InputError, match=message):
-        solve_for_target(request(**changes), abilities, title="Some", time_limit_s=1.0, **options)
+        solve_for_target(request(**changes), abilities, search, title="Some", schedules=options.get("schedules", ()))
 
 
 def test_a_search_keeps_to_the_ways_of_recomputing():

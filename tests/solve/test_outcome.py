@@ -8,7 +8,7 @@ from evenflow.baselines.even_plan import even_plan
 from evenflow.language import CHINESE, speaking
 from evenflow.model import NONE, Layer, LayerRun, Mode, Network, Sizes
 from evenflow.simulate import Simulation, simulate
-from evenflow.solve import BestOutcome, BindingLimit, Candidate, Infeasibility, Outcome, Status
+from evenflow.solve import BestOutcome, BindingLimit, Infeasibility, Outcome, ScheduleCandidate, Status
 from evenflow.units import MEGABYTE
 
 
@@ -56,15 +56,19 @@ def test_without_a_plan_there_is_no_gap():
 
 
 def test_candidates_win_lose_or_stay_open(simulation):
-    best = Candidate(schedule="1f1b", num_chunks=1, outcome=outcome(simulation, Status.OPTIMAL, bound_ns=9_000_000))
-    slow = Candidate(
+    best = ScheduleCandidate(
+        schedule="1f1b", num_chunks=1, outcome=outcome(simulation, Status.OPTIMAL, bound_ns=9_000_000)
+    )
+    slow = ScheduleCandidate(
         schedule="f-then-b", num_chunks=1, outcome=outcome(simulation, Status.FEASIBLE, bound_ns=9_000_000)
     )
-    still = Candidate(schedule="zb-h1", num_chunks=1, outcome=outcome(simulation, Status.FEASIBLE, bound_ns=8_000_000))
-    large = Candidate(
+    still = ScheduleCandidate(
+        schedule="zb-h1", num_chunks=1, outcome=outcome(simulation, Status.FEASIBLE, bound_ns=8_000_000)
+    )
+    large = ScheduleCandidate(
         schedule="zb-h2", num_chunks=1, outcome=outcome(None, Status.INFEASIBLE, smallest=2_000 * MEGABYTE)
     )
-    never = Candidate(schedule="zbv", num_chunks=2, outcome=None, reason="too few layers", is_bounded=False)
+    never = ScheduleCandidate(schedule="zbv", num_chunks=2, outcome=None, reason="too few layers", is_bounded=False)
     assert best.outcome is not None
     together = BestOutcome(
         outcome=best.outcome,

@@ -8,6 +8,7 @@ from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network, Request, Si
 from evenflow.schedule import Schedule
 from evenflow.simulate import simulate
 from evenflow.solve import proof
+from evenflow.solve.bounds import ramp_bound_ns
 from evenflow.solve.columns import rank_columns as columns
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.proof import TOLERANCE, Prover, TargetAnswer
@@ -33,7 +34,7 @@ def check(
     case: Case, plans: Plans, limit: int | None, target_ns: int, best_ns: int, *, learn: bool, decides: bool = True
 ) -> TargetAnswer:
     problem = case.problem(limit)
-    assert columns.load_bound(problem) <= best_ns
+    assert ramp_bound_ns(problem) <= best_ns
     prover = Prover(problem)
     if learn:
         prover.learn(even_start(problem))

@@ -2,10 +2,12 @@
 
 import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from evenflow.model import Request, Sizes
+from evenflow.model import FULL, NONE, Request, Sizes
 from evenflow.solve.problem import make_problem
-from evenflow.solve.start import even_bounds, even_start
+from evenflow.solve.start import even_bounds, even_start, recomputing_less
+from evenflow.units import MEGABYTE
 from tests.networks import equal_network, plain_network
 from tests.solve.cases import cases
 
@@ -31,6 +33,32 @@ def test_no_other_kind_keeps_less_in_any_cell(case):
         other = np.zeros_like(counts)
         other[:, kind] = counts.sum(axis=1)
         assert (problem.costs(other).activation_bytes >= activation).all()
+
+
+@given(case=cases(), kilobytes=st.integers(0, 3000))
+@settings(max_examples=60)
+def test_recomputing_less_keeps_the_layers_and_the_limit_and_takes_no_longer(case, kilobytes):
+    unlimited = case.problem()
+    start = even_start(unlimited)
+    limit = int(unlimited.rank_memory(unlimited.costs(start)).max()) + 1000 * kilobytes
+    problem = case.problem(limit)
+    before = problem.costs(start)
+    lighter = recomputing_less(problem, start)
+    after = problem.costs(lighter)
+    assert (lighter.sum(axis=1) == start.sum(axis=1)).all()
+    assert (lighter >= 0).all()
+    assert (problem.rank_memory(after) <= problem.limits).all()
+    assert (after.backward_ns <= before.backward_ns).all()
+    assert all(problem.may_hold(content) for content in lighter) or not all(map(problem.may_hold, start))
+
+
+def test_recomputing_less_uses_the_memory_that_is_there():
+    sizes = Sizes(num_ranks=2, num_chunks=1, num_microbatches=4)
+    request = Request(network=plain_network(8), sizes=sizes, memory_limit_bytes=10_000 * MEGABYTE)
+    problem = make_problem(request, schedule="1f1b")
+    start = even_start(problem)
+    assert start[:, problem.kinds.index(FULL)].tolist() == [4, 4]
+    assert recomputing_less(problem, start)[:, problem.kinds.index(NONE)].tolist() == [4, 4]
 
 
 def test_equal_layers_are_cut_evenly():

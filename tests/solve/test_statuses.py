@@ -93,6 +93,7 @@ def test_ctrl_c_with_a_plan_returns_it():
     assert outcome.lower_bound_ns <= outcome.makespan_ns
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.name == "nt", reason="needs SIGINT")
 def test_ctrl_c_prints_the_best_plan(tmp_path: Path):
     entry = {"name": "layer", "type": "BODY", "time": 10.0, "nb_layer": 126, "memory_parameter": 50.0,

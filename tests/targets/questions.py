@@ -8,7 +8,7 @@ from evenflow.predict.training import Degrees, Training
 from evenflow.predict.transformer import Experts, Transformer
 from evenflow.targets.registry import target_named
 from evenflow.tune.axes import Axis
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rules import DegreeRules
 
 DENSE = Transformer(
@@ -36,11 +36,11 @@ def broken(rules: DegreeRules, one: Training) -> list[str]:
     return [str(refusal.place) for refusal in rules.refusals(one, title="It")]
 
 
-def asked(target: str, model: Transformer, *, version: str | None = None, devices: int = 16, **kept) -> Question:
+def asked(target: str, model: Transformer, *, version: str | None = None, devices: int = 16, **kept) -> TuningQuestion:
     """What the degrees of a model on some devices are to be for a framework."""
     framework = target_named(target)
     chosen = framework.version(version)
-    return Question(
+    return TuningQuestion(
         model=model,
         topology=Topology(accelerator=accelerator_named("h100"), domain_devices=8),
         devices=devices,

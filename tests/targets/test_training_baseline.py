@@ -10,9 +10,9 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import Degrees, Sharding, Training
+from evenflow.targets.frameworks.torchtitan.values import OLD
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import all_targets, target_named
-from evenflow.targets.torchtitan.values import OLD
 from evenflow.targets.training_baseline import read_training
 from evenflow.tune.axes import Axis
 from evenflow.tune.space import space_of

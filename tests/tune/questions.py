@@ -3,14 +3,14 @@
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
 from evenflow.predict.transformer import Transformer
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 
 
-def question() -> Question:
+def question() -> TuningQuestion:
     model = Transformer(
         hidden=2048, layers=8, heads=16, kv_heads=8, head_dim=128, ffn=5632, vocabulary=32000, gated=True
     )
-    return Question(
+    return TuningQuestion(
         model=model,
         topology=Topology(accelerator=accelerator_named("h100"), domain_devices=4),
         devices=8,

@@ -9,13 +9,13 @@ from evenflow.predict.prediction import PartTime, predict
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.solve import Status
 from evenflow.tune.axes import Axis
-from evenflow.tune.candidate import Candidate, Found, Pricing
-from evenflow.tune.question import Question
+from evenflow.tune.candidate import Candidate, PlannedStep, Pricing
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.tuned import Tuned
 from tests.predict.trainings import LLAMA, TOPOLOGY, training, with_memory
 
 GIGABYTE = 2**30
-QUESTION = Question(
+QUESTION = TuningQuestion(
     model=LLAMA,
     topology=TOPOLOGY,
     devices=8,
@@ -50,7 +50,7 @@ def candidate(one: Training, *, step_ms: float, gigabytes: float, full: tuple[tu
         training=one,
         pricing=Pricing(question=QUESTION),
         lower_bound_ns=step_ms * 0.99e6,
-        found=Found(plan=plan, step_ns=step_ms * 1e6, parts=parts, rank_bytes=(2 * half,) * plan.num_ranks),
+        found=PlannedStep(plan=plan, step_ns=step_ms * 1e6, parts=parts, rank_bytes=(2 * half,) * plan.num_ranks),
         status=Status.FEASIBLE,
     )
     made.__dict__["prediction"] = prediction

@@ -13,9 +13,9 @@ from evenflow.model import FULL, SELECT, Plan
 from evenflow.predict.training import Sharding, Software
 from evenflow.predict.transformer import Experts, Transformer
 from evenflow.tune.axes import Axis, schedule_of
-from evenflow.tune.bounds import Bounds
+from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Pricing
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.space import space_of
 
 SOFTWARE = [
@@ -35,8 +35,8 @@ MODELS = [
 
 
 @cache
-def asked(number: int, gigabytes: int, model: Transformer = DENSE) -> tuple[Pricing, Bounds, list]:
-    question = Question(
+def asked(number: int, gigabytes: int, model: Transformer = DENSE) -> tuple[Pricing, StepBounds, list]:
+    question = TuningQuestion(
         model=model,
         topology=Topology(accelerator=accelerator_named("h100"), domain_devices=2),
         devices=8,
@@ -47,7 +47,7 @@ def asked(number: int, gigabytes: int, model: Transformer = DENSE) -> tuple[Pric
         schedules=FAMILIES,
     )
     pricing = Pricing(question=question)
-    return pricing, Bounds(pricing=pricing), space_of(question).legal
+    return pricing, StepBounds(pricing=pricing), space_of(question).legal
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -76,7 +76,7 @@ def test_no_plan_of_a_configuration_is_predicted_below_its_bound(data: st.DataOb
             layers=tuple(tuple(sizes[stage] for stage in row) for row in table),
             recompute={kind: tuple(tuple(again[stage] for stage in row) for row in table)},
         )
-        found = pricing.found(training, plan)
+        found = pricing.planned_step(training, plan)
         assert found is None or bound <= found.step_ns
 
 
@@ -88,11 +88,13 @@ def test_what_comes_beside_a_pipeline_is_bounded(number: int):
     question = replace(pricing.question, fixed=fixed, model=replace(DENSE, layers=4))
     pricing = Pricing(question=question)
     (training,) = space_of(question).legal
-    found = pricing.found(training, Plan(schedule="1f1b", num_microbatches=training.microbatches, layers=((1,) * 4,)))
+    found = pricing.planned_step(
+        training, Plan(schedule="1f1b", num_microbatches=training.microbatches, layers=((1,) * 4,))
+    )
     assert found is not None
     pipeline_ns = pricing.predicted(training, found.plan).simulation.makespan_ns
     behind_ns = found.step_ns - pipeline_ns
-    bounds = Bounds(pricing=pricing)
+    bounds = StepBounds(pricing=pricing)
     assert bounds.order_ns(training) <= found.step_ns
     assert bounds.order_ns(training) - pipeline_ns >= 0.8 * behind_ns
     assert 0 < bounds.whole_ns(training, pipeline_ns) - pipeline_ns <= behind_ns
@@ -108,6 +110,6 @@ def test_without_a_pipeline_the_bound_is_the_step(sharding: Sharding):
     pricing = Pricing(question=question)
     (training,) = space_of(question).legal
     plan = Plan(schedule="1f1b", num_microbatches=training.microbatches, layers=((training.model.layers,),))
-    found = pricing.found(training, plan)
+    found = pricing.planned_step(training, plan)
     assert found is not None
-    assert Bounds(pricing=pricing).step_ns(training) == pytest.approx(found.step_ns, rel=1e-5)
+    assert StepBounds(pricing=pricing).step_ns(training) == pytest.approx(found.step_ns, rel=1e-5)

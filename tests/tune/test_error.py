@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from evenflow.cluster.calibration import Calibration
+from evenflow.cluster.calibration import CalibrationRecord
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
 from evenflow.predict.expected_error import ErrorRange, expected_error
@@ -63,7 +63,7 @@ def test_those_within_reach_of_the_first_are_tied() -> None:
 
 def test_a_calibration_makes_ties_fewer_and_never_more() -> None:
     def found(step_error: float) -> ErrorRange:
-        calibration = Calibration(runs=5, step_error=step_error)
+        calibration = CalibrationRecord(runs=5, step_error=step_error)
         accelerator = replace(H100.accelerator, calibration=calibration)
         return difference_error(TRAINING, replace(H100, accelerator=accelerator))
 

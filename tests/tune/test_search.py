@@ -15,11 +15,11 @@ from evenflow.model import FULL, NONE, SELECT, Abilities, Plan, Recomputation, S
 from evenflow.predict.training import Training
 from evenflow.predict.transformer import Experts, Transformer
 from evenflow.tune.axes import Axis, schedule_of
-from evenflow.tune.bounds import Bounds
+from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Pricing
 from evenflow.tune.coarse import coarse
-from evenflow.tune.question import Question
-from evenflow.tune.search import Progress, search
+from evenflow.tune.question import TuningQuestion
+from evenflow.tune.search import TuningProgress, search
 from evenflow.tune.space import space_of
 
 DENSE = Transformer(hidden=2048, layers=4, heads=16, kv_heads=8, head_dim=128, ffn=5632, vocabulary=32000, gated=True)
@@ -33,7 +33,7 @@ COUNTED = Abilities(
 )
 
 
-def small(model: Transformer = DENSE, **changes: object) -> Question:
+def small(model: Transformer = DENSE, **changes: object) -> TuningQuestion:
     settings: dict[str, object] = {
         "model": model,
         "topology": Topology(accelerator=accelerator_named("h100"), domain_devices=4),
@@ -43,7 +43,7 @@ def small(model: Transformer = DENSE, **changes: object) -> Question:
         "memory_limit_bytes": 16 * 2**30,
         "schedules": ("1f1b",),
     }
-    return Question(**(settings | changes))  # type: ignore[arg-type]
+    return TuningQuestion(**(settings | changes))  # type: ignore[arg-type]
 
 
 QUESTIONS = {
@@ -81,13 +81,13 @@ def rows(cells: list[int], ranks: int) -> tuple[tuple[int, ...], ...]:
 
 
 @pytest.mark.parametrize("asked", QUESTIONS.values(), ids=QUESTIONS.keys())
-def test_the_best_of_all_plans_of_all_configurations(asked: Question) -> None:
+def test_the_best_of_all_plans_of_all_configurations(asked: TuningQuestion) -> None:
     pricing = Pricing(question=asked)
-    bounds = Bounds(pricing=pricing)
+    bounds = StepBounds(pricing=pricing)
     steps = {}
     for training in space_of(asked).legal:
         kinds = pricing.of(training).network.kinds
-        every = (pricing.found(training, plan) for plan in every_plan(training, asked.model.layers, kinds))
+        every = (pricing.planned_step(training, plan) for plan in every_plan(training, asked.model.layers, kinds))
         steps[training] = min((found.step_ns for found in every if found is not None), default=float("inf"))
         assert bounds.step_ns(training) <= bounds.order_ns(training) <= steps[training]
         assert bounds.work_ns(training) <= steps[training]
@@ -135,7 +135,7 @@ class Calls:
             return call
 
         if stage == "step_ns":
-            monkeypatch.setattr(Bounds, stage, counted(Bounds.step_ns))
+            monkeypatch.setattr(StepBounds, stage, counted(StepBounds.step_ns))
         elif stage == "degrees":
             of = sys.modules[space_of.__module__]
             monkeypatch.setattr(of, "split_of", counted(of.__dict__["split_of"]))
@@ -240,7 +240,7 @@ def test_nothing_fits() -> None:
 
 
 def test_progress_counts_every_configuration() -> None:
-    seen: list[Progress] = []
+    seen: list[TuningProgress] = []
     answer = search(small(), time_limit_s=30, progress=seen.append)
     assert seen
     for one in seen:
@@ -252,7 +252,7 @@ def test_progress_counts_every_configuration() -> None:
 def test_an_interrupt_gives_the_ranking_so_far() -> None:
     import _thread
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: TuningProgress) -> None:
         if progress.solved:
             _thread.interrupt_main()
 
@@ -266,10 +266,10 @@ def test_an_interrupt_gives_the_ranking_so_far() -> None:
 def test_a_first_plan_does_not_wait_for_the_bounds_of_all_configurations(monkeypatch):
     question = QUESTIONS["dense"]
     calls: list[str] = []
-    monkeypatch.setattr(Bounds, "work_ns", lambda *_: 0.0)  # splits whose bounds are the same
+    monkeypatch.setattr(StepBounds, "work_ns", lambda *_: 0.0)  # splits whose bounds are the same
     module = sys.modules[search.__module__]
-    step_ns, plan = Bounds.step_ns, coarse
-    monkeypatch.setattr(Bounds, "step_ns", lambda *given: calls.append("bound") or step_ns(*given))
+    step_ns, plan = StepBounds.step_ns, coarse
+    monkeypatch.setattr(StepBounds, "step_ns", lambda *given: calls.append("bound") or step_ns(*given))
     monkeypatch.setattr(module, "coarse", lambda *given: calls.append("plan") or plan(*given))
     search(question, rows=1)
     assert calls.index("plan") < len(space_of(question).legal) / 2

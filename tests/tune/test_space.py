@@ -11,7 +11,7 @@ from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.schedule import FAMILIES
 from evenflow.targets.registry import all_targets
 from evenflow.tune.axes import Axis
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.split import dealt
 from evenflow.tune.space import most_of, refusals, space_of
 from tests.targets.questions import DENSE, MIXTURE, asked
@@ -28,7 +28,7 @@ QUESTIONS = [
 ]
 
 
-def every(question: Question) -> list[Training]:
+def every(question: TuningQuestion) -> list[Training]:
     """All combinations of numbers whose product is that of the devices."""
     most, model, fixed = most_of(question), question.model, question.fixed
     numbers = range(1, question.devices + 1)
@@ -84,7 +84,7 @@ def every(question: Question) -> list[Training]:
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: f"{one.title}-{one.devices}")
-def test_all_combinations_one_by_one(question: Question) -> None:
+def test_all_combinations_one_by_one(question: TuningQuestion) -> None:
     excluded: Counter[str] = Counter()
     legal = set()
     combinations = every(question)

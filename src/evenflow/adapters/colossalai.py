@@ -18,7 +18,7 @@ from evenflow.model import Plan
 from evenflow.schedule import FAMILIES, Op, Schedule, schedule_of
 
 
-class Node(NamedTuple):
+class ScheduledAction(NamedTuple):
     """One node: the fields of ColossalAI's ``ScheduledNode`` that its scheduler reads, and when it runs."""
 
     type: str
@@ -42,33 +42,33 @@ def scheduler_nodes(plan: Plan | Path | str) -> list[list[Any]]:
     plan = given_plan(plan)
     family = FAMILIES.get(plan.schedule)
     if plan.order or family is None or not family.is_v_shaped:
-        names = ", ".join(name for name, each in FAMILIES.items() if each.is_v_shaped)
+        names = ", ".join(name for name, member in FAMILIES.items() if member.is_v_shaped)
         raise InputError(value=plan.schedule, rule=_("must be one of {names}", names=names), place="schedule")
     return [[ScheduledNode(**node._asdict()) for node in nodes] for nodes in nodes_of(schedule_of(plan))]
 
 
-def nodes_of(schedule: Schedule) -> list[list[Node]]:
+def nodes_of(schedule: Schedule) -> list[list[ScheduledAction]]:
     """Return the nodes of every rank, in the order in which it runs them.
 
     A whole backward becomes a node for inputs and one for weights right after it.
     """
     timeline = equal_stages(schedule, forward_ns=2, backward_ns=4).timeline
-    ranks: list[list[tuple[int, float, Node]]] = [[] for _ in range(schedule.num_ranks)]
+    ranks: list[list[tuple[int, float, ScheduledAction]]] = [[] for _ in range(schedule.num_ranks)]
     transfers = 0
 
-    def transfer(action: int, direction: str, rank: int, to_rank: int, node: Node) -> None:
+    def transfer(action: int, direction: str, rank: int, to_rank: int, node: ScheduledAction) -> None:
         nonlocal transfers
         end = int(timeline.end_ns[action])
-        for side, where in (("SEND", rank), ("RECV", to_rank)):
-            moved = node._replace(type=f"{side}_{direction}", stage=where, start_time=end, completion_time=end)
-            ranks[where].append((end, transfers, moved))
+        for side, at_rank in (("SEND", rank), ("RECV", to_rank)):
+            moved = node._replace(type=f"{side}_{direction}", stage=at_rank, start_time=end, completion_time=end)
+            ranks[at_rank].append((end, transfers, moved))
         transfers += 1
 
     for action in timeline.end_ns.argsort(kind="stable"):
-        stage, op, rank = (int(each[action]) for each in (schedule.stages, schedule.ops, schedule.ranks))
+        stage, op, rank = (int(column[action]) for column in (schedule.stages, schedule.ops, schedule.ranks))
         start, end = int(timeline.start_ns[action]), int(timeline.end_ns[action])
         chunk = int(schedule.stage_chunks[stage])
-        node = Node("F", chunk, rank, int(schedule.units[action]), start, end)
+        node = ScheduledAction("F", chunk, rank, int(schedule.units[action]), start, end)
         if op == Op.F:
             ranks[rank].append((start, inf, node))
         if op in (Op.B, Op.I):
@@ -79,4 +79,4 @@ def nodes_of(schedule: Schedule) -> list[list[Node]]:
         if op != Op.W and 0 <= neighbour < schedule.num_stages and schedule.stage_ranks[neighbour] != rank:
             to_rank = schedule.stage_ranks[neighbour]
             transfer(int(action), "FORWARD" if op == Op.F else "BACKWARD", rank, to_rank, node)
-    return [[node for _start, _turn, node in sorted(each, key=lambda item: item[:2])] for each in ranks]
+    return [[node for _start, _turn, node in sorted(timed, key=lambda item: item[:2])] for timed in ranks]

@@ -1,4 +1,4 @@
-"""What an adapter needs of a plan for a list of layers: how many each stage has, and how many of them recompute."""
+"""A plan as adapters for lists of layers need it: the layers of each stage, and how many of them recompute."""
 
 from collections.abc import Sequence
 from pathlib import Path

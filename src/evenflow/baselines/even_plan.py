@@ -2,7 +2,7 @@
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import BOTH, FULL, NONE, Network, Plan, Sizes, cells, stage_table
+from evenflow.model import BOTH, FULL, NONE, Cells, Network, Plan, Sizes, cells, stage_table
 from evenflow.schedule import family_placement
 
 
@@ -21,25 +21,8 @@ def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str =
     Raises:
         InputError: there are fewer layers than cells, or the network does not offer the kind.
     """
-    num_ranks, num_chunks, num_stages = sizes.num_ranks, sizes.num_chunks, sizes.num_cells
-    if network.num_layers < num_stages:
-        raise InputError(
-            value=network.num_layers,
-            rule=_(
-                "must be at least {num_stages}, one for each cell of {num_ranks} ranks x {num_chunks} chunks",
-                num_stages=num_stages,
-                num_ranks=num_ranks,
-                num_chunks=num_chunks,
-            ),
-            place=_("layers of {name}", name=network.name),
-            remedy=_("use fewer ranks or chunks"),
-        )
+    layers = even_layers(network.num_layers, sizes, schedule=schedule, name=network.name)
     check_offered(network, recompute, sequence_splits=sizes.sequence_splits, place="recompute")
-    each, left_over = divmod(network.num_layers, num_stages)
-    stages = [each + (num_stages - 1 - left_over <= stage < num_stages - 1) for stage in range(num_stages)]
-    placement = family_placement(schedule, num_ranks=num_ranks, num_chunks=num_chunks)
-    table = stage_table(placement, num_ranks=num_ranks)
-    layers = cells([[stages[stage] for stage in row] for row in table.tolist()])
     return Plan(
         schedule=schedule,
         num_microbatches=sizes.num_microbatches,
@@ -47,6 +30,32 @@ def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str =
         recompute={} if recompute == NONE else {recompute: layers},
         sequence_splits=sizes.sequence_splits,
     )
+
+
+def even_layers(num_layers: int, sizes: Sizes, *, schedule: str, name: str) -> Cells:
+    """Return how many layers each cell of an even plan has; `name` is the model's, for the message about too few.
+
+    Raises:
+        InputError: there are fewer layers than cells.
+    """
+    num_ranks, num_chunks, num_stages = sizes.num_ranks, sizes.num_chunks, sizes.num_cells
+    if num_layers < num_stages:
+        raise InputError(
+            value=num_layers,
+            rule=_(
+                "must be at least {num_stages}, one for each cell of {num_ranks} ranks x {num_chunks} chunks",
+                num_stages=num_stages,
+                num_ranks=num_ranks,
+                num_chunks=num_chunks,
+            ),
+            place=_("layers of {name}", name=name),
+            remedy=_("use fewer ranks or chunks"),
+        )
+    per_stage, left_over = divmod(num_layers, num_stages)
+    stages = [per_stage + (num_stages - 1 - left_over <= stage < num_stages - 1) for stage in range(num_stages)]
+    placement = family_placement(schedule, num_ranks=num_ranks, num_chunks=num_chunks)
+    table = stage_table(placement, num_ranks=num_ranks)
+    return cells([[stages[stage] for stage in row] for row in table.tolist()])
 
 
 def strongest_kind(network: Network, *, sequence_splits: int = 1) -> str:

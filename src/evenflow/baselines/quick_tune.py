@@ -155,7 +155,7 @@ class _Rule:
         return not self._over(layers, recomputed).any()
 
     def _over(self, layers: Integers, recomputed: Integers) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        """Return which ranks exceed the memory limit."""
+        """Return the ranks that exceed the memory limit."""
         if self.memory_limit_bytes is None:
             return np.zeros(len(layers), dtype=np.bool_)
         costs = self._costs(layers, recomputed)

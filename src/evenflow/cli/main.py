@@ -8,10 +8,13 @@ from typing import Any
 import click
 
 import evenflow
+from evenflow import joining
 from evenflow.cli.exit_status import run_command
 from evenflow.cli.shared.help_language import speaking_as_asked, with_language
+from evenflow.errors import InputError
 from evenflow.interruption import watch
 from evenflow.language import _
+from evenflow.torch_house import needs_torch_house
 
 VERBS = {
     "predict": "Step time and memory of a training from its configuration and a device's name.",
@@ -36,30 +39,47 @@ VERBS = {
 }
 """Every verb with its sentence in the help; `evenflow.cli.verbs.VERB` has the command, with `_` for `-`."""
 
+WITH_TORCH = ("run", "auto", "profile")
+"""Those of the package evenflow-torch, which joins by entry points as any other package does."""
+
 
 class Verbs(click.Group):
     """Loads a verb when it is called, so that ``evenflow --help`` answers at once."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the verbs in the order of the help."""
-        return list(VERBS)
+        """Return the names of the verbs in the order of the help: evenflow's own, then those of other packages."""
+        return [*VERBS, *(name for name in joining.entry_points_of(joining.VERBS) if name not in VERBS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the verb, imported now."""
-        if cmd_name not in VERBS:
-            return None
-        name = cmd_name.replace("-", "_")
-        command = getattr(importlib.import_module(f"evenflow.cli.verbs.{name}"), name)
-        assert isinstance(command, click.Command)
-        return with_language(command)
+        if cmd_name in VERBS and cmd_name not in WITH_TORCH:
+            name = cmd_name.replace("-", "_")
+            command = getattr(importlib.import_module(f"evenflow.cli.verbs.{name}"), name)
+            assert isinstance(command, click.Command)
+            return with_language(command)
+        point = joining.entry_points_of(joining.VERBS).get(cmd_name)
+        if point is not None:
+            return with_language(joining.loaded(point, click.Command))
+        if cmd_name in WITH_TORCH:
+            raise needs_torch_house(place=f"evenflow {cmd_name}")
+        return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of verbs, without importing them."""
+        """Write the list of verbs, without importing evenflow's own."""
+        others = [name for name in self.list_commands(ctx) if name not in VERBS]
         with formatter.section(_("Commands")):
-            formatter.write_dl(list(VERBS.items()))
+            formatter.write_dl([*VERBS.items(), *((name, self._sentence(ctx, name)) for name in others)])
+
+    def _sentence(self, ctx: click.Context, name: str) -> str:
+        """Return what the help says of a verb of another package: that it cannot be loaded, where it cannot."""
+        try:
+            command = self.get_command(ctx, name)
+        except InputError as error:
+            return error.message
+        return "" if command is None else command.get_short_help_str(limit=100)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Run a command line and exit with its status; without `args` that of the process, which hears signals."""
+        """Run a command line and exit with its status; without `args`, run the process's own and listen for signals."""
         if args is None:
             watch()
         extra["standalone_mode"] = False

@@ -5,7 +5,7 @@ from evenflow.cluster.cluster import Cluster, Link, Submesh, assign, parse_mesh,
 from evenflow.cluster.collectives import Collective, collective_ns
 from evenflow.cluster.data_sheets import A100, accelerator_named
 from evenflow.cluster.dtypes import DTYPES, Dtype, parse_dtype
-from evenflow.cluster.layout import REPLICATED, Box, Layout, shape_of
+from evenflow.cluster.layout import REPLICATED, Box, TensorLayout, shape_of
 from evenflow.cluster.logical_mesh import FEWEST_AXES, MOST_AXES, logical_meshes, mesh_axis
 from evenflow.cluster.mesh import Mesh, MeshAxis
 from evenflow.cluster.mesh_plan import AttentionOnMesh, MeshPlan, Product, RowExchange, StageOnMesh
@@ -29,7 +29,7 @@ from evenflow.cluster.placement import (
     split_along,
 )
 from evenflow.cluster.reached import Reached
-from evenflow.cluster.resharding import Message, ReshardingPlan, plan_resharding
+from evenflow.cluster.resharding import BoxMessage, ReshardingPlan, plan_resharding
 
 __all__ = [
     "A100",
@@ -42,15 +42,14 @@ __all__ = [
     "Accelerator",
     "AttentionOnMesh",
     "Box",
+    "BoxMessage",
     "Cluster",
     "Collective",
     "Dtype",
-    "Layout",
     "Link",
     "Mesh",
     "MeshAxis",
     "MeshPlan",
-    "Message",
     "OperatorCost",
     "Placement",
     "Product",
@@ -59,6 +58,7 @@ __all__ = [
     "RowExchange",
     "StageOnMesh",
     "Submesh",
+    "TensorLayout",
     "WholeTensor",
     "accelerator_named",
     "assign",

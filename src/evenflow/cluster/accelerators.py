@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from evenflow.cluster.calibration import Calibration
+from evenflow.cluster.calibration import CalibrationRecord
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -40,7 +40,7 @@ class Accelerator:
     """Whether the switch of a fast domain adds up what its devices send (NVLink SHARP)."""
     reached: Reached = field(default_factory=Reached)
     """What training reaches of these rates."""
-    calibration: Calibration | None = None
+    calibration: CalibrationRecord | None = None
     """What `reached` was fitted to, where it was."""
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class Accelerator:
         return self.flops_per_s_of.get(dtype, self.flops_per_s)
 
     def origin(self, dtypes: Iterable[str]) -> str:
-        """Say what times of operators follow from, with the peaks of these formats, as a sentence."""
+        """Return a sentence on where operator times come from, with the peaks of these formats."""
         reached = self.reached
         return _(
             "times follow from operations and bytes at the rates of {name}: {products:g} % of {peaks} in large matrix "

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class CalibrationRecord:
     """Measured runs behind the `Reached` of an accelerator, and how well these are predicted with it.
 
     Errors are means of absolute values, of predicted over measured less one; None where nothing was measured.

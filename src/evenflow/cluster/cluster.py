@@ -31,7 +31,7 @@ class Link:
 
     @property
     def message_ns(self) -> int:
-        """Time of a message of its own without its bytes."""
+        """Latency of a single message, without the time of its bytes."""
         return self.start_ns + self.latency_ns
 
 
@@ -120,7 +120,7 @@ class Cluster:
 
 
 def parse_mesh(text: str, *, place: str = "mesh") -> tuple[int, int]:
-    """Nodes and devices a node of a mesh such as ``2x4``.
+    """Return the nodes, and the devices of each, of a mesh such as ``2x4``.
 
     >>> parse_mesh("2x4")
     (2, 4)
@@ -220,7 +220,7 @@ def _packed(cluster: Cluster, shapes: Sequence[Submesh]) -> tuple[range, ...]:
         else:
             waiting.setdefault(shape.num_devices, []).append(stage)
     unused = cluster.num_devices - sum(shape.num_devices for shape in shapes)
-    waiting.setdefault(1, []).extend(len(shapes) + one for one in range(unused))
+    waiting.setdefault(1, []).extend(len(shapes) + unused_index for unused_index in range(unused))
     while begin < cluster.num_devices:
         for size in _filling(width, {size: len(stages) for size, stages in waiting.items()}):
             places[waiting[size].pop(0)] = range(begin, begin + size)
@@ -229,7 +229,7 @@ def _packed(cluster: Cluster, shapes: Sequence[Submesh]) -> tuple[range, ...]:
 
 
 def _filling(width: int, counts: Mapping[int, int]) -> list[int]:
-    """Return sizes whose sum is `width`, of each at most so many, and as many large ones as can be, largest first."""
+    """Return sizes that add up to `width`, with as many large ones as there are, largest first."""
     sizes = sorted(counts, reverse=True)
     dead: set[tuple[int, int]] = set()
 
@@ -246,6 +246,6 @@ def _filling(width: int, counts: Mapping[int, int]) -> list[int]:
         dead.add((place, room))
         return None
 
-    found = fill(0, width)
-    assert found is not None  # by the argument of `submeshes`
-    return found
+    filling = fill(0, width)
+    assert filling is not None  # by the argument of `submeshes`
+    return filling

@@ -11,10 +11,12 @@ import math
 import re
 from collections.abc import Mapping
 
+from evenflow import joining
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.errors import InputError
 from evenflow.fields import nearest
+from evenflow.joining import Registry
 from evenflow.language import _
 
 _SHARP = ("Hopper", "Blackwell")
@@ -196,7 +198,8 @@ _SHEETS = (
     ),
 )  # fmt: skip
 
-ACCELERATORS: Mapping[str, Accelerator] = {sheet.name: sheet for sheet in _SHEETS}
+_OWN = {sheet.name: sheet for sheet in _SHEETS}
+ACCELERATORS: Mapping[str, Accelerator] = Registry(_OWN, joining.ACCELERATORS, Accelerator)
 """Data sheets by name."""
 
 ALIASES: Mapping[str, str] = {
@@ -209,7 +212,7 @@ ALIASES: Mapping[str, str] = {
 _WRITTEN = re.compile(r"(?:nvidia|amd|huawei)?[\s_-]*(?:ascend)?[\s_-]*(.+?)(?:gb)?")
 """A name as others write it: with its maker before it, and the unit of its memory behind."""
 
-A100 = ACCELERATORS["a100-80"]
+A100 = _OWN["a100-80"]
 """What two-level plans are made for by default."""
 
 

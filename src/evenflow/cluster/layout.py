@@ -18,7 +18,7 @@ Box = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class TensorLayout:
     """A tensor on a mesh of devices, along each mesh axis split in one dimension or replicated.
 
     A dimension of n elements split over k devices gives each ceil(n / k), the last ones less or nothing; of two axes
@@ -42,39 +42,39 @@ class Layout:
             )
         if len(set(self.devices)) != len(self.devices):
             raise InputError(value=self.devices, rule=_("must have devices that differ"), place=_("a layout"))
-        for where in self.placement:
-            if where != REPLICATED and not 0 <= where < len(self.shape):
+        for dimension in self.placement:
+            if dimension != REPLICATED and not 0 <= dimension < len(self.shape):
                 raise InputError(
-                    value=where if where < 0 else code((where,)),
+                    value=dimension if dimension < 0 else code((dimension,)),
                     rule=_(
                         "must be a dimension of the shape {shape} or {replicated} for replicated",
                         shape=self.shape,
                         replicated=REPLICATED,
                     ),
                     place=_("a placement of a layout"),
-                    remedy=_("reduce partial sums before they are sent") if where < REPLICATED else "",
+                    remedy=_("reduce partial sums before they are sent") if dimension < REPLICATED else "",
                 )
 
     @cached_property
     def boxes(self) -> dict[int, Box]:
-        """The box that every device holds."""
+        """The box of the tensor that each device holds."""
         places = product(*(range(size) for size in self.mesh))
         return {device: self._box(place) for device, place in zip(self.devices, places, strict=True)}
 
     def _box(self, place: tuple[int, ...]) -> Box:
         box = [(0, size) for size in self.shape]
-        for index, size, where in zip(place, self.mesh, self.placement, strict=True):
-            if where != REPLICATED:
-                box[where] = chunk(*box[where], size, index)
+        for index, size, dimension in zip(place, self.mesh, self.placement, strict=True):
+            if dimension != REPLICATED:
+                box[dimension] = chunk(*box[dimension], size, index)
         return tuple(box)
 
     def bytes_of(self, box: Box) -> int:
-        """Size of a part."""
+        """Return the bytes of a part of the tensor."""
         return self.item_bytes * volume(box)
 
 
 def chunk(begin: int, end: int, parts: int, index: int) -> tuple[int, int]:
-    """Part `index` of [begin, end), each of ceil((end - begin) / parts) while they last."""
+    """Return part `index` of [begin, end) in parts of ceil((end - begin) / parts), the last ones shorter or empty."""
     size = -(-(end - begin) // parts)
     return min(end, begin + index * size), min(end, begin + (index + 1) * size)
 

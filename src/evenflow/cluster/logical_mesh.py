@@ -22,7 +22,7 @@ FEWEST_AXES, MOST_AXES = int(MESH_AXES.least), int(MESH_AXES.most)
 
 
 def mesh_axis(size: int, link: Link, *, domains: int = 1) -> MeshAxis:
-    """Return an axis of `size` devices on a kind of link, in so many nodes."""
+    """Return a mesh axis of `size` devices on a kind of link, in a number of nodes."""
     return MeshAxis(
         size=size,
         bandwidth_bytes_per_s=link.bytes_per_s,

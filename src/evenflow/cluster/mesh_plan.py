@@ -6,7 +6,7 @@ from enum import StrEnum
 from math import prod
 
 from evenflow.cluster.cluster import Cluster
-from evenflow.cluster.layout import Layout
+from evenflow.cluster.layout import TensorLayout
 from evenflow.cluster.placement import Placement
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -53,9 +53,9 @@ class StageOnMesh:
 
     rank: int
     """Rank of the pipeline: the place of its submesh, the same for the chunks of a rank."""
-    input: Layout
+    input: TensorLayout
     """Layout of the stage's input on its devices: a microbatch of all of them together."""
-    output: Layout | None
+    output: TensorLayout | None
     """Layout of what goes to the next stage; None for the last, whose result goes into the loss."""
     parameters: Mapping[str, Placement]
     """Placements of parameters, by name in the whole model."""
@@ -85,9 +85,9 @@ class StageOnMesh:
     def token_groups(self) -> dict[str, int]:
         """Return the parts of a microbatch's tokens that are routed apart, by the name of a layer of experts."""
         return {
-            name: prod(size for size, where in zip(self.mesh, one.reads, strict=True) if where == 0)
-            for name, one in self.products.items()
-            if one.experts is not None
+            name: prod(size for size, dimension in zip(self.mesh, product.reads, strict=True) if dimension == 0)
+            for name, product in self.products.items()
+            if product.experts is not None
         }
 
 
@@ -102,7 +102,7 @@ class MeshPlan:
 
     def __post_init__(self) -> None:
         devices = self.devices_of_rank()
-        everything = sorted(device for one in devices for device in one)
+        everything = sorted(device for stage_devices in devices for device in stage_devices)
         if everything != list(range(self.cluster.num_devices)):
             raise InputError(
                 value=everything,
@@ -127,10 +127,10 @@ class MeshPlan:
 
     def devices_of_rank(self) -> Sequence[Sequence[int]]:
         """The devices of every rank of the pipeline; chunks of a rank are on the same ones."""
-        found: dict[int, set[int]] = {rank: set() for rank in range(self.num_ranks)}
+        of_rank: dict[int, set[int]] = {rank: set() for rank in range(self.num_ranks)}
         for stage in self.stages:
-            found[stage.rank] |= set(stage.devices)
-        return [sorted(found[rank]) for rank in range(self.num_ranks)]
+            of_rank[stage.rank] |= set(stage.devices)
+        return [sorted(of_rank[rank]) for rank in range(self.num_ranks)]
 
     def rank_of(self, device: int) -> int:
         """The rank of the pipeline that a device belongs to."""

@@ -7,7 +7,7 @@ from evenflow.cluster.accelerators import Accelerator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorCost:
-    """What the time of an operator follows from."""
+    """The numbers from which the time of an operator follows."""
 
     flops: int = 0
     """Operations of matrix products, convolutions and attention; elementwise operators have none."""
@@ -27,18 +27,18 @@ class OperatorCost:
 
     @staticmethod
     def of_parts(*parts: "OperatorCost") -> "OperatorCost":
-        """Return the cost of an operator that does several things, one after the other."""
+        """Return the cost of an operator that consists of several parts, run one after the other."""
         return OperatorCost(
-            flops=sum(one.flops for one in parts),
-            tensor_bytes=tuple(map(sum, zip(*(one.tensor_bytes for one in parts), strict=True))),
+            flops=sum(part.flops for part in parts),
+            tensor_bytes=tuple(map(sum, zip(*(part.tensor_bytes for part in parts), strict=True))),
             dtype=parts[0].dtype,
-            launches=sum(one.launches for one in parts),
+            launches=sum(part.launches for part in parts),
             parts=parts,
         )
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that it reads and writes."""
+        """Bytes that the operator reads and writes."""
         return sum(self.tensor_bytes)
 
     def time_ns(
@@ -55,7 +55,7 @@ class OperatorCost:
         several things takes the time of all of them; of one of its parts, each is asked.
         """
         if self.parts:
-            return sum(one.time_ns(accelerator) for one in self.parts)
+            return sum(part.time_ns(accelerator) for part in self.parts)
         return accelerator.time_ns(
             flops=self.flops / work_parts,
             moved_bytes=self.moved_bytes if moved_bytes is None else moved_bytes,

@@ -30,7 +30,7 @@ _DIMENSIONS = 64
 
 
 def split_along(dimension: int, blocks: int = 1) -> int:
-    """Return the split of a dimension, or of the dimension behind the first `blocks` that are merged in it."""
+    """Return the split of a dimension, or of each of the `blocks` merged in it."""
     return dimension + _DIMENSIONS * (blocks - 1)
 
 
@@ -62,18 +62,18 @@ class WholeTensor:
 def digits(shape: tuple[int, ...], placement: Placement, mesh_shape: tuple[int, ...]) -> Digits | None:
     """Return how every dimension is split; None where devices would get unequal parts."""
     segments: list[Segments] = [{1: []} for _size in shape]
-    for axis, where in enumerate(placement):
-        if where >= 0:
-            if dimension_of(where) >= len(shape):
+    for axis, dimension in enumerate(placement):
+        if dimension >= 0:
+            if dimension_of(dimension) >= len(shape):
                 return None
-            segments[dimension_of(where)].setdefault(blocks_of(where), []).append(axis)
+            segments[dimension_of(dimension)].setdefault(blocks_of(dimension), []).append(axis)
     return digits_of_segments(shape, segments, mesh_shape)
 
 
-def placement_of(found: Digits, like: Placement) -> Placement:
+def placement_of(tensor_digits: Digits, like: Placement) -> Placement:
     """Return the placement that splits dimensions into these digits, with the partial sums of `like`."""
-    result = [PARTIAL if where == PARTIAL else REPLICATE for where in like]
-    for dimension, row in enumerate(found):
+    result = [PARTIAL if of_axis == PARTIAL else REPLICATE for of_axis in like]
+    for dimension, row in enumerate(tensor_digits):
         first, before, previous = 1, 1, WHOLE
         for size, axis in row:
             if axis != WHOLE:
@@ -87,25 +87,25 @@ def placement_of(found: Digits, like: Placement) -> Placement:
 
 def is_even(tensor: WholeTensor, placement: Placement, mesh_shape: tuple[int, ...]) -> bool:
     """Tell whether all devices get equal parts of a tensor."""
-    if any(where >= _DIMENSIONS for where in placement):
+    if any(dimension >= _DIMENSIONS for dimension in placement):
         return digits(tensor.shape, placement, mesh_shape) is not None
     left = list(tensor.shape)
-    for size, where in zip(mesh_shape, placement, strict=True):
-        if where >= 0:
-            if where >= len(left) or left[where] % size:
+    for size, dimension in zip(mesh_shape, placement, strict=True):
+        if dimension >= 0:
+            if dimension >= len(left) or left[dimension] % size:
                 return False
-            left[where] //= size
+            left[dimension] //= size
     return True
 
 
 def is_offered(tensor: WholeTensor, placement: Placement, mesh_shape: tuple[int, ...]) -> bool:
     """Tell whether a placement is one of `placements`: even, with blocks of the tensor, and written in one way only."""
-    if all(where < _DIMENSIONS for where in placement):
+    if all(dimension < _DIMENSIONS for dimension in placement):
         return is_even(tensor, placement, mesh_shape)
-    if any(where >= 0 and not _is_thought_of(tensor, where) for where in placement):
+    if any(dimension >= 0 and not _is_thought_of(tensor, dimension) for dimension in placement):
         return False
-    found = digits(tensor.shape, placement, mesh_shape)
-    return found is not None and placement_of(found, placement) == placement
+    split_digits = digits(tensor.shape, placement, mesh_shape)
+    return split_digits is not None and placement_of(split_digits, placement) == placement
 
 
 def placements(tensor: WholeTensor, mesh_shape: tuple[int, ...], *, partial: bool) -> Iterator[Placement]:
@@ -119,7 +119,7 @@ def placements(tensor: WholeTensor, mesh_shape: tuple[int, ...], *, partial: boo
 
 def local_bytes(tensor: WholeTensor, placement: Placement, mesh_shape: tuple[int, ...]) -> int:
     """Bytes of one device's part."""
-    split = math.prod(size for size, where in zip(mesh_shape, placement, strict=True) if where >= 0)
+    split = math.prod(size for size, dimension in zip(mesh_shape, placement, strict=True) if dimension >= 0)
     return tensor.size_bytes // split
 
 
@@ -134,19 +134,19 @@ def describe(placement: Placement, *, dimensions: tuple[str, ...] = (), axes: tu
     'dimension 0 in each of 16 blocks on mesh axis 0'
     """
     phrases = []
-    for axis, where in enumerate(placement):
+    for axis, dimension in enumerate(placement):
         place = axes[axis] if axes else _("on mesh axis {axis}", axis=axis)
-        if where == PARTIAL:
+        if dimension == PARTIAL:
             phrases.append(_("partial sum {place}", place=place))
-        elif where != REPLICATE:
-            at, blocks = dimension_of(where), blocks_of(where)
+        elif dimension != REPLICATE:
+            at, blocks = dimension_of(dimension), blocks_of(dimension)
             name = dimensions[at] if dimensions else _("dimension {dimension}", dimension=at)
             if blocks > 1:
                 name = _("{dimension} in each of {blocks} blocks", dimension=name, blocks=blocks)
             phrases.append(_("{dimension} {place}", dimension=name, place=place))
     if not phrases:
         return _("replicated")
-    return reduce(lambda words, more: _("{words}, {more}", words=words, more=more), phrases)
+    return reduce(lambda text, more: _("{words}, {more}", words=text, more=more), phrases)
 
 
 def code(placement: Placement) -> str:
@@ -155,7 +155,7 @@ def code(placement: Placement) -> str:
     >>> code((0, -1, -2)), code((split_along(0, 16),))
     ('S(0) R P', 'SS(0,16)')
     """
-    return " ".join(_word(where) for where in placement)
+    return " ".join(_word(dimension) for dimension in placement)
 
 
 def parse_code(text: str) -> Placement:
@@ -168,16 +168,16 @@ def parse_code(text: str) -> Placement:
     return tuple(known[word] if word in known else _split(word) for word in text.split())
 
 
-def _is_thought_of(tensor: WholeTensor, where: int) -> bool:
-    blocks, dimension = blocks_of(where), dimension_of(where)
+def _is_thought_of(tensor: WholeTensor, split: int) -> bool:
+    blocks, dimension = blocks_of(split), dimension_of(split)
     return blocks == 1 or (dimension < len(tensor.blocks) and blocks in tensor.blocks[dimension])
 
 
-def _word(where: int) -> str:
-    if where < 0:
-        return "R" if where == REPLICATE else "P"
-    blocks = blocks_of(where)
-    return f"S({where})" if blocks == 1 else f"SS({dimension_of(where)},{blocks})"
+def _word(dimension: int) -> str:
+    if dimension < 0:
+        return "R" if dimension == REPLICATE else "P"
+    blocks = blocks_of(dimension)
+    return f"S({dimension})" if blocks == 1 else f"SS({dimension_of(dimension)},{blocks})"
 
 
 def _split(word: str) -> int:

@@ -56,5 +56,5 @@ class Reached:
         return replace(self, **dict(values))  # type: ignore[arg-type]
 
 
-PARAMETERS: tuple[str, ...] = tuple(one.name for one in fields(Reached) if one.name != "standard_errors")
+PARAMETERS: tuple[str, ...] = tuple(rate.name for rate in fields(Reached) if rate.name != "standard_errors")
 """Names of what can be fitted."""

@@ -16,13 +16,13 @@ from functools import cached_property
 import numpy as np
 
 from evenflow.cluster.cluster import Cluster
-from evenflow.cluster.layout import Box, Layout, split, volume
+from evenflow.cluster.layout import Box, TensorLayout, split, volume
 from evenflow.errors import InputError
 from evenflow.language import _
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class BoxMessage:
     """A box of the tensor from one device to another; from a device to itself it is a copy."""
 
     sender: int
@@ -34,12 +34,12 @@ class Message:
 class ReshardingPlan:
     """Messages between the stages, then messages among the receivers."""
 
-    sender: Layout
-    receiver: Layout
+    sender: TensorLayout
+    receiver: TensorLayout
     cluster: Cluster
-    transfers: tuple[Message, ...]
+    transfers: tuple[BoxMessage, ...]
     """Each sender has the box in its own part."""
-    gathers: tuple[Message, ...]
+    gathers: tuple[BoxMessage, ...]
     """Each sender has received the box before."""
 
     @cached_property
@@ -58,7 +58,7 @@ class ReshardingPlan:
         )
 
 
-def plan_resharding(sender: Layout, receiver: Layout, cluster: Cluster) -> ReshardingPlan:
+def plan_resharding(sender: TensorLayout, receiver: TensorLayout, cluster: Cluster) -> ReshardingPlan:
     """The cheaper of the direct and the gathering plan; every element that a receiver needs reaches it once.
 
     Raises InputError if the layouts are not of the same tensor, or use devices that the cluster does not have.
@@ -80,23 +80,23 @@ def plan_resharding(sender: Layout, receiver: Layout, cluster: Cluster) -> Resha
     return min(plans, key=lambda plan: (plan.cost_ns, plan.slow_bytes))
 
 
-def _plan(sender: Layout, receiver: Layout, cluster: Cluster, *, gather: bool) -> ReshardingPlan:
+def _plan(sender: TensorLayout, receiver: TensorLayout, cluster: Cluster, *, gather: bool) -> ReshardingPlan:
     source = _Senders(sender, cluster)
-    transfers: list[Message] = []
-    gathers: list[Message] = []
+    transfers: list[BoxMessage] = []
+    gathers: list[BoxMessage] = []
     for replicas in _replicas(receiver, cluster) if gather else [[device] for device in receiver.devices]:
         box = receiver.boxes[replicas[0]]
         if not volume(box):
             continue
         for part, device in zip(split(box, len(replicas)), replicas, strict=False):
             transfers += source.messages(part, device)
-            gathers += [Message(sender=device, receiver=other, box=part) for other in replicas if other != device]
+            gathers += [BoxMessage(sender=device, receiver=other, box=part) for other in replicas if other != device]
     return ReshardingPlan(
         sender=sender, receiver=receiver, cluster=cluster, transfers=tuple(transfers), gathers=tuple(gathers)
     )
 
 
-def _replicas(layout: Layout, cluster: Cluster) -> Iterable[list[int]]:
+def _replicas(layout: TensorLayout, cluster: Cluster) -> Iterable[list[int]]:
     """Devices of one node that hold the same box."""
     groups: dict[tuple[int, Box], list[int]] = defaultdict(list)
     for device in layout.devices:
@@ -105,9 +105,9 @@ def _replicas(layout: Layout, cluster: Cluster) -> Iterable[list[int]]:
 
 
 class _Senders:
-    """Chooses who sends: the device itself, else one near, else the one that has sent the least."""
+    """Chooses the sender of each box: the receiver itself, else a near device, else the one that has sent the least."""
 
-    def __init__(self, sender: Layout, cluster: Cluster) -> None:
+    def __init__(self, sender: TensorLayout, cluster: Cluster) -> None:
         self.sender = sender
         self.cluster = cluster
         self.sent = dict.fromkeys(sender.devices, 0)
@@ -118,17 +118,17 @@ class _Senders:
         bounds = np.array(list(self.holders), dtype=np.int64).reshape(len(self.holders), len(sender.shape), 2)
         self.begins, self.ends = bounds[..., 0], bounds[..., 1]
 
-    def messages(self, box: Box, receiver: int) -> Iterator[Message]:
+    def messages(self, box: Box, receiver: int) -> Iterator[BoxMessage]:
         """Messages that bring `box` together at `receiver`; boxes of senders are equal or disjoint."""
         near = self.cluster.node_of(receiver)
         for common, devices in self._parts(box):
             device = min(
                 devices,
-                key=lambda one: (one != receiver, self.cluster.node_of(one) != near, self.sent[one], one),
+                key=lambda owner: (owner != receiver, self.cluster.node_of(owner) != near, self.sent[owner], owner),
             )
             if device != receiver:
                 self.sent[device] += self.sender.bytes_of(common)
-            yield Message(sender=device, receiver=receiver, box=common)
+            yield BoxMessage(sender=device, receiver=receiver, box=common)
 
     def _parts(self, box: Box) -> list[tuple[Box, list[int]]]:
         """The parts of a box, each with the devices that have it; receivers that need the same are told at once."""
@@ -137,14 +137,14 @@ class _Senders:
             begins, ends = np.maximum(self.begins, wanted[:, 0]), np.minimum(self.ends, wanted[:, 1])
             every = list(self.holders.values())
             self.known[box] = [
-                (tuple(zip(begins[one].tolist(), ends[one].tolist(), strict=True)), every[one])
-                for one in np.flatnonzero((begins < ends).all(axis=1)).tolist()
+                (tuple(zip(begins[device].tolist(), ends[device].tolist(), strict=True)), every[device])
+                for device in np.flatnonzero((begins < ends).all(axis=1)).tolist()
             ]
         return self.known[box]
 
 
-def _phase_ns(plan: ReshardingPlan, messages: Sequence[Message]) -> int:
-    """Messages start together; what one device sends, or receives, shares its links."""
+def _phase_ns(plan: ReshardingPlan, messages: Sequence[BoxMessage]) -> int:
+    """Return the time of messages that start together; those of one device share its links."""
     busy: dict[tuple[int, bool], int] = defaultdict(int)
     latency: dict[tuple[int, bool], int] = defaultdict(int)
     for message in messages:

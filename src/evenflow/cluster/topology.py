@@ -27,7 +27,7 @@ _MOST = 0.96
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class DeviceGroup:
     """Devices first, first + stride, ... of a training; groups of every stride tile the devices.
 
     With several parts these are the members of the first one; the others have as many, each `part_stride` further.
@@ -52,7 +52,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class GroupSpread:
     """How the groups of a training lie in fast domains; the numbers are those of the worst group."""
 
     domains: int
@@ -68,6 +68,11 @@ class Topology:
     accelerator: Accelerator
     domain_devices: int
 
+    @classmethod
+    def of(cls, accelerator: Accelerator, domain_devices: int | None = None) -> "Topology":
+        """Return domains of as many devices, by default of as many as the accelerator's links connect."""
+        return cls(accelerator=accelerator, domain_devices=domain_devices or accelerator.link_devices)
+
     @property
     def placed_devices(self) -> int:
         """Devices of a domain that a training is given: of a rack of 72 those of a power of two, 64.
@@ -76,11 +81,13 @@ class Topology:
         """
         return self.domain_devices if self.domain_devices <= 8 else 2 ** (self.domain_devices.bit_length() - 1)
 
-    def spread(self, group: Group) -> Spread:
+    def spread(self, group: DeviceGroup) -> GroupSpread:
         """Return how the groups lie in domains."""
         return _spread(group, self.placed_devices)
 
-    def axis(self, group: Group, collective: Collective, *, copies: int = 0, is_streamed: bool = False) -> MeshAxis:
+    def axis(
+        self, group: DeviceGroup, collective: Collective, *, copies: int = 0, is_streamed: bool = False
+    ) -> MeshAxis:
         """Return the group as `collective_ns` takes it: its bandwidth for this collective, and its latencies.
 
         Inside a domain a ring runs at the links' rate. Across domains each member has a network card of its own, and as
@@ -135,7 +142,7 @@ class Topology:
 
 
 def _once(share: float, copies: int) -> float:
-    """Return what is sent to a `share` of a group for each copy that would be: one, where any of them goes there.
+    """Return the part of the copies that is really sent to a `share` of a group, where one copy serves all there.
 
     Where loads are equal, a number misses that part of the group with the same chance for every copy.
     """
@@ -144,7 +151,7 @@ def _once(share: float, copies: int) -> float:
 
 def usual_links(accelerator: Accelerator) -> tuple[Link, Link]:
     """Return the links inside a node and between nodes, as collectives on this accelerator reach them."""
-    link, network = Topology(accelerator=accelerator, domain_devices=accelerator.link_devices).rates()
+    link, network = Topology.of(accelerator).rates()
     begin_ns = round(accelerator.reached.latency_ns)
 
     def usual(rate: float, share: float) -> Link:
@@ -156,12 +163,12 @@ def usual_links(accelerator: Accelerator) -> tuple[Link, Link]:
 
 
 @lru_cache(maxsize=4096)
-def _spread(group: Group, domain: int) -> Spread:
+def _spread(group: DeviceGroup, domain: int) -> GroupSpread:
     """Return the spread over domains of `domain` devices, from every different place where a group can begin."""
     if group.size == 1 or (group.parts == 1 and domain % group.span == 0):
-        return Spread(domains=1, fewest=group.size)
+        return GroupSpread(domains=1, fewest=group.size)
     members = group.members
     begins = np.arange(0, math.lcm(group.span, domain), group.span)
     firsts = {int(begin + offset) % domain for begin in begins for offset in (0, group.stride - 1)}
     counts = [np.unique((first + members) // domain, return_counts=True)[1] for first in firsts]
-    return Spread(domains=max(map(len, counts)), fewest=min(int(count.min()) for count in counts))
+    return GroupSpread(domains=max(map(len, counts)), fewest=min(int(count.min()) for count in counts))

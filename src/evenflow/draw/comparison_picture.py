@@ -9,7 +9,7 @@ from evenflow.draw.parts.block_numbers import choose_numbering, draw_numbers, nu
 from evenflow.draw.parts.legend import memory_legend, timeline_legend
 from evenflow.draw.parts.memory_strips import MemoryScale, memory_scale
 from evenflow.draw.parts.rank_bars import bar_heading, peak_bars
-from evenflow.draw.parts.timeline_blocks import Blocks, Rows, draw_blocks, make_blocks
+from evenflow.draw.parts.timeline_blocks import Blocks, TimelineRows, draw_blocks, make_blocks
 from evenflow.draw.plan_figures import ideal_figure, peak_figure, percent, sizes
 from evenflow.draw.svg_elements import clean, document, fit_text, group, path, rect, text, text_width
 from evenflow.errors import InputError
@@ -42,9 +42,11 @@ def comparison_svg(simulations: Sequence[tuple[str, Simulation]], *, memory_limi
     num_shades = max(simulation.plan.num_chunks for _, simulation in simulations)
 
     top = _LEGEND_BASELINE + _LEGEND_LINE * (2 if memory else 1)
-    timelines: list[tuple[Blocks, Rows]] = []
+    timelines: list[tuple[Blocks, TimelineRows]] = []
     for _name, simulation in simulations:
-        rows = Rows(top=top + _HEADING, pitch=_pitch(simulation.plan.num_ranks), count=simulation.plan.num_ranks)
+        rows = TimelineRows(
+            top=top + _HEADING, pitch=_pitch(simulation.plan.num_ranks), count=simulation.plan.num_ranks
+        )
         timelines.append((make_blocks(simulation, scale), rows))
         top = rows.bottom + _GAP
     numbering = choose_numbering(timelines)
@@ -73,21 +75,21 @@ def _header(
     title = f"{first.network.name}: {count} plan{'s' if count > 1 else ''} on one time axis"
     recomputes = any(simulation.costs.recompute_ns.any() for _, simulation in simulations)
     limit = memory.limit_bytes if memory else None
-    words = f"limit {show_memory(limit, memory.unit)}" if memory and limit is not None else ""
+    limit_label = f"limit {show_memory(limit, memory.unit)}" if memory and limit is not None else ""
     over = any(not simulation.fits(limit) for _, simulation in simulations)
     ops = {op for _, simulation in simulations for op in simulation.timeline.schedule.used_ops}
     legend = timeline_legend(
         PLOT_LEFT, _LEGEND_BASELINE, ops=ops, num_chunks=num_shades, recomputes=recomputes, numbers=numbers
     )
     if memory:
-        legend += memory_legend(PLOT_LEFT, _LEGEND_BASELINE + _LEGEND_LINE, limit=words, over=over, curves=False)
+        legend += memory_legend(PLOT_LEFT, _LEGEND_BASELINE + _LEGEND_LINE, limit=limit_label, over=over, curves=False)
     return [
         text(MARGIN, 48, fit_text(title, 22, WIDTH - 2 * MARGIN, bold=True), size=22, bold=True),
         text(MARGIN, _LEGEND_BASELINE, "Timeline", size=14, bold=True),
         *([text(MARGIN, _LEGEND_BASELINE + _LEGEND_LINE, "Memory", size=14, bold=True)] if memory else []),
         *group("legend", legend),
         bar_heading(BARS_LEFT, _LEGEND_BASELINE + _LEGEND_LINE, "peak memory") if memory else "",
-        text(WIDTH - MARGIN, _LEGEND_BASELINE + _LEGEND_LINE, words, size=12, fill=LIMIT, anchor="end"),
+        text(WIDTH - MARGIN, _LEGEND_BASELINE + _LEGEND_LINE, limit_label, size=12, fill=LIMIT, anchor="end"),
     ]
 
 
@@ -113,7 +115,7 @@ def _panel(
     simulation: Simulation,
     reference: Simulation,
     scale: TimeScale,
-    rows: Rows,
+    rows: TimelineRows,
     memory: MemoryScale | None,
     work: Sequence[str],
 ) -> list[str]:

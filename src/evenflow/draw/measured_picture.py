@@ -10,7 +10,7 @@ from evenflow.draw.palette import HAIRLINE, INK, MUTED
 from evenflow.draw.parts.axes import TimeScale, show_time, time_axis, time_grid
 from evenflow.draw.parts.block_numbers import choose_numbering, draw_numbers, numbering_words
 from evenflow.draw.parts.legend import timeline_legend
-from evenflow.draw.parts.timeline_blocks import Rows, draw_blocks, make_blocks
+from evenflow.draw.parts.timeline_blocks import TimelineRows, draw_blocks, make_blocks
 from evenflow.draw.svg_elements import document, fit_text, group, path, rect, text
 from evenflow.errors import InputError
 from evenflow.language import ENGLISH, _, speaking
@@ -28,7 +28,7 @@ class _Step:
 
 @speaking(ENGLISH)
 def measured_svg(predicted: Timeline, measured: Timeline, *, title: str) -> str:
-    """Return the picture of both as the text of an SVG file.
+    """Return the picture of prediction and measured step as the text of an SVG file.
 
     ::
 
@@ -50,7 +50,7 @@ def measured_svg(predicted: Timeline, measured: Timeline, *, title: str) -> str:
     span_ns = max(predicted.makespan_ns, measured.makespan_ns, 1)
     scale = TimeScale(left=PLOT_LEFT, width=WIDTH - MARGIN - PLOT_LEFT, span_ns=span_ns)
     count = schedule.num_ranks
-    rows = Rows(top=_LEGEND_BASELINE + 14, pitch=max(4, min(24, 480 // (2 * count))), count=2 * count)
+    rows = TimelineRows(top=_LEGEND_BASELINE + 14, pitch=max(4, min(24, 480 // (2 * count))), count=2 * count)
     steps = []
     for offset, timeline in enumerate((predicted, measured)):
         step = _Step(timeline=timeline, recompute_ns=np.zeros(schedule.num_actions, dtype=np.int64))
@@ -93,7 +93,7 @@ def _figures(predicted: Timeline, measured: Timeline) -> str:
     )
 
 
-def _labels(rows: Rows) -> list[str]:
+def _labels(rows: TimelineRows) -> list[str]:
     """Draw rank and kind of every row, where rows are high enough."""
     size = max(7, min(11, rows.pitch - 1))
     labels = []
@@ -106,7 +106,7 @@ def _labels(rows: Rows) -> list[str]:
     return labels
 
 
-def _end(scale: TimeScale, timeline: Timeline, name: str, rows: Rows) -> str:
+def _end(scale: TimeScale, timeline: Timeline, name: str, rows: TimelineRows) -> str:
     """Draw a line where a step ends."""
     at = scale.tenth(timeline.makespan_ns) / 10
     extra = f'class="{name}-end"' + (' stroke-dasharray="3 2"' if name == "predicted" else "")

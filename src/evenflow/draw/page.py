@@ -2,7 +2,7 @@
 
 from evenflow.draw.palette import INK, LIMIT, MUTED
 from evenflow.draw.parts.rank_bars import VALUE_WIDTH
-from evenflow.draw.parts.timeline_blocks import Rows
+from evenflow.draw.parts.timeline_blocks import TimelineRows
 from evenflow.draw.plan_figures import Figure
 from evenflow.draw.svg_elements import fit_text, group, text, text_width
 from evenflow.draw.vocabulary import Vocabulary
@@ -36,7 +36,7 @@ def page_header(title: str, certificate: str, figures: list[Figure]) -> tuple[li
     return group("header", parts), y + 42
 
 
-def rank_labels(x: int, rows: Rows, vocabulary: Vocabulary = Vocabulary.OURS) -> list[str]:
+def rank_labels(x: int, rows: TimelineRows, vocabulary: Vocabulary = Vocabulary.OURS) -> list[str]:
     """Draw the names of the rows, right-aligned at `x`; where rows are low, only some of them."""
     size = max(8, min(12, rows.pitch - 1))
     every = -(-(size + 1) // rows.pitch)

@@ -92,4 +92,4 @@ def _shades(first: str, last: str, count: int) -> list[str]:
 
 def _mix(first: str, last: str, share: float) -> str:
     channels = zip(bytes.fromhex(first[1:]), bytes.fromhex(last[1:]), strict=True)
-    return "#" + bytes(round(one + share * (other - one)) for one, other in channels).hex()
+    return "#" + bytes(round(start + share * (end - start)) for start, end in channels).hex()

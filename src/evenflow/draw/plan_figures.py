@@ -37,7 +37,7 @@ def plan_figures(
 
 
 def ideal_figure(simulation: Simulation) -> str:
-    """Return the bubbles of equal stages, with what a formula says of them beside."""
+    """Return the bubbles of equal stages, simulated and by formula."""
     by_formula = simulation.fill_drain.by_formula
     known = "no formula" if by_formula is None else f"formula {percent(by_formula)}"
     return f"ideal {percent(simulation.bubbles.ideal)} ({known})"
@@ -53,16 +53,16 @@ def peak_figure(
     peaks = simulation.peak_memory_bytes
     peak = max(peaks)
     unit = vocabulary.memory_unit(max(peak, memory_limit_bytes or 0))
-    where = f"on {vocabulary.rank(peaks.index(peak))}"
+    on_rank = f"on {vocabulary.rank(peaks.index(peak))}"
     if memory_limit_bytes is None:
-        return Figure(label=label, value=show_memory(peak, unit), note=f"{where}; no limit given")
+        return Figure(label=label, value=show_memory(peak, unit), note=f"{on_rank}; no limit given")
     value = f"{show_memory(peak, unit)} of {show_memory(memory_limit_bytes, unit)}"
-    ranks_over = sum(each > memory_limit_bytes for each in peaks)
+    ranks_over = sum(rank_peak > memory_limit_bytes for rank_peak in peaks)
     if ranks_over == 0:
-        return Figure(label=label, value=value, note=f"{where}; fits")
+        return Figure(label=label, value=value, note=f"{on_rank}; fits")
     excess_bytes = peak - memory_limit_bytes
     excess = show_memory(excess_bytes, unit if excess_bytes >= unit[0] else memory_unit(excess_bytes))
-    note = f"{where}; over the limit by {excess}, on {ranks_over} of {vocabulary.ranks(len(peaks))}"
+    note = f"{on_rank}; over the limit by {excess}, on {ranks_over} of {vocabulary.ranks(len(peaks))}"
     return Figure(label=label, value=value, note=note, alarming=True)
 
 

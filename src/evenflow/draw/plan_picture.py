@@ -26,7 +26,7 @@ from evenflow.draw.parts.block_numbers import choose_numbering, draw_numbers, nu
 from evenflow.draw.parts.legend import memory_legend, timeline_legend
 from evenflow.draw.parts.memory_strips import draw_memory, memory_labels, memory_scale
 from evenflow.draw.parts.rank_bars import bar_heading, busy_bars, peak_bars
-from evenflow.draw.parts.timeline_blocks import Rows, draw_blocks, make_blocks
+from evenflow.draw.parts.timeline_blocks import TimelineRows, draw_blocks, make_blocks
 from evenflow.draw.plan_figures import plan_figures
 from evenflow.draw.svg_elements import document, group, rect, text
 from evenflow.draw.vocabulary import Vocabulary
@@ -81,7 +81,7 @@ def _timeline_panel(
 ) -> tuple[list[str], int]:
     """Draw heading with legend at `baseline`, rows and time axis; return them and where they end."""
     plan = simulation.plan
-    rows = Rows(top=baseline + _HEADING_GAP, pitch=_timeline_pitch(plan.num_ranks), count=plan.num_ranks)
+    rows = TimelineRows(top=baseline + _HEADING_GAP, pitch=_timeline_pitch(plan.num_ranks), count=plan.num_ranks)
     blocks = make_blocks(simulation, scale)
     numbering = choose_numbering([(blocks, rows)])
     recomputes = bool(simulation.costs.recompute_ns.any())
@@ -120,14 +120,14 @@ def _memory_panel(
     """Draw heading with legend at `baseline`, strips and time axis; return them and where they end."""
     heading = text(MARGIN, baseline, "Memory", size=14, bold=True)
     if not simulation.network.has_memory:
-        words = "The source of this model gives no memory: there are no curves, and no limit can be checked."
-        return [heading, text(PLOT_LEFT, baseline, words, size=14, fill=MUTED)], baseline
+        no_memory = "The source of this model gives no memory: there are no curves, and no limit can be checked."
+        return [heading, text(PLOT_LEFT, baseline, no_memory, size=14, fill=MUTED)], baseline
     peaks = list(simulation.peak_memory_bytes)
     unit = vocabulary.memory_unit(max(*peaks, most_bytes, memory_limit_bytes or 0))
     memory = memory_scale([*peaks, most_bytes], memory_limit_bytes, unit)
     limit = "" if memory_limit_bytes is None else f"limit {show_memory(memory_limit_bytes, unit)}"
     over = not simulation.fits(memory_limit_bytes)
-    rows = Rows(top=baseline + _HEADING_GAP, pitch=_memory_pitch(len(peaks)), count=len(peaks))
+    rows = TimelineRows(top=baseline + _HEADING_GAP, pitch=_memory_pitch(len(peaks)), count=len(peaks))
     parts = [
         heading,
         *group("memory-legend", memory_legend(PLOT_LEFT, baseline, limit=limit, over=over)),

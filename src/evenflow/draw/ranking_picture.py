@@ -58,13 +58,13 @@ _COLOURS = {
 @speaking(ENGLISH)
 def ranking_svg(tuned: Tuned, *, rows: int, title: str) -> str:
     """Return the first rows of a ranking as the text of an SVG file; the same ranking always gives the same text."""
-    shown = [(one, one.prediction) for one in tuned.ranked[:rows] if one.prediction is not None]
+    shown = [(candidate, candidate.prediction) for candidate in tuned.ranked[:rows] if candidate.prediction is not None]
     parts, bottom = page_header(title, tuned.certificate(), _figures(tuned))
     top = bottom + 44
-    legend, top = _legend(top, [found for _one, found in shown])
+    legend, top = _legend(top, [prediction for _candidate, prediction in shown])
     room = BARS_LEFT - 28 - _VALUE - _LEFT
-    scale = room / max((found.step_ns for _one, found in shown), default=1.0)
-    bars = [each for number, row in enumerate(shown) for each in _row(number, *row, tuned, top + 18, scale)]
+    scale = room / max((prediction.step_ns for _candidate, prediction in shown), default=1.0)
+    bars = [element for number, row in enumerate(shown) for element in _row(number, *row, tuned, top + 18, scale)]
     limit = tuned.question.memory_limit_bytes
     heading = text(BARS_LEFT, top, f"Memory, of {show_memory(limit, memory_unit(limit))}", size=12, fill=MUTED)
     height = top + 18 + len(shown) * _PITCH + MARGIN
@@ -93,9 +93,9 @@ def _figures(tuned: Tuned) -> list[Figure]:
     ]
 
 
-def _legend(y: int, shown: Sequence[Prediction]) -> tuple[list[str], int]:
-    """Draw the colours of the parts that some row has, in lines beside the memory; return their end too."""
-    used = {part.name for found in shown for part in found.parts if part.exposed_ns > 0}
+def _legend(y: int, predictions: Sequence[Prediction]) -> tuple[list[str], int]:
+    """Draw the legend of the parts that occur, beside the memory's; return also where it ends."""
+    used = {part.name for prediction in predictions for part in prediction.parts if part.exposed_ns > 0}
     left = float(MARGIN + 56)
     parts, x = [text(MARGIN, y, "Step", size=14, bold=True)], left
     for name, colour in _COLOURS.items():
@@ -109,26 +109,26 @@ def _legend(y: int, shown: Sequence[Prediction]) -> tuple[list[str], int]:
     return group("legend", parts), y
 
 
-def _row(number: int, one: Candidate, found: Prediction, tuned: Tuned, top: int, scale: float) -> list[str]:
-    """Draw what a configuration is, its step by part in `scale` pixels a nanosecond, its fullest device, the limit."""
+def _row(number: int, candidate: Candidate, prediction: Prediction, tuned: Tuned, top: int, scale: float) -> list[str]:
+    """Draw a row: name, step by part at `scale` pixels per nanosecond, fullest device, memory limit."""
     y = top + number * _PITCH
-    plan = found.simulation.plan
-    words = f"{number + 1}. {split_words(one.training)}"
-    more = f"microbatch {one.training.microbatch}, {plan.schedule}, recompute {recompute_words(plan)}"
+    plan = prediction.simulation.plan
+    heading = f"{number + 1}. {split_words(candidate.training)}"
+    more = f"microbatch {candidate.training.microbatch}, {plan.schedule}, recompute {recompute_words(plan)}"
     room = _LEFT - MARGIN - 16
     parts = [
-        text(MARGIN, y + 11, fit_text(words, 12, room), size=12),
+        text(MARGIN, y + 11, fit_text(heading, 12, room), size=12),
         text(MARGIN, y + 25, fit_text(more, 11, room), size=11, fill=MUTED),
     ]
     x = float(_LEFT)
-    for part in found.parts:
+    for part in prediction.parts:
         width = part.exposed_ns * scale
         if width > 0:
             parts.append(rect(x, y, width, _INK, fill=_COLOURS.get(part.name, STATIC_FILL)))
             x += width
-    parts.append(text(x + 8, y + 17, show_time(round(one.step_ns)), size=12))
+    parts.append(text(x + 8, y + 17, show_time(round(candidate.step_ns)), size=12))
     limit = tuned.question.memory_limit_bytes
-    peak = found.memory[fullest(found.memory)].total_bytes
+    peak = prediction.memory[fullest(prediction.memory)].total_bytes
     parts += [
         rect(BARS_LEFT, y, BARS_WIDTH * peak / limit, _INK, fill=STATIC_FILL, stroke=HELD_LINE),
         path(f"M{BARS_LEFT + BARS_WIDTH} {y - 4}v{_INK + 8}", stroke=LIMIT, width=1.5),

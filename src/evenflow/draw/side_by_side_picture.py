@@ -26,7 +26,7 @@ def side_by_side_svg(
     """Return the picture of plans, each with title and certificate, as the text of an SVG file."""
     simulations = [simulation for _title, simulation, _certificate in pages]
     span_ns = max(simulation.makespan_ns for simulation in simulations)
-    known = [peak for each in simulations if each.network.has_memory for peak in each.peak_memory_bytes]
+    known = [peak for simulated in simulations if simulated.network.has_memory for peak in simulated.peak_memory_bytes]
     most_bytes = max(known, default=0)
     headers = [
         page_header(title, certificate, plan_figures(simulation, memory_limit_bytes, vocabulary))

@@ -1,1 +1,1 @@
-"""Writers, from values to the text of a file: blocks and YAML for frameworks, layer files, and the JSON of results."""
+"""Writers of what nothing here reads back: blocks and YAML for frameworks, timelines, and the JSON of results."""

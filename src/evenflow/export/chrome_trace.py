@@ -103,7 +103,7 @@ def _actions(step: TracedStep, first_process: int, first_flow: int) -> Iterator[
     sends[graph.dependencies] = True
     in_time = np.argsort(timeline.start_ns[graph.sequence], kind="stable")
     indices = graph.sequence[in_time]
-    words = _Words(schedule, step.plan)
+    labels = _Words(schedule, step.plan)
     recomputed_ns = np.zeros(schedule.num_actions, dtype=np.int64) if step.recompute_ns is None else step.recompute_ns
     columns = (
         graph.classes[in_time],
@@ -118,14 +118,14 @@ def _actions(step: TracedStep, first_process: int, first_flow: int) -> Iterator[
     for kind, process, unit, start_ns, end_ns, recompute_ns, receives, is_needed in zip(
         *(column.tolist() for column in columns), strict=True
     ):
-        where = f'"pid":{process},"tid":{_WORK},"ts":'
+        position = f'"pid":{process},"tid":{_WORK},"ts":'
         flow = f'"bind_id":"{first_flow + unit:#x}",' if receives or is_needed else ""
         flow += ('"flow_in":true,' if receives else "") + ('"flow_out":true,' if is_needed else "")
-        yield f'{{"ph":"B",{where}{_us(start_ns)},{flow}{words.of(kind, unit)}}}'
+        yield f'{{"ph":"B",{position}{_us(start_ns)},{flow}{labels.of(kind, unit)}}}'
         if recompute_ns:
-            yield f'{{"ph":"B",{where}{_us(start_ns)},"cat":"{RECOMPUTE}","name":"{RECOMPUTE}"}}'
-            yield f'{{"ph":"E",{where}{_us(start_ns + recompute_ns)}}}'
-        yield f'{{"ph":"E",{where}{_us(end_ns)}}}'
+            yield f'{{"ph":"B",{position}{_us(start_ns)},"cat":"{RECOMPUTE}","name":"{RECOMPUTE}"}}'
+            yield f'{{"ph":"E",{position}{_us(start_ns + recompute_ns)}}}'
+        yield f'{{"ph":"E",{position}{_us(end_ns)}}}'
 
 
 class _Words:
@@ -182,10 +182,10 @@ def _idle(step: TracedStep, first_process: int) -> Iterator[str]:
         start_ns = gap_ns
         for name, length_ns in zip(by_name, lengths_ns, strict=True):
             if length_ns:
-                where = f'"pid":{process},"tid":{_CAUSES},"ts":'
-                yield f'{{"ph":"B",{where}{_us(start_ns)},"name":"{name}","cat":"{IDLE}"}}'
+                position = f'"pid":{process},"tid":{_CAUSES},"ts":'
+                yield f'{{"ph":"B",{position}{_us(start_ns)},"name":"{name}","cat":"{IDLE}"}}'
                 start_ns += length_ns
-                yield f'{{"ph":"E",{where}{_us(start_ns)}}}'
+                yield f'{{"ph":"E",{position}{_us(start_ns)}}}'
 
 
 def _memory(step: TracedStep, first_process: int) -> Iterator[str]:

@@ -13,8 +13,8 @@ from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
 
 def offsets(plan: Plan) -> Cells:
     """Return the layers of every cell ``[chunk][rank]`` beyond ``num_layers // cells``; they sum to the remainder."""
-    each = plan.num_layers // (plan.num_ranks * plan.num_chunks)
-    return tuple(tuple(count - each for count in row) for row in plan.layers)
+    per_cell = plan.num_layers // (plan.num_ranks * plan.num_chunks)
+    return tuple(tuple(count - per_cell for count in row) for row in plan.layers)
 
 
 def mindformers_lists(plan: Plan) -> Mapping[str, Cells]:

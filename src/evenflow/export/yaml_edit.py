@@ -1,14 +1,13 @@
 """Set one value in a YAML text and leave every other character as it is."""
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from evenflow.errors import InputError
 from evenflow.export.yaml_spans import Span, yaml_spans
 from evenflow.language import _
+from evenflow.profiles.yaml_text import entry_lines, format_key, format_value
 
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _COLON = re.compile(r"[ \t]*:")
 _COMMENT = re.compile(r"[ \t]+#[^\r\n]*")
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
@@ -48,15 +47,6 @@ def set_value(text: str, path: Sequence[str], value: object, *, file: str) -> st
     raise AssertionError("an empty path")
 
 
-def format_value(value: object) -> str:
-    """Return `value` as YAML on one line: ``[[1, 2], [3, 4]]``, ``true``, ``"text"``, ``{a: 1}``."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_format_key(key)}: {format_value(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(map(format_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
-
-
 def _with_value(text: str, key: Span, old: Span, value: object, *, file: str) -> str:
     """Return `text` with `value` in the place of `old`."""
     new = format_value(value)
@@ -78,7 +68,7 @@ def _with_value(text: str, key: Span, old: Span, value: object, *, file: str) ->
 def _with_entry(text: str, parent: Span, name: str, value: object) -> str:
     """Return `text` with a new last entry in the mapping `parent`."""
     if not parent.is_block:
-        entry = f"{_format_key(name)}: {format_value(value)}"
+        entry = f"{format_key(name)}: {format_value(value)}"
         if not parent.items:
             return text[: parent.end - 1] + entry + text[parent.end - 1 :]
         # Without the space, a last value that is left out would join its colon to the comma.
@@ -94,22 +84,10 @@ def _with_entry(text: str, parent: Span, name: str, value: object) -> str:
     return text[:at] + "".join(line_break + line for line in lines) + text[at:]
 
 
-def entry_lines(name: str, value: object, *, indent: int = 0) -> list[str]:
-    """Return the lines of an entry of a block mapping; a mapping inside it becomes a block too."""
-    start = " " * indent + _format_key(name) + ":"
-    if not isinstance(value, Mapping):
-        return [f"{start} {format_value(value)}"]
-    return [start, *(line for key, item in value.items() for line in entry_lines(key, item, indent=indent + 2))]
-
-
 def _nested(names: Sequence[str], value: object) -> object:
     for name in reversed(names):
         value = {name: value}
     return value
-
-
-def _format_key(name: str) -> str:
-    return name if _PLAIN_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def _line_end(text: str, index: int) -> int:

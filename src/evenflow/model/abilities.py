@@ -1,4 +1,4 @@
-"""What a framework can run of a plan: its schedules, its cuts and its recomputation, as data that the planner reads."""
+"""The abilities of a framework: which schedules, cuts and recomputation it can run, as data for the planner."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ class SizeRule:
         return self.text if isinstance(self.text, str) else self.text(sizes)
 
     def value(self, sizes: Sizes, schedule: str) -> int | str:
-        """Return what breaks it."""
+        """Return the value that breaks this rule."""
         values: dict[str, int | str] = {
             "ranks": sizes.num_ranks,
             "chunks": sizes.num_chunks,
@@ -95,7 +95,7 @@ class SizeRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """What a framework can run."""
+    """The schedules, cuts and recomputation that a framework can run."""
 
     schedules: tuple[str, ...]
     """Schedule families that it runs in the same order."""
@@ -127,7 +127,7 @@ class Abilities:
         if sizes.sequence_splits > 1 and not self.splits_sequences:
             rule = _("must be 1 for {title}, which does not split sequences", title=title)
             yield InputError(value=sizes.sequence_splits, rule=rule, place="sequence_splits")
-        for each in self.sizes:
-            if not each.holds(sizes, schedule):
-                rule = _("{rule} for {title}", rule=each.rule(sizes), title=title)
-                yield InputError(value=each.value(sizes, schedule), rule=rule, place=each.place)
+        for size_rule in self.sizes:
+            if not size_rule.holds(sizes, schedule):
+                rule = _("{rule} for {title}", rule=size_rule.rule(sizes), title=title)
+                yield InputError(value=size_rule.value(sizes, schedule), rule=rule, place=size_rule.place)

@@ -22,7 +22,7 @@ class CellRule:
     """
 
     def families(self, kinds: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-        """Return sets of indices of `kinds`, in their order: the kinds of a cell are in one of them, and any are.
+        """Return sets of indices of `kinds`: a cell may mix the kinds of one set, and any of them.
 
         How many layers may be under `full` comes beside.
 
@@ -34,7 +34,7 @@ class CellRule:
             return tuple((index,) for index in allowed)
         if self.apart is not None and all(kind in kinds and self._allows(kind) for kind in self.apart):
             banned = [kinds.index(kind) for kind in self.apart]
-            return tuple(tuple(index for index in allowed if index != each) for each in banned)
+            return tuple(tuple(index for index in allowed if index != left_out) for left_out in banned)
         return (tuple(allowed),)
 
     def _allows(self, kind: str) -> bool:

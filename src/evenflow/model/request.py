@@ -1,13 +1,13 @@
 """The request to a planner: a network to be cut over a pipeline, under limits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from evenflow.language import _
+from evenflow.asking import check_fields
 from evenflow.model.cell_rule import SELECT_OR_COMM, CellRule
 from evenflow.model.network import Network
 from evenflow.model.plan import Cells, Communication
 from evenflow.model.sizes import Sizes
-from evenflow.ranges import MEMORY_BYTES
+from evenflow.questions import MEMORY_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class Request:
 
     network: Network
     sizes: Sizes
-    memory_limit_bytes: int | None = None
+    memory_limit_bytes: int | None = field(default=None, metadata=MEMORY_LIMIT)
     """Bytes that no rank may exceed; None: no limit."""
     cell_rule: CellRule = SELECT_OR_COMM
     """What layers of one cell may be under; unless given, what MindFormers can express."""
@@ -32,8 +32,7 @@ class Request:
     """
 
     def __post_init__(self) -> None:
-        if self.memory_limit_bytes is not None:
-            MEMORY_BYTES.check(self.memory_limit_bytes, place=_("the memory limit"))
+        check_fields(self)
         check_step(self.network, self.sizes, self.communication)
 
     @property

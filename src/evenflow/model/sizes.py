@@ -1,10 +1,11 @@
 """The sizes of a pipeline."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from evenflow.asking import check_fields
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.ranges import CHUNKS, MICROBATCHES, RANKS, SEQUENCE_SPLITS
+from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS
 
 MOST_ACTIONS = 4_000_000
 """Most forwards and backwards of one step: a simulation holds 100 bytes for each."""
@@ -14,21 +15,15 @@ MOST_ACTIONS = 4_000_000
 class Sizes:
     """The sizes of a pipeline, whatever its order of work. Refuses numbers below one and steps too long to handle."""
 
-    num_ranks: int
-    num_chunks: int = 1
+    num_ranks: int = field(metadata=NUM_RANKS)
+    num_chunks: int = field(default=1, metadata=NUM_CHUNKS)
     """Model chunks (virtual stages) of each rank."""
-    num_microbatches: int
-    sequence_splits: int = 1
+    num_microbatches: int = field(metadata=NUM_MICROBATCHES)
+    sequence_splits: int = field(default=1, metadata=NUM_SEQUENCE_SPLITS)
     """Parts that each sequence is cut into."""
 
     def __post_init__(self) -> None:
-        for place, count, within in (
-            (_("the number of ranks"), self.num_ranks, RANKS),
-            (_("the number of chunks"), self.num_chunks, CHUNKS),
-            (_("the number of microbatches"), self.num_microbatches, MICROBATCHES),
-            (_("the number of sequence splits"), self.sequence_splits, SEQUENCE_SPLITS),
-        ):
-            within.check(count, place=place)
+        check_fields(self)
         num_actions = 2 * self.num_cells * self.num_units
         if num_actions > MOST_ACTIONS:
             raise InputError(

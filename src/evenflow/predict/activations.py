@@ -1,4 +1,4 @@
-"""Bytes of activations that wait for the backward, by tensor, of one device and microbatch, and what a pass needs.
+"""Bytes of activations that one microbatch keeps on a device until its backward, by tensor, and what a pass needs.
 
 The tensors of a dense layer without biases, rotary positions and fused attention are those of
 [Korthikanti et al., arXiv:2205.05198, §4]: ``s b h (10 + 24/t + 5 a s / (h t))`` bytes without sequence parallelism.
@@ -23,7 +23,7 @@ _WAITING_LOSS = ("f-then-b", "gpipe", "breadth-first")
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor that waits for the backward."""
+    """A tensor that is kept from a forward until its backward."""
 
     name: str
     held: Held
@@ -49,14 +49,14 @@ def layer_tensors(training: Training, *, has_experts: bool) -> tuple[Tensor, ...
 
 
 def layer_activations(training: Training, *, has_experts: bool, kind: str) -> dict[Held, int]:
-    """Return the bytes that one body layer keeps under a recompute kind, by what they are held for."""
+    """Return the bytes that one body layer keeps under a recompute kind, by purpose."""
     return _sums(
         tensor for tensor in layer_tensors(training, has_experts=has_experts) if _is_kept(training, tensor, kind)
     )
 
 
 def layer_working(training: Training, *, has_experts: bool, kind: str) -> dict[Held, int]:
-    """Return what a backward of one body layer needs beside what is kept, at its fullest moment.
+    """Return the bytes that the backward of a body layer needs at its peak, beside the activations that were kept.
 
     Tensors are computed again, and gradients come up: first those of the MLP, then those of attention, when the MLP's
     tensors are free again.
@@ -75,7 +75,7 @@ def layer_working(training: Training, *, has_experts: bool, kind: str) -> dict[H
 
 
 def head_activations(training: Training) -> dict[Held, int]:
-    """Return what the embedding keeps: its tokens, and a dropout mask. What it gives is the first layer's input."""
+    """Return what the embedding keeps: its tokens and a dropout mask; its output counts as the first layer's input."""
     kept = [Tensor("tokens", Held.NORMS, 8 * tokens(training)), *_dropout(training, "embedding's dropout")]
     return _sums(kept)
 
@@ -85,16 +85,16 @@ def tail_activations(training: Training) -> dict[Held, int]:
 
     The logits' softmax is among them where other forwards run before its backward; else a pass works with it.
     """
-    one = {Held.NORMS: round(2 * HALF * _spread(training) * training.model.hidden)}
+    normed = {Held.NORMS: round(2 * HALF * _spread(training) * training.model.hidden)}
     model = training.model
     block = layer_activations(training, has_experts=model.experts is not None, kind=training.recompute)
     joined = {Held.NORMS: round(4 * HALF * _spread(training) * model.hidden)}
     further = added(block, joined, {Held.LOGITS: _softmax(training)}, times=model.predicted_tokens)
-    return added(one, further, {Held.LOGITS: _softmax(training) if loss_waits(training) else 0})
+    return added(normed, further, {Held.LOGITS: _softmax(training) if loss_waits(training) else 0})
 
 
 def tail_working(training: Training) -> dict[Held, int]:
-    """Return what a pass of the loss needs: logits in 16 bits and their softmax in 32.
+    """Return the working memory of the loss: logits in 16 bits and their softmax in 32.
 
     A loss that does not work in place has the gradients of the softmax and of the logits beside it, in 32 bits. A fully
     sharded output layer is whole meanwhile.
@@ -103,8 +103,8 @@ def tail_working(training: Training) -> dict[Held, int]:
     beside = softmax * HALF // SINGLE if training.software.fused_loss else 2 * softmax
     needed = {Held.LOGITS: beside + (0 if loss_waits(training) else softmax)}
     if training.degrees.sharding is Sharding.PARAMETERS and dense_group(training.degrees).size > 1:
-        words = padded_vocabulary(training) / training.degrees.tensor
-        needed[Held.BUFFERS] = round(HALF * words * training.model.hidden)
+        own_vocabulary = padded_vocabulary(training) / training.degrees.tensor
+        needed[Held.BUFFERS] = round(HALF * own_vocabulary * training.model.hidden)
     return needed
 
 
@@ -118,7 +118,7 @@ def _softmax(training: Training) -> int:
 
 
 def _spread(training: Training) -> float:
-    """Tokens of a microbatch on a device in the parts that sequence parallelism splits."""
+    """Return a device's tokens of a microbatch where sequence parallelism splits them."""
     degrees = training.degrees
     return tokens(training) / (degrees.tensor if degrees.sequence_parallel else 1)
 
@@ -140,12 +140,12 @@ def _is_kept(training: Training, tensor: Tensor, kind: str) -> bool:
 
 
 def _saved(training: Training) -> float:
-    """Bytes of a number that a linear layer keeps of its input."""
+    """Return the bytes of each number that a linear layer keeps of its input."""
     return _ITEM.get(FORMATS[training.precision], HALF)
 
 
 def _norm(training: Training, name: str) -> list[Tensor]:
-    """Of a norm: its input and its output, and without fused operators its input in 32 bits and what is scaled."""
+    """Return what a norm keeps: input and output; unfused also its input in 32 bits and its unscaled output."""
     model = training.model
     numbers = _spread(training) * model.hidden
     normed = Tensor(f"normed {name}", Held.NORMS, _saved(training) * numbers, "layernorm", between_products=True)
@@ -170,7 +170,10 @@ def _attention(training: Training) -> list[Tensor]:
     queries = model.heads * model.head_dim / degrees.tensor
     keys = max(model.kv_heads / degrees.tensor, 1) * model.head_dim
     here = tokens(training)
+    normed = (queries if model.norms.queries else 0) + (keys if model.norms.keys else 0)
+    unnormed = Tensor("queries and keys before their norms", Held.ATTENTION, HALF * here * normed)
     return [
+        *([unnormed] if normed else []),
         Tensor("queries, keys and values", Held.ATTENTION, HALF * here * (queries + 2 * keys)),
         *_core(training, queries),
     ]
@@ -194,7 +197,7 @@ def _latent_attention(training: Training) -> list[Tensor]:
 
 
 def _core(training: Training, width: float) -> list[Tensor]:
-    """Of attention itself, which gives `width` numbers of a token."""
+    """Return what the attention core keeps; its output has `width` numbers per token."""
     model, here = training.model, tokens(training)
     heads = model.heads / training.degrees.tensor
     out = Tensor("attention's output", Held.ATTENTION, HALF * here * width)
@@ -213,7 +216,7 @@ def _mlp(training: Training) -> list[Tensor]:
 
 
 def _inner(training: Training, rows: float, width: float, module: str) -> list[Tensor]:
-    """Inside an MLP: what its activation function takes and gives."""
+    """Return what the inside of an MLP keeps: inputs and output of its activation function."""
     held = Held.MLP if module == "mlp" else Held.EXPERTS
     size = HALF * rows * width
     factor = [Tensor(f"factor of the activation, {module}", held, size, module, between_products=True)]
@@ -247,7 +250,7 @@ def _experts(training: Training) -> list[Tensor]:
 
 
 def _attention_gradients(training: Training) -> float:
-    """Return the bytes of the gradients that a backward of attention holds at once: of its scores, or of its inputs."""
+    """Return the bytes of gradients that attention's backward holds at once: of its scores, or of its inputs."""
     model, degrees = training.model, training.degrees
     here = tokens(training)
     if training.software.fused_attention:
@@ -257,14 +260,14 @@ def _attention_gradients(training: Training) -> float:
 
 
 def _mlp_gradients(training: Training, *, has_experts: bool) -> Tensor:
-    """Return the gradient of what the activation function of an MLP takes; that of what it gives takes its place."""
+    """Return the gradients of an MLP's activation inputs; the gradient of its output reuses the output's memory."""
     inside = _experts(training) if has_experts else _mlp(training)
     taken = [tensor for tensor in inside if tensor.name.startswith(("input of the activation", "factor of"))]
     return Tensor("gradients of the MLP", taken[0].held, sum(tensor.size_bytes for tensor in taken))
 
 
 def _gathered(training: Training) -> float:
-    """Bytes of the input of a block, which sequence parallelism gathers for each pass."""
+    """Return the bytes of a block's input, which sequence parallelism gathers anew for each pass."""
     degrees = training.degrees
     split = degrees.sequence_parallel and degrees.tensor > 1
     return HALF * tokens(training) * training.model.hidden if split else 0.0

@@ -1,4 +1,4 @@
-"""The prediction for devices by the name of their accelerator."""
+"""Predicts a training on accelerators that are given by name."""
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.data_sheets import accelerator_named
@@ -10,7 +10,7 @@ from evenflow.predict.training import Training
 
 
 def predict(training: Training, accelerator: str | Accelerator, *, devices_per_node: int | None = None) -> Prediction:
-    """Return the step time and the memory of `training`, and what both are spent on.
+    """Predict the step time and the memory of `training`, and what both are spent on.
 
     Args:
         training: the model, how it is split, its batch and its software.
@@ -22,4 +22,4 @@ def predict(training: Training, accelerator: str | Accelerator, *, devices_per_n
     """
     device = accelerator_named(accelerator) if isinstance(accelerator, str) else accelerator
     check_training(training, device)
-    return predict_on(training, Topology(accelerator=device, domain_devices=devices_per_node or device.link_devices))
+    return predict_on(training, Topology.of(device, devices_per_node))

@@ -1,7 +1,7 @@
 """The operators and exchanges of the embedding, and of the last norm, output layer and loss."""
 
 from evenflow.cluster import Collective
-from evenflow.cluster.topology import Group
+from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.layer_work import HALF, SINGLE, Passes, layer_passes, tokens
 from evenflow.predict.parameters import padded_vocabulary
 from evenflow.predict.training import Training
@@ -37,17 +37,17 @@ def tail_passes(training: Training) -> Passes:
         *_sum_over_tensor(training, passed),
         elementwise(3 * passed, 2, "norm"),
     )
-    one = Passes(forward, backward)
+    output = Passes(forward, backward)
     if not model.predicted_tokens:
-        return one
+        return output
     block = layer_passes(training, has_experts=model.experts is not None)
     joined = Passes(
         (product(here, model.hidden, 2 * model.hidden, dtype=training.wide_format, module="mtp"),),
         tuple(gradients(here, model.hidden, 2 * model.hidden, dtype=training.wide_format, module="mtp")),
     )
-    everything = one
+    everything = output
     for _token in range(model.predicted_tokens):
-        everything = everything + joined + block + one
+        everything = everything + joined + block + output
     return everything
 
 
@@ -57,7 +57,7 @@ def _sum_over_tensor(training: Training, size_bytes: float) -> tuple[Exchange, .
         return ()
     return (
         Exchange(
-            spent=Spent.TENSOR, module="ends", group=Group(size=tensor), collective=Collective.ALL_REDUCE,
+            spent=Spent.TENSOR, module="ends", group=DeviceGroup(size=tensor), collective=Collective.ALL_REDUCE,
             size_bytes=size_bytes,
         ),
     )  # fmt: skip

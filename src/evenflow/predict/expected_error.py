@@ -50,13 +50,13 @@ def expected_error(training: Training, topology: Topology) -> ErrorRange:
         error = calibration.expected_step_error or calibration.step_error
         if error is not None:
             return ErrorRange(low=-1.6 * error, high=1.6 * error, runs=calibration.runs, sources=1, of=CALIBRATED)
-    found = next(
+    kind_of_run = next(
         kind
         for kind in kinds_of(topology.accelerator.generation, has_experts=training.model.experts is not None)
         if kind == ALL or (kind in _RANGES and _RANGES[kind][-1] >= FEWEST_SOURCES)
     )
-    low, high, runs, sources = _RANGES[found]
-    return ErrorRange(low=low, high=high, runs=runs, sources=sources, of=found)
+    low, high, runs, sources = _RANGES[kind_of_run]
+    return ErrorRange(low=low, high=high, runs=runs, sources=sources, of=kind_of_run)
 
 
 def kinds_of(generation: str, *, has_experts: bool) -> tuple[str, ...]:

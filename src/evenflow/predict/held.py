@@ -1,11 +1,11 @@
-"""What memory is held for, and sums of bytes by it."""
+"""The purposes that memory is held for, and sums of bytes by purpose."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 
 class Held(StrEnum):
-    """What memory is held for."""
+    """A purpose that memory is held for."""
 
     PARAMETERS = "parameters"
     GRADIENTS = "gradients"
@@ -24,7 +24,7 @@ Parts = Mapping[Held, int]
 
 
 def added(*every: Parts, times: int = 1) -> dict[Held, int]:
-    """Return the sums of the parts, each `times` as much."""
+    """Return the bytes of several parts added up by purpose, times a factor."""
     result: dict[Held, int] = {}
     for parts in every:
         for held, size in parts.items():
@@ -33,10 +33,10 @@ def added(*every: Parts, times: int = 1) -> dict[Held, int]:
 
 
 def largest(every: Iterable[Parts]) -> Parts:
-    """Return the parts that are the most bytes together; none of nothing."""
+    """Return the memory with the largest total; empty where there is none."""
     return max(every, key=total, default={})
 
 
 def total(parts: Parts) -> int:
-    """Return all bytes of the parts."""
+    """Return the total bytes of all purposes."""
     return sum(parts.values())

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from evenflow.cluster import Collective
-from evenflow.cluster.topology import Group
+from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.training import FORMATS, Training
 from evenflow.predict.work import UNDER_PRODUCTS, Exchange, Operators, Spent, Work, elementwise, gradients, product
 
@@ -38,18 +38,18 @@ def layer_passes(training: Training, *, has_experts: bool, has_window: bool = Fa
 
 
 def tokens(training: Training) -> float:
-    """Tokens of a microbatch on a device outside of sequence-parallel parts."""
+    """Return a device's tokens of a microbatch where sequence parallelism does not split them."""
     return training.microbatch * training.sequence / training.degrees.context
 
 
 def _spread_tokens(training: Training) -> float:
-    """Tokens of a microbatch on a device in the parts that sequence parallelism splits."""
+    """Return a device's tokens of a microbatch where sequence parallelism splits them."""
     degrees = training.degrees
     return tokens(training) / (degrees.tensor if degrees.sequence_parallel else 1)
 
 
 def _norms(training: Training) -> Passes:
-    """Norms of hidden states, and two sums with the residual; dropout where the model has it."""
+    """Return the work of a layer's norms and residual sums, with dropout where the model has it."""
     model, fused = training.model, training.software.fused_elementwise
     numbers = _spread_tokens(training) * model.hidden
     passed, mask = HALF * numbers, (numbers * MASK if model.dropout else 0.0)
@@ -70,7 +70,7 @@ of gated models: to 32 bits, squared, averaged, the inverse root, multiplied, to
 
 
 def _norm(training: Training, numbers: float, count: int) -> Passes:
-    """Return `count` norms of `numbers` each."""
+    """Return the work of `count` norms over `numbers` values each."""
     eager = _EAGER_IN_SINGLE if training.model.gated else _EAGER
     passes = _ONE_KERNEL if training.software.fused_elementwise else eager
     once, again = (elementwise(times * HALF * numbers * count, n * count, "layernorm") for times, n in passes)
@@ -88,7 +88,7 @@ def _linear(training: Training, rows: float, columns: float, depth: float, modul
 
 
 def _tensor_exchanges(training: Training, module: str) -> Passes:
-    """What one block (attention or MLP) exchanges between tensor-parallel devices. [arXiv:2205.05198, §4.2]"""
+    """Return the tensor-parallel exchanges of one block (attention or MLP). [arXiv:2205.05198, §4.2]"""
     degrees, software = training.degrees, training.software
     if degrees.tensor == 1:
         return Passes((), ())
@@ -97,7 +97,7 @@ def _tensor_exchanges(training: Training, module: str) -> Passes:
 
     def exchange(collective: Collective, share: float = hidden) -> Exchange:
         return Exchange(
-            spent=Spent.TENSOR, module=module, group=Group(size=degrees.tensor), collective=collective,
+            spent=Spent.TENSOR, module=module, group=DeviceGroup(size=degrees.tensor), collective=collective,
             size_bytes=size, hidden_share=share,
         )  # fmt: skip
 
@@ -127,7 +127,7 @@ def _attention(training: Training, *, has_window: bool) -> Passes:
 
 
 def _split_heads(training: Training, width: float) -> Passes:
-    """Return the exchange of heads of keys and values that several devices have a part of: all gather `width` numbers.
+    """Return the all-gather of key and value heads that are split over several devices, `width` numbers per token.
 
     Each takes what it needs. [Megatron-LM, `Attention.get_query_key_value_tensors`]
     """
@@ -135,7 +135,7 @@ def _split_heads(training: Training, width: float) -> Passes:
 
     def exchange(collective: Collective) -> Exchange:
         return Exchange(
-            spent=Spent.TENSOR, module="qkv", group=Group(size=training.degrees.tensor), collective=collective,
+            spent=Spent.TENSOR, module="qkv", group=DeviceGroup(size=training.degrees.tensor), collective=collective,
             size_bytes=size,
         )  # fmt: skip
 
@@ -174,7 +174,7 @@ def _latent_attention(training: Training) -> Passes:
 
 
 def _core(training: Training, keyed: float, valued: float, *, has_window: bool) -> Passes:
-    """Scores, softmax and the sum of values; `keyed` and `valued` are a device's widths of queries and of values."""
+    """Return the work of the attention core; `keyed` and `valued` are a device's widths of queries and values."""
     model, software = training.model, training.software
     here, seen = tokens(training), float(training.sequence)
     if has_window and model.window:
@@ -215,11 +215,11 @@ def _core(training: Training, keyed: float, valued: float, *, has_window: bool) 
 
 
 def _context_exchanges(training: Training, width: float) -> Passes:
-    """What the devices of a context group exchange: keys and values, `width` numbers a token, or all of attention."""
+    """Return what a context group exchanges: keys and values, `width` numbers per token, or all of attention."""
     degrees = training.degrees
     if degrees.context == 1:
         return Passes((), ())
-    group = Group(size=degrees.context, stride=degrees.tensor)
+    group = DeviceGroup(size=degrees.context, stride=degrees.tensor)
     size = HALF * tokens(training) * degrees.context * width
     collective, hidden = Collective.ALL_GATHER, 0.7
     if degrees.context_exchange == "all-to-all":
@@ -273,7 +273,7 @@ def _experts(training: Training) -> Passes:
         (elementwise(4 * passed, _ROUTING_CALLS, "moe"),), (elementwise(5 * passed, _ROUTING_CALLS, "moe"),)
     )
     if degrees.expert * split > 1:
-        group = Group(size=degrees.expert * split)
+        group = DeviceGroup(size=degrees.expert * split)
         exchange = Exchange(
             spent=Spent.EXPERT, module="moe", group=group, collective=Collective.ALL_TO_ALL,
             size_bytes=passed * group.size / split,
@@ -290,7 +290,7 @@ def _experts(training: Training) -> Passes:
 
 
 def expert_tensor(training: Training) -> int:
-    """Ways that an expert's matrices are split."""
+    """Return over how many devices an expert's matrices are split."""
     degrees = training.degrees
     if degrees.expert_tensor is not None:
         return degrees.expert_tensor

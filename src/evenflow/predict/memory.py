@@ -1,4 +1,4 @@
-"""The memory of every pipeline rank by part: what the simulator finds to be held at once, part by part."""
+"""The memory of every pipeline rank by purpose, at the moment when the simulator finds it fullest."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -63,17 +63,17 @@ class RankMemory:
 
     @property
     def total_bytes(self) -> int:
-        """All of it."""
+        """All bytes of the rank."""
         return total(self.parts)
 
     @property
     def allocated_bytes(self) -> int:
-        """All of it but the reserve: what a framework counts as allocated."""
+        """All bytes but the reserve: what a framework counts as allocated."""
         return self.total_bytes - self.parts.get(Held.RESERVE, 0)
 
     @property
     def device_bytes(self) -> int:
-        """What the device itself shows: all of it, blocks for later use, and what the driver takes."""
+        """What the device itself shows: all bytes, blocks kept for later use, and what the driver takes."""
         return self.total_bytes + round(_CACHED * self.allocated_bytes) + self.driver_bytes
 
 
@@ -98,12 +98,12 @@ def _gathered_bytes(training: Training) -> int:
     model = training.model
     kinds = {model.has_experts(layer) for layer in range(model.layers)}
     every = [layer_parameters(training, has_experts=kind) for kind in kinds]
-    most = max(_unshared(training, each) for each in every)
+    most = max(_unshared(training, parameters) for parameters in every)
     return round(most * (2 * HALF + HALF + training.software.gradient_bytes))
 
 
 def _unshared(training: Training, parameters: Parameters) -> float:
-    """Parameters whose whole form is not the shard itself."""
+    """Return the parameters that must be gathered to be whole."""
     dense = parameters.dense if dense_group(training.degrees).size > 1 else 0
     return dense + (parameters.expert if expert_group(training).size > 1 else 0)
 
@@ -115,7 +115,7 @@ def rank_memory(training: Training, simulation: Simulation, reached: Reached) ->
     """
     schedule, costs = simulation.timeline.schedule, simulation.costs
     stages = _stages(training, simulation)
-    found = []
+    memory = []
     for rank in range(schedule.num_ranks):
         own = [int(stage) for stage in schedule.stage_table[:, rank]]
         live = live_at_peak(schedule, costs, rank)
@@ -128,24 +128,24 @@ def rank_memory(training: Training, simulation: Simulation, reached: Reached) ->
                 parts = added(parts, added(block.activations, times=count * int(live[place])))
                 parts = added(parts, added(block.until_weight, times=count * waiting))
         parts[Held.RESERVE] = round(reached.reserve_share * total(parts))
-        found.append(RankMemory(parts=parts, driver_bytes=round(reached.driver_bytes)))
-    return tuple(found)
+        memory.append(RankMemory(parts=parts, driver_bytes=round(reached.driver_bytes)))
+    return tuple(memory)
 
 
 def fullest(memory: tuple[RankMemory, ...]) -> int:
     """Return the first of the ranks that hold most."""
-    totals = [one.total_bytes for one in memory]
+    totals = [rank.total_bytes for rank in memory]
     return totals.index(max(totals))
 
 
 def limit_without_reserve(limit_bytes: int, reached: Reached) -> int:
-    """Return what the parts but the reserve may add up to, so that a rank stays within `limit_bytes`."""
+    """Return what may be held apart from the reserve, so that a rank stays within `limit_bytes`."""
     return int(limit_bytes / (1 + reached.reserve_share))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """What a layer, the head or the tail holds: always, of each microbatch, and while it runs."""
+    """The memory of a layer, the head or the tail: always held, per microbatch, and while it runs."""
 
     static: Parts
     activations: Parts
@@ -185,17 +185,17 @@ def _stages(training: Training, simulation: Simulation) -> list[_Stage]:
     num_chunks, num_ranks = table.shape
     cells = sorted((int(table[c, r]), c, r) for c in range(num_chunks) for r in range(num_ranks))
     made: dict[tuple[bool, str], _Block] = {}
-    found: list[_Stage] = []
+    blocks: list[_Stage] = []
     layer = 0
     for _stage, chunk, rank in cells:
         # Layers of a recompute kind stand together, in the order of a cell.
         kinds = [kind for kind in simulation.network.kinds for _ in range(plan.count(kind, chunk, rank))]
         counts = Counter((training.model.has_experts(layer + place), kind) for place, kind in enumerate(kinds))
-        for one in counts:
-            if one not in made:
-                made[one] = _layer(training, *one)
-        found.append([(made[one], count) for one, count in counts.items()])
+        for block_kind in counts:
+            if block_kind not in made:
+                made[block_kind] = _layer(training, *block_kind)
+        blocks.append([(made[block_kind], count) for block_kind, count in counts.items()])
         layer += len(kinds)
-    found[0].append((_head(training), 1))
-    found[-1].append((_tail(training), 1))
-    return found
+    blocks[0].append((_head(training), 1))
+    blocks[-1].append((_tail(training), 1))
+    return blocks

@@ -1,4 +1,4 @@
-"""The operations that a model needs for a step, however it is split."""
+"""The floating-point operations that a model needs for a step, however it is split."""
 
 from collections import Counter
 from dataclasses import replace
@@ -28,7 +28,7 @@ def model_flops(training: Training) -> float:
 
 
 def _whole(training: Training) -> Training:
-    """Return a step of one sequence on one device, where experts take what comes."""
+    """Return the training of one sequence on one device, with experts of unlimited capacity."""
     model = training.model
     if model.experts is not None:
         model = replace(model, experts=replace(model.experts, capacity_factor=None))

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from evenflow.cluster.topology import Group
+from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import Degrees, Training
 from evenflow.predict.transformer import Transformer
@@ -20,25 +20,25 @@ class Parameters:
         return Parameters(self.dense + other.dense, self.expert + other.expert)
 
 
-def dense_group(degrees: Degrees) -> Group:
+def dense_group(degrees: Degrees) -> DeviceGroup:
     """Return the devices that hold the same dense parameters, and share out their state."""
     size = degrees.data * degrees.context
     if not degrees.data_outermost:
-        return Group(size=size, stride=degrees.tensor)
+        return DeviceGroup(size=size, stride=degrees.tensor)
     further = degrees.tensor * degrees.context * degrees.pipeline
-    return Group(size=size, stride=degrees.tensor, parts=degrees.data, part_stride=further)
+    return DeviceGroup(size=size, stride=degrees.tensor, parts=degrees.data, part_stride=further)
 
 
-def expert_group(training: Training) -> Group:
+def expert_group(training: Training) -> DeviceGroup:
     """Return the devices that hold the same experts."""
     degrees = training.degrees
     stride = expert_tensor(training) * degrees.expert
     of_stage = degrees.tensor * degrees.context * degrees.data
-    return Group(size=max(1, of_stage // stride), stride=stride)
+    return DeviceGroup(size=max(1, of_stage // stride), stride=stride)
 
 
-def shares(training: Training, parameters: Parameters) -> tuple[tuple[Group, float], ...]:
-    """Return each group that holds copies of a device's `parameters`, with how many of them."""
+def shares(training: Training, parameters: Parameters) -> tuple[tuple[DeviceGroup, float], ...]:
+    """Return each group of devices that hold copies of a device's `parameters`, with the number of these."""
     pairs = (dense_group(training.degrees), parameters.dense), (expert_group(training), parameters.expert)
     return tuple((group, count) for group, count in pairs if count)
 
@@ -55,25 +55,25 @@ def layer_parameters(training: Training, *, has_experts: bool) -> Parameters:
     if experts.shared_ffn:
         dense += _mlp(model, experts.shared_ffn / tensor) + (hidden if experts.shared_gate else 0)
     split = expert_tensor(training)
-    one = _matrices(model) * hidden * experts.ffn / split
+    of_expert = _matrices(model) * hidden * experts.ffn / split
     if model.biases.experts:
-        one += (_matrices(model) - 1) * experts.ffn / split + hidden
-    return Parameters(dense, experts.count / degrees.expert * one)
+        of_expert += (_matrices(model) - 1) * experts.ffn / split + hidden
+    return Parameters(dense, experts.count / degrees.expert * of_expert)
 
 
 def _matrices(model: Transformer) -> int:
-    """Matrices of an MLP."""
+    """Return the number of matrices in an MLP."""
     return 3 if model.gated else 2
 
 
 def _mlp(model: Transformer, width: float) -> float:
-    """Parameters of an MLP of this width; the bias of what it gives is on every device."""
+    """Return the parameters of an MLP of this width; its output's bias is on every device."""
     biases = (_matrices(model) - 1) * width + model.hidden if model.biases.mlp else 0
     return _matrices(model) * model.hidden * width + biases
 
 
 def _norm(model: Transformer) -> float:
-    """Parameters of one norm over the hidden size."""
+    """Return the parameters of one norm over the hidden size."""
     if not model.norms.learned:
         return 0.0
     return model.hidden * (2.0 if model.biases.norms else 1.0)
@@ -103,7 +103,7 @@ def _attention(training: Training) -> float:
 
 
 def head_parameters(training: Training) -> Parameters:
-    """Return those of the embedding, of learned positions, and of the norm after them."""
+    """Return the parameters of the embedding, of learned positions, and of the norm after them."""
     model = training.model
     table = model.hidden * (padded_vocabulary(training) / training.degrees.tensor + model.positions)
     return Parameters(table + (_norm(model) if model.norms.after_embedding else 0))
@@ -116,11 +116,11 @@ def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
     predict further tokens embed them, with a copy of the embedding where it is on another rank.
     """
     model = training.model
-    words = padded_vocabulary(training) / training.degrees.tensor
-    table = 0 if model.tied and has_embedding else model.hidden * words
-    dense = Parameters(_norm(model) + table + (words if model.biases.logits else 0))
+    own_vocabulary = padded_vocabulary(training) / training.degrees.tensor
+    table = 0 if model.tied and has_embedding else model.hidden * own_vocabulary
+    dense = Parameters(_norm(model) + table + (own_vocabulary if model.biases.logits else 0))
     if model.predicted_tokens and not (has_embedding or model.tied):
-        dense += Parameters(model.hidden * words)
+        dense += Parameters(model.hidden * own_vocabulary)
     for _block in range(model.predicted_tokens):
         dense += layer_parameters(training, has_experts=model.experts is not None)
         dense += Parameters(2 * model.hidden * model.hidden / training.degrees.tensor + 3 * model.hidden)
@@ -129,14 +129,14 @@ def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
 
 def model_parameters(model: Transformer) -> int:
     """Return the parameters of a whole model, its vocabulary as it is."""
-    one = Training(model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=1)
-    total = head_parameters(one) + tail_parameters(one, has_embedding=True)
+    alone = Training(model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=1)
+    total = head_parameters(alone) + tail_parameters(alone, has_embedding=True)
     kinds = Counter(model.has_experts(layer) for layer in range(model.layers))
     for has_experts, count in kinds.items():
-        layer = layer_parameters(one, has_experts=has_experts)
+        layer = layer_parameters(alone, has_experts=has_experts)
         total += Parameters(count * layer.dense, count * layer.expert)
     of_word = model.hidden * (1 if model.tied else 2) + (1 if model.biases.logits else 0)
-    filled = padded_vocabulary(one) - model.vocabulary
+    filled = padded_vocabulary(alone) - model.vocabulary
     return round(total.dense + total.expert - filled * of_word)
 
 

@@ -52,7 +52,7 @@ class Prediction:
 
     @cached_property
     def memory(self) -> tuple[RankMemory, ...]:
-        """Of every pipeline rank."""
+        """The memory of every pipeline rank."""
         return rank_memory(self.training, self.simulation, self.topology.accelerator.reached)
 
     @property
@@ -107,8 +107,8 @@ def predict_plan(
     stages = stage_sums(priced, plan, schedule.stage_table)
     durations = simulation.costs.durations.reshape(-1, NUM_OPS)
     exchanges = rank_exchanges(training, topology, simulation.timeline, stages, durations)
-    wait_ns = max(each.wait_ns for each in exchanges)
-    ends = [each.end_ns(wait_ns) + each.optimizer_ns for each in exchanges]
+    wait_ns = max(exchange.wait_ns for exchange in exchanges)
+    ends = [exchange.end_ns(wait_ns) + exchange.optimizer_ns for exchange in exchanges]
     slowest = ends.index(max(ends))
     of_rank = schedule.stage_table[:, slowest].tolist()
     parts = _parts(

@@ -12,14 +12,14 @@ SLOWED = 1.13
 
 @dataclass(slots=True)
 class Spending:
-    """Nanoseconds by what they are spent on: on the device's time, and hidden under other work."""
+    """Nanoseconds by purpose: those that take the device's time, and those hidden under other work."""
 
     exposed: dict[Spent, float] = field(default_factory=dict)
     hidden: dict[Spent, float] = field(default_factory=dict)
 
     @property
     def total_ns(self) -> float:
-        """Time that passes."""
+        """The time that passes, without what is hidden."""
         return sum(self.exposed.values())
 
     def add(self, spent: Spent, exposed_ns: float, hidden_ns: float = 0.0) -> None:
@@ -37,7 +37,7 @@ class Spending:
 
 
 def priced(works: Iterable[Work], topology: Topology) -> Spending:
-    """Return the time of `works` one after the other; what is hidden slows the work above it."""
+    """Return the time of `works` run one after the other; hidden communication slows the computation that hides it."""
     spending = Spending()
     device = topology.accelerator
     for work in works:
@@ -51,7 +51,7 @@ def priced(works: Iterable[Work], topology: Topology) -> Spending:
 
 
 def slowed_by_ns(hidden_ns: float) -> float:
-    """Return how much longer computation takes that communication of `hidden_ns` runs under."""
+    """Return how much longer computation takes while communication of `hidden_ns` runs under it."""
     return hidden_ns * (1 - 1 / SLOWED)
 
 
@@ -61,12 +61,12 @@ def without_ns(hidden_ns: float) -> float:
 
 
 def under_ns(exchange_ns: float, work_ns: float) -> float:
-    """Return how much of a collective runs under work of `work_ns`, which takes longer with it."""
+    """Return how much of a collective can run under work of `work_ns`, slowed down by it."""
     return min(exchange_ns, work_ns * SLOWED)
 
 
 def overlapped(spending: Spending, spent: Spent, exchange_ns: float) -> Spending:
-    """Return the pass with a collective of `exchange_ns` that runs under all of it, and shows where it is longer."""
+    """Return a pass with a collective of `exchange_ns` under it; only what is longer than the pass shows."""
     under = under_ns(exchange_ns, spending.total_ns)
     result = Spending(dict(spending.exposed), dict(spending.hidden))
     result.add(spent, exchange_ns - under + slowed_by_ns(under), under)

@@ -1,4 +1,4 @@
-"""What frameworks do with the same mathematics, where a run does not say otherwise."""
+"""How frameworks implement the same mathematics, where a run does not say otherwise."""
 
 from evenflow.predict.training import Software
 
@@ -10,7 +10,7 @@ _PORTABLE_ATTENTION = 1.9
 def usual_software(
     precision: str, *, is_portable: bool = False, sends_whole: bool = False, overlaps_one_chunk: bool = False
 ) -> Software:
-    """Return the software of a framework at a number format of the linear layers.
+    """Return the usual software settings of a framework, for a number format of the linear layers.
 
     `is_portable`: its kernels are PyTorch's own, uncompiled, and not those that Megatron-LM has for the accelerator.
     `sends_whole`: every tensor-parallel rank sends a whole pipeline message, and a rank sends and receives in turn, as

@@ -1,31 +1,27 @@
-"""Bytes that training keeps for parameters: weights, gradients, optimizer, by what is shared out."""
+"""Bytes that training keeps for parameters: weights, gradients and optimizer state, as sharding leaves them."""
 
+from evenflow.model.kept_per_parameter import kept_bytes
 from evenflow.predict.held import Held, total
-from evenflow.predict.layer_work import SINGLE
+from evenflow.predict.layer_work import HALF, SINGLE
 from evenflow.predict.parameters import Parameters, shares
 from evenflow.predict.training import Sharding, Training
 
-_MOMENTS = 8
-"""Bytes of Adam's two moments of a parameter."""
-
 
 def state_parts(training: Training, parameters: Parameters) -> dict[Held, int]:
-    """Return the bytes of one device for `parameters`, by what they are held for.
+    """Return the bytes of one device for `parameters`, by purpose.
 
-    Fully sharded parameters are the 32-bit ones themselves; else the optimizer has 32-bit copies of 16-bit ones. Where
-    gradients are kept in 16 bits, the optimizer's share of them is copied to 32. [ZeRO, arXiv:1910.02054, §3.1]
+    The optimizer is mixed-precision Adam (see `kept_bytes`). Fully sharded parameters are the 32-bit ones themselves.
     Weights of products in 8 bits are kept in 8 bits, once in each order of the matrix, or in 16: two bytes either way.
     """
     sharding, software = training.degrees.sharding, training.software
     is_single = training.precision == "fp32" or sharding is Sharding.PARAMETERS
-    half = SINGLE if is_single else 2
+    kept = kept_bytes("adam", weight_bytes=SINGLE if is_single else HALF, gradient_bytes=software.gradient_bytes)
     weights = gradients = optimizer = 0.0
     for group, count in shares(training, parameters):
-        weights += count * half / (group.size if sharding is Sharding.PARAMETERS else 1)
+        weights += count * kept.weight / (group.size if sharding is Sharding.PARAMETERS else 1)
         shares_gradients = sharding in (Sharding.GRADIENTS, Sharding.PARAMETERS)
-        gradients += count * software.gradient_bytes / (group.size if shares_gradients else 1)
-        copies = (0 if is_single else SINGLE) + (0 if software.gradient_bytes == SINGLE else SINGLE)
-        optimizer += count * (_MOMENTS + copies) / (1 if sharding is Sharding.NOTHING else group.size)
+        gradients += count * kept.gradient / (group.size if shares_gradients else 1)
+        optimizer += count * kept.state / (1 if sharding is Sharding.NOTHING else group.size)
     return {Held.PARAMETERS: round(weights), Held.GRADIENTS: round(gradients), Held.OPTIMIZER: round(optimizer)}
 
 

@@ -78,18 +78,18 @@ PassesKnown = dict[Training, PricedPass]
 
 
 def priced_network(training: Training, topology: Topology, *, known: PassesKnown | None = None) -> PricedNetwork:
-    """Return the network of one pipeline of `training`; `known` are passes on the same topology, to which it adds."""
+    """Return the network of one pipeline of `training`; `known` caches passes on the same topology."""
     model = training.model
     topology = _captured(training, topology)
-    one = _pass_of(training, topology, {} if known is None else known)
+    one_pass = _pass_of(training, topology, {} if known is None else known)
     kinds = [_layer_kind(training, layer) for layer in range(model.layers)]
-    made = {kind: _sharded(training, topology, part) for kind, part in one.layers.items()}
-    head = _with_first_and_last(training, topology, _sharded(training, topology, one.head), made[kinds[0]])
-    tail = one.tail
+    made = {kind: _sharded(training, topology, part) for kind, part in one_pass.layers.items()}
+    head = _with_first_and_last(training, topology, _sharded(training, topology, one_pass.head), made[kinds[0]])
+    tail = one_pass.tail
     if training.degrees.pipeline == 1:
         tail = replace(tail, parameters=tail_parameters(training, has_embedding=True))
     tail = _sharded(training, topology, tail)
-    runs = [(_layer(training, kind, made[kind], one.kept[kind]), count) for kind, count in _runs(kinds)]
+    runs = [(_layer(training, kind, made[kind], one_pass.kept[kind]), count) for kind, count in _runs(kinds)]
     network = Network(
         name=model.name,
         runs=tuple(LayerRun(layer=layer, count=count) for layer, count in runs),
@@ -105,7 +105,7 @@ def priced_network(training: Training, topology: Topology, *, known: PassesKnown
 
 
 def _captured(training: Training, topology: Topology) -> Topology:
-    """Return the topology whose devices launch as fast as `training` lets them: from graphs, the host has no part."""
+    """Return the topology as `training` launches its kernels: from captured graphs, the host costs nothing."""
     device = topology.accelerator
     if not training.software.captured_graphs:
         return topology
@@ -114,24 +114,24 @@ def _captured(training: Training, topology: Topology) -> Topology:
 
 
 def _pass_of(training: Training, topology: Topology, known: PassesKnown) -> PricedPass:
-    """Return the passes on one device, of which copies of the model, ranks and their order change nothing."""
+    """Return the passes on one device, which do not depend on copies of the model, ranks or their order."""
     degrees = training.degrees
-    one = replace(
+    alone = replace(
         training, global_batch=training.microbatch, schedule=None, layout=(), group_size=None,
         degrees=replace(
             degrees, pipeline=1, chunks=1, data=1, sharding=Sharding.NOTHING, expert_tensor=expert_tensor(training),
         ),
     )  # fmt: skip
-    found = known.get(one)
-    if found is None:
-        kinds = dict.fromkeys(_layer_kind(one, layer) for layer in range(one.model.layers))
-        found = known[one] = PricedPass(
-            layers={kind: _priced_layer(one, topology, *kind) for kind in kinds},
-            kept={kind: _kept(one, has_experts=kind[0]) for kind in kinds},
-            head=_priced_end(topology, head_passes(one), head_parameters(one)),
-            tail=_priced_end(topology, tail_passes(one), tail_parameters(one, has_embedding=False)),
+    priced_pass = known.get(alone)
+    if priced_pass is None:
+        kinds = dict.fromkeys(_layer_kind(alone, layer) for layer in range(alone.model.layers))
+        priced_pass = known[alone] = PricedPass(
+            layers={kind: _priced_layer(alone, topology, *kind) for kind in kinds},
+            kept={kind: _kept(alone, has_experts=kind[0]) for kind in kinds},
+            head=_priced_end(topology, head_passes(alone), head_parameters(alone)),
+            tail=_priced_end(topology, tail_passes(alone), tail_parameters(alone, has_embedding=False)),
         )
-    return found
+    return priced_pass
 
 
 def _layer_kind(training: Training, layer: int) -> _Kind:
@@ -163,7 +163,7 @@ def _priced_layer(training: Training, topology: Topology, has_experts: bool, has
 
 
 def _selected(works: Iterable[Work], modules: Collection[str]) -> Iterator[Work]:
-    """Yield the works that selective recomputation does again."""
+    """Yield the work that selective recomputation repeats."""
     products = 0
     for work in works:
         if work.module in modules:
@@ -195,14 +195,14 @@ def _kept(training: Training, *, has_experts: bool) -> dict[str, tuple[int, int]
 
 
 def _sharded(training: Training, topology: Topology, part: PricedPart) -> PricedPart:
-    """Add what sharded parameters and gradients exchange with every microbatch, under the computation of neighbours."""
+    """Add the exchanges of sharded parameters and gradients of every microbatch, hidden under neighbouring layers."""
     gather, reduce = exchanges_ns(training, topology, part.parameters)
     if not (gather or reduce):
         return part
     return replace(
         part,
         forward=overlapped(part.forward, Spent.DATA, gather),
-        backward={kind: overlapped(one, Spent.DATA, gather + reduce) for kind, one in part.backward.items()},
+        backward={kind: overlapped(spending, Spent.DATA, gather + reduce) for kind, spending in part.backward.items()},
     )
 
 

@@ -11,7 +11,7 @@ CONTEXT_EXCHANGES = ("ring", "all-gather", "all-to-all")
 
 
 class Sharding(StrEnum):
-    """What the devices of a data-parallel group share out of a parameter's state. [ZeRO, arXiv:1910.02054]"""
+    """How much of the parameters' state is sharded over a data-parallel group. [ZeRO, arXiv:1910.02054]"""
 
     NOTHING = "0"
     OPTIMIZER = "1"
@@ -57,7 +57,7 @@ class Degrees:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Software:
-    """What a framework does with the same mathematics."""
+    """How a framework implements the same mathematics."""
 
     fused_attention: bool = True
     """Attention in one kernel that does not write its scores (FlashAttention and its like)."""
@@ -151,7 +151,7 @@ class Training:
 
     @property
     def wide_format(self) -> str:
-        """Number format of attention and the output layer, which 8 and 4 bits leave out."""
+        """Number format of attention and the output layer, which stay wide in trainings with 8 or 4 bits."""
         return FORMATS[self.precision if self.precision in ("fp16", "fp32") else "bf16"]
 
 

@@ -1,4 +1,4 @@
-"""A transformer as plain numbers: what its operators, its parameters and its activations follow from."""
+"""A transformer as plain numbers, from which its operators, parameters and activations follow."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ class Experts:
     """Shares of an equal load that an expert takes at most, of those that a device routes; None: as many as come."""
 
     def bounded_load(self, devices: int) -> float | None:
-        """Return the equal shares of all tokens that the fullest of so many devices may get; None: it is not bounded.
+        """Return how many equal shares of tokens the fullest of `devices` may get; None without a capacity limit.
 
         A device that has all experts has its share of the tokens.
         """
@@ -41,7 +41,7 @@ class Experts:
 
 
 def fullest_load(capacity: float, *, count: int, active: int) -> float:
-    """Return the equal shares of tokens that an expert takes at most: no more than every token once."""
+    """Return how many equal shares of tokens an expert takes at most; it can get every token once."""
     return max(1.0, min(capacity, count / active))
 
 
@@ -81,7 +81,7 @@ EVERY_BIAS = Biases(queries=True, out=True, mlp=True, norms=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Norms:
-    """How many norms a model has beside the last one, and what they learn."""
+    """The norms of a model beside the last one, and what they learn."""
 
     of_layer: int = 2
     """Of each body layer, over the hidden size."""

@@ -6,11 +6,11 @@ from enum import StrEnum
 from evenflow.cluster import Collective
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.collectives import collective_ns
-from evenflow.cluster.topology import Group, Topology
+from evenflow.cluster.topology import DeviceGroup, Topology
 
 
 class Spent(StrEnum):
-    """What time is spent on."""
+    """A purpose that time is spent on."""
 
     PRODUCTS = "matrix products"
     ATTENTION = "attention"
@@ -44,7 +44,7 @@ class Operators:
     """How many times as long its arithmetic takes as with kernels made for the accelerator."""
 
     def time_ns(self, accelerator: Accelerator) -> float:
-        """Nanoseconds of all of them on one device."""
+        """Nanoseconds of all these operators on one device."""
         return accelerator.time_ns(
             flops=self.flops * self.slowdown * (MISALIGNED if self.is_misaligned else 1.0),
             moved_bytes=self.moved_bytes,
@@ -61,7 +61,7 @@ class Exchange:
 
     spent: Spent
     module: str
-    group: Group
+    group: DeviceGroup
     collective: Collective
     size_bytes: float
     """As `collective_ns` takes it: of the unsplit tensor."""
@@ -71,7 +71,7 @@ class Exchange:
     """Of an all-to-all, members that each number goes to, where it is sent once to each domain; else 0."""
 
     def time_ns(self, topology: Topology) -> float:
-        """Nanoseconds, hidden or not."""
+        """Nanoseconds of the exchange, hidden or not."""
         axis = topology.axis(self.group, self.collective, copies=self.copies)
         return collective_ns(axis, self.collective, round(self.size_bytes))
 

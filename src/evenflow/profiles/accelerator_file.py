@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evenflow.cluster.accelerators import Accelerator
-from evenflow.cluster.calibration import ERRORS, Calibration
+from evenflow.cluster.calibration import ERRORS, CalibrationRecord
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
@@ -131,11 +131,11 @@ def _rates(fields: Fields, base: Accelerator | None) -> dict[str, float]:
     """Return the rates by format: those of the file, those of `base`, else that of the next wider format."""
     if base and "flops" not in fields:
         return dict(base.flops_per_s_of)
-    given = section(fields, "flops")
-    given.check_known(RATES)
-    if not given.values:
+    written = section(fields, "flops")
+    written.check_known(RATES)
+    if not written.values:
         raise fields.error("flops", _("must have the rate of a number format"))
-    stated = {RATES[key]: parse_flops(given.quantity(key), place=given.place(key)) for key in given.values}
+    stated = {RATES[key]: parse_flops(written.quantity(key), place=written.place(key)) for key in written.values}
     rates = {**base.flops_per_s_of, **stated} if base else stated
     wider = rates.get("float32", min(rates.values()))
     complete = {}
@@ -161,7 +161,7 @@ def _link(fields: Fields, base: Accelerator | None) -> tuple[float, int, bool]:
 
 
 def _network(fields: Fields, base: Accelerator | None, link_devices: int) -> float:
-    """Return a device's bandwidth to other domains: its part of what the cards of its node have."""
+    """Return a device's bandwidth to other domains: its share of the network cards of its node."""
     if base and "network" not in fields:
         return base.network_bytes_per_s
     network = section(fields, "network")
@@ -170,13 +170,15 @@ def _network(fields: Fields, base: Accelerator | None, link_devices: int) -> flo
 
 
 def card_share(network: Fields, devices: int) -> float:
-    """Return the part of a card that a device of a node has: all of one, unless `cards_per_node` says how many it has.
+    """Return the share of a network card that each device has: a whole one, unless `cards_per_node` says otherwise.
 
     `devices` are those of a node that does not say how many it has.
     """
     if "cards_per_node" not in network:
         if "devices_per_node" in network:
-            raise network.error("devices_per_node", _("must come with the cards that they share: cards_per_node"))
+            raise network.error(
+                "devices_per_node", _("must be given together with cards_per_node, the number of cards that they share")
+            )
         return 1.0
     devices = network.integer("devices_per_node", DEVICES) if "devices_per_node" in network else devices
     return network.integer("cards_per_node", DEVICES) / devices
@@ -186,23 +188,23 @@ def _reached(fields: Fields, known: Reached | None) -> Reached:
     known = known or Reached()
     if "reached" not in fields:
         return known
-    given = section(fields, "reached")
-    given.check_known((*PARAMETERS, "standard_errors"))
-    values = {name: float(given.number(name, _PARAMETER)) for name in PARAMETERS if name in given}
+    shares = section(fields, "reached")
+    shares.check_known((*PARAMETERS, "standard_errors"))
+    values = {name: float(shares.number(name, _PARAMETER)) for name in PARAMETERS if name in shares}
     errors: dict[str, float] = {}
-    if "standard_errors" in given:
-        stated = section(given, "standard_errors")
+    if "standard_errors" in shares:
+        stated = section(shares, "standard_errors")
         stated.check_known(PARAMETERS)
         errors = {name: float(stated.number(name, _PARAMETER)) for name in PARAMETERS if name in stated}
-    with given.at():
+    with shares.at():
         return Reached(**{**{name: getattr(known, name) for name in PARAMETERS}, **values}, standard_errors=errors)
 
 
-def _calibration(fields: Fields) -> Calibration:
-    given = section(fields, "calibration")
-    given.check_known(("runs", "files", *ERRORS))
-    return Calibration(
-        runs=given.integer("runs", _RUNS),
-        files=given.texts("files") if "files" in given else (),
-        **{name: float(given.number(name, COEFFICIENT)) for name in ERRORS if name in given},
+def _calibration(fields: Fields) -> CalibrationRecord:
+    calibration = section(fields, "calibration")
+    calibration.check_known(("runs", "files", *ERRORS))
+    return CalibrationRecord(
+        runs=calibration.integer("runs", _RUNS),
+        files=calibration.texts("files") if "files" in calibration else (),
+        **{name: float(calibration.number(name, COEFFICIENT)) for name in ERRORS if name in calibration},
     )

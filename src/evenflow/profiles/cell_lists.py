@@ -28,7 +28,7 @@ def layers_by_cell(offset: _Table, *, num_layers: int, place: str, cell: CellNam
         InputError: offsets that do not sum to the layers that are left over, or a cell with less than none.
     """
     num_chunks, num_ranks = len(offset), len(offset[0])
-    each, left_over = divmod(num_layers, num_chunks * num_ranks)
+    per_cell, left_over = divmod(num_layers, num_chunks * num_ranks)
     total = sum(map(sum, offset))
     if total != left_over:
         raise InputError(
@@ -40,21 +40,23 @@ def layers_by_cell(offset: _Table, *, num_layers: int, place: str, cell: CellNam
                 num_layers=num_layers,
                 num_ranks=num_ranks,
                 num_chunks=num_chunks,
-                each=each,
+                each=per_cell,
             ),
             place=place,
         )
     for chunk, row in enumerate(offset):
         for rank, extra in enumerate(row):
-            if each + extra < 0:
+            if per_cell + extra < 0:
                 raise InputError(
                     value=extra,
                     rule=_(
-                        "must be {least} or more, because a cell has {each} layers before it", least=-each, each=each
+                        "must be {least} or more, because the cell has {count} layers before its offset is added",
+                        least=-per_cell,
+                        count=per_cell,
                     ),
                     place=f"{place}, {cell(chunk, rank)}",
                 )
-    return cells([[each + extra for extra in row] for row in offset])
+    return cells([[per_cell + extra for extra in row] for row in offset])
 
 
 def check_counts(counts: _Table, layers: Cells, *, place: str, cell: CellName) -> None:

@@ -50,7 +50,7 @@ BODY_MEMORY = (
 
 
 def plain_backward_ns(forward_ns: int) -> int:
-    """Return the backward where only the forward is known."""
+    """Return the backward's time that is assumed where only the forward is known."""
     return round(PLAIN_BACKWARD_RATIO * forward_ns)
 
 
@@ -129,10 +129,10 @@ def bytes_of(fields: Fields, key: str) -> int:
 def _times(entry: Fields) -> tuple[float, float]:
     """Return forward and plain backward in milliseconds."""
     # Both are checked where both are there, though one wins.
-    given = {key: entry.number(key, MILLISECONDS) for key in ("time", "forward_time", "backward_time") if key in entry}
-    forward_ms = given["forward_time"] if "forward_time" in given else entry.number("time", MILLISECONDS)
+    times = {key: entry.number(key, MILLISECONDS) for key in ("time", "forward_time", "backward_time") if key in entry}
+    forward_ms = times["forward_time"] if "forward_time" in times else entry.number("time", MILLISECONDS)
     coef = entry.number("backward_coef", COEFFICIENT) if "backward_coef" in entry else 0.0
-    return forward_ms, given.get("backward_time", (1 + coef) * PLAIN_BACKWARD_RATIO * forward_ms)
+    return forward_ms, times.get("backward_time", (1 + coef) * PLAIN_BACKWARD_RATIO * forward_ms)
 
 
 def _weight_ns(entry: Fields, backward_ms: float) -> int | None:

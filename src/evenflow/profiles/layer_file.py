@@ -30,6 +30,7 @@ from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _
 from evenflow.model import LayerRun, Network
 from evenflow.profiles.layer_entry import BODY_MEMORY, ENTRY_KEYS, body_layer, bytes_of, end_block, layer_count
+from evenflow.profiles.model_configuration import refuse_configuration
 
 _TOP_KEYS = {
     "name", "layers_description", "stage_const_mem",
@@ -62,6 +63,7 @@ def network_of(top: Fields) -> Network:
     Raises:
         InputError: a field that is missing, unknown, of a wrong type or out of range.
     """
+    refuse_configuration(top)
     top.check_known(_TOP_KEYS)
     heads, bodies, tails = _entries(top)
     has_memory = any(key in body for body in bodies for key in BODY_MEMORY)

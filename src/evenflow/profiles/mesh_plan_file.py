@@ -6,13 +6,13 @@ from evenflow.cluster import (
     REPLICATE,
     AttentionOnMesh,
     Cluster,
-    Layout,
     Link,
     MeshPlan,
     Placement,
     Product,
     RowExchange,
     StageOnMesh,
+    TensorLayout,
     parse_code,
 )
 from evenflow.errors import InputError
@@ -100,10 +100,10 @@ def _cluster(fields: Fields) -> Cluster:
 def _stage(fields: Fields) -> StageOnMesh:
     mesh, devices = fields.integers("mesh", DEVICES), fields.integers("devices", _DEVICE)
 
-    def layout(key: str) -> Layout:
+    def layout(key: str) -> TensorLayout:
         inner = fields.inner(key)
         with fields.at(key):
-            return Layout(
+            return TensorLayout(
                 shape=inner.integers("shape", _LENGTH),
                 item_bytes=inner.integer("item_bytes", _ITEM_BYTES),
                 mesh=mesh,
@@ -131,15 +131,15 @@ def _stage(fields: Fields) -> StageOnMesh:
 
 
 def _attention(fields: Fields, *, axes: int) -> dict[str, AttentionOnMesh]:
-    found = {}
+    attention = {}
     for name in fields.values:
         inner = fields.inner(name)
         placement = _placement(inner, "placement", axes=axes)
         if not set(placement) <= {REPLICATE, 0, 1, 2}:
             raise inner.error("placement", _("must have R, S(0), S(1) or S(2) for each axis of the mesh"))
         rows, backward_rows = (_row_exchange(inner, key) for key in ("rows", "backward_rows"))
-        found[name] = AttentionOnMesh(placement=placement, rows=rows, backward_rows=backward_rows)
-    return found
+        attention[name] = AttentionOnMesh(placement=placement, rows=rows, backward_rows=backward_rows)
+    return attention
 
 
 def _row_exchange(fields: Fields, key: str) -> RowExchange:

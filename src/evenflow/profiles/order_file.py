@@ -41,7 +41,7 @@ def parse_order_file(text: str, *, name: str, place: str) -> Schedule:
 
 
 def _computation(cell: str, place: str) -> str:
-    """Return the cell without communication."""
+    """Return the action in a cell of the CSV, without its communication."""
     if any(len(digits) > len(str(_LARGEST)) for digits in re.findall(r"\d+", cell)):
         raise InputError(
             value=cell[:80], rule=_("must have stages and microbatches up to {largest}", largest=_LARGEST), place=place

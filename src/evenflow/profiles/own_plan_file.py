@@ -111,9 +111,9 @@ def _split(fields: Fields, name: str) -> str:
 
 def _found(fields: Fields) -> OwnPlan:
     """Return the plan that `evenflow auto` found."""
-    found = read_degrees(fields)
-    if not isinstance(found, PlannedDegrees):
-        reason = "" if found is None else found.reason
+    planned = read_degrees(fields)
+    if not isinstance(planned, PlannedDegrees):
+        reason = "" if planned is None else planned.reason
         raise fields.error("degrees", _("must be those of all stages: {reason}", reason=reason))
     rows = fields.rows("layers", LAYERS)
     if len(rows) != 1:
@@ -124,7 +124,7 @@ def _found(fields: Fields) -> OwnPlan:
     whole = [kind for kind in kinds if tables.rows(kind, _COUNT) == [list(layers)]]
     if kinds != whole:
         raise fields.error("recompute", _("must be of all layers or of none"))
-    degrees = found.degrees
+    degrees = planned.degrees
     return OwnPlan(
         file=fields.file,
         degrees={name: getattr(degrees, name) for name in DEGREES},

@@ -12,7 +12,7 @@ _NAMES = ("tensor", "context", "data", "expert", "replicas")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedDegrees:
-    """What a framework is told beside a pipeline."""
+    """The degrees of parallelism that a framework is told beside its pipeline."""
 
     degrees: Degrees
     replicas: int
@@ -52,13 +52,13 @@ def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
         return None
     if fields.values["degrees"] is None:
         return _missing(fields)
-    given = fields.inner("degrees")
-    numbers = {name: given.integer(name, DEVICES) for name in _NAMES}
+    split = fields.inner("degrees")
+    numbers = {name: split.integer(name, DEVICES) for name in _NAMES}
     if numbers["data"] % numbers["replicas"]:
-        raise given.error("replicas", _("must divide 'data'"))
-    zero = given.text("zero")
+        raise split.error("replicas", _("must divide 'data'"))
+    zero = split.text("zero")
     if zero not in tuple(Sharding):
-        raise given.error("zero", _("must be one of {names}", names=", ".join(Sharding)))
+        raise split.error("zero", _("must be one of {names}", names=", ".join(Sharding)))
     together = fields.integer("microbatch", SEQUENCES)
     if together % numbers["data"]:
         raise fields.error("microbatch", _("must be a multiple of 'data', {data}", data=numbers["data"]))
@@ -68,12 +68,12 @@ def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
             context=numbers["context"],
             data=numbers["data"],
             expert=numbers["expert"],
-            expert_tensor=given.integer("expert_tensor", DEVICES) if "expert_tensor" in given else None,
-            pipeline=given.integer("pipeline", RANKS),
-            chunks=given.integer("chunks", CHUNKS),
-            sequence_parallel=given.flag("sequence_parallel"),
+            expert_tensor=split.integer("expert_tensor", DEVICES) if "expert_tensor" in split else None,
+            pipeline=split.integer("pipeline", RANKS),
+            chunks=split.integer("chunks", CHUNKS),
+            sequence_parallel=split.flag("sequence_parallel"),
             sharding=Sharding(zero),
-            context_exchange=_exchange(given),
+            context_exchange=_exchange(split),
         ),
         replicas=numbers["replicas"],
         microbatch=together // numbers["data"],
@@ -88,21 +88,21 @@ def expert_capacity_of(fields: Fields) -> float | None:
     return fields.number("expert_capacity", EXPERT_CAPACITY) if "expert_capacity" in fields else None
 
 
-def _exchange(given: Fields) -> str:
+def _exchange(split: Fields) -> str:
     """Return how context ranks exchange; in a ring where the file does not say."""
-    exchange = given.text("context_exchange") if "context_exchange" in given else CONTEXT_EXCHANGES[0]
+    exchange = split.text("context_exchange") if "context_exchange" in split else CONTEXT_EXCHANGES[0]
     if exchange not in CONTEXT_EXCHANGES:
-        raise given.error("context_exchange", _("must be one of {names}", names=", ".join(CONTEXT_EXCHANGES)))
+        raise split.error("context_exchange", _("must be one of {names}", names=", ".join(CONTEXT_EXCHANGES)))
     return exchange
 
 
 def _missing(fields: Fields) -> MissingDegrees:
-    """Return the reason, and the shortest of the plain plans that fit, if the file has any."""
+    """Return why degrees are missing, with the shortest plan that has some, if the file names one."""
     plain = fields.objects("plain") if "plain" in fields else []
     steps = {
-        one.text("name"): one.number("makespan_ms", MILLISECONDS)
-        for one in plain
-        if one.values.get("makespan_ms") is not None
+        plan.text("name"): plan.number("makespan_ms", MILLISECONDS)
+        for plan in plain
+        if plan.values.get("makespan_ms") is not None
     }
     name = min(steps, key=steps.__getitem__, default="")
     return MissingDegrees(reason=fields.text("degrees_missing"), plain=name, plain_ms=steps.get(name, 0.0))

@@ -7,6 +7,7 @@ from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.model import Cells, Communication, Network, Plan, cells
 from evenflow.profiles.layer_file import network_of
+from evenflow.profiles.model_configuration import refuse_configuration
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees, read_degrees
 from evenflow.profiles.report_file import read_plan_text
 from evenflow.ranges import CHUNKS, LAYERS, MEGABYTES, MICROBATCHES, MILLISECONDS, RANKS, SEQUENCE_SPLITS, Range
@@ -67,6 +68,7 @@ def parse_plan_file(text: str, *, place: str) -> PlanFile:
 
 
 def _plan(fields: Fields) -> Plan:
+    refuse_configuration(fields)
     layers = _table(fields, "layers")
     for key, within, count in (("chunks", CHUNKS, len(layers)), ("ranks", RANKS, len(layers[0]) if layers else 0)):
         if fields.integer(key, within) != count:

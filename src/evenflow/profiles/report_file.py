@@ -33,18 +33,18 @@ def is_report(text: str) -> bool:
 
 def head_of(text: str, *, place: str) -> str:
     """Return the JSON that says what a report shows; raises InputError for a page that is no report."""
-    found = _HEAD.search(text)
-    if found is None:
+    match = _HEAD.search(text)
+    if match is None:
         raise _no_report(place)
-    return found[1]
+    return match[1]
 
 
 def data_of(text: str, *, place: str) -> str:
     """Return the numbers of a report's actions, as they are packed; raises InputError where they are not there."""
-    found = _DATA.search(text)
-    if found is None:
+    match = _DATA.search(text)
+    if match is None:
         raise _no_report(place)
-    return found[1]
+    return match[1]
 
 
 def plans_of(text: str) -> list[str]:
@@ -63,7 +63,7 @@ def carried_plans(text: str, *, place: str) -> tuple[CarriedPlan, ...]:
     if not plans:
         raise InputError(value=None, rule=rule, place=place, remedy=_("name a plan file, or a report of a plan"))
     timelines = as_fields(load_json(head, file=place), file=place).objects("timelines")
-    names = [each.text("name") for each in timelines if each.values.get("plan") is not None]
+    names = [timeline.text("name") for timeline in timelines if timeline.values.get("plan") is not None]
     if len(names) != len(plans):
         raise InputError(value=None, rule=rule, place=place, remedy=_("write the report again: this one is damaged"))
     return tuple(
@@ -78,10 +78,10 @@ def numbered(path: str) -> tuple[str, int]:
     >>> numbered("plans/report.html#2"), numbered("plan.json")
     (('plans/report.html', 2), ('plan.json', 1))
     """
-    found = _NUMBERED.fullmatch(path)
-    if found is None or Path(path).exists():
+    match = _NUMBERED.fullmatch(path)
+    if match is None or Path(path).exists():
         return path, 1
-    return found[1], int(found[2])
+    return match[1], int(match[2])
 
 
 def plan_text(text: str, *, place: str, number: int = 1) -> tuple[str, str]:

@@ -115,8 +115,8 @@ def _peaks(peaks: Fields, side: str, schedule: Schedule) -> tuple[int, ...]:
     if (
         not isinstance(values, list)
         or len(values) != schedule.num_ranks
-        or not all(each in MEGABYTES for each in values)
+        or not all(peak in MEGABYTES for peak in values)
     ):
         count = schedule.num_ranks
         raise peaks.error(side, _("must be a list of {length} numbers {range}", length=count, range=MEGABYTES.text))
-    return tuple(bytes_from_megabytes(each) for each in values)
+    return tuple(bytes_from_megabytes(peak) for peak in values)

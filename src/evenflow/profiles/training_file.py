@@ -1,4 +1,4 @@
-"""What a MindFormers training YAML says of the pipeline that it trains on. [SAPP-PPB, -train]"""
+"""The pipeline that a MindFormers training YAML describes. [SAPP-PPB, -train]"""
 
 from dataclasses import dataclass
 from pathlib import Path

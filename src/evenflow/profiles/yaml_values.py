@@ -59,7 +59,7 @@ class _Extent:
     depth: int = 1
 
     def add(self, inner: "_Extent") -> None:
-        """Count what is whole inside this one."""
+        """Count a finished value inside this collection."""
         self.values += inner.values
         self.depth = max(self.depth, inner.depth + 1)
 
@@ -126,7 +126,7 @@ def _values_of(event: Any, opened: list[_Extent], anchors: dict[str, _Extent], t
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping that is not whole yet."""
+    """A list or mapping that is still being read."""
 
     anchor: str | None
     items: list[Any] = field(default_factory=list)
@@ -142,10 +142,10 @@ class _Open:
     depth: int = 1
 
     def whole(self) -> object:
-        """Return the value."""
+        """Return the finished list or mapping, with merged mappings filled in."""
         if self.values is None:
             return self.items
-        return {**{key: value for each in reversed(self.merged) for key, value in each.items()}, **self.values}
+        return {**{key: value for mapping in reversed(self.merged) for key, value in mapping.items()}, **self.values}
 
 
 def load_document(text: str, *, file: str) -> Document:
@@ -186,7 +186,7 @@ def load_document(text: str, *, file: str) -> Document:
 
 
 def _opened(event: Any, owner: _Open | None, text: str, file: str) -> _Open:
-    """Return a list or mapping that begins."""
+    """Return a new list or mapping for the event that begins it."""
     is_mapping = isinstance(event, MappingStartEvent)
     tag = None if event.ctag is None else str(event.ctag)
     if tag not in (None, "!", _MAPPING if is_mapping else _LIST):
@@ -216,7 +216,7 @@ def _put(owner: _Open, value: Any, event: Any, lines: dict[str, int], text: str,
     elif owner.is_merge:
         owner.has_key = False
         mappings = value if isinstance(value, list) else [value]
-        if not mappings or not all(isinstance(each, dict) for each in mappings):
+        if not mappings or not all(isinstance(mapping, dict) for mapping in mappings):
             raise _too_much(text, event, _("a merge key (<<) must have a mapping or a list of mappings"), file)
         owner.merged = mappings
     else:
@@ -257,8 +257,8 @@ def _scalar(event: Any, yaml: YAML, text: str, file: str) -> object:
 def _wrong_tag(event: Any, text: str, file: str) -> Exception:
     tag = str(event.ctag)
     written = f"!!{tag.removeprefix(_TAG)}" if tag.startswith(_TAG) else tag
-    what = _("a list or mapping") if not isinstance(event, ScalarEvent) else shown(event.value)
-    return _too_much(text, event, _("{what} must not have the tag {tag}", what=what, tag=shown(written)), file)
+    node = _("a list or mapping") if not isinstance(event, ScalarEvent) else shown(event.value)
+    return _too_much(text, event, _("{what} must not have the tag {tag}", what=node, tag=shown(written)), file)
 
 
 def _too_much(text: str, event: Any, problem: str, file: str) -> Exception:

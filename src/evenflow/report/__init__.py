@@ -6,6 +6,6 @@ style in `assets` are built from the sources in ``web/``.
 
 from evenflow.report.of_simulation import shown_simulation
 from evenflow.report.page import report_html
-from evenflow.report.shown import Advice, Kind, RunBlock, Shown, ShownMemory, Table
+from evenflow.report.shown import Advice, Kind, ReportTable, RunBlock, Shown, ShownMemory
 
-__all__ = ["Advice", "Kind", "RunBlock", "Shown", "ShownMemory", "Table", "report_html", "shown_simulation"]
+__all__ = ["Advice", "Kind", "ReportTable", "RunBlock", "Shown", "ShownMemory", "report_html", "shown_simulation"]

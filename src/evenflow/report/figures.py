@@ -1,4 +1,4 @@
-"""What a report tells of a timeline in numbers."""
+"""The figures of a timeline in a report."""
 
 from evenflow.draw.parts.axes import show_memory, show_time
 from evenflow.draw.vocabulary import Vocabulary
@@ -55,13 +55,13 @@ def _peak(
         return name, _("not known")
     peak = max(peak_bytes)
     unit = vocabulary.memory_unit(max(peak, memory_limit_bytes or 0))
-    words = {"peak": show_memory(peak, unit), "rank": peak_bytes.index(peak)}
+    values = {"peak": show_memory(peak, unit), "rank": peak_bytes.index(peak)}
     if memory_limit_bytes is None:
-        return name, _("{peak} on rank {rank}", **words)
-    words["limit"] = show_memory(memory_limit_bytes, unit)
+        return name, _("{peak} on rank {rank}", **values)
+    values["limit"] = show_memory(memory_limit_bytes, unit)
     if peak <= memory_limit_bytes:
-        return name, _("{peak} of {limit}, on rank {rank}", **words)
-    return name, _("{peak} of {limit}, on rank {rank}: over the limit", **words)
+        return name, _("{peak} of {limit}, on rank {rank}", **values)
+    return name, _("{peak} of {limit}, on rank {rank}: over the limit", **values)
 
 
 def _sizes(schedule: Schedule) -> str:

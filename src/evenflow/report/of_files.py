@@ -53,10 +53,10 @@ def with_own_names(timelines: list[Shown]) -> list[Shown]:
     """Return timelines of which no two have the same name: a second one gets a number."""
     taken: dict[str, int] = {}
     named = []
-    for each in timelines:
-        count = taken.get(each.name, 0) + 1
-        taken[each.name] = count
-        named.append(each if count == 1 else replace(each, name=f"{each.name} ({count})"))
+    for timeline in timelines:
+        count = taken.get(timeline.name, 0) + 1
+        taken[timeline.name] = count
+        named.append(timeline if count == 1 else replace(timeline, name=f"{timeline.name} ({count})"))
     return named
 
 

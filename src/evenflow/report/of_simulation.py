@@ -29,7 +29,7 @@ def shown_simulation(
     """
     network, schedule = simulation.network, simulation.timeline.schedule
     with vocabulary.spoken():
-        words = tuple(stage_layers) or tuple(stage_words(simulation.plan, schedule, network))
+        layers_by_stage = tuple(stage_layers) or tuple(stage_words(simulation.plan, schedule, network))
         figures = simulation_figures(simulation, memory_limit_bytes, vocabulary)
     return shown_timeline(
         simulation.timeline,
@@ -41,7 +41,7 @@ def shown_simulation(
         recompute_ns=simulation.recompute_ns,
         causes=simulation.idle_gaps,
         idle=simulation.idle,
-        stage_layers=words,
+        stage_layers=layers_by_stage,
         figures=figures,
         certificate=certificate,
         notes=notes,

@@ -1,4 +1,4 @@
-"""Any timeline, planned or measured, as one of a report."""
+"""Makes a report's timeline of any timeline, planned or measured."""
 
 from collections.abc import Sequence
 

@@ -19,23 +19,23 @@ def shown_ranking(tuned: Tuned, plans: Sequence[str]) -> list[Shown]:
     question = tuned.question
     limit = limit_without_reserve(question.memory_limit_bytes, question.topology.accelerator.reached)
     shown = []
-    for number, (one, plan) in enumerate(zip(tuned.ranked, plans, strict=False), start=1):
-        found = one.prediction
-        assert found is not None  # of every row that is shown
-        rest_ns = max(0, round(one.step_ns) - found.simulation.makespan_ns)
-        words = _(
+    for number, (candidate, plan) in enumerate(zip(tuned.ranked, plans, strict=False), start=1):
+        prediction = candidate.prediction
+        assert prediction is not None  # of every row that is shown
+        rest_ns = max(0, round(candidate.step_ns) - prediction.simulation.makespan_ns)
+        step_note = _(
             "The step takes {step}: the pipeline shown here {pipeline}, and {rest} beside it, as for the optimizer.",
-            step=show_time(round(one.step_ns)),
-            pipeline=show_time(found.simulation.makespan_ns),
+            step=show_time(round(candidate.step_ns)),
+            pipeline=show_time(prediction.simulation.makespan_ns),
             rest=show_time(rest_ns),
         )
         shown.append(
             shown_simulation(
-                found.simulation,
-                name=split_words(one.training),
+                prediction.simulation,
+                name=split_words(candidate.training),
                 memory_limit_bytes=limit,
                 certificate=tuned.certificate() if number == 1 else "",
-                notes=(words,),
+                notes=(step_note,),
                 plan=plan,
             )
         )

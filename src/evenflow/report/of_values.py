@@ -6,11 +6,11 @@ from itertools import zip_longest
 
 from evenflow.errors import InputError
 from evenflow.export.results.json_text import format_object
-from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.outcome_fields import outcome_fields
-from evenflow.export.results.plan_fields import simulation_fields
 from evenflow.export.results.tune_fields import TuneSetting, row_fields, tune_fields
 from evenflow.language import _
+from evenflow.profiles.network_fields import network_fields
+from evenflow.profiles.plan_fields import simulation_fields
 from evenflow.report.of_files import with_own_names
 from evenflow.report.of_simulation import shown_simulation
 from evenflow.report.of_tune import MOST_TIMELINES, shown_ranking
@@ -39,13 +39,13 @@ def report_page(*values: Simulation | Outcome | BestOutcome | Tuned, names: Sequ
     shown: list[Shown] = []
     for value, name in zip_longest(values, names[: len(values)], fillvalue=""):
         assert not isinstance(value, str)  # there are never more names than values
-        found = _shown(value, name)
-        if not found:
+        timelines = _shown(value, name)
+        if not timelines:
             rule = _("must have a plan, to be shown")
             raise InputError(value=None, rule=rule, place=name or type(value).__name__)
-        shown += found
+        shown += timelines
     shown = with_own_names(shown)
-    return report_html(shown, title=title or ", ".join(each.name for each in shown))
+    return report_html(shown, title=title or ", ".join(timeline.name for timeline in shown))
 
 
 def notebook_html(value: object) -> str | None:
@@ -56,8 +56,8 @@ def notebook_html(value: object) -> str | None:
         assert not isinstance(value, Simulation)
         return f"<pre>{escape(_summary(value))}</pre>"
     page = escape(report_page(value), quote=True)
-    words = f'title="{escape(_("report of a plan"), quote=True)}" width="100%" height="{_HEIGHT}" frameborder="0"'
-    return f'<iframe srcdoc="{page}" sandbox="allow-scripts allow-downloads" {words}></iframe>'
+    attributes = f'title="{escape(_("report of a plan"), quote=True)}" width="100%" height="{_HEIGHT}" frameborder="0"'
+    return f'<iframe srcdoc="{page}" sandbox="allow-scripts allow-downloads" {attributes}></iframe>'
 
 
 def _summary(value: Outcome | BestOutcome | Tuned) -> str:
@@ -97,5 +97,5 @@ def _ranking(tuned: Tuned) -> list[Shown]:
     if tuned.best is None:
         return []
     setting = TuneSetting(rows=MOST_TIMELINES)
-    others = (row_fields(tuned, one, setting) for one in tuned.ranked[1:MOST_TIMELINES])
-    return shown_ranking(tuned, [format_object(each) for each in (tune_fields(tuned, setting), *others)])
+    others = (row_fields(tuned, candidate, setting) for candidate in tuned.ranked[1:MOST_TIMELINES])
+    return shown_ranking(tuned, [format_object(fields) for fields in (tune_fields(tuned, setting), *others)])

@@ -11,9 +11,9 @@ from evenflow.draw.parts.axes import show_memory, time_unit
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.errors import InputError
 from evenflow.language import _, spoken
+from evenflow.report.page_sentences import page_sentences
 from evenflow.report.payload import Payload, payload_of
-from evenflow.report.shown import RunBlock, Shown, Table
-from evenflow.report.words import words
+from evenflow.report.shown import ReportTable, RunBlock, Shown
 
 HEAD_ID, DATA_ID, PLAN_ID = "evenflow-head", "evenflow-data", "evenflow-plan-"
 """Names of the elements that hold the data; behind the last comes the number of a plan."""
@@ -27,7 +27,7 @@ def report_html(
     shown: Sequence[Shown],
     *,
     title: str,
-    tables: Sequence[Table] = (),
+    tables: Sequence[ReportTable] = (),
     vocabulary: Vocabulary = Vocabulary.OURS,
     made_by: str = "evenflow",
 ) -> str:
@@ -43,7 +43,7 @@ def report_html(
 
 
 def _lines(
-    shown: Sequence[Shown], title: str, tables: Sequence[Table], vocabulary: Vocabulary, made_by: str
+    shown: Sequence[Shown], title: str, tables: Sequence[ReportTable], vocabulary: Vocabulary, made_by: str
 ) -> list[str]:
     style, script = _asset("report.css"), _asset("report.js")
     policy = "; ".join(
@@ -69,11 +69,11 @@ def _lines(
         "</head>",
         "<body>",
         *_data(payload_of(shown, title=title, vocabulary=vocabulary, made_by=made_by)),
-        f"<noscript><p>{_text(words()['needs_script'])}</p></noscript>",
+        f"<noscript><p>{_text(page_sentences()['needs_script'])}</p></noscript>",
         '<main id="report">',
         f"<h1>{_text(title)}</h1>",
         *(line for table in tables for line in _table(table)),
-        *(line for index, each in enumerate(shown) for line in _timeline(each, index, vocabulary)),
+        *(line for index, timeline in enumerate(shown) for line in _timeline(timeline, index, vocabulary)),
         "</main>",
         f"<script>{script}</script>",
         "</body>",
@@ -89,7 +89,7 @@ def _data(payload: Payload) -> Iterator[str]:
         yield f'<script type="application/json" id="{PLAN_ID}{index}">{_json(plan)}</script>'
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: ReportTable) -> Iterator[str]:
     yield '<section class="ranking">'
     yield "<table>"
     yield f"<caption>{_text(table.title)}</caption>"
@@ -102,15 +102,15 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _timeline(shown: Shown, index: int, vocabulary: Vocabulary) -> Iterator[str]:
-    """Give what is told of a timeline in words and numbers."""
-    said = words()
+    """Yield the section of the page that tells of a timeline in words and numbers."""
+    said = page_sentences()
     yield f'<section id="timeline-{index}">'
     yield f"<h2>{_text(shown.name)}</h2>"
     if shown.certificate:
         yield f'<p class="certificate">{_text(shown.certificate)}</p>'
     if shown.decision:
         yield f'<h3>{_text(said["decision"])}</h3><ul class="decision">'
-        yield from (f"<li>{_text(each.text)}</li>" for each in shown.decision)
+        yield from (f"<li>{_text(item.text)}</li>" for item in shown.decision)
         yield "</ul>"
     if shown.figures:
         yield '<dl class="figures">'
@@ -120,7 +120,7 @@ def _timeline(shown: Shown, index: int, vocabulary: Vocabulary) -> Iterator[str]
     yield from _ranks(shown, vocabulary)
     if shown.run:
         yield f"<h3>{_text(said['run'])}</h3>"
-        yield from (_run_block(each) for each in shown.run)
+        yield from (_run_block(item) for item in shown.run)
     yield "</section>"
 
 
@@ -132,7 +132,7 @@ def _run_block(block: RunBlock) -> str:
 
 def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:
     """Give the table of the ranks: work, idle time by cause, memory."""
-    said = words()
+    said = page_sentences()
     peaks = shown.peak_bytes
     unit = vocabulary.memory_unit(max((*(peaks or ()), shown.limit_bytes or 0)))
     size, name = time_unit(shown.makespan_ns)

@@ -13,8 +13,8 @@ from evenflow.draw.palette import page_palette
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.language import spoken
 from evenflow.report.columns import columns_of
+from evenflow.report.page_sentences import page_sentences
 from evenflow.report.shown import Shown
-from evenflow.report.words import words
 from evenflow.schedule import Op
 
 VERSION = 1
@@ -38,26 +38,28 @@ def payload_of(shown: Sequence[Shown], *, title: str, vocabulary: Vocabulary, ma
     stream = bytearray()
     timelines: list[Mapping[str, object]] = []
     plans: list[str] = []
-    for each in shown:
+    for timeline in shown:
         places: dict[str, dict[str, int]] = {}
-        for name, column in columns_of(each).items():
+        for name, column in columns_of(timeline).items():
             places[name] = {"offset": len(stream), "bytes": len(column)}
             stream += column
-        plan = None if each.plan is None else len(plans)
-        timelines.append({**_timeline_fields(each), "columns": places, "plan": plan})
-        if each.plan is not None:
-            plans.append(each.plan)
-    most = max((size for each in shown for size in (*(each.peak_bytes or ()), each.limit_bytes or 0)), default=0)
+        plan = None if timeline.plan is None else len(plans)
+        timelines.append({**_timeline_fields(timeline), "columns": places, "plan": plan})
+        if timeline.plan is not None:
+            plans.append(timeline.plan)
+    most = max(
+        (size for timeline in shown for size in (*(timeline.peak_bytes or ()), timeline.limit_bytes or 0)), default=0
+    )
     size, name = vocabulary.memory_unit(most)
     head = {
         "version": VERSION,
         "title": title,
         "made_by": made_by,
         "language": spoken(),
-        "words": words(),
+        "words": page_sentences(),
         "unit": {"bytes": size, "name": name},
         "rank_word": vocabulary.word,
-        "palette": page_palette(max((each.schedule.num_chunks for each in shown), default=1)),
+        "palette": page_palette(max((timeline.schedule.num_chunks for timeline in shown), default=1)),
         "timelines": timelines,
     }
     packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
@@ -89,12 +91,12 @@ def _timeline_fields(shown: Shown) -> dict[str, object]:
         "static_bytes": None if memory is None else memory.static_bytes,
         "working_bytes": None if memory is None else memory.working_bytes,
         "peak_bytes": shown.peak_bytes,
-        "idle": None if shown.idle is None else [asdict(each) for each in shown.idle],
+        "idle": None if shown.idle is None else [asdict(item) for item in shown.idle],
         "busy_ns": shown.busy_ns.tolist(),
         "actions": schedule.num_actions,
         "rank_starts": schedule.rank_starts,
-        "decision": [asdict(each) for each in shown.decision],
-        "run": [asdict(each) for each in shown.run],
+        "decision": [asdict(item) for item in shown.decision],
+        "run": [asdict(item) for item in shown.run],
     }
 
 

@@ -33,7 +33,7 @@ def shown_of_report(text: str, *, place: str) -> Iterator[Shown]:
     if head.values.get("version") != VERSION:
         raise head.error("version", _("must be {version}", version=VERSION))
     timelines = head.objects("timelines")
-    size = sum(column.integer("bytes", STEP_TOTAL) for each in timelines for column in _columns(each).values())
+    size = sum(column.integer("bytes", STEP_TOTAL) for fields in timelines for column in _columns(fields).values())
     data = _inflated(data_of(text, place=place), size, place=place)
     plans = plans_of(text)
     for timeline in timelines:
@@ -58,7 +58,7 @@ def _columns(timeline: Fields) -> dict[str, Fields]:
 
 
 def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
-    """Return one timeline."""
+    """Return a timeline from its fields and its columns."""
     columns = {name: _column(data, column, place=timeline.place(name)) for name, column in _columns(timeline).items()}
     schedule = _schedule(timeline, columns)
     count, num_ranks = schedule.num_actions, schedule.num_ranks
@@ -117,8 +117,8 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         figures=_figures(timeline),
         certificate=str(timeline.values.get("certificate", "")),
         notes=timeline.texts("notes"),
-        decision=tuple(Advice(text=each.text("text")) for each in timeline.objects("decision")),
-        run=tuple(_run_block(each) for each in timeline.objects("run")),
+        decision=tuple(Advice(text=item.text("text")) for item in timeline.objects("decision")),
+        run=tuple(_run_block(item) for item in timeline.objects("run")),
         plan=_plan(timeline, plans),
     )
 
@@ -198,13 +198,13 @@ def _idle(timeline: Fields, num_ranks: int) -> tuple[IdleTime, ...] | None:
     ranks = timeline.objects("idle")
     if len(ranks) != num_ranks:
         raise _damaged(timeline.place("idle"))
-    return tuple(IdleTime(**{name: each.integer(name, _SIGNED) for name in names}) for each in ranks)
+    return tuple(IdleTime(**{name: rank.integer(name, _SIGNED) for name in names}) for rank in ranks)
 
 
 def _figures(timeline: Fields) -> tuple[tuple[str, str], ...]:
     pairs = timeline.required("figures")
     if not isinstance(pairs, list) or not all(
-        isinstance(pair, list) and len(pair) == 2 and all(isinstance(each, str) for each in pair) for pair in pairs
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(item, str) for item in pair) for pair in pairs
     ):
         raise _damaged(timeline.place("figures"))
     return tuple((name, value) for name, value in pairs)

@@ -54,7 +54,7 @@ class RunBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class ReportTable:
     """Rows of text on top of the page, as a ranking of which it shows the first timelines."""
 
     title: str

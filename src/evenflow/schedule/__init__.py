@@ -1,7 +1,7 @@
 """Schedules: the orders of work as values, the families that make them, their text form and their validity."""
 
 from evenflow.schedule.action import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT, Action, Op
-from evenflow.schedule.bubble_formulas import Bubble, Place, bubbles_by_formula, collect_bubbles
+from evenflow.schedule.bubble_formulas import Bubble, BubblePlace, bubbles_by_formula, collect_bubbles
 from evenflow.schedule.f_then_b import f_then_b
 from evenflow.schedule.families import (
     ALIAS_NOTES,
@@ -44,9 +44,9 @@ __all__ = [
     "WEIGHT_GRADIENT",
     "Action",
     "Bubble",
+    "BubblePlace",
     "IdleFormula",
     "Op",
-    "Place",
     "Schedule",
     "bubbles_by_formula",
     "check_complete",

@@ -45,7 +45,7 @@ _FORWARDS_AHEAD = {
 """Forwards of the warm-up per rank that follows, by family."""
 
 
-class Place(StrEnum):
+class BubblePlace(StrEnum):
     """The place where a rank waits, named by what the rank does before and after."""
 
     START = "before the first action"
@@ -56,7 +56,12 @@ class Place(StrEnum):
     END = "after the last action"
 
 
-_SPLIT_BACKWARD = {"zb-h1": Place.TURN, "zb-h2": Place.END, "zbv": Place.END, "dualpipe-v": Place.TURN}
+_SPLIT_BACKWARD = {
+    "zb-h1": BubblePlace.TURN,
+    "zb-h2": BubblePlace.END,
+    "zbv": BubblePlace.END,
+    "dualpipe-v": BubblePlace.TURN,
+}
 """Place of the one bubble that is not before the first action, by family."""
 
 
@@ -64,23 +69,23 @@ _SPLIT_BACKWARD = {"zb-h1": Place.TURN, "zb-h2": Place.END, "zbv": Place.END, "d
 class Bubble:
     """The bubbles of one length that a rank has at one kind of place."""
 
-    place: Place
+    place: BubblePlace
     count: int
     """Number of these bubbles in one step."""
     length_ns: int
     """Length of each of them."""
 
 
-def collect_bubbles(gaps: Iterable[tuple[Place, int, int]]) -> tuple[Bubble, ...]:
+def collect_bubbles(gaps: Iterable[tuple[BubblePlace, int, int]]) -> tuple[Bubble, ...]:
     """Return bubbles from their places, counts and lengths in ns.
 
     They are sorted by place and length; equal bubbles are added up and empty ones left out.
     """
-    counts: dict[tuple[Place, int], int] = {}
+    counts: dict[tuple[BubblePlace, int], int] = {}
     for place, count, length_ns in gaps:
         if count * length_ns:
             counts[place, length_ns] = counts.get((place, length_ns), 0) + count
-    order = list(Place)
+    order = list(BubblePlace)
     keys = sorted(counts, key=lambda key: (order.index(key[0]), key[1]))
     return tuple(Bubble(place=place, count=counts[place, length], length_ns=length) for place, length in keys)
 
@@ -110,7 +115,7 @@ def bubbles_by_formula(
             return None
         count = after if family == "dualpipe-v" else 1
         rest = (_SPLIT_BACKWARD[family], count, after * forward_ns // max(1, count))
-        return collect_bubbles([(Place.START, 1, before * forward_ns), rest])
+        return collect_bubbles([(BubblePlace.START, 1, before * forward_ns), rest])
     sizes = Sizes(
         num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches, sequence_splits=sequence_splits
     )
@@ -120,32 +125,32 @@ def bubbles_by_formula(
     )
     if (is_short and group_size is None) or not _has_formula(family, sizes, groups):
         return None
-    ends = [(Place.START, 1, before * forward_ns), (Place.END, 1, before * backward_ns)]
+    ends = [(BubblePlace.START, 1, before * forward_ns), (BubblePlace.END, 1, before * backward_ns)]
     if family == "naive":
         passes = num_microbatches * (num_chunks - 1)
         return collect_bubbles(
             [
                 *ends,
-                (Place.TURN, num_microbatches, after * both),
-                (Place.RETURN, num_microbatches - 1, before * both),
-                (Place.FORWARDS, passes, (num_ranks - 1) * forward_ns),
-                (Place.BACKWARDS, passes, (num_ranks - 1) * backward_ns),
+                (BubblePlace.TURN, num_microbatches, after * both),
+                (BubblePlace.RETURN, num_microbatches - 1, before * both),
+                (BubblePlace.FORWARDS, passes, (num_ranks - 1) * forward_ns),
+                (BubblePlace.BACKWARDS, passes, (num_ranks - 1) * backward_ns),
             ]
         )
     missing = max(0, num_ranks - sizes.num_units)
     ends += [
-        (Place.FORWARDS, num_chunks - 1, missing * forward_ns),
-        (Place.BACKWARDS, num_chunks - 1, missing * backward_ns),
+        (BubblePlace.FORWARDS, num_chunks - 1, missing * forward_ns),
+        (BubblePlace.BACKWARDS, num_chunks - 1, missing * backward_ns),
     ]
     if family == "f-then-b":
-        return collect_bubbles([*ends, (Place.TURN, 1, after * both)])
+        return collect_bubbles([*ends, (BubblePlace.TURN, 1, after * both)])
     ahead = _FORWARDS_AHEAD[family]
     warmup = (num_chunks - 1) * groups[0] + sequence_splits - 1 + ahead * after
     if warmup + 1 >= num_chunks * sizes.num_units:
-        return collect_bubbles([*ends, (Place.TURN, 1, after * both)])
+        return collect_bubbles([*ends, (BubblePlace.TURN, 1, after * both)])
     if ahead == 1:
         return collect_bubbles(
-            [*ends, (Place.FORWARDS, 1, after * backward_ns), (Place.BACKWARDS, 1, after * forward_ns)]
+            [*ends, (BubblePlace.FORWARDS, 1, after * backward_ns), (BubblePlace.BACKWARDS, 1, after * forward_ns)]
         )
     gap, pieces = max(0, after * (backward_ns - forward_ns)), 0
     if num_chunks > 1 and len(groups) > 1:
@@ -153,15 +158,15 @@ def bubbles_by_formula(
         if len(groups) > 2:
             pieces = min((num_chunks - 1) * (groups[0] - groups[1]) - 2 - 2 * before, after - before - 2)
     last = after * both - gap
-    ends += [(Place.FORWARDS, 1, gap)]
+    ends += [(BubblePlace.FORWARDS, 1, gap)]
     if pieces > 0:
         waiting = after - before - 2
         ends += [
-            (Place.BACKWARDS, pieces - 1, forward_ns),
-            (Place.BACKWARDS, 1, (waiting - pieces + 1) * forward_ns),
+            (BubblePlace.BACKWARDS, pieces - 1, forward_ns),
+            (BubblePlace.BACKWARDS, 1, (waiting - pieces + 1) * forward_ns),
         ]
         last -= waiting * forward_ns
-    return collect_bubbles([*ends, (Place.BACKWARDS, 1, last)])
+    return collect_bubbles([*ends, (BubblePlace.BACKWARDS, 1, last)])
 
 
 def _groups(sizes: Sizes, group_size: int | None) -> list[int]:

@@ -67,7 +67,7 @@ class _Moment:
 
 @dataclass(frozen=True, slots=True)
 class _Repeated:
-    """What ranks run between two moments, so many times more."""
+    """The actions of all ranks between two moments, and how many times more they are repeated."""
 
     begin: _Moment
     end: _Moment
@@ -138,7 +138,7 @@ class _Squeeze:
 
     def codes(self) -> list[Codes]:
         """Return the orders with what is repeated, shape [3, num_actions] of each rank."""
-        found = []
+        actions = []
         for rank, order in enumerate(self.orders):
             codes = np.array(order, dtype=np.int32).T
             if self.repeated is not None:
@@ -147,8 +147,8 @@ class _Squeeze:
                 numbers = np.repeat(np.arange(1, self.repeated.times + 1), end - begin)
                 again[2] += (numbers * self.repeated.microbatches).astype(np.int32)
                 codes = np.concatenate((codes[:, :end], again, codes[:, end:]), axis=1)
-            found.append(codes)
-        return found
+            actions.append(codes)
+        return actions
 
     @property
     def _is_steady(self) -> bool:
@@ -156,7 +156,7 @@ class _Squeeze:
         return all(counts[3] > 0 and counts[0] < self.num_microbatches for counts in self.counts)
 
     def _standing(self) -> tuple[tuple[int, ...], ...]:
-        """Return what the further order follows from in the steady phase, in microbatches since the first forward."""
+        """Return the state that decides the further order in the steady phase, counted from the first forward."""
         first = self.counts[0][0]
         return tuple(
             (
@@ -169,7 +169,7 @@ class _Squeeze:
         )
 
     def _num_repeats(self, microbatches: int) -> int:
-        """Return how often so many microbatches can follow in the steady phase."""
+        """Return how often the steady phase can be repeated with the microbatches that are left."""
         most = max(counts[0] for counts in self.counts)
         return (self.num_microbatches - 1 - most) // microbatches
 

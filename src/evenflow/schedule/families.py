@@ -7,12 +7,13 @@ from types import MappingProxyType
 
 from evenflow.errors import InputError
 from evenflow.fields import nearest
+from evenflow.joining import SCHEDULES, Registry
 from evenflow.language import _
 from evenflow.model import looped, v_shaped
 from evenflow.schedule.dualpipe_v import dualpipe_v
 from evenflow.schedule.eager_1f1b import eager_1f1b
 from evenflow.schedule.f_then_b import f_then_b
-from evenflow.schedule.family import Family
+from evenflow.schedule.family import ScheduleFamily
 from evenflow.schedule.interleaved import interleaved
 from evenflow.schedule.interleaved_remainder_last import interleaved_remainder_last
 from evenflow.schedule.naive import naive
@@ -31,9 +32,9 @@ _V_SHAPED = (
     "two chunks per rank, the second from the last rank back to the first; any numbers of ranks and microbatches"
 )
 
-FAMILIES: Mapping[str, Family] = MappingProxyType(
+_OWN: Mapping[str, ScheduleFamily] = MappingProxyType(
     {
-        "naive": Family(
+        "naive": ScheduleFamily(
             make=naive,
             comparison_only=True,
             idea="one microbatch at a time, forward and backward through all stages; one rank works at a time",
@@ -41,14 +42,14 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="(p-1)/p",
             paper="GPipe, arXiv:1811.06965, figure 2b",
         ),
-        "f-then-b": Family(
+        "f-then-b": ScheduleFamily(
             make=f_then_b,
             idea="all forwards, then all backwards",
             memory="m",
             bubble="x / (x + v m) with x = p-1 + (v-1) max(0, p-m)",
             paper="GPipe, arXiv:1811.06965, §2.3",
         ),
-        "1f1b": Family(
+        "1f1b": ScheduleFamily(
             make=one_f_one_b,
             num_chunks=1,
             idea="after a warm-up, one forward and one backward in turn",
@@ -57,7 +58,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="(p-1)/(p-1 + m)",
             paper="PipeDream-2BW, arXiv:2006.09503, §3.2",
         ),
-        "eager-1f1b": Family(
+        "eager-1f1b": ScheduleFamily(
             make=eager_1f1b,
             num_chunks=1,
             idea="1F1B with a longer warm-up, which hides messages between ranks",
@@ -66,7 +67,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="(p-1)/(p-1 + m)",
             paper="Zhuang et al., arXiv:2211.05322",
         ),
-        "interleaved": Family(
+        "interleaved": ScheduleFamily(
             make=partial(interleaved, less_memory=False),
             fewest_chunks=2,
             has_groups=True,
@@ -75,7 +76,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="x / (x + v m) with x = p-1 + (v-1) max(0, p-m), in groups of p or more",
             paper="Megatron-LM, arXiv:2104.04473, §2.2",
         ),
-        "interleaved-less-memory": Family(
+        "interleaved-less-memory": ScheduleFamily(
             make=partial(interleaved, less_memory=True),
             fewest_chunks=2,
             has_groups=True,
@@ -84,7 +85,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="x / (x + v m) with x = p-1 + (v-1) max(0, p-m), in groups of p or more",
             paper="Megatron-LM, arXiv:2104.04473, §2.2",
         ),
-        "1f1b-v": Family(
+        "1f1b-v": ScheduleFamily(
             make=one_f_one_b_v,
             patterns=(one_f_one_b_v_pattern,),
             num_chunks=2,
@@ -96,7 +97,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="at most 5(p-1) / (5(p-1) + 6m) for b = 2f and m >= p",
             paper="Controllable memory, arXiv:2405.15362, §4",
         ),
-        "zb-h1": Family(
+        "zb-h1": ScheduleFamily(
             make=zb_h1,
             patterns=(partial(turns_pattern, ahead=1),),
             num_chunks=1,
@@ -106,7 +107,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="(p-1) x / ((p-1) x + m (f+i+w)) with x = max(f, i, f+i-w), for m >= p",
             paper="ZeroBubble, arXiv:2401.10241, §2.1",
         ),
-        "zb-h2": Family(
+        "zb-h2": ScheduleFamily(
             make=zb_h2,
             patterns=(partial(turns_pattern, ahead=2), partial(turns_pattern, ahead=3)),
             num_chunks=1,
@@ -116,7 +117,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="(p-1) x / ((p-1) x + m (f+i+w)) with x = max(f, i-f, f+i-2w), for m >= 2p-1",
             paper="ZeroBubble, arXiv:2401.10241, §2.2",
         ),
-        "zbv": Family(
+        "zbv": ScheduleFamily(
             make=zbv,
             patterns=(zbv_pattern,),
             num_chunks=2,
@@ -128,7 +129,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="(p-1) x / ((p-1) x + 2m (f+i+w)) with x = max(2f-i, i, w, 2(i-w)), for m >= 2p-1, unless f > i > w",
             paper="ZeroBubble, arXiv:2401.10241, §6; arXiv:2405.15362, §3",
         ),
-        "v-half": Family(
+        "v-half": ScheduleFamily(
             make=v_half,
             patterns=(v_half_pattern,),
             num_chunks=2,
@@ -140,7 +141,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="x / (x + 6m) with x = 3p-7 for even and 3p-4 for odd p, for f = i = w, p >= 3 and m >= 3p/4 + 1",
             paper="Controllable memory, arXiv:2405.15362, §3",
         ),
-        "v-min": Family(
+        "v-min": ScheduleFamily(
             make=v_min,
             patterns=(v_min_pattern,),
             num_chunks=2,
@@ -152,7 +153,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="x / (x + 6m) with x = 4p-7 where 3 divides p, else 4p-5, for f = i = w, p >= 3 and m >= 2p/3 + 1",
             paper="Controllable memory, arXiv:2405.15362, §3",
         ),
-        "dualpipe-v": Family(
+        "dualpipe-v": ScheduleFamily(
             make=dualpipe_v,
             num_chunks=2,
             is_v_shaped=True,
@@ -163,7 +164,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="(p-1) / (p-1 + 6m) for f = i = w and m >= 2p: only fill and drain",
             paper="DeepSeek-V3, arXiv:2412.19437, §3.2.1; DualPipe-V of its public implementation",
         ),
-        "interleaved-remainder-last": Family(
+        "interleaved-remainder-last": ScheduleFamily(
             make=interleaved_remainder_last,
             fewest_chunks=2,
             has_groups=True,
@@ -177,7 +178,12 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
     }
 )
-"""Every schedule family by its canonical name, the one that ``evenflow schedules`` lists."""
+
+FAMILIES: Mapping[str, ScheduleFamily] = Registry(_OWN, SCHEDULES, ScheduleFamily)
+"""Every schedule family by its canonical name, the one that ``evenflow schedules`` lists.
+
+evenflow's own come first, then those that installed packages bring.
+"""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {"gpipe": "f-then-b", "breadth-first": "f-then-b", "pipedream-flush": "1f1b", "seq1f1b": "1f1b"}
@@ -221,23 +227,23 @@ def family_name(name: str, *, also: Sequence[str] = (), place: str = "schedule")
     return canonical
 
 
-def chunk_count(name: str, asked: int | None) -> int:
+def chunk_count(name: str, requested: int | None) -> int:
     """Return the chunks per rank of family `name`: the number asked for, or else the only one that it has, or one.
 
     Raises InputError where the family does not have the number asked for.
     """
     fixed = FAMILIES[family_name(name)].num_chunks
-    if asked is not None and fixed not in (None, asked):
+    if requested is not None and fixed not in (None, requested):
         remedy = (
             _("take one chunk, or interleaved") if fixed == 1 else _("take {fixed} chunks, or interleaved", fixed=fixed)
         )
         raise InputError(
-            value=asked,
+            value=requested,
             rule=_("must be {fixed} per rank for {name}", fixed=fixed, name=name),
             place="chunks",
             remedy=remedy,
         )
-    return asked or fixed or 1
+    return requested or fixed or 1
 
 
 def family_placement(name: str, *, num_ranks: int, num_chunks: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from evenflow.schedule.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class ScheduleFamily:
     """A family of schedules. Its texts say p for ranks, v for chunks per rank, m for microbatches, r for a rank."""
 
     make: Callable[..., Schedule]
@@ -43,5 +43,5 @@ class Family:
     """The paper that describes the family."""
 
     def has_chunks(self, num_chunks: int) -> bool:
-        """Return whether the family has orders of its own with so many chunks per rank."""
+        """Return whether the family has orders of its own with this number of chunks per rank."""
         return self.num_chunks in (None, num_chunks) and num_chunks >= self.fewest_chunks

@@ -77,10 +77,10 @@ def _whole(family: str, sizes: Sizes, both_ns: int, group_size: int | None) -> I
     is_short = sizes.num_chunks > 1 and 0 < last < sizes.num_ranks < sizes.num_microbatches
     if is_short and family == "interleaved-remainder-last":
         return _without(_("none is known for a last group that does not fill the pipeline"))
-    words = "(p-1 + (v-1)(p-m)) (f+b)" if missing else "(p-1) (f+b)"
+    formula = "(p-1 + (v-1)(p-m)) (f+b)" if missing else "(p-1) (f+b)"
     if missing and sizes.sequence_splits > 1:
-        words = "(p-1 + (v-1)(p - k m)) (f+b)"
-    return IdleFormula(idle_ns=(sizes.num_ranks - 1 + missing) * both_ns, words=words)
+        formula = "(p-1 + (v-1)(p - k m)) (f+b)"
+    return IdleFormula(idle_ns=(sizes.num_ranks - 1 + missing) * both_ns, words=formula)
 
 
 def _split(family: str, sizes: Sizes, f: int, i: int, w: int) -> IdleFormula:
@@ -91,8 +91,8 @@ def _split(family: str, sizes: Sizes, f: int, i: int, w: int) -> IdleFormula:
         least = 2 * ranks  # so that parts of a sequence, whose gradients come in reverse, are no bother
     any_times = _ANY_TIMES.get(family)
     if any_times is not None and microbatches >= least and not (family == "zbv" and f > i > w):
-        idle, words = any_times(ranks - 1, f, i, w)
-        return IdleFormula(idle_ns=idle, words=words)
+        idle, formula = any_times(ranks - 1, f, i, w)
+        return IdleFormula(idle_ns=idle, words=formula)
     if sizes.sequence_splits > 1:
         return _without(_("only from {least} microbatches on, where sequences are split", least=least))
     if not f == i == w:
@@ -101,8 +101,8 @@ def _split(family: str, sizes: Sizes, f: int, i: int, w: int) -> IdleFormula:
         if microbatches < least:
             return _without(_("only for f = i = w, or from {least} microbatches on", least=least))
         return _without(_("not for f > i > w"))
-    forwards, words = _EQUAL_TIMES[family](ranks, microbatches)
-    return _without(words) if forwards is None else IdleFormula(idle_ns=forwards * f, words=words)
+    forwards, formula = _EQUAL_TIMES[family](ranks, microbatches)
+    return _without(formula) if forwards is None else IdleFormula(idle_ns=forwards * f, words=formula)
 
 
 def _zb_h1(behind: int, f: int, i: int, w: int) -> tuple[int, str]:

@@ -1,7 +1,7 @@
 """The exact simulator of a step: the time of every action, the memory of every rank, and the causes of idle time."""
 
 from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fractions, idle_times, runs_by_cause
-from evenflow.simulate.compiled import compiled_s
+from evenflow.simulate.compiled import is_compiling, is_kept
 from evenflow.simulate.costs import (
     Integers,
     LayerSums,
@@ -33,13 +33,14 @@ __all__ = [
     "Timeline",
     "as_fractions",
     "build_graph",
-    "compiled_s",
     "costs_of_counts",
     "duration_table",
     "gaps_ns",
     "idle_bubbles",
     "idle_gaps",
     "idle_times",
+    "is_compiling",
+    "is_kept",
     "layer_sums",
     "live_at_peak",
     "live_vectors",

@@ -68,7 +68,7 @@ class FillDrain:
 
 
 def equal_makespan_ns(graph: Graph, costs: StageCosts) -> int:
-    """Return the makespan of equal stages without recomputation and messages, num_stages times as long as theirs."""
+    """Return the makespan of equal stages without recomputation and messages, times num_stages to stay an integer."""
     return _balanced(graph, costs.durations, costs.recompute_ns).makespan_ns
 
 
@@ -126,7 +126,7 @@ def bubble_table(
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class RunsByCause:
-    """The runs of one order with one cause after the other switched on."""
+    """Simulations of one order, with one cause of idle time after another switched on."""
 
     balanced: Timeline
     """All times are `num_stages` times as long: sums, unlike averages, are exact."""
@@ -136,7 +136,7 @@ class RunsByCause:
 
 
 def runs_by_cause(timeline: Timeline, durations: Integers, recompute_ns: Integers) -> RunsByCause:
-    """Return the runs of the order of `timeline`, the real one.
+    """Simulate the order of `timeline` with one cause of idle time after another switched on.
 
     `durations` are by class of the graph, and `recompute_ns` [num_stages] is the part of backwards that recomputes.
     """
@@ -171,7 +171,7 @@ def idle_times(runs: RunsByCause) -> tuple[IdleTime, ...]:
 
 
 def _balanced(graph: Graph, durations: Integers, recompute_ns: Integers) -> Timeline:
-    """Return the timeline of equal stages without recomputation, num_stages times as long.
+    """Return the timeline of equal stages without recomputation, times num_stages to stay in integers.
 
     Each stage takes the sum of all stages: sums, unlike averages, are exact.
     """

@@ -1,72 +1,61 @@
 """The compiler of inner loops: numba, imported at the first use; the machine code is cached on disk."""
 
 import sys
-import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 
-class _Stopwatch:
-    """Seconds of compiling, in whichever thread; what is compiled for something else is a part of that."""
+class _Compiling:
+    """The state of compiling in this process, whichever thread does it."""
 
-    def __init__(self) -> None:
-        self._over_s = 0.0
-        self._since = 0.0
-        self._depth = 0
-
-    @property
-    def seconds(self) -> float:
-        """Seconds so far, those of what is still compiled included."""
-        return self._over_s + (time.monotonic() - self._since if self._depth else 0.0)
-
-    def start(self) -> None:
-        if not self._depth:
-            self._since = time.monotonic()
-        self._depth += 1
-
-    def stop(self) -> None:
-        self._depth -= 1
-        if not self._depth:
-            self._over_s += time.monotonic() - self._since
-
-
-_STOPWATCH = _Stopwatch()
+    num_functions = 0
+    """Functions that are being compiled now, one for the sake of the other: the compiler works for one thread."""
+    is_kept = True
+    """Whether there is a folder for the machine code."""
 
 
 @cache
 def _watch() -> None:
-    """Let the stopwatch run while the compiler is imported, once, and from then on whenever it compiles."""
-    _STOPWATCH.start()
+    """Let the compiler tell, from now on, when it compiles; what it reads from the disk it does not compile."""
     from numba.core import event
 
     class Listener(event.Listener):  # type: ignore[misc]
         def on_start(self, event: object) -> None:
-            _STOPWATCH.start()
+            _Compiling.num_functions += 1
 
         def on_end(self, event: object) -> None:
-            _STOPWATCH.stop()
+            _Compiling.num_functions -= 1
 
     event.register("numba:compile", Listener())
-    _STOPWATCH.stop()
 
 
 @cache
 def compiled(function: Callable[..., Any], *, inline: str = "never") -> Callable[..., Any]:
-    """Return `function` as machine code that releases the interpreter lock."""
+    """Return `function` as machine code that releases the interpreter lock.
+
+    It is kept beside the source, or in the user's cache where that cannot be written, or nowhere if neither can.
+    """
     _watch()
     import numba
 
-    machine_code: Callable[..., Any] = numba.njit(cache=True, nogil=True, inline=inline)(function)
+    machine_code: Callable[..., Any]
+    try:
+        machine_code = numba.njit(cache=True, nogil=True, inline=inline)(function)
+    except RuntimeError:  # numba found no folder that it may write
+        _Compiling.is_kept = False
+        machine_code = numba.njit(nogil=True, inline=inline)(function)
     return machine_code
 
 
-def compiled_s() -> float:
-    """Return the seconds that loading the compiler and compiling have taken in this process until now.
+def is_compiling() -> bool:
+    """Return whether a loop is compiled at this moment, in whichever thread."""
+    return _Compiling.num_functions > 0
 
-    No limit counts them: the machine code is kept, so that only a first run compiles.
-    """
-    return _STOPWATCH.seconds
+
+def is_kept() -> bool:
+    """Return whether machine code is kept for later runs, as far as is known."""
+    return _Compiling.is_kept
 
 
 COMPILE_FROM_ACTIONS = 50_000
@@ -76,6 +65,9 @@ _LOAD_FROM_ACTIONS = 2_000
 
 
 def for_size(function: Callable[..., Any], num_actions: int) -> Callable[..., Any]:
-    """Return `function`, compiled only where that pays for importing the compiler, unless that has been done."""
+    """Return `function`, compiled only where that pays for importing the compiler, unless that has been done.
+
+    While another thread compiles, it is returned as it is: the compiler would let this thread wait for seconds.
+    """
     fewest = _LOAD_FROM_ACTIONS if "numba" in sys.modules else COMPILE_FROM_ACTIONS
-    return compiled(function) if num_actions >= fewest else function
+    return compiled(function) if num_actions >= fewest and not is_compiling() else function

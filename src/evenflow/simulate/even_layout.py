@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import Communication
-from evenflow.schedule import Bubble, Op, Place, Schedule, collect_bubbles
+from evenflow.schedule import Bubble, BubblePlace, Op, Schedule, collect_bubbles
 from evenflow.simulate.timeline import Timeline
 
 
@@ -57,12 +57,12 @@ def idle_bubbles(timeline: Timeline, rank: int) -> tuple[Bubble, ...]:
     if not starts:
         return ()
     places = {
-        (True, True): Place.FORWARDS,
-        (True, False): Place.TURN,
-        (False, True): Place.RETURN,
-        (False, False): Place.BACKWARDS,
+        (True, True): BubblePlace.FORWARDS,
+        (True, False): BubblePlace.TURN,
+        (False, True): BubblePlace.RETURN,
+        (False, False): BubblePlace.BACKWARDS,
     }
-    gaps = [(Place.START, 1, starts[0]), (Place.END, 1, timeline.makespan_ns - ends[-1])]
+    gaps = [(BubblePlace.START, 1, starts[0]), (BubblePlace.END, 1, timeline.makespan_ns - ends[-1])]
     for index in range(len(starts) - 1):
         place = places[is_forward[index], is_forward[index + 1]]
         gaps.append((place, 1, starts[index + 1] - ends[index]))
@@ -70,7 +70,7 @@ def idle_bubbles(timeline: Timeline, rank: int) -> tuple[Bubble, ...]:
 
 
 def _starts_early(schedule: Schedule) -> NDArray[np.bool_]:
-    """Return which actions the even layout leaves where they are, shape [num_actions].
+    """Return a mask of the actions that the even layout leaves in place, shape [num_actions].
 
     On a rank where a forward follows the first backward, these are the forwards before the one that the first backward
     follows, and the backward after the last forward; on other ranks all forwards.

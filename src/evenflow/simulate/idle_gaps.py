@@ -51,7 +51,7 @@ def gaps_ns(timeline: Timeline) -> Integers:
 def idle_gaps(runs: RunsByCause, idle: Sequence[IdleTime]) -> IdleGaps:
     """Return the gaps of the real run by cause; `idle` is the idle time of the ranks by the same runs."""
     schedule = runs.real.schedule
-    growing = np.stack([gaps_ns(each) for each in (runs.balanced, runs.plain, runs.recomputing, runs.real)])
+    growing = np.stack([gaps_ns(timeline) for timeline in (runs.balanced, runs.plain, runs.recomputing, runs.real)])
     parts = np.empty_like(growing)
     for rank, causes in enumerate(idle):
         own = _own_gaps(schedule, rank)
@@ -75,7 +75,7 @@ def _own_gaps(schedule: Schedule, rank: int) -> Integers:
 
 
 def _parts(growing: Integers) -> Integers:
-    """Return what each of the growing sums adds and no later one takes away again, along the first axis.
+    """Return what each running sum along the first axis adds that no later sum takes away again.
 
     >>> _parts(np.array([5, 8, 6, 7]))
     array([5, 1, 0, 1])
@@ -85,7 +85,7 @@ def _parts(growing: Integers) -> Integers:
 
 
 def _with_sums(parts: Integers, sums: Integers) -> Integers:
-    """Return `parts` [causes, gaps] shifted between causes until each cause has its sum; gaps stay what they are."""
+    """Shift `parts` [causes, gaps] between causes until each cause has its sum, without changing any gap's total."""
     parts = parts.copy()
     surplus = parts.sum(axis=1) - sums
     for giver in np.flatnonzero(surplus > 0).tolist():

@@ -113,7 +113,7 @@ def _ends(graph: Graph, durations: Times, messages: Times | None, *, num_actions
 
 
 def _by_action(graph: Graph, values: Times) -> Times:
-    """Return `values`, in the order of `graph.sequence`, in that of the schedule's arrays."""
+    """Reorder `values` from the order of `graph.sequence` to that of the schedule's arrays."""
     result = np.empty_like(values)
     result[graph.sequence] = values
     return result

@@ -3,17 +3,19 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
+from evenflow.asking import takes
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Cells, Communication, Network, Request, Sizes, mixing
+from evenflow.model import Network, Request
 from evenflow.schedule import FAMILIES, default_family, family_name
 from evenflow.solve.best_outcome import BestOutcome
+from evenflow.solve.bounds import AnyPlan, any_order_bound_ns
 from evenflow.solve.contest.contest import Contest, Entry
-from evenflow.solve.group_choice import GroupSizes, tried_group_sizes
-from evenflow.solve.outcome import ProgressCallback
-from evenflow.solve.plan_bounds import AnyPlan, any_order_lower_bound
-from evenflow.solve.problem import make_problem
+from evenflow.solve.group_choice import tried_group_sizes
+from evenflow.solve.problem import Problem, make_problem
+from evenflow.solve.requests import BestRequest, ContestSearch
 
 MOST_CHUNKS = 4
 """Largest number of chunks that is tried where none is asked for."""
@@ -24,23 +26,8 @@ def chunk_counts(network: Network, *, num_ranks: int) -> tuple[int, ...]:
     return tuple(count for count in range(1, MOST_CHUNKS + 1) if count == 1 or count * num_ranks <= network.num_layers)
 
 
-def plan_best(
-    network: Network,
-    *,
-    num_ranks: int,
-    num_microbatches: int,
-    num_chunks: Sequence[int] = (),
-    families: Sequence[str] = (),
-    memory_limit_bytes: int | None = None,
-    sequence_splits: int = 1,
-    mix_any: bool = False,
-    allow_empty: bool = False,
-    communication: Communication | None = None,
-    layers: Mapping[int, Cells] | None = None,
-    group_sizes: GroupSizes = "promising",
-    time_limit_s: float = 60.0,
-    progress: ProgressCallback | None = None,
-) -> BestOutcome:
+@takes(BestRequest)
+def plan_best(request: BestRequest) -> BestOutcome:
     """Return the plan with the shortest makespan over schedule families, numbers of chunks and group sizes.
 
     Tried are the `families` (default: all but those that only serve comparison) with each of `num_chunks` (default:
@@ -51,44 +38,16 @@ def plan_best(
 
     Raises InputError where no candidate can be tried, and Interrupted when Ctrl-C comes before any plan.
     """
-    sizes = Sizes(num_ranks=num_ranks, num_microbatches=num_microbatches, sequence_splits=sequence_splits)
-    request = Request(
-        network=network,
-        sizes=sizes,
-        memory_limit_bytes=memory_limit_bytes,
-        cell_rule=mixing(mix_any),
-        allow_empty=allow_empty,
-        communication=communication,
-    )
-    return solve_best(
-        request,
-        num_chunks=num_chunks,
-        families=families,
-        layers=layers,
-        group_sizes=group_sizes,
-        time_limit_s=time_limit_s,
-        progress=progress,
-    )
+    return solve_best(request.problem(mix_any=request.mix_any), request, families=request.families)
 
 
-def solve_best(
-    request: Request,
-    *,
-    num_chunks: Sequence[int] = (),
-    families: Sequence[str] = (),
-    layers: Mapping[int, Cells] | None = None,
-    group_sizes: GroupSizes = "promising",
-    time_limit_s: float = 60.0,
-    progress: ProgressCallback | None = None,
-) -> BestOutcome:
+def solve_best(request: Request, search: ContestSearch, *, families: Sequence[str] = ()) -> BestOutcome:
     """Return the best plan of `request`, whose own number of chunks, group size and layers do not count.
 
     `plan_best` says the rest.
     """
     began = time.monotonic()
-    counts = tuple(num_chunks) or tuple(layers or chunk_counts(request.network, num_ranks=request.sizes.num_ranks))
-    if layers is not None:
-        counts = tuple(count for count in counts if count in layers)
+    counts = counts_to_try(request, search)
     names = [family_name(name) for name in families] or [
         name for name, family in FAMILIES.items() if not family.comparison_only
     ]
@@ -99,27 +58,62 @@ def solve_best(
             rule=_("must be one that a schedule has of {names}", names=", ".join(names)),
             place=_("the number of chunks"),
         )
-
-    def request_of(count: int, group_size: int | None = None) -> Request:
-        sizes, kept = replace(request.sizes, num_chunks=count), None if layers is None else layers[count]
-        return replace(request, sizes=sizes, layers=kept, group_size=group_size)
-
-    floors = {
-        count: any_order_lower_bound(AnyPlan.of(request_of(count), may_split=True))
-        for count in dict.fromkeys(count for _, count in pairs)
+    tried = {
+        count: replace(
+            request,
+            sizes=replace(request.sizes, num_chunks=count),
+            layers=None if search.layers is None else search.layers[count],
+            group_size=None,
+        )
+        for _name, count in pairs
     }
+    floors = floors_of(tried)
     entries = [
         Entry(schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count])
         for name, count in pairs
-        for size in tried_group_sizes(request_of(count), name, which=group_sizes)
+        for size in tried_group_sizes(tried[count], name, which=search.group_sizes)
     ]
+    return run_contest(entries, tried, search, began=began)
+
+
+def counts_to_try(request: Request, search: ContestSearch) -> tuple[int, ...]:
+    """Return the numbers of chunks that a search tries: those it names, as far as it has layers for them."""
+    layers = search.layers
+    counts = tuple(search.num_chunks) or tuple(
+        layers or chunk_counts(request.network, num_ranks=request.sizes.num_ranks)
+    )
+    return counts if layers is None else tuple(count for count in counts if count in layers)
+
+
+def floors_of(tried: Mapping[int, Request]) -> dict[int, int]:
+    """Return the makespan below which no plan can be, whatever its order, by number of chunks."""
+    return {count: any_order_bound_ns(AnyPlan.of(request, may_split=True)) for count, request in tried.items()}
+
+
+def run_contest(
+    entries: list[Entry], tried: Mapping[int, Request], search: ContestSearch, *, began: float
+) -> BestOutcome:
+    """Race the entries, each for the request with its number of chunks, and return the outcome of all.
+
+    An entry with a rule of its own keeps to that rule; entries that differ in nothing else share what is made for them.
+    """
+
+    @cache
+    def free_problem(schedule: str, count: int, group_size: int | None) -> Problem:
+        return make_problem(replace(tried[count], group_size=group_size), schedule=schedule)
+
+    def problem_of(entry: Entry) -> Problem:
+        problem = free_problem(entry.schedule, entry.num_chunks, entry.group_size)
+        return replace(problem, request=replace(problem.request, cell_rule=entry.rule or problem.request.cell_rule))
+
+    request = next(iter(tried.values()))
     contest = Contest(
         entries,
-        lambda entry: make_problem(request_of(entry.num_chunks, entry.group_size), schedule=entry.schedule),
+        problem_of,
         began=began,
         memory_limit_bytes=request.memory_limit_bytes if request.network.has_memory else None,
-        time_limit_s=time_limit_s,
-        progress=progress,
+        time_limit_s=search.time_limit_s,
+        progress=search.progress,
     )
     contest.run()
     return contest.outcome()

@@ -10,7 +10,7 @@ from evenflow.units import megabytes, milliseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class ScheduleCandidate:
     """A schedule family with a number of chunks, a group size and a way of recomputing, and its outcome."""
 
     schedule: str
@@ -46,14 +46,14 @@ class BestOutcome(InNotebook):
 
     outcome: Outcome
     """The outcome of the best candidate; without any plan, the reason why there is none."""
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[ScheduleCandidate, ...]
     """All candidates, the shortest makespan first, then those without a plan."""
     lower_bound_ns: int
     """Lower bound on all plans of all candidates within the limit; 0 where none is known."""
     solve_seconds: float
 
     @property
-    def best(self) -> Candidate | None:
+    def best(self) -> ScheduleCandidate | None:
         """The candidate with the best plan; None without a plan."""
         return self.candidates[0] if self.outcome.simulation else None
 
@@ -63,14 +63,14 @@ class BestOutcome(InNotebook):
         makespan = self.outcome.makespan_ns
         return None if makespan is None else 1 - self.lower_bound_ns / makespan
 
-    def can_win(self, candidate: Candidate) -> bool:
+    def can_win(self, candidate: ScheduleCandidate) -> bool:
         """Return whether the candidate may still have a shorter plan than the best one."""
         outcome, makespan = candidate.outcome, self.outcome.makespan_ns
         if outcome is None or outcome.status is Status.INFEASIBLE or makespan is None:
             return False
         return outcome.lower_bound_ns < makespan * (1 - 2 * TOLERANCE)
 
-    def verdict(self, candidate: Candidate) -> str:
+    def verdict(self, candidate: ScheduleCandidate) -> str:
         """Return the result of a candidate in a few words."""
         outcome = candidate.outcome
         if outcome is None:

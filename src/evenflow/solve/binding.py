@@ -33,15 +33,15 @@ def binding_limits(problem: Problem, plan: Plan) -> tuple[BindingLimit, ...]:
     """Return the limits that bind `plan`, of one rank each, in the order of ranks."""
     counts = problem.counts(plan)
     step = _Step.of(problem, problem.costs(counts))
-    found = []
+    binding = []
     for rank in range(problem.num_ranks):
         needed = min(_peaks_recomputing_less(problem, counts, rank), default=0)
         takes_layer = needed <= problem.limit
         if takes_layer:
             needed = min(_peaks_taking_layer(problem, counts, rank, step), default=0)
         if needed > problem.limit:
-            found.append(BindingLimit(rank=rank, more_bytes=needed - problem.limit, takes_layer=takes_layer))
-    return tuple(found)
+            binding.append(BindingLimit(rank=rank, more_bytes=needed - problem.limit, takes_layer=takes_layer))
+    return tuple(binding)
 
 
 def _peaks_recomputing_less(problem: Problem, counts: Integers, rank: int) -> Iterator[int]:
@@ -84,7 +84,7 @@ def _peaks_taking_layer(problem: Problem, counts: Integers, rank: int, step: "_S
 
 
 def _moved(counts: Integers, source: tuple[int, int], destination: tuple[int, int], *, layers: int = 1) -> Integers:
-    """Return `counts` with so many layers at the stage and kind of `destination` instead of `source`."""
+    """Return `counts` with layers moved from the stage and kind of `source` to those of `destination`."""
     changed = counts.copy()
     changed[source] -= layers
     changed[destination] += layers

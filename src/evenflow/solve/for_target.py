@@ -5,9 +5,8 @@ recomputed layers for all cells is a candidate for each number; what no framewor
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
@@ -24,16 +23,16 @@ from evenflow.schedule import (
     usual_group_size,
 )
 from evenflow.simulate import Integers
-from evenflow.solve.best import chunk_counts, schedule_pairs
+from evenflow.solve.best import counts_to_try, floors_of, run_contest, schedule_pairs
 from evenflow.solve.best_outcome import BestOutcome
-from evenflow.solve.contest.contest import Contest, Entry
+from evenflow.solve.contest.contest import Entry
 from evenflow.solve.group_choice import GroupSizes, tried_group_sizes
 from evenflow.solve.order.alternate import preference, solve_any_order
 from evenflow.solve.outcome import BindingLimit, Outcome, ProgressCallback, Status
-from evenflow.solve.plan_bounds import AnyPlan, any_order_lower_bound
-from evenflow.solve.problem import Problem, make_problem
+from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.recompute_ways import RecomputeWay, recompute_ways
+from evenflow.solve.requests import ContestSearch
 
 _FEWEST_GROUP_SIZES = 2
 """Group sizes to try where the usual one cannot be run."""
@@ -42,49 +41,40 @@ _FEWEST_GROUP_SIZES = 2
 def solve_for_target(
     request: Request,
     abilities: Abilities,
+    search: ContestSearch,
     *,
     title: str,
     schedules: Sequence[str] = (),
-    num_chunks: Sequence[int] = (),
-    layers: Mapping[int, Cells] | None = None,
-    group_sizes: GroupSizes = "promising",
-    time_limit_s: float = 60.0,
-    progress: ProgressCallback | None = None,
 ) -> BestOutcome:
     """Return the shortest plan of `request` that a framework with these abilities, named `title`, can run.
 
-    Tried are its schedules, or those of `schedules` that it has, with each of `num_chunks` (default: 1 to 4 while the
-    layers suffice). The request's own chunks, group size, layers and rule of cells do not count; the rest is as for
+    Tried are its schedules, or those of `schedules` that it has, with each number of chunks that `search`
+    names. The request's own chunks, group size, layers and rule of cells do not count; the rest is as for
     `plan_best`. Bound and status of the answer are those of all candidates together.
 
     Raises InputError where the framework can run nothing of the kind, and Interrupted when Ctrl-C comes before any
     plan.
     """
     began = time.monotonic()
-    counts = tuple(num_chunks) or tuple(layers or chunk_counts(request.network, num_ranks=request.sizes.num_ranks))
-    if layers is not None:
-        counts = tuple(count for count in counts if count in layers)
-    pairs = _pairs(request, abilities, schedules, counts, title=title)
+    pairs = _pairs(request, abilities, schedules, counts_to_try(request, search), title=title)
 
-    def request_of(count: int, group_size: int | None = None) -> Request:
+    def request_of(count: int) -> Request:
         sizes = replace(request.sizes, num_chunks=count)
-        if layers is None:
+        if search.layers is None:
             place = _("body layers of {name}", name=request.network.name)
             kept = decided_layers(abilities, request.network.num_layers, sizes, place=place)
         else:
-            kept = layers.get(count)
-        return replace(request, sizes=sizes, layers=kept, group_size=group_size)
+            kept = search.layers.get(count)
+        return replace(request, sizes=sizes, layers=kept, group_size=None)
 
-    floors = {
-        count: any_order_lower_bound(AnyPlan.of(request_of(count), may_split=True))
-        for count in dict.fromkeys(count for _name, count in pairs)
-    }
+    tried = {count: request_of(count) for count in dict.fromkeys(count for _name, count in pairs)}
+    floors = floors_of(tried)
     entries: list[Entry] = []
     ways: dict[CellRule, RecomputeWay] = {}
     for name, count in pairs:
-        ways_of_sizes = recompute_ways(request_of(count), abilities)
+        ways_of_sizes = recompute_ways(tried[count], abilities)
         ways |= {way.rule: way for way in ways_of_sizes}
-        for size in group_sizes_for(request_of(count), name, abilities, which=group_sizes):
+        for size in group_sizes_for(tried[count], name, abilities, which=search.group_sizes):
             entries += entries_of_ways(
                 ways_of_sizes, schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count]
             )
@@ -96,27 +86,10 @@ def solve_for_target(
             remedy=_("the next one is {count}", count=_next_microbatches(request.sizes, abilities.groups)),
         )
 
-    @cache
-    def free_problem(schedule: str, count: int, group_size: int | None) -> Problem:
-        return make_problem(request_of(count, group_size), schedule=schedule)
-
-    def problem_of(entry: Entry) -> Problem:
-        problem = free_problem(entry.schedule, entry.num_chunks, entry.group_size)
-        return replace(problem, request=replace(problem.request, cell_rule=entry.rule or problem.request.cell_rule))
-
-    contest = Contest(
-        entries,
-        problem_of,
-        began=began,
-        memory_limit_bytes=request.memory_limit_bytes if request.network.has_memory else None,
-        time_limit_s=time_limit_s,
-        progress=progress,
-    )
-    contest.run()
-    found = contest.outcome()
+    contest_outcome = run_contest(entries, tried, search, began=began)
     best = min(entries, key=lambda entry: entry.preference)
     problem = None if best.race is None else best.race.problem
-    return _for_all(found, title=title, problem=problem, less=ways[best.rule].less if best.rule else None)
+    return _for_all(contest_outcome, title=title, problem=problem, less=ways[best.rule].less if best.rule else None)
 
 
 def entries_of_ways(
@@ -169,11 +142,11 @@ def search_for_target(
             remedy=_("plan for one of these, or write the plan for another framework"),
         )
     ways = [way for way in recompute_ways(request, abilities) if way.bounds is None]
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for way in ways:
-        if found and was_interrupted():
+        if outcomes and was_interrupted():
             break
-        found.append(
+        outcomes.append(
             solve_any_order(
                 replace(request, cell_rule=way.rule),
                 split_backward=split_backward,
@@ -181,7 +154,9 @@ def search_for_target(
                 progress=progress,
             )
         )
-    return replace(min(found, key=preference), title=title, solve_seconds=sum(each.solve_seconds for each in found))
+    return replace(
+        min(outcomes, key=preference), title=title, solve_seconds=sum(outcome.solve_seconds for outcome in outcomes)
+    )
 
 
 def _pairs(
@@ -243,25 +218,25 @@ def decided_layers(abilities: Abilities, num_layers: int, sizes: Sizes, *, place
     """
     if not abilities.even_cut:
         return None
-    each, rest = divmod(num_layers, sizes.num_cells)
+    per_cell, rest = divmod(num_layers, sizes.num_cells)
     if rest:
         rule = _("must be a multiple of the {count} cells, which all have as many", count=sizes.num_cells)
         raise InputError(value=num_layers, rule=rule, place=place)
-    return cells([[each] * sizes.num_ranks] * sizes.num_chunks)
+    return cells([[per_cell] * sizes.num_ranks] * sizes.num_chunks)
 
 
-def _for_all(found: BestOutcome, *, title: str, problem: Problem | None, less: CellRule | None) -> BestOutcome:
+def _for_all(best_outcome: BestOutcome, *, title: str, problem: Problem | None, less: CellRule | None) -> BestOutcome:
     """Return the outcome with bound and status of all candidates together, not of the best one's rule alone."""
-    outcome = replace(found.outcome, title=title)
+    outcome = replace(best_outcome.outcome, title=title)
     if outcome.makespan_ns is not None and problem is not None and outcome.plan is not None:
-        is_optimal = found.lower_bound_ns >= outcome.makespan_ns * (1 - 2 * TOLERANCE)
+        is_optimal = best_outcome.lower_bound_ns >= outcome.makespan_ns * (1 - 2 * TOLERANCE)
         outcome = replace(
             outcome,
-            lower_bound_ns=found.lower_bound_ns,
+            lower_bound_ns=best_outcome.lower_bound_ns,
             status=Status.OPTIMAL if is_optimal else Status.FEASIBLE,
             binding=_binding(outcome, outcome.plan, problem, less),
         )
-    return replace(found, outcome=outcome)
+    return replace(best_outcome, outcome=outcome)
 
 
 def _binding(outcome: Outcome, plan: Plan, problem: Problem, less: CellRule | None) -> tuple[BindingLimit, ...] | None:

@@ -45,12 +45,12 @@ def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
     if request.layers is not None:
         variants.append((_("another split of the layers"), schedule, replace(request, layers=None)))
     if schedules and sizes.num_chunks > 1 and schedule == "interleaved":
-        words = _("the less-memory variant of the schedule")
-        variants.append((words, "interleaved-less-memory", usual))
+        name = _("the less-memory variant of the schedule")
+        variants.append((name, "interleaved-less-memory", usual))
     least = least_group_size(request, schedule)
     if schedules and least is not None and least != request.group_size:
-        words = _("groups of {size} microbatches", size=least)
-        variants.append((words, schedule, replace(request, group_size=least)))
+        name = _("groups of {size} microbatches", size=least)
+        variants.append((name, schedule, replace(request, group_size=least)))
     if schedules and schedule != "1f1b":
         one_chunk = replace(free, sizes=replace(sizes, num_chunks=1))
         variants.append((_("1F1B with one chunk per rank"), "1f1b", one_chunk))

@@ -1,32 +1,18 @@
 """Planning under the order of one schedule family, as `evenflow.plan`."""
 
-from evenflow.model import Cells, Communication, Network, Request, Sizes, mixing
+from evenflow.asking import takes
+from evenflow.model import Request
 from evenflow.schedule import default_family, family_name
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock
 from evenflow.solve.outcome import Outcome, ProgressCallback
 from evenflow.solve.problem import make_problem
 from evenflow.solve.race import Race
+from evenflow.solve.requests import PlanRequest
 
 
-def plan(
-    network: Network,
-    *,
-    num_ranks: int,
-    num_microbatches: int,
-    num_chunks: int = 1,
-    memory_limit_bytes: int | None = None,
-    schedule: str | None = None,
-    less_memory: bool = False,
-    sequence_splits: int = 1,
-    group_size: int | None = None,
-    mix_any: bool = False,
-    allow_empty: bool = False,
-    communication: Communication | None = None,
-    layers: Cells | None = None,
-    time_limit_s: float = 60.0,
-    progress: ProgressCallback | None = None,
-) -> Outcome:
+@takes(PlanRequest)
+def plan(request: PlanRequest) -> Outcome:
     """Return the layers and recompute counts of every cell that minimise the makespan within the memory limit.
 
     `schedule` is a family's name (default: 1F1B for one chunk, interleaved for more, with `less_memory` its variant),
@@ -38,23 +24,14 @@ def plan(
     Raises InputError for sizes or networks that make no sense, and Interrupted when Ctrl-C comes before any plan; a
     later Ctrl-C returns the best plan so far. Infeasible input is an answer: see `Outcome.infeasibility`.
     """
-    request = Request(
-        network=network,
-        sizes=Sizes(
-            num_ranks=num_ranks,
-            num_chunks=num_chunks,
-            num_microbatches=num_microbatches,
-            sequence_splits=sequence_splits,
-        ),
-        memory_limit_bytes=memory_limit_bytes,
-        cell_rule=mixing(mix_any),
-        allow_empty=allow_empty,
-        group_size=group_size,
-        communication=communication,
-        layers=layers,
+    problem = request.problem(
+        num_chunks=request.num_chunks,
+        mix_any=request.mix_any,
+        group_size=request.group_size,
+        layers=request.layers,
     )
-    family = _family(schedule, num_chunks, less_memory)
-    return solve(request, schedule=family, time_limit_s=time_limit_s, progress=progress)
+    family = _family(request.schedule, request.num_chunks, request.less_memory)
+    return solve(problem, schedule=family, time_limit_s=request.time_limit_s, progress=request.progress)
 
 
 def solve(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from evenflow.language import _
 from evenflow.simulate import Integers
 from evenflow.solve.backends.highs import Program
-from evenflow.solve.columns.rank_columns import Group, all_options, cell_groups, rank_groups
+from evenflow.solve.columns.rank_columns import ColumnGroup, all_options, cell_groups, rank_groups
 from evenflow.solve.cuts.cut_graph import cut_graph
 from evenflow.solve.cuts.cut_search import CutSearch
 from evenflow.solve.master.critical_paths import CriticalPaths
@@ -74,9 +74,9 @@ class Prover:
         self._deadline = float("inf")
         self._enough_ns = 0.0
         """Bound above which the target is refuted."""
-        self._left: tuple[int, list[Group]] | None = None
+        self._left: tuple[int, list[ColumnGroup]] | None = None
         """Last target that was not refuted, with the columns of ranks that might still meet it."""
-        self._suspended: tuple[CutSearch, list[Group]] | None = None
+        self._suspended: tuple[CutSearch, list[ColumnGroup]] | None = None
         """Last search over cuts that ran out of time, with the columns of its graph."""
         self.searches_cuts = False
         """Whether the last target was left to a search over cuts."""
@@ -141,7 +141,7 @@ class Prover:
         return self._finish(master, target_ns, floor_ns)
 
     def _narrow(
-        self, groups: list[Group], target_ns: int, floor_ns: float, *, by_cell: bool
+        self, groups: list[ColumnGroup], target_ns: int, floor_ns: float, *, by_cell: bool
     ) -> tuple[Master | None, float]:
         """Run steps 2 and 3 on `groups`; returns the program of the columns left (None without any) and the bound."""
         if any(len(group) == 0 for group in groups):
@@ -169,7 +169,7 @@ class Prover:
             self._left = (target_ns, alive)
         return master, floor_ns
 
-    def _search_cuts(self, search: CutSearch, groups: list[Group], floor_ns: float) -> TargetAnswer:
+    def _search_cuts(self, search: CutSearch, groups: list[ColumnGroup], floor_ns: float) -> TargetAnswer:
         """Search the cut graph of `groups` until the target is decided or the time is up."""
         self.searches_cuts = True
         target_ns = float(search.target_ns)
@@ -214,7 +214,7 @@ class Prover:
                 return float("inf")
             if (not is_new and master.complete) or time.monotonic() >= self._deadline:
                 return bound
-            if dropped > _COMPRESS_FROM * sum(len(each) for each in master.groups):
+            if dropped > _COMPRESS_FROM * sum(len(group) for group in master.groups):
                 master.compress()
             elif is_new:
                 master.rebuild()
@@ -246,7 +246,7 @@ class Prover:
             if any(not alive.any() for alive in master.alive):
                 return float("inf")
             master.compress()
-            if sum(len(each) for each in master.groups) > _STALLED_ABOVE * before:
+            if sum(len(columns) for columns in master.groups) > _STALLED_ABOVE * before:
                 return bound
 
     def _shave(self, master: Master, group: int, values: Integers, descending: bool, target_ns: int) -> bool:
@@ -288,7 +288,7 @@ class Prover:
                 return TargetAnswer(refuted=False, bound_ns=floor_ns)
             self._report(_("integer program"), floor_ns)
 
-    def _counts(self, groups: list[Group], members: list[range], values: NDArray[np.float64]) -> Integers:
+    def _counts(self, groups: list[ColumnGroup], members: list[range], values: NDArray[np.float64]) -> Integers:
         """Return the plan of an integer solution, shape [num_cells, num_kinds]."""
         counts = np.zeros((self.problem.num_cells, len(self.problem.kinds)), dtype=np.int64)
         for group, own in zip(groups, members, strict=True):

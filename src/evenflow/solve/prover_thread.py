@@ -3,21 +3,21 @@
 import time
 from threading import Event, Thread
 
-from evenflow.interruption import answer_exists
+from evenflow.interruption import answer_exists, end_without
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.simulate import Integers
 from evenflow.solve.aim import Aim
 from evenflow.solve.backends.highs import Program
+from evenflow.solve.bounds import ramp_bound_ns
 from evenflow.solve.clock import Clock
-from evenflow.solve.columns.rank_columns import load_bound
 from evenflow.solve.infeasible import explain
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.outcome import Outcome
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE, Prover
 from evenflow.solve.search.annealing import Annealing
-from evenflow.solve.start import even_start
+from evenflow.solve.start import even_start, recomputing_less
 
 _POLL_SECONDS = 0.05
 _SETTLE_SECONDS = 1.0
@@ -26,7 +26,7 @@ _SETTLE_SHARE = 0.05
 """Share of the time limit without a better plan after which the search has settled, if that is shorter."""
 
 
-class Standing:
+class ProofStanding:
     """The standing of a problem so far: its best plan, its bound, and the present phase.
 
     Only the prover's thread writes; every field is replaced as a whole, so that any thread may read it at any time.
@@ -43,14 +43,16 @@ class Standing:
 
     @property
     def incumbent(self) -> tuple[int, Integers] | None:
-        """Makespan and counts of the best plan so far."""
-        return self.search.incumbent if self.search else self._first
+        """Makespan and counts of the best plan so far, of equal ones that of the search."""
+        plans = [plan for plan in (self.search and self.search.incumbent, self._first) if plan]
+        return min(plans, key=lambda plan: plan[0], default=None)
 
     def begin(self, makespan_ns: int, counts: Integers, *, seconds: float) -> None:
-        """Take the first plan, which is the best until the search runs."""
+        """Take a plan of plain code, which is the best until the search has a shorter one."""
         self._first = (makespan_ns, counts.copy())
         answer_exists()
-        self.first_plan_s = seconds
+        if self.first_plan_s is None:
+            self.first_plan_s = seconds
 
     def raise_bound(self, bound_ns: float) -> None:
         """Take a lower bound, unless a better one is known."""
@@ -71,7 +73,7 @@ class ProverThread:
 
     def __init__(self, problem: Problem, *, start: Plan | None, advise: bool) -> None:
         """Prepare runs from the plan `start` that fits, if one is known; `advise` asks for advice where none fits."""
-        self.standing = Standing()
+        self.standing = ProofStanding()
         self.failure: BaseException | None = None
         self.ended = Event()
         """Event set when a run has ended: there is nothing more to prove, or it was stopped."""
@@ -101,6 +103,7 @@ class ProverThread:
             self._prover.resume()
         # Not a daemon: a thread inside the solver library must not be torn down with the interpreter.
         self._thread = Thread(target=self._run, args=(clock, cutoff_ns))
+        end_without(self._thread)
         self._thread.start()
 
     def stop(self) -> None:
@@ -121,7 +124,7 @@ class ProverThread:
     def _run(self, clock: Clock, cutoff_ns: int | None) -> None:
         try:
             if self.standing.search is None:
-                self.standing.raise_bound(load_bound(self._problem))
+                self.standing.raise_bound(ramp_bound_ns(self._problem))
                 self._begin(clock)
             if self.standing.search is not None and self._prover is not None:
                 self._work(self.standing.search, self._prover, clock, cutoff_ns)
@@ -147,8 +150,12 @@ class ProverThread:
         if counts is None:
             return
         standing = self.standing
-        standing.begin(self._problem.simulate(counts).makespan_ns, counts, seconds=clock.spent_s)
-        standing.phase = _("compiling (first run only)")
+        first_ns = self._problem.simulate(counts).makespan_ns
+        standing.begin(first_ns, counts, seconds=clock.spent_s)
+        lighter = recomputing_less(self._problem, counts)
+        makespan_ns = self._problem.simulate(lighter).makespan_ns
+        if makespan_ns < first_ns:
+            standing.begin(makespan_ns, lighter, seconds=clock.spent_s)
         search = Annealing(problem=self._problem, counts=counts)
         self._prover = Prover(self._problem, report=standing.report)
         self._prover.learn(counts)

@@ -15,6 +15,7 @@ from evenflow.errors import Interrupted
 from evenflow.interruption import on_interrupt
 from evenflow.language import _
 from evenflow.model import Plan
+from evenflow.simulate import is_compiling, is_kept
 from evenflow.solve.clock import Clock
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem
@@ -24,7 +25,7 @@ from evenflow.solve.prover_thread import ProverThread
 _POLL_SECONDS = 0.05
 _REPORT_SECONDS = 0.25
 _SHORT_PATIENCE_SECONDS = 0.2
-"""Seconds to wait for a long step after Ctrl-C."""
+"""Seconds to wait for a long step after Ctrl-C, or where it is compiling that takes so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,8 @@ class Race:
             prover.stop()
         if self.interrupted.is_set() and standing.incumbent is None and standing.infeasible is None:
             raise Interrupted(_("interrupted before a first plan was found"))
-        prover.join(timeout_s=_SHORT_PATIENCE_SECONDS if self.interrupted.is_set() else self._settings.patience_s)
+        hurries = self.interrupted.is_set() or is_compiling()
+        prover.join(timeout_s=_SHORT_PATIENCE_SECONDS if hurries else self._settings.patience_s)
         self._spent_s += clock.spent_s
         if prover.failure:
             raise prover.failure
@@ -95,7 +97,7 @@ class Race:
         incumbent = standing.incumbent
         return Progress(
             seconds=clock.spent_s,
-            phase=standing.phase,
+            phase=_compiling() if is_compiling() else standing.phase,
             makespan_ns=incumbent[0] if incumbent else None,
             lower_bound_ns=standing.lower_bound_ns,
         )
@@ -130,3 +132,9 @@ class Race:
             interrupted=self.interrupted.is_set(),
             fixed_layers=problem.request.layers is not None,
         )
+
+
+def _compiling() -> str:
+    if is_kept():
+        return _("compiling (first run only)")
+    return _("compiling (in every run, unless NUMBA_CACHE_DIR names a folder that can be written)")

@@ -17,7 +17,7 @@ _MORE_THAN_EVEN = 2
 """Layers of a cell beyond those of an even cut up to which every number of recomputed layers is tried."""
 
 
-class Bounds(Enum):
+class BoundPurpose(Enum):
     """What a rule bounds that is not taken for plans."""
 
     COVER = auto()
@@ -35,7 +35,7 @@ class RecomputeWay:
     """What all cells have in common, as a phrase; empty where they may differ."""
     count: int | None = None
     """Layers of every cell under `full`, the least where the rule only bounds; None without such a number."""
-    bounds: Bounds | None = None
+    bounds: BoundPurpose | None = None
     """What the rule only bounds, where it also allows what the framework cannot run; None where it can run all."""
     less: CellRule | None = None
     """The rule that recomputes less, which memory may forbid; None where cells recompute as little as they can."""
@@ -77,9 +77,9 @@ def _counted(request: Request) -> Iterator[RecomputeWay]:
     most = _most_layers(network, request)
     last = min(even + _MORE_THAN_EVEN, most)
     for count in range(2, last + (2 if last < most else 0)):
-        words = _("full in the first {count} layers of every cell or more", count=count)
-        bounds = Bounds.MORE if count > last else Bounds.COVER
-        yield RecomputeWay(rule=CellRule(full=(count, None)), name=words, count=count, bounds=bounds)
+        phrase = _("full in the first {count} layers of every cell or more", count=count)
+        bounds = BoundPurpose.MORE if count > last else BoundPurpose.COVER
+        yield RecomputeWay(rule=CellRule(full=(count, None)), name=phrase, count=count, bounds=bounds)
     for count in range(1, last + 1):
         name = _n(
             "full in the first layer of every cell", "full in the first {count} layers of every cell", count=count

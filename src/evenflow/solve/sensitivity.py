@@ -60,7 +60,7 @@ class Sensitivity:
 
 
 def sensitivity(request: Request, plan: Plan, order: Schedule, *, time_limit_s: float = 10.0) -> Sensitivity | None:
-    """Return what memory is worth to a plan of `request` under `order`; None without a limit or after Ctrl-C.
+    """Return how the shortest step under `order` changes with memory; None without a limit or after Ctrl-C.
 
     The rule of cells is that of the request. The time is shared by the questions equally: where it does not suffice to
     prove an optimum, its step is the best found, and its bound says so.
@@ -76,32 +76,37 @@ def sensitivity(request: Request, plan: Plan, order: Schedule, *, time_limit_s: 
     limits, ranks = [], []
     for limit in changes:
         if limit > problem.network.constant_bytes:
-            found = _solved(_with_limit(problem, limit), plan if limit > problem.limit else None, share_s)
-            if found is None:
+            outcome = _solved(_with_limit(problem, limit), plan if limit > problem.limit else None, share_s)
+            if outcome is None:
                 return None
             limits.append(
                 LimitWorth(
                     limit_bytes=limit,
-                    step_ns=found.makespan_ns,
-                    lower_bound_ns=found.lower_bound_ns,
-                    fits=found.infeasibility is None or found.infeasibility.smallest_limit_bytes <= limit,
+                    step_ns=outcome.makespan_ns,
+                    lower_bound_ns=outcome.lower_bound_ns,
+                    fits=outcome.infeasibility is None or outcome.infeasibility.smallest_limit_bytes <= limit,
                 )
             )
-    for one in binding:
-        more = max(RANK_BYTES, one.more_bytes)
-        given = tuple(more if rank == one.rank else 0 for rank in range(problem.num_ranks))
-        found = _solved(replace(problem, more_bytes=given), plan, share_s)
-        if found is None or found.makespan_ns is None:
+    for limit_of_rank in binding:
+        more = max(RANK_BYTES, limit_of_rank.more_bytes)
+        more_bytes = tuple(more if rank == limit_of_rank.rank else 0 for rank in range(problem.num_ranks))
+        outcome = _solved(replace(problem, more_bytes=more_bytes), plan, share_s)
+        if outcome is None or outcome.makespan_ns is None:
             break
         ranks.append(
-            RankWorth(rank=one.rank, more_bytes=more, step_ns=found.makespan_ns, lower_bound_ns=found.lower_bound_ns)
+            RankWorth(
+                rank=limit_of_rank.rank,
+                more_bytes=more,
+                step_ns=outcome.makespan_ns,
+                lower_bound_ns=outcome.lower_bound_ns,
+            )
         )
     return Sensitivity(
         step_ns=problem.simulate(problem.counts(plan)).makespan_ns,
         limit_bytes=problem.limit,
         limits=tuple(limits),
         ranks=tuple(ranks),
-        binding=tuple(one.rank for one in binding),
+        binding=tuple(limit_of_rank.rank for limit_of_rank in binding),
     )
 
 

@@ -11,6 +11,7 @@ from evenflow.schedule import FAMILIES, family_name
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve import ProgressCallback
 from evenflow.solve.for_target import solve_for_target
+from evenflow.solve.requests import ContestSearch
 from evenflow.targets.losses import Loss, on_other_ranks, priced_losses
 from evenflow.targets.refusal import refusal
 
@@ -57,19 +58,16 @@ def fitted(
 
     def nearest(schedules: Sequence[str], layers: Cells | None) -> Simulation | None:
         """Return the best plan within the limit, or within the smallest limit that does."""
+        search = ContestSearch(
+            num_chunks=(plan.num_chunks,),
+            layers=None if layers is None else {plan.num_chunks: layers},
+            group_sizes="usual" if plan.group_size is None else "every",
+            time_limit_s=time_limit_s / 2,
+            progress=progress,
+        )
         request = replace(asked, allow_empty=layers is not None and any(0 in row for row in layers))
         for _attempt in range(2):
-            outcome = solve_for_target(
-                request,
-                abilities,
-                title=title,
-                schedules=schedules,
-                num_chunks=(plan.num_chunks,),
-                layers=None if layers is None else {plan.num_chunks: layers},
-                group_sizes="usual" if plan.group_size is None else "every",
-                time_limit_s=time_limit_s / 2,
-                progress=progress,
-            ).outcome
+            outcome = solve_for_target(request, abilities, search, title=title, schedules=schedules).outcome
             if outcome.infeasibility is None:
                 break
             request = replace(request, memory_limit_bytes=outcome.infeasibility.smallest_limit_bytes)

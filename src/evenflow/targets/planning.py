@@ -1,35 +1,18 @@
 """Planning, fitting and writing for a framework by its name, as `evenflow` has them in its face."""
 
-from collections.abc import Mapping, Sequence
-
-from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes
+from evenflow.asking import takes
+from evenflow.model import Communication, Network, Plan
 from evenflow.solve import BestOutcome, ProgressCallback
 from evenflow.solve.for_target import solve_for_target
-from evenflow.solve.group_choice import GroupSizes
+from evenflow.solve.requests import TargetRequest
 from evenflow.targets.fitting import Fitted, fitted
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
 from evenflow.targets.target import Written
 
 
-def plan_for_target(
-    network: Network,
-    target: str,
-    *,
-    version: str | None = None,
-    num_ranks: int,
-    num_microbatches: int,
-    num_chunks: Sequence[int] = (),
-    schedules: Sequence[str] = (),
-    memory_limit_bytes: int | None = None,
-    sequence_splits: int = 1,
-    allow_empty: bool = False,
-    communication: Communication | None = None,
-    layers: Mapping[int, Cells] | None = None,
-    group_sizes: GroupSizes = "promising",
-    time_limit_s: float = 60.0,
-    progress: ProgressCallback | None = None,
-) -> BestOutcome:
+@takes(TargetRequest)
+def plan_for_target(request: TargetRequest) -> BestOutcome:
     """Return the plan with the shortest makespan among those that a framework can run, proven for these plans.
 
     `target` is its name, such as ``megatron``, and `version` its version (default: the newest that is known). Tried are
@@ -37,25 +20,9 @@ def plan_for_target(
 
     Raises InputError for an unknown framework and for sizes that it cannot run, and Interrupted as `plan_best` does.
     """
-    chosen = target_named(target, place="target")
-    request = Request(
-        network=network,
-        sizes=Sizes(num_ranks=num_ranks, num_microbatches=num_microbatches, sequence_splits=sequence_splits),
-        memory_limit_bytes=memory_limit_bytes,
-        allow_empty=allow_empty,
-        communication=communication,
-    )
-    return solve_for_target(
-        request,
-        chosen.abilities(chosen.version(version)),
-        title=chosen.title,
-        schedules=schedules,
-        num_chunks=num_chunks,
-        layers=layers,
-        group_sizes=group_sizes,
-        time_limit_s=time_limit_s,
-        progress=progress,
-    )
+    chosen = target_named(request.target, place="target")
+    abilities = chosen.abilities(chosen.version(request.version))
+    return solve_for_target(request.problem(), abilities, request, title=chosen.title, schedules=request.schedules)
 
 
 def fit_plan(

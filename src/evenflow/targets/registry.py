@@ -1,4 +1,4 @@
-"""All targets by name: every file of `evenflow.targets.frameworks` is one."""
+"""All targets by name: every folder of `evenflow.targets.frameworks` is one, and installed packages bring others."""
 
 import importlib
 import pkgutil
@@ -7,6 +7,7 @@ from functools import cache
 
 from evenflow.errors import InputError
 from evenflow.fields import nearest
+from evenflow.joining import TARGETS, Registry
 from evenflow.language import _
 from evenflow.targets import frameworks
 from evenflow.targets.target import Target
@@ -14,10 +15,11 @@ from evenflow.targets.target import Target
 
 @cache
 def all_targets() -> Mapping[str, Target]:
-    """Return all targets by name, in the order of their names."""
-    modules = sorted(module.name for module in pkgutil.iter_modules(frameworks.__path__))
-    found = [importlib.import_module(f"{frameworks.__name__}.{module}").TARGET for module in modules]
-    return {target.name: target for target in sorted(found, key=lambda target: target.name)}
+    """Return all targets by name, evenflow's own first, each group in the order of names."""
+    folders = sorted(folder.name for folder in pkgutil.iter_modules(frameworks.__path__))
+    targets = [importlib.import_module(f"{frameworks.__name__}.{folder}.target").TARGET for folder in folders]
+    own = {target.name: target for target in sorted(targets, key=lambda target: target.name)}
+    return Registry(own, TARGETS, Target)
 
 
 def target_named(name: str, *, place: str = "--to") -> Target:

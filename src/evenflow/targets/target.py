@@ -9,6 +9,7 @@ from evenflow.language import _
 from evenflow.model import Abilities, Plan
 from evenflow.predict.software import usual_software
 from evenflow.predict.training import Software
+from evenflow.profiles.measured.logs.log_format import LogFormat
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.refusal import refusal
 from evenflow.targets.stated_degrees import StatedDegrees
@@ -110,6 +111,8 @@ class Target:
     """Return a user's file, given its text and name, with all that a plan decides and otherwise byte for byte the same;
     raises InputError.
     """
+    logs: tuple[LogFormat, ...] = ()
+    """How its training runs log their progress, for ``evenflow calibrate``."""
 
     told_version: Callable[[str, str], str | None] = lambda text, file: None
     """Return the version whose syntax a text has, given the name of its file; None where it does not tell."""

@@ -11,7 +11,7 @@ from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import GivenSizes, Target
 from evenflow.tune.axes import Axis, Value
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class TrainingBaseline:
     """What was taken for what the file does not say; translated."""
 
 
-def read_training(target: Target, text: str, file: str, question: Question) -> TrainingBaseline:
+def read_training(target: Target, text: str, file: str, question: TuningQuestion) -> TrainingBaseline:
     """Return the training that the text of a framework's configuration asks for, on what `question` asks.
 
     The model, the devices, the number format and the software are those of the question. What the file does not say of
@@ -80,7 +80,7 @@ class _Taken:
 
     stated: StatedDegrees
     file: str
-    question: Question
+    question: TuningQuestion
 
     def degrees(self, target: Target) -> Degrees:
         """Return the degrees; raises InputError for those that do not make the devices that are asked for."""

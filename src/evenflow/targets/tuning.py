@@ -1,9 +1,10 @@
 """Choosing the degrees of a training for a framework by its name, as `evenflow` has it in its face."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from evenflow.asking import check_fields, takes
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
@@ -13,37 +14,64 @@ from evenflow.language import _
 from evenflow.predict.training import Software
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
-from evenflow.ranges import ROWS, SECONDS
+from evenflow.questions import NUM_ROWS, TIME_LIMIT
 from evenflow.targets.registry import target_named
 from evenflow.targets.target import Target
 from evenflow.tune.axes import Axis, Value
 from evenflow.tune.limits import check_question
-from evenflow.tune.question import Question
-from evenflow.tune.search import Progress, search
+from evenflow.tune.question import TuningQuestion
+from evenflow.tune.search import TuningProgress, search
 from evenflow.tune.tuned import Tuned
 
 
-def tune(
-    model: Transformer | Mapping[str, object] | Path | str,
-    accelerator: str | Accelerator,
-    *,
-    devices: int,
-    devices_per_node: int | None = None,
-    memory_limit_bytes: int | None = None,
-    global_batch: int,
-    sequence: int,
-    precision: str = "bf16",
-    target: str | None = None,
-    version: str | None = None,
-    software: Software | None = None,
-    schedules: Sequence[str] = (),
-    fixed: Mapping[str, Value] | None = None,
-    most: Mapping[str, int] | None = None,
-    recompute: str | None = None,
-    rows: int = 10,
-    time_limit_s: float = 60.0,
-    progress: Callable[[Progress], None] | None = None,
-) -> Tuned:
+@dataclass(frozen=True, kw_only=True)
+class TuneRequest:
+    """What `evenflow.tune` is asked for."""
+
+    model: Transformer | Mapping[str, object] | Path | str = field(kw_only=False)
+    accelerator: str | Accelerator = field(kw_only=False)
+    devices: int
+    devices_per_node: int | None = None
+    memory_limit_bytes: int | None = None
+    global_batch: int
+    sequence: int
+    precision: str = "bf16"
+    target: str | None = None
+    version: str | None = None
+    software: Software | None = None
+    schedules: Sequence[str] = ()
+    fixed: Mapping[str, Value] | None = None
+    most: Mapping[str, int] | None = None
+    recompute: str | None = None
+    rows: int = field(default=10, metadata=NUM_ROWS)
+    time_limit_s: float = field(default=60.0, metadata=TIME_LIMIT)
+    progress: Callable[[TuningProgress], None] | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def question(self) -> TuningQuestion:
+        """Return what is searched for, not yet checked; raises InputError for an unknown name."""
+        device = accelerator_named(self.accelerator) if isinstance(self.accelerator, str) else self.accelerator
+        question = TuningQuestion(
+            model=_transformer(self.model),
+            topology=Topology.of(device, self.devices_per_node),
+            devices=self.devices,
+            global_batch=self.global_batch,
+            sequence=self.sequence,
+            memory_limit_bytes=device.memory_bytes if self.memory_limit_bytes is None else self.memory_limit_bytes,
+            precision=self.precision,
+            fixed={_axis(name, "fixed"): value for name, value in (self.fixed or {}).items()},
+            most={_axis(name, "most"): value for name, value in (self.most or {}).items()},
+            recompute=self.recompute,
+        )
+        target = None if self.target is None else target_named(self.target, place="target")
+        question = for_framework(question, target, self.version, schedules=self.schedules)
+        return question if self.software is None else replace(question, software=self.software)
+
+
+@takes(TuneRequest)
+def tune(request: TuneRequest) -> Tuned:
     """Return the ways to split a training over devices, the shortest step first, with a bound on all of them.
 
     Args:
@@ -69,32 +97,14 @@ def tune(
     Raises:
         InputError: an unknown name, or sizes that cannot be.
     """
-    device = accelerator_named(accelerator) if isinstance(accelerator, str) else accelerator
-    ROWS.check(rows, place="rows")
-    SECONDS.check(time_limit_s, place="time_limit_s")
-    question = Question(
-        model=_transformer(model),
-        topology=Topology(accelerator=device, domain_devices=devices_per_node or device.link_devices),
-        devices=devices,
-        global_batch=global_batch,
-        sequence=sequence,
-        memory_limit_bytes=device.memory_bytes if memory_limit_bytes is None else memory_limit_bytes,
-        precision=precision,
-        fixed={_axis(name, "fixed"): value for name, value in (fixed or {}).items()},
-        most={_axis(name, "most"): value for name, value in (most or {}).items()},
-        recompute=recompute,
-    )
-    known = None if target is None else target_named(target, place="target")
-    question = for_framework(question, known, version, schedules=schedules)
-    if software is not None:
-        question = replace(question, software=software)
+    question = request.question()
     check_question(question)
-    return search(question, rows=rows, time_limit_s=time_limit_s, progress=progress)
+    return search(question, rows=request.rows, time_limit_s=request.time_limit_s, progress=request.progress)
 
 
 def for_framework(
-    question: Question, target: Target | None, version: str | None, *, schedules: Sequence[str] = ()
-) -> Question:
+    question: TuningQuestion, target: Target | None, version: str | None, *, schedules: Sequence[str] = ()
+) -> TuningQuestion:
     """Return the question for what a version of a framework can run, the newest where it is None.
 
     Tried are `schedules`; where none are named the one that is fixed, else the usual ones that the framework has.

@@ -1,4 +1,4 @@
-"""What limits a configuration: the largest share of its step that is not the model's own computation, or its memory."""
+"""What limits a configuration: memory, or the largest share of its step beside the model's own computation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _SMALL = 0.05
 
 
 class Binding(StrEnum):
-    """What limits a step."""
+    """Something that can limit a step."""
 
     COMPUTE = "compute"
     MEMORY = "memory"
@@ -49,14 +49,14 @@ class Limited:
 
 
 def limited(parts: Sequence[PartTime], rank_bytes: Sequence[int], *, limit_bytes: int) -> Limited:
-    """Return what limits a step with these parts, whose ranks hold so much."""
+    """Return what limits a step that consists of `parts` and whose ranks hold `rank_bytes`."""
     step_ns = sum(part.exposed_ns for part in parts)
     losses = dict.fromkeys(Binding, 0.0)
     for part in parts:
         by = _OF_PARTS.get(part.name, Binding.COMPUTE)
         losses[Binding.MEMORY] += part.recomputed_ns
         losses[by] += part.exposed_ns - part.recomputed_ns
-    by = max((each for each in Binding if each is not Binding.COMPUTE), key=losses.__getitem__)
+    by = max((limit for limit in Binding if limit is not Binding.COMPUTE), key=losses.__getitem__)
     if losses[by] < _SMALL * step_ns:
         by = Binding.COMPUTE
     rank = max(range(len(rank_bytes)), key=rank_bytes.__getitem__)

@@ -14,23 +14,27 @@ from evenflow.predict.step.data_parallel import (
 )
 from evenflow.predict.step.messages import message_times
 from evenflow.predict.training import Training
-from evenflow.solve.load.layer_table import LayerTable
-from evenflow.solve.load.load_bound import load_bound_ns, table_of
-from evenflow.solve.load.order_facts import order_facts
-from evenflow.solve.load.path_bound import After, path_bound_ns
+from evenflow.solve.bounds import (
+    After,
+    LayerTable,
+    capacity_bound_ns,
+    capacity_table,
+    even_work_ns,
+    lowered,
+    order_facts,
+    path_bound_ns,
+)
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.candidate import Pricing
 from evenflow.tune.variants import group_sizes_of
 
-_SAFE = 1 - 1e-9
-"""Factor by which a bound is lowered for rounding in floating point."""
 _MOST_ACTIONS = 20_000
 """Actions up to which paths through an order are looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Beside:
-    """What a step takes at least beside its pipeline."""
+    """Lower bounds on what a step takes beside its pipeline."""
 
     once_ns: float
     """Before it begins, and whichever rank ends last."""
@@ -39,8 +43,8 @@ class _Beside:
 
 
 @dataclass(kw_only=True)
-class Bounds:
-    """Bounds of configurations; what configurations share is made once."""
+class StepBounds:
+    """Lower bounds on the steps of configurations; what several of them share is computed once."""
 
     pricing: Pricing
     _tables: dict[tuple[int, bool, bool], LayerTable] = field(default_factory=dict)
@@ -55,10 +59,8 @@ class Bounds:
         `training` must have the least ZeRO of these: a further one only adds exchanges.
         """
         network = self.pricing.of(training).network
-        layers = sum(run.count * (run.layer.forward_ns + run.layer.backward_ns) for run in network.runs)
-        ends = sum(end.forward_ns + end.backward_ns for end in (network.head, network.tail))
-        pipeline = training.microbatches * (layers + ends) / training.degrees.pipeline
-        return (pipeline + self.pricing.question.topology.accelerator.reached.step_ns) * _SAFE
+        pipeline_ns = even_work_ns(network, num_units=training.microbatches, num_ranks=training.degrees.pipeline)
+        return lowered(pipeline_ns + self.pricing.question.topology.accelerator.reached.step_ns)
 
     def step_ns(self, training: Training) -> float:
         """Return a lower bound on the step, in a fraction of a millisecond; infinite where nothing fits.
@@ -68,7 +70,7 @@ class Bounds:
         message_ns, sent_ns = self._message_ns(training), 0.0
         if not training.overlaps_pipeline:
             message_ns = sent_ns = message_ns * self._ways_of_messages(training)
-        pipeline_ns = load_bound_ns(
+        pipeline_ns = capacity_bound_ns(
             self._table(training), schedule_of(training), _sizes(training), message_ns=message_ns, sent_ns=sent_ns
         )
         return self.whole_ns(training, pipeline_ns)
@@ -98,7 +100,7 @@ class Bounds:
                 )
             )
         beside_ns = self._shared_ns(training) + self._beside(training).once_ns
-        return max(bound_ns, (min(paths_ns, default=float("inf")) + beside_ns) * _SAFE)
+        return max(bound_ns, lowered(min(paths_ns, default=float("inf")) + beside_ns))
 
     def whole_ns(self, training: Training, pipeline_ns: float) -> float:
         """Return a lower bound on the step of a configuration from one on its pipeline."""
@@ -108,7 +110,7 @@ class Bounds:
         if training.degrees.pipeline > 1:
             beside = self._beside(training)
             least_ns = training.degrees.chunks * beside.after.layer_ns  # of a rank with a layer in every cell
-            return (pipeline_ns + shared_ns + beside.once_ns + least_ns) * _SAFE
+            return lowered(pipeline_ns + shared_ns + beside.once_ns + least_ns)
         priced = self.pricing.of(training)
         network, key = priced.network, id(priced)
         if key not in self._parameters:
@@ -121,17 +123,17 @@ class Bounds:
         after_ns = after_one_stage_ns(
             training, topology, self._parameters[key], computed_ns=pipeline_ns, forward_ns=forward_ns
         )
-        return (pipeline_ns + shared_ns + after_ns) * _SAFE
+        return lowered(pipeline_ns + shared_ns + after_ns)
 
     def _shared_ns(self, training: Training) -> float:
-        """Return what a step takes once however the devices are used: all of them add up the norm of the gradients."""
+        """Return what every step takes once, however it is split: summing the gradient norm over all devices."""
         if not self._shared:
             topology = self.pricing.question.topology
             self._shared.append(norm_ns(training, topology) + topology.accelerator.reached.step_ns)
         return self._shared[0]
 
     def _beside(self, training: Training) -> _Beside:
-        """Return what surely comes beside a pipeline of several ranks."""
+        """Return lower bounds on what comes before and after a pipeline of several ranks."""
         priced, topology = self.pricing.of(training), self.pricing.question.topology
         key = id(priced)
         if key not in self._besides:
@@ -141,7 +143,9 @@ class Bounds:
             whole, ranks = sum((*parts, tail), head), training.degrees.pipeline
             mean = Parameters(whole.dense / ranks, whole.expert / ranks)
             wait_ns = least_wait_ns(training, topology, first=head + least, mean=mean)
-            layer_ns, head_ns, tail_ns = (after_rank_ns(training, topology, each) for each in (least, head, tail))
+            layer_ns, head_ns, tail_ns = (
+                after_rank_ns(training, topology, parameters) for parameters in (least, head, tail)
+            )
             self._besides[key] = _Beside(
                 once_ns=wait_ns + last_reduction_ns(training, topology, least),
                 after=After(layer_ns=layer_ns, head_ns=head_ns, tail_ns=tail_ns),
@@ -154,7 +158,7 @@ class Bounds:
         # Configurations with the same layers have the same object, which `pricing` keeps.
         key = (id(self.pricing.of(training)), splits, training.degrees.chunks > 1)
         if key not in self._tables:
-            self._tables[key] = table_of(self.pricing.request(training), schedule_of(training))
+            self._tables[key] = capacity_table(self.pricing.request(training), schedule_of(training))
         return self._tables[key]
 
     @staticmethod

@@ -21,15 +21,15 @@ from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.binding import Limited, limited
 from evenflow.tune.orders import Orders
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class PlannedStep:
     """The step of a configuration under a plan that fits, in numbers: thousands of them are kept."""
 
     plan: Plan
-    """Its layers, recomputation and order."""
+    """Layers, recomputation and order of the best plan known."""
     step_ns: float
     parts: tuple[PartTime, ...]
     """What the step's time is spent on."""
@@ -39,13 +39,13 @@ class Found:
 
 @dataclass(kw_only=True, eq=False)
 class Candidate:
-    """One configuration."""
+    """A configuration with its lower bound and the best plan known."""
 
     training: Training
     pricing: "Pricing" = field(repr=False)
     lower_bound_ns: float = 0.0
     """Of its step, whatever its cut and its recomputation, in any of the group sizes that are tried."""
-    found: Found | None = None
+    found: PlannedStep | None = None
     """The shortest step known that fits; None before one is found."""
     status: Status | None = None
     """Of its inner problem; None while nothing is known."""
@@ -57,7 +57,7 @@ class Candidate:
 
     @property
     def plan(self) -> Plan | None:
-        """Its layers, recomputation and order."""
+        """Layers, recomputation and order of the best plan known."""
         return None if self.found is None else self.found.plan
 
     @cached_property
@@ -67,7 +67,7 @@ class Candidate:
 
     @property
     def limited(self) -> Limited | None:
-        """What limits that step."""
+        """What limits the shortest step known."""
         if self.found is None:
             return None
         limit_bytes = self.pricing.question.memory_limit_bytes
@@ -85,12 +85,12 @@ class Candidate:
 
 @dataclass(kw_only=True)
 class Pricing:
-    """The layers of configurations on the devices, each priced once.
+    """Prices the layers of configurations on the devices, each kind of layer once.
 
     Chunks and the order of work change nothing of them, but where losses wait for their backwards.
     """
 
-    question: Question
+    question: TuningQuestion
     orders: Orders = field(default_factory=Orders)
     _known: dict[Training, PricedNetwork] = field(default_factory=dict)
     _passes: PassesKnown = field(default_factory=dict)
@@ -99,10 +99,10 @@ class Pricing:
         """Return the layers of a configuration."""
         schedule = training.schedule if loss_waits(training) else None
         key = replace(training, schedule=schedule, layout=(), degrees=replace(training.degrees, chunks=1))
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = priced_network(key, self.question.topology, known=self._passes)
-        return found
+        network = self._known.get(key)
+        if network is None:
+            network = self._known[key] = priced_network(key, self.question.topology, known=self._passes)
+        return network
 
     def request(self, training: Training, *, transfer_ns: int = 0) -> Request:
         """Return the inner problem: cut the layers and recompute, so that every rank fits."""
@@ -124,7 +124,7 @@ class Pricing:
 
     @cached_property
     def cell_rule(self) -> CellRule:
-        """What the layers of a cell may be under."""
+        """The recompute kinds that the layers of a cell may have together."""
         kind = self.question.recompute
         return SELECT_OR_COMM if kind is None else CellRule(kinds=tuple(dict.fromkeys((kind, NONE))))
 
@@ -146,10 +146,10 @@ class Pricing:
         graph = None if plan.order else self.orders.of(plan.schedule, plan.sizes, plan.group_size).graph
         return predict_plan(training, self.question.topology, self.of(training), plan, graph=graph)
 
-    def found(self, training: Training, plan: Plan) -> Found | None:
+    def planned_step(self, training: Training, plan: Plan) -> PlannedStep | None:
         """Return the step of a configuration under a plan; None where a rank exceeds its memory."""
         prediction = self.predicted(training, plan)
         rank_bytes = tuple(rank.total_bytes for rank in prediction.memory)
         if max(rank_bytes) > self.question.memory_limit_bytes:
             return None
-        return Found(plan=plan, step_ns=prediction.step_ns, parts=prediction.parts, rank_bytes=rank_bytes)
+        return PlannedStep(plan=plan, step_ns=prediction.step_ns, parts=prediction.parts, rank_bytes=rank_bytes)

@@ -8,11 +8,11 @@ from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 from evenflow.solve.recompute_ways import RecomputeWay
 from evenflow.solve.search.dealing import dealt, first_plan
-from evenflow.tune.candidate import Found, Pricing
+from evenflow.tune.candidate import PlannedStep, Pricing
 from evenflow.tune.variants import variants_of
 
 
-def coarse(pricing: Pricing, training: Training) -> Found | None:
+def coarse(pricing: Pricing, training: Training) -> PlannedStep | None:
     """Return the step of a good plan that fits; None where none is found."""
     request = pricing.request(training, transfer_ns=pricing.message_ns(training))
     if request.network.num_layers < request.sizes.num_cells:
@@ -22,13 +22,15 @@ def coarse(pricing: Pricing, training: Training) -> Found | None:
         free = pricing.problem(replace(request, group_size=size), training)
         plans = [(problem, counts) for problem, counts in _plans(free, variants.ways) if counts is not None]
         if plans:
-            problem, counts = min(plans, key=lambda one: one[0].simulate(one[1]).makespan_ns)
-            return pricing.found(training, problem.plan(counts))
+            problem, counts = min(
+                plans, key=lambda problem_and_counts: problem_and_counts[0].simulate(problem_and_counts[1]).makespan_ns
+            )
+            return pricing.planned_step(training, problem.plan(counts))
     return None
 
 
 def _plans(free: Problem, ways: tuple[RecomputeWay, ...]) -> Iterator[tuple[Problem, Integers | None]]:
-    """Yield the first plans of ways that may be the best: of numbers of recomputed layers, the least that fits."""
+    """Yield first plans of the ways to recompute that may be the best, each with the fewest layers that fit."""
     own = [way for way in ways if way.bounds is None]
     counted = sorted((way for way in own if way.count is not None), key=lambda way: way.count or 0)
     for way in own:

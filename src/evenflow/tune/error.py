@@ -33,14 +33,14 @@ def difference_error(training: Training, topology: Topology) -> ErrorRange:
     with independent errors have, sqrt(2) times that of one.
     """
     kinds = kinds_of(topology.accelerator.generation, has_experts=training.model.experts is not None)
-    found = next(kind for kind in kinds if kind == ALL or _RANGES.get(kind, (0, 0, 0, 0))[-1] >= FEWEST_SOURCES)
-    low, high, pairs, sources = _RANGES[found]
-    published = ErrorRange(low=low, high=high, runs=pairs, sources=sources, of=found)
-    one = expected_error(training, topology)
-    if one.of != CALIBRATED:
+    kind_of_run = next(kind for kind in kinds if kind == ALL or _RANGES.get(kind, (0, 0, 0, 0))[-1] >= FEWEST_SOURCES)
+    low, high, pairs, sources = _RANGES[kind_of_run]
+    published = ErrorRange(low=low, high=high, runs=pairs, sources=sources, of=kind_of_run)
+    alone = expected_error(training, topology)
+    if alone.of != CALIBRATED:
         return published
-    both = math.sqrt(2) * one.high
-    return ErrorRange(low=max(low, -both), high=min(high, both), runs=one.runs, sources=one.sources, of=CALIBRATED)
+    both = math.sqrt(2) * alone.high
+    return ErrorRange(low=max(low, -both), high=min(high, both), runs=alone.runs, sources=alone.sources, of=CALIBRATED)
 
 
 def uncertain_ns(prediction: Prediction) -> float:
@@ -48,8 +48,8 @@ def uncertain_ns(prediction: Prediction) -> float:
 
     Nine of ten pairs that are predicted that far apart were measured in that order.
     """
-    found = difference_error(prediction.training, prediction.topology)
-    return prediction.step_ns * (1 / (1 + found.low) - 1)
+    error = difference_error(prediction.training, prediction.topology)
+    return prediction.step_ns * (1 / (1 + error.low) - 1)
 
 
 def tied(ranked: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -58,5 +58,5 @@ def tied(ranked: Sequence[Candidate]) -> tuple[Candidate, ...]:
     if first is None:
         return ()
     reach_ns = first.step_ns + uncertain_ns(first)
-    found = tuple(one for one in ranked if one.step_ns <= reach_ns)
-    return found if len(found) > 1 else ()
+    within = tuple(candidate for candidate in ranked if candidate.step_ns <= reach_ns)
+    return within if len(within) > 1 else ()

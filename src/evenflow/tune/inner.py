@@ -18,7 +18,7 @@ _FIRST_SECONDS = 0.4
 """Seconds of a first turn; every further one takes twice as long as the one before."""
 
 
-class Inner:
+class InnerProblem:
     """One inner problem, with its plans and its bound so far: configurations whose pipelines are equal share it."""
 
     def __init__(self, pricing: Pricing, training: Training, *, start: Plan | None) -> None:
@@ -56,7 +56,7 @@ class Inner:
 
     @property
     def status(self) -> Status:
-        """What is known of it."""
+        """The status of the inner problem: what its plans and bounds prove."""
         bound, best = self.lower_bound_ns, min((entry.makespan_ns for entry in self._entries), default=float("inf"))
         if best < float("inf"):
             return Status.OPTIMAL if bound >= best * (1 - 2 * TOLERANCE) else Status.FEASIBLE
@@ -73,7 +73,7 @@ class Inner:
         return self._contest.interrupted
 
     def advance(self, *, left_s: float, cutoff_ns: float) -> None:
-        """Run on for a turn, of at most `left_s`; plans that are not shorter than `cutoff_ns` are of no use."""
+        """Search on for one turn of at most `left_s`, for plans shorter than `cutoff_ns`."""
         if self._entries:
             self._contest.advance(seconds=min(self._seconds, left_s), cutoff_ns=cutoff_ns)
             self._seconds *= 2

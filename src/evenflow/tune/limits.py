@@ -1,4 +1,4 @@
-"""What is asked for and cannot be: refused before the search, each with its rule."""
+"""Refusals of impossible questions before the search, each with its rule."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.ranges import CHUNKS, DEVICES, MEMORY_BYTES, RANKS, SEQUENCES, Range
 from evenflow.schedule import FAMILIES, family_name
 from evenflow.tune.axes import Axis
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 
 RANGES: dict[Axis, Range] = {
     Axis.TENSOR: DEVICES,
@@ -36,8 +36,8 @@ _SEQUENCES = (Axis.DATA, Axis.MICROBATCH)
 """Axes whose values together divide the sequences of a step."""
 
 
-def check_question(question: Question, *, named: Callable[[str], str] = str) -> None:
-    """Refuse what no configuration can have.
+def check_question(question: TuningQuestion, *, named: Callable[[str], str] = str) -> None:
+    """Refuse a question that no configuration can answer.
 
     `named` gives the place of a field of the question in messages, ``fixed: tensor`` among them.
 
@@ -80,7 +80,7 @@ def check_question(question: Question, *, named: Callable[[str], str] = str) -> 
     _check_chunks(question, named)
 
 
-def _check_chunks(question: Question, named: Callable[[str], str]) -> None:
+def _check_chunks(question: TuningQuestion, named: Callable[[str], str]) -> None:
     """Refuse a number of chunks that the schedule or the pipeline that is decided does not have."""
     if Axis.CHUNKS not in question.fixed:
         return
@@ -100,7 +100,7 @@ def _check_chunks(question: Question, named: Callable[[str], str]) -> None:
         raise InputError(value=chunks, rule=rule, place=place)
 
 
-def _check_schedules(question: Question, named: Callable[[str], str]) -> None:
+def _check_schedules(question: TuningQuestion, named: Callable[[str], str]) -> None:
     if not question.schedules:
         raise InputError(value=None, rule=_("must name a schedule"), place=named("schedules"))
     for name in question.schedules:
@@ -130,7 +130,7 @@ def _check_number(axis: Axis, value: object, *, place: str) -> None:
     RANGES[axis].check(value, place=place)
 
 
-def _check_fixed(question: Question, axis: Axis, named: Callable[[str], str]) -> None:
+def _check_fixed(question: TuningQuestion, axis: Axis, named: Callable[[str], str]) -> None:
     value, place = question.fixed[axis], named(f"fixed: {axis}")
     if axis is Axis.SCHEDULE:
         family_name(str(value))

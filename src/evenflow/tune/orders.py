@@ -16,8 +16,8 @@ _Key = tuple[str, Sizes, int | None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Order:
-    """An order of work."""
+class PreparedOrder:
+    """An order of work with what is computed of it once."""
 
     schedule: Schedule
     graph: Graph
@@ -29,21 +29,21 @@ class Order:
 class Orders:
     """The orders used last."""
 
-    _kept: OrderedDict[_Key, Order] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[_Key, PreparedOrder] = field(default_factory=OrderedDict)
     _num_actions: int = 0
 
-    def of(self, family: str, sizes: Sizes, group_size: int | None = None) -> Order:
+    def of(self, family: str, sizes: Sizes, group_size: int | None = None) -> PreparedOrder:
         """Return the order of a family; raises InputError where it has none of these sizes."""
         key = family, sizes, group_size
-        found = self._kept.get(key)
-        if found is not None:
+        order = self._kept.get(key)
+        if order is not None:
             self._kept.move_to_end(key)
-            return found
+            return order
         schedule = make_schedule(family, **asdict(sizes), group_size=group_size)
         live = tuple(live_vectors(schedule, rank) for rank in range(schedule.num_ranks))
-        found = self._kept[key] = Order(schedule=schedule, graph=build_graph(schedule), live=live)
+        order = self._kept[key] = PreparedOrder(schedule=schedule, graph=build_graph(schedule), live=live)
         self._num_actions += schedule.num_actions
         while self._num_actions > _MOST_ACTIONS and len(self._kept) > 1:
             _key, old = self._kept.popitem(last=False)
             self._num_actions -= old.schedule.num_actions
-        return found
+        return order

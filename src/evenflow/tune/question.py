@@ -1,4 +1,4 @@
-"""What is asked: a model, devices and a batch, and what the answer may be."""
+"""The question of a tuning: a model, devices and a batch, and what the answer may be."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from evenflow.tune.rules import DegreeRules
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class TuningQuestion:
     """A training whose degrees are to be chosen."""
 
     model: Transformer

@@ -57,9 +57,9 @@ class DegreeRules:
             usual = 1 if degrees.expert > 1 else degrees.tensor
             if expert_tensor(training) != usual:
                 yield _refusal(training, Axis.EXPERT_TENSOR, _("must be {number}", number=usual), title)
-        for each in self.rules:
-            if not each.holds(training):
-                yield _refusal(training, each.axis, each.rule(training), title)
+        for rule in self.rules:
+            if not rule.holds(training):
+                yield _refusal(training, rule.axis, rule.rule(training), title)
 
 
 def _refusal(training: Training, axis: Axis, rule: str, title: str) -> InputError:

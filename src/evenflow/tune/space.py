@@ -16,7 +16,7 @@ from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.schedule import FAMILIES
 from evenflow.solve.for_target import decided_layers
 from evenflow.tune.axes import Axis, Value
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.split import Split, dealt, split_of
 
 _Value = TypeVar("_Value", bound=Value)
@@ -50,7 +50,7 @@ class Space:
             self.reasons.setdefault(refusal.place, refusal)
 
 
-def space_of(question: Question, *, is_over: Callable[[], bool] = lambda: False) -> Space:
+def space_of(question: TuningQuestion, *, is_over: Callable[[], bool] = lambda: False) -> Space:
     """Return the space of a question, as far as it is known when `is_over`: at least one split, if any is legal.
 
     What degrees break, all microbatches and orders of work with them break: each rule is asked once.
@@ -86,11 +86,11 @@ class _Orders:
     refused: tuple[InputError, ...]
 
     @classmethod
-    def of(cls, question: Question, training: Training, orders: list[tuple[str, int]]) -> "_Orders":
+    def of(cls, question: TuningQuestion, training: Training, orders: list[tuple[str, int]]) -> "_Orders":
         legal, refused = [], []
         for schedule, chunks in orders:
-            one = replace(training, schedule=schedule, degrees=replace(training.degrees, chunks=chunks))
-            refusal = next(_order_refusals(question, one), None)
+            ordered = replace(training, schedule=schedule, degrees=replace(training.degrees, chunks=chunks))
+            refusal = next(_order_refusals(question, ordered), None)
             if refusal is None:
                 legal.append((schedule, chunks))
             else:
@@ -99,7 +99,7 @@ class _Orders:
 
 
 def _legal_shardings(
-    space: Space, question: Question, training: Training, shardings: Sequence[Sharding], *, count: int
+    space: Space, question: TuningQuestion, training: Training, shardings: Sequence[Sharding], *, count: int
 ) -> list[Sharding]:
     """Return the stages of ZeRO that are legal with these degrees, and exclude `count` configurations of each other.
 
@@ -107,8 +107,8 @@ def _legal_shardings(
     """
     always, kept = next(_training_refusals(question, training), None), []
     for sharding in shardings:
-        one = replace(training, degrees=replace(training.degrees, sharding=sharding))
-        refusal = next(question.rules.refusals(one, title=question.title), always)
+        sharded = replace(training, degrees=replace(training.degrees, sharding=sharding))
+        refusal = next(question.rules.refusals(sharded, title=question.title), always)
         if refusal is None:
             kept.append(sharding)
         else:
@@ -116,7 +116,7 @@ def _legal_shardings(
     return kept
 
 
-def most_of(question: Question) -> dict[Axis, int]:
+def most_of(question: TuningQuestion) -> dict[Axis, int]:
     """Return the largest value of each axis that has one: what the user says, or else what is usual."""
     tokens = max(1, question.sequence // _LEAST_TOKENS)
     usual = {
@@ -129,7 +129,7 @@ def most_of(question: Question) -> dict[Axis, int]:
     return {axis: max(most, fixed.get(axis, 1)) for axis, most in usual.items()} | dict(question.most)
 
 
-def refusals(question: Question, training: Training) -> Iterator[InputError]:
+def refusals(question: TuningQuestion, training: Training) -> Iterator[InputError]:
     """Yield the rules that a configuration breaks, whatever is decided or the largest value."""
     yield from question.rules.refusals(training, title=question.title)
     broken = next(_training_refusals(question, training), None)
@@ -139,14 +139,14 @@ def refusals(question: Question, training: Training) -> Iterator[InputError]:
         yield from _order_refusals(question, training)
 
 
-def _training_refusals(question: Question, training: Training) -> Iterator[InputError]:
+def _training_refusals(question: TuningQuestion, training: Training) -> Iterator[InputError]:
     try:
         check_training(training, question.topology.accelerator)
     except InputError as error:
         yield error
 
 
-def _order_refusals(question: Question, training: Training) -> Iterator[InputError]:
+def _order_refusals(question: TuningQuestion, training: Training) -> Iterator[InputError]:
     """Yield the rules that numbers of ranks, chunks and microbatches break."""
     degrees = training.degrees
     try:
@@ -159,7 +159,7 @@ def _order_refusals(question: Question, training: Training) -> Iterator[InputErr
         yield error
 
 
-def _degrees(question: Question, most: dict[Axis, int]) -> Iterator[tuple[Degrees, list[Sharding]]]:
+def _degrees(question: TuningQuestion, most: dict[Axis, int]) -> Iterator[tuple[Degrees, list[Sharding]]]:
     """Yield all combinations of degrees but chunks, legal or not, with the stages of ZeRO that are tried."""
     model, devices = question.model, question.devices
     experts = model.experts
@@ -191,7 +191,7 @@ def _degrees(question: Question, most: dict[Axis, int]) -> Iterator[tuple[Degree
                         yield degrees, shardings
 
 
-def _batches(question: Question, degrees: Degrees, most: dict[Axis, int]) -> list[int]:
+def _batches(question: TuningQuestion, degrees: Degrees, most: dict[Axis, int]) -> list[int]:
     """Return the microbatches that are tried.
 
     Where the batch cannot be split so, one combination stays, for which the rule that it breaks is counted.
@@ -201,7 +201,7 @@ def _batches(question: Question, degrees: Degrees, most: dict[Axis, int]) -> lis
     return divisors(of_copy, most=most[Axis.MICROBATCH]) if fixed is None else [int(fixed)]
 
 
-def _training(question: Question, degrees: Degrees, microbatch: int, schedule: str, chunks: int) -> Training:
+def _training(question: TuningQuestion, degrees: Degrees, microbatch: int, schedule: str, chunks: int) -> Training:
     return Training(
         model=question.model,
         degrees=replace(degrees, chunks=chunks),
@@ -215,7 +215,7 @@ def _training(question: Question, degrees: Degrees, microbatch: int, schedule: s
     )
 
 
-def _orders(question: Question, pipeline: int, most: dict[Axis, int]) -> Iterator[tuple[str, int]]:
+def _orders(question: TuningQuestion, pipeline: int, most: dict[Axis, int]) -> Iterator[tuple[str, int]]:
     """Yield schedules with numbers of chunks; without a pipeline all orders of whole backwards are the same."""
     names: Iterable[str] = question.schedules[:1] if pipeline == 1 else question.schedules
     for name in _values(question, Axis.SCHEDULE, names):
@@ -227,7 +227,7 @@ def _orders(question: Question, pipeline: int, most: dict[Axis, int]) -> Iterato
                 yield str(name), int(chunks)
 
 
-def _expert_tensors(question: Question, tensor: int, expert: int) -> Iterator[int | None]:
+def _expert_tensors(question: TuningQuestion, tensor: int, expert: int) -> Iterator[int | None]:
     experts = question.model.experts
     if experts is None:
         yield None
@@ -237,7 +237,7 @@ def _expert_tensors(question: Question, tensor: int, expert: int) -> Iterator[in
         yield int(split)
 
 
-def _values(question: Question, axis: Axis, values: Iterable[_Value]) -> Iterator[_Value]:
+def _values(question: TuningQuestion, axis: Axis, values: Iterable[_Value]) -> Iterator[_Value]:
     """Yield the values that the user leaves open."""
     fixed = question.fixed.get(axis)
     for value in values:
@@ -247,4 +247,4 @@ def _values(question: Question, axis: Axis, values: Iterable[_Value]) -> Iterato
 
 def divisors(number: int, *, most: int) -> list[int]:
     """Return the numbers up to `most` that divide a number."""
-    return [each for each in range(1, min(number, most) + 1) if number % each == 0]
+    return [divisor for divisor in range(1, min(number, most) + 1) if number % divisor == 0]

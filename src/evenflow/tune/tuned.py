@@ -1,4 +1,4 @@
-"""The answer: configurations in the order of their steps, and what is proven of all of them."""
+"""The answer to a tuning: configurations from the shortest step up, and what is proven of all of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from evenflow.language import _
 from evenflow.notebook import InNotebook
 from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.candidate import Candidate
-from evenflow.tune.question import Question
-from evenflow.tune.rows.row import Row, least_bound_ns, num_refuted
+from evenflow.tune.question import TuningQuestion
+from evenflow.tune.rows.row import SplitRow, least_bound_ns, num_refuted
 from evenflow.tune.wording import recompute_words, split_words
 
 _SUMMARY_ROWS = 5
@@ -18,14 +18,14 @@ _SUMMARY_ROWS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Tuned(InNotebook):
-    """The answer to a question."""
+    """A ranking of configurations, with its proof."""
 
-    question: Question
+    question: TuningQuestion
     ranked: tuple[Candidate, ...]
     """The best configuration of every split that was solved, the shortest step first."""
     made: tuple[Candidate, ...]
     """Legal configurations that were looked at by themselves, those with the shortest step first, then by bounds."""
-    unmade: tuple[Row, ...] = ()
+    unmade: tuple[SplitRow, ...] = ()
     """Rows of the others, each with one bound on all of its configurations."""
     unseen_bound_ns: float = float("inf")
     """A bound on combinations that there was no time to look at; infinite without any."""
@@ -51,24 +51,24 @@ class Tuned(InNotebook):
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """All legal configurations: some are made here, for questions that are about every one."""
-        return (*self.made, *(one for row in self.unmade for one in row.candidates()))
+        return (*self.made, *(candidate for row in self.unmade for candidate in row.candidates()))
 
     @property
     def num_legal(self) -> int:
-        """How many these are."""
+        """The number of legal configurations."""
         return len(self.made) + sum(len(row.split) for row in self.unmade)
 
     @property
     def open_bound_ns(self) -> float:
-        """What no configuration of a row undercuts that is not in the ranking."""
-        solved = {one.split for one in self.ranked}
-        others = (one for one in self.made if one.split not in solved)
+        """A lower bound on the step of every configuration whose row is not in the ranking."""
+        solved = {candidate.split for candidate in self.ranked}
+        others = (candidate for candidate in self.made if candidate.split not in solved)
         return min(least_bound_ns(others, self.unmade), self.unseen_bound_ns)
 
     @property
     def num_solved(self) -> int:
         """Configurations of which a plan that fits is known."""
-        return sum(one.found is not None for one in self.made)
+        return sum(candidate.found is not None for candidate in self.made)
 
     @property
     def num_refuted(self) -> int:
@@ -99,17 +99,17 @@ class Tuned(InNotebook):
     def summary(self) -> str:
         """Return the first rows of the ranking and what is proven, as a few lines of text."""
         lines = []
-        for number, one in enumerate(self.ranked[:_SUMMARY_ROWS], 1):
-            assert one.plan is not None
+        for number, candidate in enumerate(self.ranked[:_SUMMARY_ROWS], 1):
+            assert candidate.plan is not None
             lines.append(
                 _(
                     "{number}. {split}, microbatch {microbatch}, {schedule}, recompute {recompute}: {step_ms:,.1f} ms",
                     number=number,
-                    split=split_words(one.training),
-                    microbatch=one.training.microbatch,
-                    schedule=one.plan.schedule,
-                    recompute=recompute_words(one.plan),
-                    step_ms=one.step_ns / 1e6,
+                    split=split_words(candidate.training),
+                    microbatch=candidate.training.microbatch,
+                    schedule=candidate.plan.schedule,
+                    recompute=recompute_words(candidate.plan),
+                    step_ms=candidate.step_ns / 1e6,
                 )
             )
         return "\n".join([*lines, self.certificate()])

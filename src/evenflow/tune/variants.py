@@ -9,12 +9,12 @@ from evenflow.solve.group_choice import tried_group_sizes
 from evenflow.solve.recompute_ways import RecomputeWay, recompute_ways
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.candidate import Pricing
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variants:
-    """What plans of a configuration may be: every way with every group size."""
+    """The ways to recompute and the group sizes that plans of a configuration may combine."""
 
     ways: tuple[RecomputeWay, ...]
     group_sizes: tuple[int | None, ...]
@@ -22,7 +22,7 @@ class Variants:
 
 
 def variants_of(pricing: Pricing, training: Training, request: Request) -> Variants:
-    """Return all ways with all of `group_sizes_of`."""
+    """Return the ways to recompute, each with all of `group_sizes_of`."""
     question = pricing.question
     ways: tuple[RecomputeWay, ...] = (RecomputeWay(rule=pricing.cell_rule),)
     if question.abilities is not None:
@@ -30,7 +30,7 @@ def variants_of(pricing: Pricing, training: Training, request: Request) -> Varia
     return Variants(ways=ways, group_sizes=group_sizes_of(question, training, request))
 
 
-def group_sizes_of(question: Question, training: Training, request: Request) -> tuple[int | None, ...]:
+def group_sizes_of(question: TuningQuestion, training: Training, request: Request) -> tuple[int | None, ...]:
     """Return the sizes of groups that a configuration may have: the user's alone, else the usual and a promising one.
 
     Promising is the size that keeps the fewest activations while the pipeline stays full. There is none where the
@@ -47,7 +47,7 @@ def group_sizes_of(question: Question, training: Training, request: Request) -> 
 
 
 def _allowed(abilities: Abilities, kind: str | None) -> Abilities:
-    """Return the abilities with no kind of recomputation but `kind`; None: with all of theirs."""
+    """Return the abilities limited to one way of recomputing; None keeps all."""
     if kind is None:
         return abilities
     ways = [replace(way, kinds=(kind,)) for way in abilities.recomputation if kind != NONE and kind in way.kinds]

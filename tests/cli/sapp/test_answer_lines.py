@@ -1,9 +1,9 @@
 import pytest
 
 from evenflow.cli.sapp.answer_lines import binding_line, flags_for
-from evenflow.cli.sapp.settings import Settings
+from evenflow.cli.sapp.balancer_settings import BalancerSettings
 from evenflow.model import Sizes
-from evenflow.solve import BindingLimit, Candidate, Outcome, Status
+from evenflow.solve import BindingLimit, Outcome, ScheduleCandidate, Status
 from evenflow.units import MEGABYTE
 
 
@@ -23,10 +23,10 @@ from evenflow.units import MEGABYTE
 )
 def test_a_neighbour_in_the_words_of_the_command(own, neighbour, flags):
     sizes = Sizes(num_ranks=2, num_chunks=own[1], num_microbatches=4)
-    settings = Settings(
+    settings = BalancerSettings(
         sizes=sizes, schedule=own[0], memory_limit_bytes=1, less_memory=own[0] == "interleaved-less-memory"
     )
-    candidate = Candidate(schedule=neighbour[0], num_chunks=neighbour[1], outcome=None)
+    candidate = ScheduleCandidate(schedule=neighbour[0], num_chunks=neighbour[1], outcome=None)
     assert flags_for(candidate, settings) == flags
 
 

@@ -295,6 +295,7 @@ def test_without_flags_it_asks(layers, balance, monkeypatch):
     assert balance("--lang", "en")[:2] == (0, "No flags were given. Answer questions instead [y/n]? ")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("redirection", ["<&-", "< /dev/null"])
 def test_questions_that_nobody_can_answer_end_the_command(layers, redirection):
     command = f"{sys.executable} {DOOR} {redirection}"
@@ -304,6 +305,7 @@ def test_questions_that_nobody_can_answer_end_the_command(layers, redirection):
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.processes
 def test_the_door_runs_where_the_user_stands(layers):
     command = [sys.executable, str(DOOR), "-m", "llama2_70b", "-s", "8", "-mb", "32", "-naive", "1", "-exec", "0"]
     result = subprocess.run(command, capture_output=True, text=True)
@@ -318,6 +320,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.processes
 def test_the_door_uses_the_environment_beside_it(checkout):
     python = checkout / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
@@ -329,6 +332,7 @@ def test_the_door_uses_the_environment_beside_it(checkout):
     assert result.stdout == f"environment {checkout / DOOR.name} -m x\n"
 
 
+@pytest.mark.processes
 def test_the_door_says_how_to_install(checkout):
     result = subprocess.run([sys.executable, "-I", "-S", str(checkout / DOOR.name)], capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (2, "")

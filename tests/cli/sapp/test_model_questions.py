@@ -3,7 +3,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from evenflow.cli.exit_status import exit_status
-from evenflow.cli.sapp.model_questions import Asked, ask_model
+from evenflow.cli.sapp.model_questions import AnsweredModel, ask_model
 from evenflow.model import Sizes
 from evenflow.units import MEGABYTE
 
@@ -16,8 +16,8 @@ ANSWERS = (
 """Sizes and name; head; body with its five activations; tail."""
 
 
-def ask(*answers: str) -> tuple[Result, list[Asked | None]]:
-    asked: list[Asked | None] = []
+def ask(*answers: str) -> tuple[Result, list[AnsweredModel | None]]:
+    asked: list[AnsweredModel | None] = []
 
     @click.command()
     @click.pass_context

@@ -4,7 +4,7 @@ from rich.console import Console
 
 from evenflow.cli.shared.progress import _Lines, progress_text, shown_progress, tuning_text
 from evenflow.solve import Progress
-from evenflow.tune.search import Progress as TuneProgress
+from evenflow.tune.search import TuningProgress
 
 
 def progress(seconds: float, best_ms: float | None, bound_ms: float) -> Progress:
@@ -20,10 +20,14 @@ def test_one_line_says_best_bound_and_gap():
 
 
 def test_one_line_says_how_many_configurations_are_left():
-    report = TuneProgress(seconds=2.0, legal=1200, refuted=1100, solved=3, left=97, best_ns=3.5e9, lower_bound_ns=3.4e9)
+    report = TuningProgress(
+        seconds=2.0, legal=1200, refuted=1100, solved=3, left=97, best_ns=3.5e9, lower_bound_ns=3.4e9
+    )
     parts = ["1,100 refuted, 3 solved, 97 left", "best 3,500.000 ms", "bound 3,400.000 ms"]
     assert tuning_text(report).split("  ")[-3:] == parts
-    nothing = TuneProgress(seconds=0.1, legal=9, refuted=0, solved=0, left=9, best_ns=float("inf"), lower_bound_ns=0.0)
+    nothing = TuningProgress(
+        seconds=0.1, legal=9, refuted=0, solved=0, left=9, best_ns=float("inf"), lower_bound_ns=0.0
+    )
     assert tuning_text(nothing).split("  ")[-1] == "0 refuted, 0 solved, 9 left"
 
 

@@ -2,18 +2,23 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from evenflow.asking import asked
 from evenflow.cli.shared.help_language import with_language
-from evenflow.cli.shared.sections import SectionedCommand, in_section
+from evenflow.cli.shared.request_options import option_of
+from evenflow.cli.shared.sections import SectionedCommand
+from evenflow.ranges import ROWS
 
-_first, _second = in_section("First things"), in_section("Second things")
+_LATE = asked(option="--late", section="Second things", help="Late.")
+_EARLY = asked(option="--early", section="First things", help="Early.")
+_LATER = asked(ROWS, option="--later", section="Second things", shows_default=True, help="Later.")
 
 
 @with_language
 @click.command(cls=SectionedCommand)
-@_second("--late", help="Late.")
-@_first("--early", help="Early.")
+@option_of(_LATE, "late")
+@option_of(_EARLY, "early")
 @click.option("--plain", help="Plain.")
-@_second("--later", type=int, default=3, show_default=True, help="Later.")
+@option_of(_LATER, "later", default=3)
 @click.option("--hidden", hidden=True)
 def command(**values: object) -> None:
     click.echo(sorted(values.items()))

@@ -62,7 +62,7 @@ def test_it_prints_parameters_reasons_errors_and_runs(evenflow, runs) -> None:
     assert [line.split()[0] for line in lines[2:5]] == ["fitted", "product_share", "operator_ns"]
     assert lines[6].split() == ["not", "fitted", "value", "why"]
     assert lines[7].startswith("network_share")
-    assert lines[7].endswith("no run waits for what crosses nodes")
+    assert lines[7].endswith("no run waits for transfers between nodes")
     assert lines[9].startswith("mean error of steps: ")
     assert lines[10].startswith("expected of other runs like these: ")
     assert {line.split()[0] for line in lines[13:]} == {"h512", "h2048", "h8192"}

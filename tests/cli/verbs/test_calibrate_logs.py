@@ -4,6 +4,7 @@ from evenflow.predict.prediction import predict
 from evenflow.profiles.measured.as_training import training_of
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.sources import read_measured
+from evenflow.targets.log_formats import log_formats
 from tests.profiles.measured.logs.written import LLAMA, arguments, steps, titan_step
 
 WIDTHS = (1024, 2048, 4096, 8192)
@@ -20,7 +21,7 @@ def write_logs(folder, times_ms):
 
 def test_logs_of_what_is_predicted_leave_no_error(folder, evenflow):
     write_logs(folder / "logs", dict.fromkeys(WIDTHS, 1000.0))
-    runs = read_measured([folder / "logs"])
+    runs = read_measured([folder / "logs"], formats=log_formats())
     assert [run.hidden for run in runs] == list(WIDTHS)
     predicted = {run.hidden: predict(*training_of(completed(run))).step_ns / 1e6 for run in runs}
     write_logs(folder / "logs", predicted)

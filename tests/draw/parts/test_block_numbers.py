@@ -7,7 +7,7 @@ from evenflow.draw import timeline_svg
 from evenflow.draw.page import PLOT_LEFT, PLOT_WIDTH
 from evenflow.draw.parts.axes import TimeScale
 from evenflow.draw.parts.block_numbers import Numbering, choose_numbering, draw_numbers, numbering_words
-from evenflow.draw.parts.timeline_blocks import Blocks, Rows, make_blocks
+from evenflow.draw.parts.timeline_blocks import Blocks, TimelineRows, make_blocks
 from evenflow.draw.svg_elements import text_width
 from evenflow.schedule import Op
 from tests.draw.cases import by_class, parse, simulation
@@ -15,10 +15,10 @@ from tests.draw.cases import by_class, parse, simulation
 Size = tuple[int, int, int]
 
 
-def panel(size: Size, *, pitch: int = 22, splits: int = 1, full: int = 1) -> tuple[Blocks, Rows]:
+def panel(size: Size, *, pitch: int = 22, splits: int = 1, full: int = 1) -> tuple[Blocks, TimelineRows]:
     drawn = simulation(*size, splits=splits, full=full)
     scale = TimeScale(left=PLOT_LEFT, width=PLOT_WIDTH, span_ns=drawn.makespan_ns)
-    return make_blocks(drawn, scale), Rows(top=0, pitch=pitch, count=size[0])
+    return make_blocks(drawn, scale), TimelineRows(top=0, pitch=pitch, count=size[0])
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ from evenflow.baselines.named_plans import NamedPlan, Skipped
 from evenflow.export.results.best_fields import best_fields
 from evenflow.export.results.comparison_fields import comparison_fields
 from evenflow.export.results.outcome_fields import outcome_fields
-from evenflow.export.results.plan_fields import simulation_fields
 from evenflow.model import Request, Sizes
 from evenflow.profiles.layer_file import parse_layer_file
+from evenflow.profiles.plan_fields import simulation_fields
 from evenflow.solve import solve, solve_best
+from evenflow.solve.requests import ContestSearch
 from tests.cli.conftest import TINY
 
 NETWORK = parse_layer_file(json.dumps(TINY), place="tiny.json")
@@ -57,7 +58,7 @@ def test_plans_stand_under_their_names(outcome):
 
 
 def test_every_schedule_that_is_not_the_best_is_an_alternative():
-    best = solve_best(request_of(2**30), num_chunks=(1, 2), time_limit_s=5)
+    best = solve_best(request_of(2**30), ContestSearch(num_chunks=(1, 2), time_limit_s=5))
     fields = best_fields(best, SIZES)
     tried = {(candidate.schedule, candidate.num_chunks) for candidate in best.candidates}
     shown = {(each["schedule"], each["chunks"]) for each in fields["alternatives"]}

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.predict.calibration.fit import fit
-from evenflow.predict.calibration.fitted import Fitted
+from evenflow.predict.calibration.fitted import FittedReach
 from tests.predict.calibration.runs import H100, VARIED, measurements, training
 
 NAMES = ("product_share", "operator_ns", "network_share")
 TRUTH = {"product_share": 0.5, "operator_ns": 25_000.0, "network_share": 0.25}
 
 
-def values(fitted: Fitted) -> dict[str, float]:
+def values(fitted: FittedReach) -> dict[str, float]:
     return {one.name: one.after for one in fitted.estimates}
 
 
@@ -38,7 +38,7 @@ def test_steps_without_noise_are_explained() -> None:
     assert found.error_after is not None
     assert found.error_before > 0.15
     assert found.error_after < 0.01
-    assert values(Fitted(time=found, memory=found))["product_share"] == pytest.approx(0.5, rel=0.02)
+    assert values(FittedReach(time=found, memory=found))["product_share"] == pytest.approx(0.5, rel=0.02)
 
 
 def test_nothing_changes_where_predictions_were_right() -> None:
@@ -87,7 +87,7 @@ def test_a_wrong_run_hardly_matters_and_is_named() -> None:
 def test_a_network_that_no_run_crosses_is_not_fitted() -> None:
     found = fit(measurements(VARIED, TRUTH, domain=1024), NAMES).time
     assert [(one.name, one.value, one.reason) for one in found.not_fitted] == [
-        ("network_share", H100.reached.network_share, "no run waits for what crosses nodes")
+        ("network_share", H100.reached.network_share, "no run waits for transfers between nodes")
     ]
 
 
@@ -96,7 +96,7 @@ def test_runs_of_one_shape_determine_one_parameter() -> None:
     found = fit(measurements([training(hidden=8192, tensor=8)] * 8, TRUTH, noise=0.02), names).time
     assert [one.name for one in found.estimates] == ["product_share"]
     assert {one.reason for one in found.not_fitted} == {
-        "all runs have the same shape: they determine product_share alone"
+        "all runs have the same shape, which determines only product_share"
     }
 
 

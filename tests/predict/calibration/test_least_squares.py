@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from evenflow.predict.calibration.least_squares import (
     USUAL_SCALE,
+    LeastSquaresSolution,
     Limits,
-    Solution,
     Stopped,
     covariance,
     linear_point,
@@ -29,11 +29,11 @@ def linear(seed: int, rows: int = 40, noise: float = 0.01):
     return matrix, measured, lambda point: matrix @ point - measured
 
 
-def solved(residuals_at, **changed) -> Solution:
+def solved(residuals_at, **changed) -> LeastSquaresSolution:
     zero = np.zeros(2)
     residuals = residuals_at(zero)
     slopes = slopes_at(residuals_at, zero, residuals, limits(**changed))
-    start = Solution(point=zero, residuals=residuals, slopes=slopes, scale=USUAL_SCALE)
+    start = LeastSquaresSolution(point=zero, residuals=residuals, slopes=slopes, scale=USUAL_SCALE)
     return minimise(residuals_at, start, limits=limits(**changed))
 
 

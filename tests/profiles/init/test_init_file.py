@@ -71,7 +71,7 @@ class TestForms:
             1_000_000, 2_500_000, 0
         ]  # fmt: skip
         assert init.times.body.backward_ns == 5_000_000
-        assert (init.profiling, init.planning.given) == (None, ())
+        assert (init.profiling, init.planning.stated) == (None, ())
 
     def test_words_for_all_stages(self):
         text = four(num_layer="20", offset="0", recompute="true", select_recompute="false", select_comm_recompute="0")
@@ -141,7 +141,7 @@ class TestForms:
     def test_what_to_plan_for_is_read_as_well(self):
         text = FOUR.replace("  num_layer: 21\n", "  num_layer: 21\n  memory_limit: 56000\n  vpp_less_memory: true\n")
         planning = parse(text).planning
-        assert planning.given == ("vpp_less_memory", "memory_limit")
+        assert planning.stated == ("vpp_less_memory", "memory_limit")
         assert (planning.num_stages, planning.num_layers, planning.has_measurements) == (4, 21, True)
         assert (planning.memory_limit_bytes, planning.less_memory) == (56000 * MB, True)
 

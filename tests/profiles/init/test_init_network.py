@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.export.layer_writer import format_layer_file
 from evenflow.model import Plan
 from evenflow.profiles.init.init_network import network_of_fit
-from evenflow.profiles.init.init_times import LayerTimes, PartTime
+from evenflow.profiles.init.init_times import LayerTimes, PassTimes
 from evenflow.profiles.layer_file import parse_layer_file
+from evenflow.profiles.layer_writer import format_layer_file
 from evenflow.profiles.memory.fit import MemoryFit, fit_memory
 from evenflow.profiles.memory.peaks import DryRuns, Peak
 from evenflow.simulate import simulate
@@ -30,9 +30,9 @@ def fit() -> MemoryFit:
 
 def times(head: int, body: int, tail: int, *, backward: int | None = None) -> LayerTimes:
     return LayerTimes(
-        head=PartTime(name="Embedding", forward_ns=head, backward_ns=2 * head),
-        body=PartTime(name="Layer", forward_ns=body, backward_ns=2 * body if backward is None else backward),
-        tail=PartTime(name="Norm + Linear", forward_ns=tail, backward_ns=2 * tail),
+        head=PassTimes(name="Embedding", forward_ns=head, backward_ns=2 * head),
+        body=PassTimes(name="Layer", forward_ns=body, backward_ns=2 * body if backward is None else backward),
+        tail=PassTimes(name="Norm + Linear", forward_ns=tail, backward_ns=2 * tail),
     )
 
 

@@ -23,7 +23,7 @@ def test_every_field(tmp_path):
     assert (read.num_chunks, read.less_memory, read.optimization_level) == (2, True, 2)
     assert (read.memory_limit_bytes, read.constant_bytes, read.message_ns) == (60000 * MB, 1024 * MB, 500_000)
     assert (read.enable_simulation, read.use_backward_time) == (False, False)
-    assert len(read.given) == 9
+    assert len(read.stated) == 9
 
 
 def test_absent_fields_and_the_zeros_of_the_format_say_nothing():

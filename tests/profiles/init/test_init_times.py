@@ -3,7 +3,7 @@
 import pytest
 
 from evenflow.errors import InputError
-from evenflow.profiles.init.init_times import PartTime, read_profiling, read_times
+from evenflow.profiles.init.init_times import PassTimes, read_profiling, read_times
 from evenflow.profiles.yaml_file import load_yaml
 
 
@@ -30,7 +30,7 @@ def test_times_are_of_the_forward_and_named_after_the_layers():
     text = "time_config: {head: 0, body: 2.5, tail: 1}\nprofiling_config: {body_layers: Block}"
     times = read_times(load_yaml(text, file="init.yaml"))
     assert times is not None
-    assert times.body == PartTime(name="Block", forward_ns=2_500_000, backward_ns=5_000_000)
+    assert times.body == PassTimes(name="Block", forward_ns=2_500_000, backward_ns=5_000_000)
     assert (times.head.name, times.head.forward_ns) == ("LlamaEmbedding", 0)
     assert times.tail.name == "lm_head-Linear + LlamaRMSNorm"
 

@@ -7,6 +7,7 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.profiles.measured.sources import Source, read_measured, sniff
+from evenflow.targets.log_formats import log_formats
 from tests.profiles.measured.logs.written import LLAMA, arguments, steps
 
 CSV = "hidden,layers,seq,gbs,mbs,tp,pp,step_s\n512,4,1024,8,1,1,1,0.25\n"
@@ -32,7 +33,7 @@ def test_runs_come_in_the_order_of_their_sources(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     for path in (tmp_path / "a.log", tmp_path / "logs" / "b.log"):
         path.write_text(LOG, encoding="utf-8")
-    runs = read_measured([tmp_path / "logs", tmp_path / "runs.csv", tmp_path / "a.log"])
+    runs = read_measured([tmp_path / "logs", tmp_path / "runs.csv", tmp_path / "a.log"], formats=log_formats())
     assert [(run.layers, run.step_s) for run in runs] == [(32, 2.0), (4, 0.25), (32, 2.0)]
     assert len({run.id for run in runs}) == 3
 
@@ -40,16 +41,16 @@ def test_runs_come_in_the_order_of_their_sources(tmp_path: Path) -> None:
 def test_a_source_twice(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(LOG, encoding="utf-8")
     with pytest.raises(InputError, match="must be given once"):
-        read_measured([tmp_path / "a.log", tmp_path / "a.log"])
+        read_measured([tmp_path / "a.log", tmp_path / "a.log"], formats=log_formats())
 
 
 def test_packed_logs(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(gzip.compress(LOG.encode()))
     with pytest.raises(InputError, match="it is packed; unpack it first: gunzip"):
-        read_measured([tmp_path / "a.log"])
+        read_measured([tmp_path / "a.log"], formats=log_formats())
 
 
 @pytest.mark.parametrize("name", ["none.log", "none.csv", "a\0b"])
 def test_what_cannot_be_read(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read"):
-        read_measured([tmp_path / name])
+        read_measured([tmp_path / name], formats=log_formats())

@@ -11,6 +11,7 @@ from evenflow.profiles.measured.logs.logged_run import measured_run
 from evenflow.profiles.measured.reading import COLUMNS, LEAST_REAL, MOST_REAL, parse_runs
 from evenflow.profiles.measured.run import NEEDED, MeasuredRun
 from evenflow.profiles.measured.writing import format_runs
+from evenflow.targets.log_formats import log_formats
 from tests.profiles.measured.logs.written import titan_step
 
 TEXT = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=12).map(str.strip).filter(bool)
@@ -32,7 +33,9 @@ def test_what_is_written_reads_back(runs: list[MeasuredRun]) -> None:
 
 
 def test_columns_to_be_filled_in_are_there() -> None:
-    log = parse_log([titan_step(number, 8192).replace("\x1b", "") for number in range(9)], place="a.log")
+    log = parse_log(
+        [titan_step(number, 8192).replace("\x1b", "") for number in range(9)], place="a.log", formats=log_formats()
+    )
     run = measured_run([LogFile(path=Path("a.log"), run=log)], place=Path("a.log"))
     columns = format_runs([run]).splitlines()[0].split(",")
     assert set(NEEDED) <= set(columns)

@@ -134,7 +134,7 @@ def test_with_as_few_middle_stages_as_there_are_parameters_and_activations_there
     assert not fit.constant_fitted
     assert values(fit) == {**TRUTH, "constant": 0}
     assert fit.estimates[0].standard_error_bytes is None
-    assert fit.notes == ("3 middle stages leave out the constant, which is taken as 0; with 4 it is fitted too",)
+    assert fit.notes == ("3 middle stages do not determine the constant, which is taken as 0; 4 would",)
 
 
 class TestNotes:
@@ -152,7 +152,7 @@ class TestNotes:
         assert held.startswith("constant would be -")
         assert held.endswith(" MB without a bound, and is held at 0")
         assert "the SAPP balancer takes the values without a bound" in original
-        assert "the closest is up to " in closest
+        assert "the closest are up to " in closest
 
     def test_a_peak_out_of_line_is_noted_where_nothing_is_negative(self):
         fit = fit_memory(changed(measured([EIGHT], {**TRUTH, "tail": 9000 * MB}), 4, 150 * MB))

@@ -68,7 +68,7 @@ class TestRefusals:
     def test_a_wrong_end_is_named_by_its_weight(self):
         message = doubt(changed(measured([EIGHT], TRUTH), 0, -6000 * MB))
         assert "must give head a memory that is not negative, got '-5,500.0" in message
-        assert "it rests most on stage 0 (+1.00)" in message
+        assert "it depends most on stage 0 (+1.00)" in message
 
     def test_an_activation_of_nothing_is_no_activation(self):
         message = doubt(measured([EIGHT], {**TRUTH, "full": -1}))

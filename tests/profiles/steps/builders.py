@@ -80,7 +80,7 @@ def write_primus(
 
 
 def step_fields(timeline: Timeline, *, offsets_ns: Sequence[int] = (), order: bool = True) -> dict[str, Any]:
-    """The file of docs/report-measured.md."""
+    """The file of docs/report.md."""
     schedule = timeline.schedule
     steps, orders = [], {}
     for rank in range(schedule.num_ranks):

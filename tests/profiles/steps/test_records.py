@@ -207,7 +207,7 @@ def test_old_dumps_have_other_names(tmp_path: Path):
 
 
 def test_the_file_in_the_documentation_is_read():
-    page = (ROOT / "docs" / "report-measured.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     step = step_of_file(as_fields(json.loads(block), file="step.json"))
     assert step.peak_bytes == (round(40.5 * 2**30), 38 * 2**30)

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from evenflow.profiles.traces.layer_times import Spread, block_time
+from evenflow.profiles.traces.layer_times import SampleSpread, block_time
 from evenflow.profiles.traces.names import Match
 from evenflow.profiles.traces.samples import FileSamples, Sample
 
@@ -25,7 +25,7 @@ def test_layers_of_the_body_are_samples_each():
     files = [file(("body", "A", 1, 10, 30), ("body", "A", 1, 11, None)), file(("body", "A", 2, 15, 20), name="b")]
     block = block_time(files, "body", ["A"])
     assert (block.forward_ns, block.backward_ns, block.known_backward_ns, block.num_samples) == (12, 25, 25, 3)
-    assert block.forward_spread == Spread(minimum_ns=10, median_ns=11, maximum_ns=15)
+    assert block.forward_spread == SampleSpread(minimum_ns=10, median_ns=11, maximum_ns=15)
     assert block.files == ("a", "b")
 
 

@@ -1,13 +1,13 @@
 """The network that timelines tell: times, but no memory."""
 
 from evenflow.model import EndBlock
-from evenflow.profiles.traces.layer_times import BlockTime, Spread
+from evenflow.profiles.traces.layer_times import BlockTime, SampleSpread
 from evenflow.profiles.traces.reader import TraceTimes
 from evenflow.profiles.traces.trace_network import network_of_traces
 
 
 def block(name: str, forward_ns: int, backward_ns: int | None) -> BlockTime:
-    spread = Spread(minimum_ns=forward_ns, median_ns=forward_ns, maximum_ns=forward_ns)
+    spread = SampleSpread(minimum_ns=forward_ns, median_ns=forward_ns, maximum_ns=forward_ns)
     return BlockTime(
         name=name, forward_ns=forward_ns, forward_spread=spread, backward_ns=backward_ns, backward_spread=None,
         num_samples=1, scopes=(), files=(),

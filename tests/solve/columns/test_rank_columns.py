@@ -5,8 +5,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from evenflow.solve.bounds import ramp_bound_ns
 from evenflow.solve.columns import rank_columns
-from evenflow.solve.columns.rank_columns import all_options, cell_groups, load_bound, rank_groups
+from evenflow.solve.columns.rank_columns import all_options, cell_groups, rank_groups
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
 
@@ -21,7 +22,7 @@ def test_the_best_plan_is_made_of_columns_and_nothing_is_shorter_than_the_load(d
     limit = data.draw(st.sampled_from(plans.limits()))
     best_ns = plans.best_ns(limit)
     problem = case.problem(limit)
-    assert load_bound(problem) <= best_ns
+    assert ramp_bound_ns(problem) <= best_ns
     options = all_options(problem, best_ns)
     assert options is not None
     groups = rank_groups(problem, options, best_ns)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evenflow.model import Request, Sizes
 from evenflow.model.stage_ranks import v_shaped
 from evenflow.schedule import Action, Op, Schedule
-from evenflow.solve.columns.rank_columns import Group, all_options, rank_groups
+from evenflow.solve.columns.rank_columns import ColumnGroup, all_options, rank_groups
 from evenflow.solve.cuts.cut_graph import CutGraph, cut_graph
 from evenflow.solve.problem import Problem, make_problem, problem_of_order
 from tests.networks import equal_network
@@ -20,7 +20,7 @@ from tests.solve.exhaustive import Case
 ANY_TIME_NS = 10**9
 
 
-def columns_of(problem: Problem) -> list[Group]:
+def columns_of(problem: Problem) -> list[ColumnGroup]:
     options = all_options(problem, ANY_TIME_NS)
     assert options is not None
     groups = rank_groups(problem, options, ANY_TIME_NS)

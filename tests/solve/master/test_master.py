@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evenflow.solve.columns.rank_columns import Group, all_options, cell_groups, rank_groups
+from evenflow.solve.columns.rank_columns import ColumnGroup, all_options, cell_groups, rank_groups
 from evenflow.solve.master.critical_paths import CriticalPaths
 from evenflow.solve.master.master import Master
 from evenflow.solve.problem import Problem
@@ -16,7 +16,7 @@ from tests.solve.exhaustive import every_plan
 NOISE = 1e-6
 
 
-def groups_of(problem: Problem, target_ns: int, *, by_cell: bool) -> list[Group]:
+def groups_of(problem: Problem, target_ns: int, *, by_cell: bool) -> list[ColumnGroup]:
     options = all_options(problem, target_ns)
     assert options is not None, "a plan reaches the target"
     groups = cell_groups(options) if by_cell else rank_groups(problem, options, target_ns)

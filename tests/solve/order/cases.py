@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from evenflow.model import Communication
 from evenflow.model.stage_ranks import looped, v_shaped
 from evenflow.simulate import StageCosts
-from evenflow.solve.order.work import Work
+from evenflow.solve.work import Work
 from tests.solve.order.oracle import Small
 
 

@@ -19,11 +19,11 @@ from evenflow.solve import Outcome, Status, solve
 from evenflow.solve.clock import Clock
 from evenflow.solve.order import fitted
 from evenflow.solve.order.fitted import solve_fitted
-from evenflow.solve.order.made_orders import Found, family_orders
+from evenflow.solve.order.made_orders import MadeOrder, family_orders
 from evenflow.solve.order.ordered_outcome import OrderedOutcome
-from evenflow.solve.order.work import Work
 from evenflow.solve.problem import make_problem
 from evenflow.solve.race import Race
+from evenflow.solve.work import Work
 
 WITH_PATTERN = [name for name, family in FAMILIES.items() if family.patterns]
 
@@ -175,7 +175,7 @@ def test_no_order_is_made_after_ctrl_c(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_no_more_orders_are_made_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch):
-    def endless(name: str, work: Work) -> Iterator[Found]:
+    def endless(name: str, work: Work) -> Iterator[MadeOrder]:
         yield from repeat(next(family_orders(name, work)))
 
     monkeypatch.setattr(fitted, "family_orders", endless)

@@ -11,7 +11,7 @@ from evenflow.model import Communication
 from evenflow.schedule import Action, Op, Schedule, make_schedule
 from evenflow.simulate import build_graph, run
 from evenflow.solve.order.keys import disturbed_keys, template_keys
-from evenflow.solve.order.work import Work, make_work
+from evenflow.solve.work import Work, make_work
 from tests.oracle import orders_of
 from tests.solve.order.cases import as_work, small_work
 from tests.solve.order.oracle import Small

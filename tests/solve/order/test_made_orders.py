@@ -10,7 +10,7 @@ from evenflow.schedule import FAMILIES, check_complete, make_schedule
 from evenflow.simulate import stage_costs
 from evenflow.solve.order.made_orders import family_orders
 from evenflow.solve.order.searcher import OrderSearch
-from evenflow.solve.order.work import Work, make_work
+from evenflow.solve.work import Work, make_work
 from tests.solve.order.cases import as_work, small_work
 from tests.solve.order.oracle import Small
 

@@ -13,7 +13,7 @@ from evenflow.errors import InputError
 from evenflow.model import Network, Plan, Sizes
 from evenflow.schedule import FAMILIES, Op, check_complete, f_then_b, make_schedule, parse_schedule
 from evenflow.simulate import build_graph, peak_bytes, run, simulate
-from evenflow.solve.order.order_bounds import order_lower_bound
+from evenflow.solve.bounds import given_cells_bound
 from evenflow.solve.order.order_search import search_order
 from evenflow.solve.order.searcher import OrderSearch
 from tests.networks import equal_network
@@ -36,7 +36,7 @@ def even(model: Network, schedule: str, *, num_ranks: int, num_chunks: int = 1, 
 @given(small_work())
 def test_finds_valid_orders_within_the_room_and_not_below_the_optimum(small: Small):
     work = as_work(small)
-    bound = order_lower_bound(work).lower_bound_ns
+    bound = given_cells_bound(work).lower_bound_ns
     search = OrderSearch(work=work, bound_ns=bound)
     search.improve(began=time.monotonic(), time_limit_s=0.1, progress=None)
     assert search.best is not None
@@ -53,7 +53,7 @@ def test_finds_valid_orders_within_the_room_and_not_below_the_optimum(small: Sma
         assert best == bound
 
 
-# As in test_order_bounds, whose bounds say that nothing is shorter.
+# As in test_given_cells_bound, whose bounds say that nothing is shorter.
 @pytest.mark.parametrize(
     ("sizes", "may_split", "room", "optimum"),
     [

@@ -11,7 +11,7 @@ from evenflow.predict.training import Degrees, Training
 from evenflow.predict.work import Spent
 from evenflow.tune.answers.explain import COMPUTE, RECOMPUTATION, difference, whole
 from evenflow.tune.axes import Axis
-from evenflow.tune.candidate import Candidate, Found, Pricing
+from evenflow.tune.candidate import Candidate, PlannedStep, Pricing
 from tests.tune.questions import question
 
 TIMES = st.floats(0, 1e12)
@@ -37,7 +37,7 @@ def candidate(parts, *, tensor: int = 1, held: int = 2**30) -> Candidate:
     )  # fmt: skip
     plan = Plan(schedule="1f1b", num_microbatches=1, layers=((8,),), recompute={})
     step_ns = sum(part.exposed_ns for part in parts)
-    found = Found(plan=plan, step_ns=step_ns, parts=tuple(parts), rank_bytes=(held // 2, held))
+    found = PlannedStep(plan=plan, step_ns=step_ns, parts=tuple(parts), rank_bytes=(held // 2, held))
     return Candidate(training=training, pricing=PRICING, found=found)
 
 

@@ -10,7 +10,7 @@ from evenflow.tune.answers.neighbours import moved, neighbours
 from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis, value_of
 from evenflow.tune.candidate import Candidate, Pricing
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import search
 from evenflow.tune.space import refusals, space_of
 from tests.tune.questions import question
@@ -25,7 +25,7 @@ FOLLOW = {
 """Axes that may change with another."""
 
 
-def asked(*, has_experts: bool = False) -> Question:
+def asked(*, has_experts: bool = False) -> TuningQuestion:
     base = replace(question(), schedules=("1f1b", "interleaved", "zbv"))
     experts = Experts(count=8, active=2, ffn=1024) if has_experts else None
     return replace(base, model=replace(base.model, experts=experts))

@@ -11,7 +11,7 @@ from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.coarse import coarse
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import search
 from evenflow.tune.space import space_of
 from evenflow.tune.tuned import Tuned
@@ -36,7 +36,7 @@ def steps() -> dict[object, float]:
     return found
 
 
-def some(asked: Question, number: int) -> Candidate:
+def some(asked: TuningQuestion, number: int) -> Candidate:
     """A configuration with its first plan."""
     one = answer().candidates[number]
     found = coarse(one.pricing, one.training)

@@ -1,4 +1,4 @@
-"""What is left for an answer: shares of it, no time for compiling, and nothing after a signal."""
+"""What is left for an answer: shares of it, and nothing after a signal."""
 
 import pytest
 
@@ -8,10 +8,9 @@ from evenflow.tune.answers.time_left import TimeLeft
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that a test sets: seconds that went by, and those of them that were compiling."""
-    now = {"passed": 100.0, "compiled": 0.0}
+    """A clock that a test sets."""
+    now = {"passed": 100.0}
     monkeypatch.setattr(module.time, "monotonic", lambda: now["passed"])
-    monkeypatch.setattr(module, "compiled_s", lambda: now["compiled"])
     return now
 
 
@@ -25,13 +24,6 @@ def test_shares_of_what_is_left(clock) -> None:
     clock["passed"] += 7
     assert left.is_over
     assert left.seconds == left.share(0.5).seconds == 0
-
-
-def test_compiling_does_not_count(clock) -> None:
-    left = TimeLeft.of(10)
-    clock["passed"] += 30
-    clock["compiled"] += 25
-    assert left.seconds == pytest.approx(5)
 
 
 def test_a_signal_leaves_nothing(clock, monkeypatch) -> None:

@@ -7,7 +7,7 @@ from evenflow.tune.answers.two_level import TwoLevel, TwoLevelStep
 
 STEPS = st.none() | st.integers(1, 10**12).map(
     lambda step_ns: TwoLevelStep(
-        step_ns=step_ns, microbatch=1, num_microbatches=1, schedule="1f1b", peak_bytes=1, words=""
+        step_ns=step_ns, microbatch=1, num_microbatches=1, schedule="1f1b", peak_bytes=1, description=""
     )
 )
 

@@ -14,10 +14,10 @@ from evenflow.predict.training import Software
 from evenflow.predict.transformer import Experts, LatentAttention
 from evenflow.targets.registry import target_named
 from evenflow.targets.tuning import for_framework
-from evenflow.tune.bounds import Bounds
+from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Pricing
-from evenflow.tune.question import Question
-from evenflow.tune.rows.row import Row, least_bound_ns, num_refuted
+from evenflow.tune.question import TuningQuestion
+from evenflow.tune.rows.row import SplitRow, least_bound_ns, num_refuted
 from evenflow.tune.rows.split_bound import floor_ns, split_ns
 from evenflow.tune.space import Space, space_of
 from tests.targets.questions import DENSE
@@ -39,9 +39,9 @@ KINDS = [
 
 
 @cache
-def space(kind: tuple[str, str, int, str]) -> tuple[Question, Bounds, Space]:
+def space(kind: tuple[str, str, int, str]) -> tuple[TuningQuestion, StepBounds, Space]:
     name, target, gigabytes, precision = kind
-    question = Question(
+    question = TuningQuestion(
         model=MODELS[name],
         topology=Topology(accelerator=accelerator_named("h100"), domain_devices=4),
         devices=16,
@@ -53,7 +53,7 @@ def space(kind: tuple[str, str, int, str]) -> tuple[Question, Bounds, Space]:
     question = for_framework(question, target_named(target), None)
     if gigabytes == 4:
         question = replace(question, software=Software(fused_attention=False, fused_elementwise=False))
-    return question, Bounds(pricing=Pricing(question=question)), space_of(question)
+    return question, StepBounds(pricing=Pricing(question=question)), space_of(question)
 
 
 @settings(max_examples=120, deadline=None)
@@ -78,7 +78,9 @@ def test_some_rows_that_do_not_fit_are_told_from_the_others(name: str) -> None:
 
 def test_a_row_counts_as_its_configurations() -> None:
     question, bounds, every = space(KINDS[0])
-    rows = [Row(split=split, pricing=bounds.pricing, lower_bound_ns=place) for place, split in enumerate(every.splits)]
+    rows = [
+        SplitRow(split=split, pricing=bounds.pricing, lower_bound_ns=place) for place, split in enumerate(every.splits)
+    ]
     made = [one for row in rows for one in row.candidates()]
     assert [one.training for one in made] == every.legal
     for step_ns in (0, 3, len(rows) - 1, inf):

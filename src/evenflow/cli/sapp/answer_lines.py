@@ -1,25 +1,25 @@
 """What the command says of its plan beside the original's blocks: the limits that bind, and a shorter neighbour."""
 
-from evenflow.cli.sapp.settings import DUALPIPE_V, Settings
-from evenflow.cli.text.neighbours_text import neighbour_line, shorter_neighbour
+from evenflow.cli.sapp.balancer_settings import DUALPIPE_V, BalancerSettings
+from evenflow.cli.text.shorter_neighbour_text import neighbour_line, shorter_neighbour
 from evenflow.cli.text.tables import round_up_megabytes
 from evenflow.language import _
-from evenflow.solve import Candidate, Neighbours, Outcome
+from evenflow.solve import Neighbours, Outcome, ScheduleCandidate
 
 FAMILIES = ("1f1b", "interleaved", "interleaved-less-memory")
 """Schedules that the flags can ask for and MindFormers runs."""
 
 
-def more_lines(outcome: Outcome, neighbours: Neighbours, settings: Settings) -> str:
+def more_lines(outcome: Outcome, neighbours: Neighbours, settings: BalancerSettings) -> str:
     """Return the lines on a plan and what a quick look around it found."""
     lines = [binding_line(outcome, same_without_limit=neighbours.same_without_limit)]
     shorter = shorter_neighbour(neighbours, outcome)
     if shorter is not None:
-        lines.append(neighbour_line(shorter, outcome, words=flags_for(shorter, settings)))
+        lines.append(neighbour_line(shorter, outcome, options=flags_for(shorter, settings)))
     return "\n".join(filter(None, lines))
 
 
-def flags_for(neighbour: Candidate, settings: Settings) -> str:
+def flags_for(neighbour: ScheduleCandidate, settings: BalancerSettings) -> str:
     """Return the flags that ask for the schedule and the chunks of `neighbour`, as far as they change."""
     less_memory = neighbour.schedule == "interleaved-less-memory"
     was_dual = settings.schedule == DUALPIPE_V

@@ -15,11 +15,11 @@ from evenflow import solve
 from evenflow.baselines.named_plans import NamedPlan, Skipped, naive_plans
 from evenflow.cli.exit_status import run_command, status_code
 from evenflow.cli.sapp.answer_lines import FAMILIES, more_lines
+from evenflow.cli.sapp.balancer_settings import BalancerSettings
 from evenflow.cli.sapp.flags import parse, says_nothing
 from evenflow.cli.sapp.guide_questions import interactive_guide
 from evenflow.cli.sapp.job import Job
 from evenflow.cli.sapp.model_questions import SECONDS, ask_model
-from evenflow.cli.sapp.settings import Settings
 from evenflow.cli.shared.compared_plans import (
     RECOMMENDED_PICTURE,
     beside_option,
@@ -53,9 +53,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit with its status, which means the same as that of ``evenflow``."""
     if arguments is None:
         watch()
-    given = sys.argv[1:] if arguments is None else arguments
-    with speaking_as_asked(given), saying_stage():
-        run_command(lambda: _balance(given))
+    line_arguments = sys.argv[1:] if arguments is None else arguments
+    with speaking_as_asked(line_arguments), saying_stage():
+        run_command(lambda: _balance(line_arguments))
 
 
 def _balance(arguments: list[str]) -> int:
@@ -64,11 +64,11 @@ def _balance(arguments: list[str]) -> int:
         return interactive_guide()
     if not says_nothing(arguments):
         return _compare(Job.read(flags), flags)
-    asked = ask_model()
-    if asked is None:
+    answered = ask_model()
+    if answered is None:
         return 0
     flags.time_limit = SECONDS
-    return _compare(Job(network=asked.settings.applied(asked.network), settings=asked.settings), flags)
+    return _compare(Job(network=answered.settings.applied(answered.network), settings=answered.settings), flags)
 
 
 def _compare(job: Job, flags: argparse.Namespace) -> int:
@@ -105,7 +105,7 @@ def _compare(job: Job, flags: argparse.Namespace) -> int:
     return status
 
 
-def _others(request: Request, settings: Settings, flags: argparse.Namespace) -> list[NamedPlan | Skipped]:
+def _others(request: Request, settings: BalancerSettings, flags: argparse.Namespace) -> list[NamedPlan | Skipped]:
     """Return the plans to compare with."""
     network, sizes, communication = request.network, request.sizes, request.communication
     others: list[NamedPlan | Skipped] = []
@@ -125,7 +125,7 @@ def _others(request: Request, settings: Settings, flags: argparse.Namespace) -> 
 
 
 def _recommend(
-    request: Request, settings: Settings, flags: argparse.Namespace, outputs: Outputs
+    request: Request, settings: BalancerSettings, flags: argparse.Namespace, outputs: Outputs
 ) -> tuple[int, NamedPlan | None]:
     """Solve, and show the plan or why there is none; return the status and the plan."""
     comparison_s = 0.0 if flags.quiet else comparison_seconds(flags.time_limit)

@@ -58,7 +58,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def says_nothing(arguments: Sequence[str]) -> bool:
-    """Whether no flag is given, but perhaps a language."""
+    """Whether the arguments have no flag, except perhaps the language."""
     return all(argument.startswith(OPTION) or argument in LANGUAGES for argument in arguments)
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import click
 
-from evenflow.cli.sapp.questions import ask_value, ask_yes, whole_number
+from evenflow.cli.sapp.terminal_questions import ask_value, ask_yes, whole_number
 from evenflow.cli.text.guide_text import guide_notes
 from evenflow.errors import Interrupted
 from evenflow.export.dry_run_text import format_dry_runs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evenflow.cli.sapp.settings import Settings, check_layers, settings_of
+from evenflow.cli.sapp.balancer_settings import BalancerSettings, check_layers, settings_of
 from evenflow.cli.shared.init_model import write_layer_file
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -18,10 +18,10 @@ from evenflow.profiles.training_file import read_training_sizes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is planned for which model."""
+    """A model, and the settings that it is planned with."""
 
     network: Network
-    settings: Settings
+    settings: BalancerSettings
     layer_file: Path | None = None
 
     @classmethod
@@ -56,7 +56,7 @@ class Job:
 
 
 def _layer_file(folder: Path, name: str, *, made: bool) -> Path:
-    """Return ``folder/name.json``, which must be there unless it is `made` now; the name may have its suffix."""
+    """Return the path ``folder/name.json``, which must exist unless the file is `made` now; `name` may end in .json."""
     path = folder / (name if name.endswith(".json") else f"{name}.json")
     if not made and not path.is_file():
         names = ", ".join(sorted(file.stem for file in folder.glob("*.json"))) if folder.is_dir() else ""

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from evenflow.cli.sapp.questions import ask, ask_value, ask_yes, whole_number
-from evenflow.cli.sapp.settings import INTERLEAVE, LIMIT_MB, STAGES, Settings
+from evenflow.cli.sapp.balancer_settings import INTERLEAVE, LIMIT_MB, STAGES, BalancerSettings
+from evenflow.cli.sapp.terminal_questions import ask, ask_value, ask_yes, whole_number
 from evenflow.cli.shared.numbers import as_number
 from evenflow.errors import InputError, Interrupted
 from evenflow.language import _, looked_up, to_translate
@@ -31,14 +31,14 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What the answers say."""
+class AnsweredModel:
+    """The model and the settings that the user's answers describe."""
 
     network: Network
-    settings: Settings
+    settings: BalancerSettings
 
 
-def ask_model() -> Asked | None:
+def ask_model() -> AnsweredModel | None:
     """Ask for the sizes and the model; None where the user does not want to be asked.
 
     Raises:
@@ -54,10 +54,10 @@ def ask_model() -> Asked | None:
     except click.Abort:
         raise Interrupted("\n" + _("interrupted: some questions were not answered")) from None
     text = json.dumps({"name": name, "layers_description": layers})
-    return Asked(network=parse_layer_file(text, place=_("the answers")), settings=settings)
+    return AnsweredModel(network=parse_layer_file(text, place=_("the answers")), settings=settings)
 
 
-def _ask_settings() -> Settings:
+def _ask_settings() -> BalancerSettings:
     stages = ask_value(_("Pipeline stages ({stages} if none): ", stages=STAGES), _count, default=STAGES)
     microbatches = ask_value(
         _("Microbatches ({microbatches} if none): ", microbatches=_MICROBATCHES), _count, default=_MICROBATCHES
@@ -70,7 +70,7 @@ def _ask_settings() -> Settings:
         _memory,
         default=parse_memory(str(LIMIT_MB)),
     )
-    return Settings(
+    return BalancerSettings(
         sizes=Sizes(num_ranks=stages, num_chunks=chunks, num_microbatches=microbatches),
         schedule=default_family(num_chunks=chunks),
         memory_limit_bytes=limit,
@@ -78,7 +78,7 @@ def _ask_settings() -> Settings:
 
 
 def _ask_layer(kind: str, model_name: str) -> dict[str, object]:
-    """Return an entry of a layer file."""
+    """Ask for one kind of layer, and return its entry of a layer file."""
     click.echo(
         {"HEAD": _("The head:"), "BODY": _("The body, which is one kind of layer:"), "TAIL": _("The tail:")}[kind]
     )
@@ -97,9 +97,9 @@ def _ask_layer(kind: str, model_name: str) -> dict[str, object]:
     parameter = ask_value(_("  parameters of a layer, MB (0 if none): "), _number, default=0.0)
     memory = {
         key: ask_value(
-            _("  activation of a layer {words}, MB, if you wish: ", words=looked_up(words)), _number, default=0.0
+            _("  activation of a layer {words}, MB, if you wish: ", words=looked_up(kept_when)), _number, default=0.0
         )
-        for key, words in _KINDS.items()
+        for key, kept_when in _KINDS.items()
     }
     if not memory["memory_activation"]:
         click.echo(_("note: without the activation of a layer no memory limit is checked"), err=True)

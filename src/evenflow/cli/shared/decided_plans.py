@@ -25,23 +25,23 @@ MOST_SECONDS = 10.0
 def decided(
     shown: Sequence[Shown],
     *,
-    asked: Request | None = None,
+    request: Request | None = None,
     target: Target | None = None,
     version: str = "",
     time_limit_s: float = MOST_SECONDS,
 ) -> list[Shown]:
     """Return the timelines, the first with sentences on its memory and with what to copy for every framework.
 
-    `asked` is what its plan was searched for, and `target` the framework that it is for; without `asked`, what it would
-    be searched for again. What memory is worth is not asked of a two-level plan, whose stages have devices of their
-    own. Both parts take at most `time_limit_s` each, and are left out after Ctrl-C.
+    `request` is what its plan was searched for, or None to make one that asks for it again, and `target` the framework
+    that it is for. What memory is worth is not asked of a two-level plan, whose stages have devices of their own. Both
+    parts take at most `time_limit_s` each, and are left out after Ctrl-C.
     """
     first = shown[0]
     if first.plan is None or was_interrupted():
         return list(shown)
     planned = parse_plan_file(first.plan, place=first.name)
     with shown_step(_("what more or less memory is worth")) as show:
-        decision = _decision(planned, asked, target, version, time_limit_s)
+        decision = _decision(planned, request, target, version, time_limit_s)
         show(_("what frameworks run of the plan"))
         blocks = [] if was_interrupted() else run_blocks(planned, first=target, time_limit_s=time_limit_s)
     advice = tuple(Advice(text=sentence) for sentence in decision)
@@ -49,7 +49,7 @@ def decided(
 
 
 def _decision(
-    planned: PlanFile, asked: Request | None, target: Target | None, version: str, time_limit_s: float
+    planned: PlanFile, request: Request | None, target: Target | None, version: str, time_limit_s: float
 ) -> list[str]:
     if planned.network is None or planned.memory_limit_bytes is None or planned.degrees is not None:
         return []
@@ -57,7 +57,7 @@ def _decision(
     if not simulation.fits(planned.memory_limit_bytes):
         return []
     order = simulation.timeline.schedule
-    request = asked or Request(
+    request = request or Request(
         network=planned.network,
         sizes=planned.plan.sizes,
         memory_limit_bytes=planned.memory_limit_bytes,
@@ -69,7 +69,7 @@ def _decision(
     request = replace(request, sizes=planned.plan.sizes, group_size=planned.plan.group_size, layers=layers)
     rules = _rules(request, target, version)
     problems = [problem_of_order(replace(request, cell_rule=rule), order) for rule in rules]
-    problem = next((each for each in problems if _holds(each, planned)), problems[-1])
+    problem = next((checked for checked in problems if _holds(checked, planned)), problems[-1])
     worth = sensitivity(problem.request, planned.plan, order, time_limit_s=time_limit_s)
     return decision_sentences(binding_limits(problem, planned.plan), worth)
 

@@ -16,7 +16,7 @@ def dtype_option(*offered: Dtype, help: str) -> Callable[[Any], Any]:  # noqa: A
     def read(_context: click.Context, _parameter: click.Parameter, name: str) -> Dtype:
         dtype = DTYPES.get(name.lower())
         if dtype not in offered:
-            names = ", ".join(f"{each.short_name} ({each.value})" for each in offered)
+            names = ", ".join(f"{offer.short_name} ({offer.value})" for offer in offered)
             raise click.BadParameter(_("{name!r} is not one of {names}", name=name, names=names))
         return dtype
 

@@ -14,15 +14,15 @@ _MOST_ACTIONS = 4_000_000
 """Actions of all orders that are simulated for one answer: about a minute."""
 
 
-def check_asked(asked: int | str | None, *, schedule: str, sizes: Sizes) -> None:
+def check_given_size(group_size: int | str | None, *, schedule: str, sizes: Sizes) -> None:
     """Raise InputError where the family `schedule` does not have the group size that was asked for."""
-    if asked is None:
+    if group_size is None:
         return
     if not FAMILIES[schedule].has_groups:
         rule = _("must not be given for {name}, which has no groups of microbatches", name=schedule)
-        raise InputError(value=asked, rule=rule, place=_OPTION, remedy=_("leave it out, or use interleaved"))
-    if isinstance(asked, int):
-        check_group_size(schedule, sizes, asked, place=_OPTION)
+        raise InputError(value=group_size, rule=rule, place=_OPTION, remedy=_("leave it out, or use interleaved"))
+    if isinstance(group_size, int):
+        check_group_size(schedule, sizes, group_size, place=_OPTION)
 
 
 def best_simulated(

@@ -117,8 +117,8 @@ class _Context(click.Context):
 
 def _looked_up(text: str) -> str:
     """Return the help of an option; its last brackets may be click's, as ``[required]`` is."""
-    found = looked_up(text)
-    if found == text and "  [" in text:
+    translated = looked_up(text)
+    if translated == text and "  [" in text:
         help_text, _, brackets = text.rpartition("  [")
         return f"{looked_up(help_text)}  [{brackets}"
-    return found
+    return translated

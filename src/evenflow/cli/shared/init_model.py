@@ -7,13 +7,13 @@ import click
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.text.fit_text import fit_summary
 from evenflow.errors import InputError
-from evenflow.export.layer_writer import format_layer_file
 from evenflow.language import _
 from evenflow.model import Network
 from evenflow.profiles.init.init_file import InitFile, read_init_file
 from evenflow.profiles.init.init_network import network_of_fit
-from evenflow.profiles.init.init_times import PROFILING, LayerTimes, PartTime, Profiling
+from evenflow.profiles.init.init_times import PROFILING, LayerTimes, PassTimes, Profiling
 from evenflow.profiles.layer_entry import plain_backward_ns
+from evenflow.profiles.layer_writer import format_layer_file
 from evenflow.profiles.memory.fit import MemoryFit, fit_memory
 
 
@@ -45,7 +45,7 @@ def model_of(init: InitFile, fit: MemoryFit, *, name: str) -> Network:
 
 def notes_of(init: InitFile) -> tuple[str, ...]:
     """Return a sentence for each part of the file that the fit does not use."""
-    unused = [key for key in init.planning.given if key != "use_backward_time"]
+    unused = [key for key in init.planning.stated if key != "use_backward_time"]
     notes = []
     if unused:
         notes.append(
@@ -117,7 +117,7 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
 
     uses_forwards_alone = init.planning.use_backward_time is False
 
-    def part(key: str, block: BlockTime | None) -> PartTime:
+    def part(key: str, block: BlockTime | None) -> PassTimes:
         if block is None:
             raise InputError(
                 value=None,
@@ -130,7 +130,7 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
                 ),
             )
         backward_ns = plain_backward_ns(block.forward_ns) if uses_forwards_alone else block.known_backward_ns
-        return PartTime(name=block.name, forward_ns=block.forward_ns, backward_ns=backward_ns)
+        return PassTimes(name=block.name, forward_ns=block.forward_ns, backward_ns=backward_ns)
 
     return LayerTimes(
         head=part("head", traces.head), body=part("body", traces.bodies[0]), tail=part("tail", traces.tail)

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-import click
-
+from evenflow.asking import asked
 from evenflow.cli.shared.layer_counts import layers_by_chunk, parse_counts
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -11,9 +10,9 @@ from evenflow.model import Cells, check_split
 
 _OPTION = "--layers-per-rank"
 
-LAYERS_PER_RANK = click.option(
-    _OPTION,
-    multiple=True,
+KEPT_LAYERS = asked(
+    option=_OPTION,
+    is_multiple=True,
     metavar="N,N,…",
     help="Keep these layers of each rank and choose only what they recompute. Given once, they are dealt over the "
     "chunks of the rank in turn; or give it once for each chunk, in their order.",

@@ -1,14 +1,9 @@
 """The options that say what a message between ranks costs."""
 
-import functools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-import click
-
-from evenflow.cli.shared.numbers import Number
+from evenflow.asking import Metadata, asked
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Communication
@@ -26,16 +21,35 @@ _OLD_RANGES = {
 """The range of each option in the unit of its old spelling."""
 
 
+def _old_spelling(option: str) -> Metadata:
+    return asked(_OLD_RANGES[option], option=_OLD_SPELLINGS[option], is_hidden=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageOptions:
     """Latency, bandwidth and boundary as given, each in one of its two spellings."""
 
-    p2p_latency: str | None = None
-    p2p_bandwidth: str | None = None
-    boundary: str | None = None
-    p2p_latency_us: float | None = None
-    p2p_bandwidth_gbps: float | None = None
-    boundary_mb: float | None = None
+    boundary_mb: float | None = field(default=None, metadata=_old_spelling(_BOUNDARY))
+    p2p_bandwidth_gbps: float | None = field(default=None, metadata=_old_spelling(_BANDWIDTH))
+    p2p_latency_us: float | None = field(default=None, metadata=_old_spelling(_LATENCY))
+    p2p_latency: str | None = field(
+        default=None,
+        metadata=asked(option=_LATENCY, metavar="TIME", help="Latency of a message between ranks, such as 500us."),
+    )
+    p2p_bandwidth: str | None = field(
+        default=None,
+        metadata=asked(
+            option=_BANDWIDTH,
+            metavar="RATE",
+            help=f"Bandwidth between ranks, such as 200Gbps or 25GBps; needs {_BOUNDARY}.",
+        ),
+    )
+    boundary: str | None = field(
+        default=None,
+        metadata=asked(
+            option=_BOUNDARY, metavar="SIZE", help="Size of what one microbatch sends to the next stage, such as 64MB."
+        ),
+    )
 
     def communication(self, *, sequence_splits: int = 1) -> Communication | None:
         """Return the cost of a message; None where nothing was given.
@@ -47,11 +61,11 @@ class MessageOptions:
         """
         latency_ns, gigabits_per_s, boundary_bytes = self._latency_ns(), self._gigabits_per_s(), self._boundary_bytes()
         if (gigabits_per_s is None) != (boundary_bytes is None):
-            given, missing = (_BANDWIDTH, _BOUNDARY) if boundary_bytes is None else (_BOUNDARY, _BANDWIDTH)
+            present, missing = (_BANDWIDTH, _BOUNDARY) if boundary_bytes is None else (_BOUNDARY, _BANDWIDTH)
             raise InputError(
                 value=None,
                 rule=_("must come with {missing}: the two together are the transfer time", missing=missing),
-                place=self._spelling(given),
+                place=self._spelling(present),
                 remedy=_("add {missing}", missing=missing),
             )
         if latency_ns is None and gigabits_per_s is None:
@@ -98,27 +112,3 @@ class MessageOptions:
     def _spelling(self, option: str) -> str:
         old = {_BANDWIDTH: self.p2p_bandwidth_gbps, _BOUNDARY: self.boundary_mb}[option]
         return option if old is None else _OLD_SPELLINGS[option]
-
-
-_OPTIONS = (
-    click.option(_BOUNDARY, metavar="SIZE", help="Size of what one microbatch sends to the next stage, such as 64MB."),
-    click.option(
-        _BANDWIDTH, metavar="RATE", help=f"Bandwidth between ranks, such as 200Gbps or 25GBps; needs {_BOUNDARY}."
-    ),
-    click.option(_LATENCY, metavar="TIME", help="Latency of a message between ranks, such as 500us."),
-    *(click.option(old, type=Number(_OLD_RANGES[new]), hidden=True) for new, old in _OLD_SPELLINGS.items()),
-)
-_NAMES = [option.removeprefix("--").replace("-", "_") for option in (*_OLD_SPELLINGS, *_OLD_SPELLINGS.values())]
-
-
-def message_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options to a command, which gets them as `messages`; the old spellings are not in the help."""
-
-    @functools.wraps(command)
-    def with_messages(**keywords: Any) -> int:
-        given = {name: keywords.pop(name) for name in _NAMES}
-        return command(messages=MessageOptions(**given), **keywords)
-
-    for option in _OPTIONS:
-        with_messages = option(with_messages)
-    return with_messages

@@ -32,8 +32,12 @@ def config_path(model: str) -> str:
 def read_config(path: str) -> ModelConfig:
     """Read a configuration; its model is called like the file, or like the folder of a ``config.json``."""
     text, place = read_text(path)
-    fields = as_fields(load_json(text, file=place), file=place)
+    return config_of(as_fields(load_json(text, file=place), file=place), path)
+
+
+def config_of(fields: Fields, path: str) -> ModelConfig:
+    """Return the configuration whose `fields` stand in the file `path`."""
     if path == STANDARD_INPUT:
-        return ModelConfig(name=place, fields=fields)
+        return ModelConfig(name=fields.file, fields=fields)
     file = Path(path).resolve()
     return ModelConfig(name=file.parent.name if file.stem == "config" else file.stem, fields=fields)

@@ -9,7 +9,7 @@ from evenflow.ranges import Range
 
 
 class Number(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
-    """A number of a range."""
+    """The type of an option whose value is a number within a range."""
 
     def __init__(self, within: Range) -> None:
         self.within = within

@@ -6,18 +6,19 @@ from typing import Any
 import click
 
 from evenflow import ranges
+from evenflow.asking import asked
 from evenflow.cli.shared.numbers import Number, as_number
+from evenflow.cli.shared.request_options import option_of
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.model.kept_per_parameter import OPTIMIZERS
+from evenflow.questions import NUM_RANKS, SEARCH_TIME
 from evenflow.schedule import chunk_count, default_family, family_name
 from evenflow.solve.order.searcher import SEARCHED
-from evenflow.torch_model.optimizers import OPTIMIZERS
 from evenflow.units import parse_memory
 
 RANK_COUNT = Number(ranges.RANKS)
-CHUNK_COUNT = Number(ranges.CHUNKS)
 MICROBATCH_COUNT = Number(ranges.MICROBATCHES)
-SPLIT_COUNT = Number(ranges.SEQUENCE_SPLITS)
 LAYER_COUNT = Number(ranges.LAYERS)
 TOKEN_COUNT = Number(ranges.TOKENS)
 SEQUENCE_COUNT = Number(ranges.SEQUENCES)
@@ -27,35 +28,25 @@ TRAINED_SIZE = Number(ranges.TRAINED_SIZE)
 EFFICIENCY = Number(ranges.SHARE)
 FILE = click.Path(path_type=Path)
 
-RANKS = click.option("--ranks", type=RANK_COUNT, required=True, help="Pipeline ranks.")
-MICROBATCHES = click.option("--microbatches", type=MICROBATCH_COUNT, required=True, help="Microbatches of one step.")
-CHUNKS = click.option(
-    "--chunks", type=CHUNK_COUNT, help="Model chunks of each rank.  [default: those of the schedule, or 1]"
+RANKS = option_of(NUM_RANKS, "ranks", is_required=True)
+TIME_LIMIT = option_of(SEARCH_TIME, "time_limit", default=60.0)
+MEMORY_TEXT = asked(
+    option="--memory",
+    metavar="SIZE",
+    help="Memory limit of each rank, such as 56GB or 57344MB.  [default: no limit]",
 )
-SEQUENCE_SPLITS = click.option(
-    "--sequence-splits", type=SPLIT_COUNT, default=1, show_default=True, help="Parts that each sequence is cut into."
-)
-MEMORY = click.option(
-    "--memory", metavar="SIZE", help="Memory limit of each rank, such as 56GB or 57344MB.  [default: no limit]"
-)
-SCHEDULE = click.option(
-    "--schedule",
+ONE_SCHEDULE = asked(
+    option="--schedule",
     metavar="NAME",
     help="One of `evenflow schedules`, such as zb-h1.  [default: 1f1b, or interleaved for several chunks]",
 )
 BEST = "best"
 SEARCH = SEARCHED
-PLAN_SCHEDULE = click.option(
-    "--schedule",
-    metavar="NAME",
-    help="One of `evenflow schedules`, such as zb-h1; best to try them all, with --chunks or with 1 to 4 chunks; or "
-    "search to look for the order of work as well.  [default: 1f1b, or interleaved for several chunks]",
-)
 EVERY = "best"
 
 
 class _GroupSize(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
-    """A number of microbatches, or ``best``."""
+    """The type of ``--group-size``: a number of microbatches, or ``best``."""
 
     name = "N|best"
 
@@ -69,26 +60,18 @@ class _GroupSize(click.ParamType):  # type: ignore[type-arg]  # generic in new v
         return int(number)
 
 
-GROUP_SIZE = click.option(
-    "--group-size",
-    type=_GroupSize(),
+GROUP_OF = asked(
+    option="--group-size",
+    kind=_GroupSize(),
     metavar=f"N|{EVERY}",
     help="Microbatches of a group in an interleaved schedule, which go through one chunk after the other; "
     f"{EVERY} to try every number that makes another order.  [default: as many as ranks]",
 )
-LESS_MEMORY = click.option(
-    "--less-memory", is_flag=True, help="With several chunks: use the interleaved order with the shortest warm-up."
+SHORTEST_WARM_UP = asked(
+    option="--less-memory", help="With several chunks: use the interleaved order with the shortest warm-up."
 )
 
 
-TIME_LIMIT = click.option(
-    "--time-limit",
-    type=Number(ranges.SECONDS),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Stop searching after this time; the best plan so far is the answer.",
-)
 ACCELERATOR_HELP = (
     "Accelerator of the devices, such as a100, h100, gb200, mi300x or 910b, or a YAML or JSON file that describes one."
 )
@@ -100,27 +83,29 @@ OPTIMIZER = click.option(
     show_default=True,
     help="What training keeps for a parameter: adam holds 32-bit weights and moments, torch-adam moments of --dtype.",
 )
-JSON = click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write the result as JSON.")
-OVERWRITE = click.option(
-    "--overwrite",
-    is_flag=True,
-    help="Also replace files that evenflow did not write, or that were changed since.",
-)
-SVG = click.option("--svg", "svg_file", type=FILE, metavar="FILE", help="Draw timeline and memory.")
-HTML = click.option(
-    "--html",
-    "html_file",
-    type=FILE,
+JSON_FILE = asked(is_written=True, option="--json", kind=FILE, metavar="FILE", help="Write the result as JSON.")
+SVG_FILE = asked(is_written=True, option="--svg", kind=FILE, metavar="FILE", help="Draw timeline and memory.")
+HTML_FILE = asked(
+    is_written=True,
+    option="--html",
+    kind=FILE,
     metavar="FILE.html",
     help="Write a report for the browser: one file with timeline, memory and idle time by cause, and the plan itself.",
 )
-TRACE = click.option(
-    "--trace",
-    "trace_file",
-    type=FILE,
+TRACE_FILE = asked(
+    is_written=True,
+    option="--trace",
+    kind=FILE,
     metavar="FILE",
     help="Write timeline and memory as a Chrome trace, which Perfetto opens.",
 )
+JSON = option_of(JSON_FILE, "json_file")
+HTML = option_of(HTML_FILE, "html_file")
+TRACE = option_of(TRACE_FILE, "trace_file")
+OVERWRITES = asked(
+    option="--overwrite", help="Also replace files that evenflow did not write, or that were changed since."
+)
+OVERWRITE = option_of(OVERWRITES, "overwrite", default=False)
 
 
 def memory_limit(text: str | None) -> int | None:
@@ -128,9 +113,9 @@ def memory_limit(text: str | None) -> int | None:
     return None if text is None else parse_memory(text, place="--memory")
 
 
-def num_chunks(asked: int | None, *, schedule: str | None) -> int:
+def num_chunks(chunks: int | None, *, schedule: str | None) -> int:
     """Return the chunks of ``--chunks``, or those that the family of ``--schedule`` has."""
-    return chunk_count(schedule, asked) if schedule is not None else asked or 1
+    return chunk_count(schedule, chunks) if schedule is not None else chunks or 1
 
 
 def schedule_name(name: str | None, *, num_chunks: int, less_memory: bool) -> str:

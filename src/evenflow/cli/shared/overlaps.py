@@ -16,7 +16,7 @@ _NOTHING = "none"
 
 
 class OverlapList(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
-    """Some of the names, separated by commas, or ``none``."""
+    """The type of an option that takes names of exchanges, separated by commas, or ``none``."""
 
     name = "NAME,…"
 
@@ -24,7 +24,7 @@ class OverlapList(click.ParamType):  # type: ignore[type-arg]  # generic in new 
         self._names = tuple(overlaps)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """Return the names in their order."""
+        """Return the names that a text has, in the order in which they are offered."""
         names = [] if value == _NOTHING else [name.strip() for name in str(value).split(",")]
         if not set(names) <= set(self._names):
             rule = _("must be some of {names}, separated by commas, or none", names=", ".join(self._names))
@@ -33,5 +33,5 @@ class OverlapList(click.ParamType):  # type: ignore[type-arg]  # generic in new 
 
 
 def usual(overlaps: Mapping[str, bool]) -> str:
-    """Return the default as it is typed."""
+    """Return the exchanges that overlap by default, as a user would type them."""
     return ",".join(name for name, is_default in overlaps.items() if is_default)

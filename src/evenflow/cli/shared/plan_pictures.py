@@ -8,8 +8,8 @@ from evenflow.draw import comparison_svg, timeline_svg
 from evenflow.draw.side_by_side_picture import side_by_side_svg
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.export.results.json_text import format_object
-from evenflow.export.results.network_fields import network_fields
-from evenflow.export.results.plan_fields import simulation_fields
+from evenflow.profiles.network_fields import network_fields
+from evenflow.profiles.plan_fields import simulation_fields
 from evenflow.report.shown import Shown
 from evenflow.simulate import Simulation
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from evenflow.language import _
 from evenflow.solve import Progress, ProgressCallback
-from evenflow.tune.search import Progress as TuneProgress
+from evenflow.tune.search import TuningProgress
 from evenflow.units import milliseconds
 
 SECONDS_BETWEEN_LINES = 2.0
@@ -33,14 +33,16 @@ def shown_progress(*, quiet: bool = False) -> Iterator[ProgressCallback | None]:
     if quiet:
         yield None
         return
-    with _shown(progress_text, lambda one: (one.makespan_ns, one.lower_bound_ns)) as callback:
+    with _shown(progress_text, lambda progress: (progress.makespan_ns, progress.lower_bound_ns)) as callback:
         yield callback
 
 
 @contextmanager
-def shown_tuning() -> Iterator[Callable[[TuneProgress], None]]:
+def shown_tuning() -> Iterator[Callable[[TuningProgress], None]]:
     """Give a callback for `evenflow.tune` that shows the progress while the block runs."""
-    with _shown(tuning_text, lambda one: (one.best_ns, one.lower_bound_ns, one.refuted, one.solved)) as callback:
+    with _shown(
+        tuning_text, lambda progress: (progress.best_ns, progress.lower_bound_ns, progress.refuted, progress.solved)
+    ) as callback:
         yield callback
 
 
@@ -67,7 +69,7 @@ def progress_text(progress: Progress) -> str:
     return "  ".join(parts)
 
 
-def tuning_text(progress: TuneProgress) -> str:
+def tuning_text(progress: TuningProgress) -> str:
     """Return one line: time, configurations refuted, solved and left, best step and bound on all."""
     parts = [
         f"{progress.seconds:6.1f} s",

@@ -1,7 +1,5 @@
 """Help whose options stand in sections, for verbs that have many."""
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -24,16 +22,11 @@ class SectionedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a list of options for each section."""
-        found: dict[str, list[tuple[str, str]]] = {}
+        by_section: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                found.setdefault(getattr(parameter, "section", ""), []).append(record)
-        for title, records in sorted(found.items(), key=lambda one: not one[0]):
+                by_section.setdefault(getattr(parameter, "section", ""), []).append(record)
+        for title, records in sorted(by_section.items(), key=lambda titled: not titled[0]):
             with formatter.section(looked_up(title or _REST)):
                 formatter.write_dl(records)
-
-
-def in_section(title: str) -> Callable[..., Callable[[Any], Any]]:
-    """Return `click.option` for options of the section `title`, which is a message that `looked_up` translates."""
-    return functools.partial(click.option, cls=SectionOption, section=title)

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from evenflow.cli.text.tables import aligned
 from evenflow.language import _
 from evenflow.schedule import FAMILIES
-from evenflow.solve import BestOutcome, Candidate, Outcome
-from evenflow.targets.frameworks.mindformers import TARGET as MINDFORMERS
+from evenflow.solve import BestOutcome, Outcome, ScheduleCandidate
+from evenflow.targets.frameworks.mindformers.target import TARGET as MINDFORMERS
 from evenflow.targets.target import Target
 from evenflow.units import megabytes, milliseconds
 
 
 def best_text(best: BestOutcome, *, target: Target | None = None) -> str:
-    """Return a row for every schedule that was tried, the certificate over all, and the best for the framework.
+    """Return a table of every schedule that was tried, the certificate over all, and the best for the framework.
 
     With a `target`, all are for that framework, and one schedule alone needs no row: its plan says all.
     """
@@ -40,61 +40,63 @@ def best_text(best: BestOutcome, *, target: Target | None = None) -> str:
 
 
 def elsewhere_text(elsewhere: BestOutcome, outcome: Outcome) -> str:
-    """Return what a quick look at all schedules found, beside the best plan for a framework."""
-    found, best_ns = elsewhere.best, outcome.makespan_ns
-    if found is None or found.makespan_ns is None:
+    """Return a sentence on the best plan of a quick look at all schedules, beside the best one for a framework."""
+    best, best_ns = elsewhere.best, outcome.makespan_ns
+    if best is None or best.makespan_ns is None:
         return _("elsewhere: no plan in the time given")
-    if best_ns is not None and found.makespan_ns >= best_ns:
+    if best_ns is not None and best.makespan_ns >= best_ns:
         return _("elsewhere: nothing shorter was found")
-    step = f"{milliseconds(found.makespan_ns):,.3f} ms"
+    step = f"{milliseconds(best.makespan_ns):,.3f} ms"
     if best_ns is None:
-        return _("elsewhere: {label}, {step}", label=found.label, step=step)
-    percent = f"{100 * (1 - found.makespan_ns / best_ns):.1f} %"
-    return _("elsewhere: {label}, {step}, {percent} shorter", label=found.label, step=step, percent=percent)
+        return _("elsewhere: {label}, {step}", label=best.label, step=step)
+    percent = f"{100 * (1 - best.makespan_ns / best_ns):.1f} %"
+    return _("elsewhere: {label}, {step}, {percent} shorter", label=best.label, step=step, percent=percent)
 
 
 def _table(best: BestOutcome) -> str:
     has_memory = best.outcome.simulation is not None and best.outcome.simulation.network.has_memory
-    has_groups = any(each.group_size is not None for each in best.candidates)
+    has_groups = any(candidate.group_size is not None for candidate in best.candidates)
     header = [_("schedule"), _("chunks"), *([_("group")] if has_groups else []), _("step ms"), _("longer")]
     header += [_("bound ms"), _("bubble"), *([_("peak MB")] if has_memory else []), ""]
     rows = []
-    for each, *others in _by_schedule(best.candidates):
-        simulation = each.outcome.simulation if each.outcome else None
-        names = [each.schedule, str(each.num_chunks), *([_group(each)] if has_groups else [])]
+    for candidate, *others in _by_schedule(best.candidates):
+        simulation = candidate.outcome.simulation if candidate.outcome else None
+        names = [candidate.schedule, str(candidate.num_chunks), *([_group(candidate)] if has_groups else [])]
         numbers = [""] * (len(header) - len(names) - 1)
-        if simulation is not None and each.outcome is not None:
+        if simulation is not None and candidate.outcome is not None:
             numbers = [
                 f"{milliseconds(simulation.makespan_ns):,.3f}",
                 f"{100 * (simulation.makespan_ns / (best.outcome.makespan_ns or 1) - 1):+.2f} %",
-                f"{milliseconds(_bound_ns([each, *others])):,.3f}",
+                f"{milliseconds(_bound_ns([candidate, *others])):,.3f}",
                 f"{round(simulation.bubbles.real, 4) + 0.0:.4f}",
                 *([f"{megabytes(max(simulation.peak_memory_bytes)):,.1f}"] if has_memory else []),
             ]
         open_one = next((other for other in others if best.can_win(other)), None)
-        rows.append([*names, *numbers, best.verdict(open_one if open_one and each is not best.best else each)])
+        rows.append(
+            [*names, *numbers, best.verdict(open_one if open_one and candidate is not best.best else candidate)]
+        )
     return aligned(header, rows, left={0, len(header) - 1})
 
 
-def _by_schedule(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Return the ways of recomputing of each schedule, chunks and groups together, in the order of the shortest."""
-    by_schedule: dict[tuple[str, int, int | None], list[Candidate]] = {}
-    for each in candidates:
-        by_schedule.setdefault((each.schedule, each.num_chunks, each.group_size), []).append(each)
+def _by_schedule(candidates: Sequence[ScheduleCandidate]) -> list[list[ScheduleCandidate]]:
+    """Group candidates that differ only in how they recompute: same schedule, chunks and group size, best first."""
+    by_schedule: dict[tuple[str, int, int | None], list[ScheduleCandidate]] = {}
+    for candidate in candidates:
+        by_schedule.setdefault((candidate.schedule, candidate.num_chunks, candidate.group_size), []).append(candidate)
     return list(by_schedule.values())
 
 
-def _bound_ns(candidates: Sequence[Candidate]) -> int:
-    """Return what no plan of any way of recomputing that was tried is shorter than."""
-    return min(each.outcome.lower_bound_ns for each in candidates if each.outcome is not None)
+def _bound_ns(candidates: Sequence[ScheduleCandidate]) -> int:
+    """Return the smallest lower bound of the candidates: none of them has a plan that is shorter."""
+    return min(candidate.outcome.lower_bound_ns for candidate in candidates if candidate.outcome is not None)
 
 
-def _group(candidate: Candidate) -> str:
+def _group(candidate: ScheduleCandidate) -> str:
     """Return the group size of an interleaved schedule, ``ranks`` for the usual one."""
     usual = _("ranks") if FAMILIES[candidate.schedule].has_groups and candidate.num_chunks > 1 else ""
     return usual if candidate.group_size is None else str(candidate.group_size)
 
 
-def _for_target(candidate: Candidate) -> bool:
+def _for_target(candidate: ScheduleCandidate) -> bool:
     plan = None if candidate.outcome is None else candidate.outcome.plan
     return plan is not None and MINDFORMERS.can_run(plan)

@@ -1,13 +1,13 @@
-"""The block to paste into the framework's configuration, and what is to be known of it."""
+"""The block to paste into the framework's configuration, and notes on it."""
 
 import click
 
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.simulate import Simulation, simulate
-from evenflow.targets.mindformers.block import format_bodies, format_mindformers
-from evenflow.targets.mindformers.values import TITLE, why_not
-from evenflow.targets.mindformers.values import without_environment as run_without
+from evenflow.targets.frameworks.mindformers.block import format_bodies, format_mindformers
+from evenflow.targets.frameworks.mindformers.values import TITLE, why_not
+from evenflow.targets.frameworks.mindformers.values import without_environment as run_without
 from evenflow.units import megabytes
 
 
@@ -31,7 +31,7 @@ def block_to_paste(simulation: Simulation, memory_limit_bytes: int | None) -> st
 
 
 def without_environment(simulation: Simulation, memory_limit_bytes: int | None) -> str:
-    """Return what runs where the environment variables of the plan are not set; empty where it has none."""
+    """Return what would run if the plan's environment variables were not set; empty where it has none."""
     plan = run_without(simulation.plan)
     if plan == simulation.plan:
         return ""

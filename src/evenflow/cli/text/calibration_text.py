@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from evenflow.cli.text.tables import aligned
 from evenflow.language import _, _n
-from evenflow.predict.calibration.fitted import Estimate, Fitted, Part, Residual
+from evenflow.predict.calibration.fitted import FittedReach, ParameterEstimate, QuantityFit, Residual
 from evenflow.predict.calibration.measurement import Quantity
 from evenflow.profiles.measured.to_calibrate import RunsToCalibrate
 from evenflow.units import GIGABYTE, milliseconds
@@ -16,7 +16,7 @@ _CORRELATED = 0.8
 """Estimates that move together so much are named."""
 
 
-def calibration_text(fitted: Fitted, runs: RunsToCalibrate) -> str:
+def calibration_text(fitted: FittedReach, runs: RunsToCalibrate) -> str:
     """Return the fitted parameters, what was not fitted and why, errors before and after, and runs beside both."""
     head = _n("{count} run on {device}", "{count} runs on {device}", count=len(runs.measurements),
               device=runs.accelerator.name)  # fmt: skip
@@ -31,42 +31,45 @@ def calibration_text(fitted: Fitted, runs: RunsToCalibrate) -> str:
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def _estimates_table(estimates: tuple[Estimate, ...]) -> str:
+def _estimates_table(estimates: tuple[ParameterEstimate, ...]) -> str:
     if not estimates:
         return _("nothing was fitted: every value stays as it was")
     header = [_("fitted"), _("before"), _("after"), _("standard error"), _("runs that depend on it"), ""]
     rows = [
         [
-            one.name,
-            _value(one.name, one.before),
-            _value(one.name, one.after),
-            "" if one.standard_error is None else _value(one.name, one.standard_error),
-            str(one.runs),
-            _("at its limit") if one.is_at_limit else "",
+            estimate.name,
+            _value(estimate.name, estimate.before),
+            _value(estimate.name, estimate.after),
+            "" if estimate.standard_error is None else _value(estimate.name, estimate.standard_error),
+            str(estimate.runs),
+            _("at its limit") if estimate.is_at_limit else "",
         ]
-        for one in estimates
+        for estimate in estimates
     ]
     return aligned(header, rows, left={0, 5})
 
 
-def _correlated(fitted: Fitted) -> Iterator[str]:
+def _correlated(fitted: FittedReach) -> Iterator[str]:
     for part in fitted.parts:
-        for (one, other), value in part.correlations.items():
+        for (name, other), value in part.correlations.items():
             if abs(value) >= _CORRELATED:
                 yield _(
-                    "{one} and {other} are fitted together: correlation {value:+.2f}", one=one, other=other, value=value
+                    "{one} and {other} are fitted together: correlation {value:+.2f}",
+                    one=name,
+                    other=other,
+                    value=value,
                 )
 
 
-def _not_fitted_table(fitted: Fitted) -> str:
-    left = [one for part in fitted.parts for one in part.not_fitted]
+def _not_fitted_table(fitted: FittedReach) -> str:
+    left = [unfitted for part in fitted.parts for unfitted in part.not_fitted]
     if not left:
         return ""
-    rows = [[one.name, _value(one.name, one.value), one.reason] for one in left]
+    rows = [[unfitted.name, _value(unfitted.name, unfitted.value), unfitted.reason] for unfitted in left]
     return aligned([_("not fitted"), _("value"), _("why")], rows, left={0, 2})
 
 
-def _errors(part: Part) -> Iterator[str]:
+def _errors(part: QuantityFit) -> Iterator[str]:
     if part.error_before is None or part.error_after is None:
         return
     values = {"before": 100 * part.error_before, "after": 100 * part.error_after}
@@ -83,13 +86,13 @@ def _errors(part: Part) -> Iterator[str]:
             yield _("the fit does not help other runs: fit fewer parameters (--fit), or give more runs")
 
 
-def _runs_table(part: Part) -> str:
-    by_error = sorted(part.residuals, key=lambda one: (-abs(one.error_after), one.name))
+def _runs_table(part: QuantityFit) -> str:
+    by_error = sorted(part.residuals, key=lambda residual: (-abs(residual.error_after), residual.name))
     is_time = part.quantity is Quantity.TIME
     unit = _("step ms") if is_time else _("memory GB")
     rows = [
-        [one.name, _amount(one.measured, is_time), _amount(one.after, is_time), *_percents(one)]
-        for one in by_error[:_MOST_RUNS]
+        [residual.name, _amount(residual.measured, is_time), _amount(residual.after, is_time), *_percents(residual)]
+        for residual in by_error[:_MOST_RUNS]
     ]
     header = [_("run, the worst first"), unit, _("predicted"), _("before %"), _("after %")]
     table = aligned(header, rows, left={0})
@@ -97,8 +100,8 @@ def _runs_table(part: Part) -> str:
     return f"{table}\n{_n('and {count} more', 'and {count} more', count=more)}" if more else table
 
 
-def _percents(one: Residual) -> list[str]:
-    return [f"{100 * one.error_before:+.1f}", f"{100 * one.error_after:+.1f}"]
+def _percents(residual: Residual) -> list[str]:
+    return [f"{100 * residual.error_before:+.1f}", f"{100 * residual.error_after:+.1f}"]
 
 
 def _amount(value: float, is_time: bool) -> str:
@@ -125,8 +128,8 @@ def calibration_notes(runs: RunsToCalibrate) -> Iterator[str]:
             value=assumption.value,
             reason=assumption.reason,
         )
-    for one in runs.left_out[:_MOST_NOTES]:
-        yield _("{name} is left out: {reason}", name=one.name, reason=one.reason)
+    for run in runs.left_out[:_MOST_NOTES]:
+        yield _("{name} is left out: {reason}", name=run.name, reason=run.reason)
     more = len(runs.left_out) - _MOST_NOTES
     if more > 0:
         yield _n("{count} more run is left out", "{count} more runs are left out", count=more)

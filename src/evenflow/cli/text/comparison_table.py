@@ -13,7 +13,7 @@ def comparison_table(plans: Sequence[NamedPlan], memory_limit_bytes: int | None)
     """Return a row for each plan: step, how much longer than the recommended one, bubbles by cause, peak, limit."""
     communicates = any(plan.simulation.communication for plan in plans)
     has_memory = plans[0].simulation.network.has_memory
-    base_ns = next((each.simulation.makespan_ns for each in plans if each.name == RECOMMENDED), None)
+    base_ns = next((named.simulation.makespan_ns for named in plans if named.name == RECOMMENDED), None)
     header = [_("plan"), _("step ms"), _("longer"), _("bubble"), _("ideal"), _("imbalance"), _("recompute")]
     header += ["p2p"] if communicates else []
     header += [_("peak MB"), _("limit")] if has_memory else [_("limit")]
@@ -38,9 +38,9 @@ def comparison_table(plans: Sequence[NamedPlan], memory_limit_bytes: int | None)
 def _fill_drain_notes(plans: Sequence[NamedPlan]) -> list[str]:
     """Return a line for each order of the plans: what equal stages idle under it, by formula and simulated."""
     by_order: dict[tuple[str, int], str] = {}
-    for each in plans:
-        plan = each.simulation.plan
-        by_order.setdefault((plan.schedule, plan.num_chunks), fill_drain_note(each.simulation.fill_drain))
+    for named in plans:
+        plan = named.simulation.plan
+        by_order.setdefault((plan.schedule, plan.num_chunks), fill_drain_note(named.simulation.fill_drain))
     if len(by_order) == 1:
         return list(by_order.values())
     return [f"{schedule}, v = {chunks}: {note}" for (schedule, chunks), note in by_order.items()]

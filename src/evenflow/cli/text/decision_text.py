@@ -16,37 +16,41 @@ def decision_sentences(binding: Sequence[BindingLimit], worth: Sensitivity | Non
     """Return sentences on the memory of a plan that has a limit: where it binds, and what a change of it is worth."""
     sentences = [binding_words(binding)]
     if worth is not None:
-        for one in worth.limits:
-            sentences += [_with_limit(one, worth), _price(one, worth)]
+        for limit_worth in worth.limits:
+            sentences += [_with_limit(limit_worth, worth), _price(limit_worth, worth)]
         sentences += _with_ranks(worth)
     return [sentence for sentence in sentences if sentence]
 
 
-def _with_limit(one: LimitWorth, worth: Sensitivity) -> str:
-    more = one.limit_bytes > worth.limit_bytes
-    change = _gigabytes(abs(one.limit_bytes - worth.limit_bytes))
+def _with_limit(limit_worth: LimitWorth, worth: Sensitivity) -> str:
+    more = limit_worth.limit_bytes > worth.limit_bytes
+    change = _gigabytes(abs(limit_worth.limit_bytes - worth.limit_bytes))
     with_change = (
         _("with {change} more on every rank", change=change)
         if more
         else _("with {change} less on every rank", change=change)
     )
-    if not one.fits:
+    if not limit_worth.fits:
         return _("{with_change} no plan would fit", with_change=with_change)
-    if one.step_ns is None:
+    if limit_worth.step_ns is None:
         return _("{with_change} no plan was found in the time given", with_change=with_change)
     return _(
         "{with_change} a step would take {difference}{proof}",
         with_change=with_change,
-        difference=_difference(one.step_ns, worth.step_ns),
-        proof=_proof(one.step_ns, one.lower_bound_ns),
+        difference=_difference(limit_worth.step_ns, worth.step_ns),
+        proof=_proof(limit_worth.step_ns, limit_worth.lower_bound_ns),
     )
 
 
-def _price(one: LimitWorth, worth: Sensitivity) -> str:
-    """Return what a millisecond costs in memory; empty where that much more memory gives none."""
-    if one.step_ns is None or one.step_ns >= worth.step_ns or _is_equal(one.step_ns, worth.step_ns):
+def _price(limit_worth: LimitWorth, worth: Sensitivity) -> str:
+    """Return how much memory a step that is 1 ms shorter costs; empty where more memory makes no shorter step."""
+    if (
+        limit_worth.step_ns is None
+        or limit_worth.step_ns >= worth.step_ns
+        or _is_equal(limit_worth.step_ns, worth.step_ns)
+    ):
         return ""
-    gained_ns, more_bytes = worth.step_ns - one.step_ns, one.limit_bytes - worth.limit_bytes
+    gained_ns, more_bytes = worth.step_ns - limit_worth.step_ns, limit_worth.limit_bytes - worth.limit_bytes
     return _(
         "that is {rate} per GB; a step that is 1 ms shorter costs about {price} on every rank",
         rate=_duration(gained_ns * GIGABYTE / more_bytes),
@@ -55,18 +59,18 @@ def _price(one: LimitWorth, worth: Sensitivity) -> str:
 
 
 def _with_ranks(worth: Sensitivity) -> Iterator[str]:
-    for one in worth.ranks:
-        values = {"rank": one.rank, "more": _gigabytes(one.more_bytes)}
-        if one.step_ns >= worth.step_ns or _is_equal(one.step_ns, worth.step_ns):
-            proof = _proof(min(one.step_ns, worth.step_ns), one.lower_bound_ns) or _(" (proven)")
+    for rank_worth in worth.ranks:
+        values = {"rank": rank_worth.rank, "more": _gigabytes(rank_worth.more_bytes)}
+        if rank_worth.step_ns >= worth.step_ns or _is_equal(rank_worth.step_ns, worth.step_ns):
+            proof = _proof(min(rank_worth.step_ns, worth.step_ns), rank_worth.lower_bound_ns) or _(" (proven)")
             yield _("rank {rank} alone with {more} more: no shorter step{proof}", proof=proof, **values)
             continue
-        saved_ns = worth.step_ns - one.step_ns
+        saved_ns = worth.step_ns - rank_worth.step_ns
         yield _(
             "rank {rank} alone with {more} more: {saved} less, {rate} per GB{proof}",
             saved=_duration(saved_ns),
-            rate=_duration(saved_ns * GIGABYTE / one.more_bytes),
-            proof=_proof(one.step_ns, one.lower_bound_ns),
+            rate=_duration(saved_ns * GIGABYTE / rank_worth.more_bytes),
+            proof=_proof(rank_worth.step_ns, rank_worth.lower_bound_ns),
             **values,
         )
     left = len(worth.binding) - len(worth.ranks)

@@ -3,7 +3,7 @@
 from evenflow.cli.text.tables import aligned
 from evenflow.language import _, _n
 from evenflow.profiles.init.init_file import InitFile
-from evenflow.profiles.memory.fit import Estimate, MemoryFit
+from evenflow.profiles.memory.fit import MemoryEstimate, MemoryFit
 from evenflow.profiles.memory.peaks import Peak
 from evenflow.profiles.memory.refusals import label
 from evenflow.units import megabytes
@@ -87,7 +87,7 @@ def _evidence(fit: MemoryFit, unknowns: int) -> str:
     return "\n".join([*lines, *(_("note: {note}", note=note) for note in fit.notes)])
 
 
-def _behind(fit: MemoryFit, estimate: Estimate) -> str:
+def _behind(fit: MemoryFit, estimate: MemoryEstimate) -> str:
     """Return the stages with the largest weights."""
 
     def weight_of(pair: tuple[Peak, float]) -> float:
@@ -97,16 +97,16 @@ def _behind(fit: MemoryFit, estimate: Estimate) -> str:
     return ", ".join(f"{fit.dry_runs.name(peak)} ({weight:+.2g})" for peak, weight in pairs[:_MOST_STAGES] if weight)
 
 
-def _free(estimate: Estimate) -> str:
+def _free(estimate: MemoryEstimate) -> str:
     return "" if estimate.free_bytes is None else f"{megabytes(estimate.free_bytes):,.2f}"
 
 
-def _value(estimate: Estimate) -> str:
+def _value(estimate: MemoryEstimate) -> str:
     value, error = _value_and_error(estimate)
     return f"{value} ± {error} MB" if error else f"{value} MB"
 
 
-def _value_and_error(estimate: Estimate) -> tuple[str, str]:
+def _value_and_error(estimate: MemoryEstimate) -> tuple[str, str]:
     error = estimate.standard_error_bytes
     return f"{megabytes(estimate.value_bytes):,.2f}", "" if error is None else f"{megabytes(error):,.2f}"
 

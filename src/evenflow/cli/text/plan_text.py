@@ -22,7 +22,7 @@ def plan_text(simulation: Simulation, memory_limit_bytes: int | None, *, certifi
 
 
 def no_plan_text(outcome: Outcome) -> str:
-    """Return why there is no plan, and what would help."""
+    """Return why there is no plan, and which changes would make one possible."""
     reason = outcome.infeasibility
     if reason is None:
         return _("no plan was found in the time given; give more with the time limit")

@@ -118,14 +118,14 @@ def part_name(name: str) -> str:
 def _memory_table(prediction: Prediction, limit_bytes: int) -> str:
     """Return a row for each rank, a column for each part that some rank has; GB of 2^30 bytes."""
     memory = prediction.memory
-    parts = [held for held in Held if any(one.parts.get(held) for one in memory)]
+    parts = [held for held in Held if any(rank_memory.parts.get(held) for rank_memory in memory)]
     titles = _held()
     header = [_("rank"), *(titles[held] for held in parts), _("all"), *([_("full%")] if limit_bytes else [])]
     rows = []
     for rank in _shown_ranks(memory):
-        one = memory[rank]
-        row = [str(rank), *(_gb(one.parts.get(held, 0)) for held in parts), _gb(one.total_bytes)]
-        rows.append([*row, *([f"{100 * one.total_bytes / limit_bytes:.1f}"] if limit_bytes else [])])
+        rank_memory = memory[rank]
+        row = [str(rank), *(_gb(rank_memory.parts.get(held, 0)) for held in parts), _gb(rank_memory.total_bytes)]
+        rows.append([*row, *([f"{100 * rank_memory.total_bytes / limit_bytes:.1f}"] if limit_bytes else [])])
     title = _("memory in GB at its fullest moment")
     return f"{title}\n{aligned(header, rows)}"
 

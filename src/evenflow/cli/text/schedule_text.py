@@ -8,18 +8,18 @@ from evenflow.draw.plan_picture import timeline_svg
 from evenflow.draw.text_grid import text_grid
 from evenflow.export.results.schedule_fields import Formula
 from evenflow.language import _, _n, looked_up, to_translate
-from evenflow.schedule import Bubble, Place, Schedule
+from evenflow.schedule import Bubble, BubblePlace, Schedule
 from evenflow.simulate import Simulation, idle_bubbles
 from evenflow.simulate.even_layout import even_layout
 from evenflow.units import milliseconds
 
 _COLUMNS = {
-    Place.START: to_translate("before"),
-    Place.FORWARDS: to_translate("F to F"),
-    Place.TURN: to_translate("F to B"),
-    Place.RETURN: to_translate("B to F"),
-    Place.BACKWARDS: to_translate("B to B"),
-    Place.END: to_translate("after"),
+    BubblePlace.START: to_translate("before"),
+    BubblePlace.FORWARDS: to_translate("F to F"),
+    BubblePlace.TURN: to_translate("F to B"),
+    BubblePlace.RETURN: to_translate("B to F"),
+    BubblePlace.BACKWARDS: to_translate("B to B"),
+    BubblePlace.END: to_translate("after"),
 }
 
 
@@ -49,7 +49,9 @@ def bubble_table(simulation: Simulation, formula: Formula) -> str:
     """Return idle time of every rank by place, ``formula | simulated`` in ms, and its live activations."""
     timeline = even_layout(simulation.timeline)
     simulated = [idle_bubbles(timeline, rank) for rank in range(len(formula))]
-    places = [place for place in Place if any(bubble.place is place for bubbles in simulated for bubble in bubbles)]
+    places = [
+        place for place in BubblePlace if any(bubble.place is place for bubbles in simulated for bubble in bubbles)
+    ]
     live, idle = peak_live(simulation), idle_shares(simulation)
     rows = []
     for rank, bubbles in enumerate(simulated):
@@ -183,7 +185,7 @@ def _idle_note(simulation: Simulation) -> str:
     )
 
 
-def _lengths(bubbles: tuple[Bubble, ...] | None, place: Place) -> str:
+def _lengths(bubbles: tuple[Bubble, ...] | None, place: BubblePlace) -> str:
     """Return the bubbles at one place, like ``3`` or ``4x2 + 6``."""
     if bubbles is None:
         return "?"

@@ -131,22 +131,22 @@ def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
     if not simulation.network.has_memory:
         return _("memory: the layer file has no memory data, so no limit is checked")
     peak = max(simulation.peak_memory_bytes)
-    where = _(
+    peak_text = _(
         "peak {peak_mb:,.1f} MB on rank {rank}",
         peak_mb=megabytes(peak),
         rank=simulation.peak_memory_bytes.index(peak),
     )
     if memory_limit_bytes is None:
-        return _("memory: {where}; no limit was given (--memory), so none is checked", where=where)
+        return _("memory: {where}; no limit was given (--memory), so none is checked", where=peak_text)
     limit = _("the limit of {limit_mb:,.1f} MB", limit_mb=megabytes(memory_limit_bytes))
     if simulation.fits(memory_limit_bytes):
-        return _("memory: {where}, within {limit}", where=where, limit=limit)
+        return _("memory: {where}, within {limit}", where=peak_text, limit=limit)
     over = [rank for rank, held in enumerate(simulation.peak_memory_bytes) if held > memory_limit_bytes]
     return _n(
         "memory: {where}; over {limit} on rank {ranks}",
         "memory: {where}; over {limit} on ranks {ranks}",
         count=len(over),
-        where=where,
+        where=peak_text,
         limit=limit,
         ranks=rank_ranges(over),
     )

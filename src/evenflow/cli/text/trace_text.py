@@ -6,7 +6,7 @@ from pathlib import Path
 from evenflow.cli.text.tables import aligned
 from evenflow.language import _, _n, looked_up
 from evenflow.profiles.layer_entry import PLAIN_BACKWARD_RATIO
-from evenflow.profiles.traces import BlockTime, Spread, TraceTimes
+from evenflow.profiles.traces import BlockTime, SampleSpread, TraceTimes
 from evenflow.units import milliseconds
 
 
@@ -77,5 +77,5 @@ def _ms(time_ns: int) -> str:
     return f"{milliseconds(time_ns):,.3f}"
 
 
-def _values(spread: Spread) -> Sequence[int]:
+def _values(spread: SampleSpread) -> Sequence[int]:
     return spread.minimum_ns, spread.median_ns, spread.maximum_ns

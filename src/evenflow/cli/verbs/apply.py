@@ -1,16 +1,20 @@
 """The verb ``evenflow apply``."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 
+from evenflow.asking import asked
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
-from evenflow.cli.shared.targets import target_options
+from evenflow.cli.shared.request_options import options_as
+from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.targets.export_fields import fitted_fields
 from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
 from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines
+from evenflow.cli.shared.targets.target_options import VERSION, FittingOptions, TargetName
 from evenflow.cli.shared.targets.target_text import (
     answer_text,
     beside_text,
@@ -23,33 +27,34 @@ from evenflow.targets.target import Target
 _FILE = "FILE"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions:
+    """What ``evenflow apply`` is asked for beside its files: an option for each field."""
+
+    named: Target | None = field(
+        default=None,
+        metadata=asked(
+            option="--to",
+            kind=TargetName(),
+            metavar="NAME",
+            help="Framework whose file it is.  [default: the one that is recognised]",
+        ),
+    )
+    asked_version: str | None = field(default=None, metadata=VERSION)
+    in_place: bool = field(
+        default=False,
+        metadata=asked(option="--in-place", help="Edit FILE itself instead of writing another beside it."),
+    )
+    fitting: FittingOptions = field(metadata=asked(group=FittingOptions))
+    json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+
+
 @click.command()
 @click.argument("plan_file", metavar="PLAN.json")
 @click.argument("file", metavar=_FILE, type=options.FILE)
-@target_options.target_option(
-    "--to", "named", help="Framework whose file it is.  [default: the one that is recognised]"
-)
-@target_options.VERSION_OF
-@click.option("--in-place", is_flag=True, help="Edit FILE itself instead of writing another beside it.")
-@target_options.MODEL_OF_PLAN
-@target_options.MEMORY_OF_PLAN
-@target_options.OVER_LIMIT
-@target_options.FITTING_TIME
-@options.JSON
-@options.OVERWRITE
-def apply(
-    plan_file: str,
-    file: Path,
-    named: Target | None,
-    asked_version: str | None,
-    in_place: bool,
-    layer_file: str | None,
-    memory: str | None,
-    over_limit: bool,
-    time_limit: float,
-    json_file: Path | None,
-    overwrite: bool,
-) -> int:
+@options_as("request", ApplyOptions)
+def apply(plan_file: str, file: Path, request: ApplyOptions) -> int:
     """Put a plan into the configuration that you have: FILE.planned beside FILE, otherwise byte for byte the same.
 
     Whose configuration FILE is, is recognised. The lines that change are shown. A framework that cannot run the plan
@@ -62,33 +67,31 @@ def apply(
       evenflow apply plan.json train.yaml
       evenflow apply plan.json pretrain.sh --to megatron --in-place
     """
-    own = TargetFile.read(file, named, option="--to")
+    own = TargetFile.read(file, request.named, option="--to")
     target = own.target
-    version = target.version(asked_version) if asked_version else target.version_of(own.text, str(file))
-    planned = read_planned(plan_file, layer_file=layer_file, memory=memory)
-    path = file if in_place else own.beside("planned")
+    version = target.version(request.asked_version) if request.asked_version else target.version_of(own.text, str(file))
+    planned = read_planned(plan_file, request.fitting)
+    path = file if request.in_place else own.beside("planned")
     inputs = {
-        _("the plan file"): Path(plan_file),
-        _("the layer file"): None if layer_file is None else Path(layer_file),
-        **({} if in_place else {_("the file that it is made from"): file}),
+        **request.fitting.inputs(plan_file),
+        **({} if request.in_place else {_("the file that it is made from"): file}),
     }
     outputs = Outputs(
-        {_FILE: path, "--json": json_file},
+        {_FILE: path, **paths_of(request)},
         inputs=inputs,
-        overwrite=overwrite,
-        edited=(_FILE,) if in_place else (),
+        overwrite=request.overwrite,
+        edited=(_FILE,) if request.in_place else (),
         without_mark=() if own.has_comments else (_FILE,),
     )
-    found = fit_plan(planned, target, version, time_limit_s=time_limit)
-    if found.is_over and not over_limit:
-        click.echo(over_limit_text(found, target, version), err=True)
+    fitted_plan = fit_plan(planned, target, version, time_limit_s=request.fitting.time_limit)
+    if fitted_plan.is_over and not request.fitting.over_limit:
+        click.echo(over_limit_text(fitted_plan, target, version), err=True)
         return INFEASIBLE
-    after = own.applied(found.plan)
+    after = own.applied(fitted_plan.plan)
     changes = changed_lines(own.text, after, old=file, new=path) or _("no line changes: the plan is there already")
-    beside = beside_text(target.write(found.plan, version))
+    beside = beside_text(target.write(fitted_plan.plan, version))
     outputs.write(_FILE, lambda: after, mark_first_line=True)
-    outputs.write_json(lambda: {**fitted_fields(found, target, version), "file": str(path)})
+    outputs.write_json(lambda: {**fitted_fields(fitted_plan, target, version), "file": str(path)})
     note = "" if planned.degrees is None else _("note: {note}", note=pipeline_alone_note(target, plan_file=plan_file))
-    paragraphs = [answer_text(found, target, version), changes, beside, note, outputs.sentence]
-    click.echo("\n\n".join(filter(None, paragraphs)))
+    outputs.say(answer_text(fitted_plan, target, version), changes, beside, note)
     return 0

@@ -10,18 +10,19 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.text.calibration_text import calibration_notes, calibration_text
 from evenflow.cluster.accelerators import Accelerator
-from evenflow.cluster.calibration import Calibration
+from evenflow.cluster.calibration import CalibrationRecord
 from evenflow.errors import InputError
-from evenflow.export.accelerator_text import format_accelerator_file
 from evenflow.export.results.calibration_fields import calibration_fields
 from evenflow.language import _
-from evenflow.predict.calibration.fit import Progress, fit
-from evenflow.predict.calibration.fitted import Fitted
+from evenflow.predict.calibration.fit import FitProgress, fit
+from evenflow.predict.calibration.fitted import FittedReach
 from evenflow.predict.calibration.tunable import tunables
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path
+from evenflow.profiles.accelerator_writer import format_accelerator_file
 from evenflow.profiles.measured.sources import read_measured
 from evenflow.profiles.measured.to_calibrate import RunsToCalibrate, runs_to_calibrate
 from evenflow.profiles.measured.writing import format_runs
+from evenflow.targets.log_formats import log_formats
 
 
 @click.command()
@@ -79,7 +80,7 @@ def calibrate(
         raise InputError(value=str(output), rule=_("must end in .yaml, .yml or .json"), place="--output")
     chosen = _names(names)
     known = None if accelerator is None else accelerator_given(accelerator, place="--accelerator")
-    measured = read_measured(sources)
+    measured = read_measured(sources, formats=log_formats())
     outputs.write("--runs", lambda: format_runs(measured))  # now, as they may lack what a calibration needs
     runs = runs_to_calibrate(measured, known)
     with shown_step(_("predicting the runs")) as show:
@@ -91,8 +92,7 @@ def calibrate(
     is_json = output is not None and output.suffix.lower() == ".json"
     outputs.write("--output", lambda: format_accelerator_file(device, is_json=is_json))
     outputs.write_json(lambda: calibration_fields(fitted, runs, device))
-    if outputs.sentence:
-        click.echo(outputs.sentence, err=True)
+    outputs.say(err=True)
     return 0
 
 
@@ -105,7 +105,7 @@ def _names(text: str | None) -> tuple[str, ...]:
     return names
 
 
-def _progress_text(progress: Progress) -> str:
+def _progress_text(progress: FitProgress) -> str:
     return _(
         "{predictions:,} predictions, mean error {error:.1f} %",
         predictions=progress.predictions,
@@ -113,13 +113,13 @@ def _progress_text(progress: Progress) -> str:
     )
 
 
-def _calibrated(fitted: Fitted, runs: RunsToCalibrate, sources: tuple[Path, ...], *, name: str) -> Accelerator:
+def _calibrated(fitted: FittedReach, runs: RunsToCalibrate, sources: tuple[Path, ...], *, name: str) -> Accelerator:
     before = runs.accelerator
     return replace(
         before,
         name=name or before.name,
         reached=fitted.applied(before.reached),
-        calibration=Calibration(
+        calibration=CalibrationRecord(
             runs=len(runs.measurements),
             files=tuple(source.name for source in sources),
             step_error=fitted.time.error_after,

@@ -15,9 +15,9 @@ from evenflow.export.dry_run_text import format_memory_usage
 from evenflow.export.results.peaks_fields import peaks_fields
 from evenflow.language import _
 from evenflow.profiles.logs.log_lines import log_lines
-from evenflow.profiles.logs.megatron_logs import parse_rank_lines
-from evenflow.profiles.logs.mindspore_logs import parse_peak_lines, read_peak_folder
 from evenflow.profiles.logs.stage_peaks import PeakKind
+from evenflow.targets.frameworks.mindformers.peak_logs import parse_peak_lines, read_peak_folder
+from evenflow.targets.megatron_family.rank_peaks import parse_rank_lines
 from evenflow.units import megabytes
 
 
@@ -76,8 +76,7 @@ def collect_peaks(
     for source, peaks in zip(sources, rounds, strict=True):
         click.echo(_note(source, peaks, kind), err=True)
     outputs.write_json(lambda: peaks_fields(sources, rounds, kind))
-    if outputs.sentence:
-        click.echo(outputs.sentence, err=True)
+    outputs.say(err=True)
     return 0
 
 

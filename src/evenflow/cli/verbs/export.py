@@ -1,16 +1,20 @@
 """The verb ``evenflow export``."""
 
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import click
 
+from evenflow.asking import asked
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
-from evenflow.cli.shared.targets import target_options
+from evenflow.cli.shared.request_options import options_as
+from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.targets.export_fields import fitted_fields, written_fields
 from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
+from evenflow.cli.shared.targets.target_options import VERSION, FittingOptions, TargetName
 from evenflow.cli.shared.targets.target_text import (
     answer_text,
     over_limit_text,
@@ -26,40 +30,38 @@ _COMMENTED = ("shell", "yaml", "toml", "python")
 """Syntaxes in which a first line may be a comment."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """What ``evenflow export`` is asked for: an option for each field."""
+
+    target: Target = field(
+        metadata=asked(
+            option="--to",
+            kind=TargetName(),
+            metavar="NAME",
+            help="Framework that the plan is written for, such as megatron; a wrong name is answered with all.",
+        )
+    )
+    asked_version: str | None = field(default=None, metadata=VERSION)
+    fitting: FittingOptions = field(metadata=asked(group=FittingOptions))
+    output_folder: Path | None = field(
+        default=None,
+        metadata=asked(
+            option="--output-folder",
+            letter="-o",
+            kind=options.FILE,
+            metavar="DIR",
+            help="Write the pieces that are whole files into this folder.",
+        ),
+    )
+    json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+
+
 @click.command()
 @click.argument("plan_file", metavar="PLAN.json")
-@target_options.target_option(
-    "--to",
-    "target",
-    required=True,
-    help="Framework that the plan is written for, such as megatron; a wrong name is answered with all.",
-)
-@target_options.VERSION_OF
-@target_options.MODEL_OF_PLAN
-@target_options.MEMORY_OF_PLAN
-@target_options.OVER_LIMIT
-@target_options.FITTING_TIME
-@click.option(
-    "-o",
-    "--output-folder",
-    type=options.FILE,
-    metavar="DIR",
-    help="Write the pieces that are whole files into this folder.",
-)
-@options.JSON
-@options.OVERWRITE
-def export(
-    plan_file: str,
-    target: Target,
-    asked_version: str | None,
-    layer_file: str | None,
-    memory: str | None,
-    over_limit: bool,
-    time_limit: float,
-    output_folder: Path | None,
-    json_file: Path | None,
-    overwrite: bool,
-) -> int:
+@options_as("request", ExportOptions)
+def export(plan_file: str, request: ExportOptions) -> int:
     """Write a plan for a framework: flags, a fragment of its configuration, files.
 
     PLAN.json is what --json of evenflow plan, evenflow auto or evenflow tune wrote; degrees of parallelism go with the
@@ -73,25 +75,23 @@ def export(
       evenflow export plan.json --to megatron
       evenflow export plan.json --to torchtitan --version-of 0.2.2 --output-folder titan
     """
-    version = target.version(asked_version)
-    planned = read_planned(plan_file, layer_file=layer_file, memory=memory)
-    inputs = {
-        _("the plan file"): Path(plan_file),
-        _("the layer file"): None if layer_file is None else Path(layer_file),
-    }
-    outputs = Outputs({"--json": json_file}, inputs=inputs, overwrite=overwrite)
+    target, output_folder = request.target, request.output_folder
+    version = target.version(request.asked_version)
+    planned = read_planned(plan_file, request.fitting)
+    inputs = request.fitting.inputs(plan_file)
+    outputs = Outputs(paths_of(request), inputs=inputs, overwrite=request.overwrite)
     if isinstance(planned.degrees, MissingDegrees) and target.write_degrees is not None:
         raise _refused(planned.degrees, target, place=plan_file)
-    found = fit_plan(planned, target, version, time_limit_s=time_limit)
-    if found.is_over and not over_limit:
+    found = fit_plan(planned, target, version, time_limit_s=request.fitting.time_limit)
+    if found.is_over and not request.fitting.over_limit:
         click.echo(over_limit_text(found, target, version), err=True)
         return INFEASIBLE
     written = written_for(found.plan, planned.degrees, target, version)
     files = [piece for piece in written.pieces if piece.file_name and output_folder is not None]
     pieces = Outputs(
         {_option(piece): (output_folder or Path()) / piece.file_name for piece in files},
-        inputs={**inputs, "--json": json_file},
-        overwrite=overwrite,
+        inputs={**inputs, **paths_of(request)},
+        overwrite=request.overwrite,
         without_mark=tuple(_option(piece) for piece in files if piece.syntax not in _COMMENTED),
     )
     outputs.write_json(lambda: fitted_fields(found, target, version) | written_fields(written))
@@ -99,8 +99,7 @@ def export(
         pieces.write(_option(piece), partial(str, piece.text), mark_first_line=True)
     has_degrees = isinstance(planned.degrees, PlannedDegrees) and target.write_degrees is not None
     answer = answer_text(found, target, version, has_degrees=has_degrees)
-    paragraphs = [answer, written_text(written), outputs.sentence, pieces.sentence]
-    click.echo("\n\n".join(filter(None, paragraphs)))
+    pieces.say(answer, written_text(written), outputs.sentence)
     if output_folder is not None and not files:
         click.echo(_("note: all that {title} takes is pasted, and no file is written", title=target.title), err=True)
     return 0

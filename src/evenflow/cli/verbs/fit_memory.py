@@ -10,10 +10,10 @@ from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.init_model import model_of, notes_of
 from evenflow.cli.text.fit_text import fit_text
-from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.fit_fields import fit_fields
 from evenflow.language import _
 from evenflow.profiles.init.init_file import parse_init_file
+from evenflow.profiles.layer_writer import format_layer_file
 from evenflow.profiles.memory.fit import fit_memory as fit_parts
 
 
@@ -51,6 +51,5 @@ def fit_memory(init_yaml: str, layer_file: Path | None, json_file: Path | None, 
     if network is not None:
         outputs.write("--layer-file", partial(format_layer_file, network))
     outputs.write_json(lambda: fit_fields(init, fit))
-    if outputs.sentence:
-        click.echo(outputs.sentence, err=True)
+    outputs.say(err=True)
     return 0

@@ -17,7 +17,7 @@ from evenflow.fields import read_text
 from evenflow.language import _
 from evenflow.model import KNOWN_KINDS, NONE
 from evenflow.profiles.memory.dry_run_guide import Guide, find_dry_runs
-from evenflow.targets.frameworks.mindformers import TARGET as MINDFORMERS
+from evenflow.targets.frameworks.mindformers.target import TARGET as MINDFORMERS
 
 
 @click.command()
@@ -96,8 +96,7 @@ def guide(
         outputs.write(name, partial(str, text), mark_first_line=True)
     outputs.write("--init-file", lambda: init_text)
     outputs.write_json(lambda: guide_fields(dry_runs))
-    if outputs.sentence:
-        click.echo(outputs.sentence, err=True)
+    outputs.say(err=True)
     return 0
 
 

@@ -1,5 +1,6 @@
 """The verb ``evenflow quick-tune``."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -13,6 +14,8 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.input_files import read_network
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.request_options import options_as
+from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import no_plan_text
@@ -23,29 +26,29 @@ from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.quick_tune_fields import quick_tune_fields
 from evenflow.language import _
 from evenflow.model import FULL, NONE, Network, Request, Sizes
+from evenflow.questions import NUM_MICROBATCHES, NUM_RANKS, SEARCH_TIME
 from evenflow.solve import Outcome
 
 RULE = "rule_of_thumb"
 FULL_ONLY = "optimum_full_only"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuickTuneOptions:
+    """What ``evenflow quick-tune`` is asked for: an option for each field."""
+
+    ranks: int = field(metadata=NUM_RANKS)
+    microbatches: int = field(metadata=NUM_MICROBATCHES)
+    memory: str | None = field(default=None, metadata=options.MEMORY_TEXT)
+    time_limit: float = field(default=60.0, metadata=SEARCH_TIME)
+    json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+
+
 @click.command("quick-tune")
 @click.argument("layers", metavar="LAYERS.json")
-@options.RANKS
-@options.MICROBATCHES
-@options.MEMORY
-@options.TIME_LIMIT
-@options.JSON
-@options.OVERWRITE
-def quick_tune(
-    layers: str,
-    ranks: int,
-    microbatches: int,
-    memory: str | None,
-    time_limit: float,
-    json_file: Path | None,
-    overwrite: bool,
-) -> int:
+@options_as("request", QuickTuneOptions)
+def quick_tune(layers: str, request: QuickTuneOptions) -> int:
     """Tune by the SAPP guide's rule of thumb, step by step, and set the result beside the proven optimum.
 
     The rule is for 2 or 4 ranks, one chunk and full recomputation: offset 0 first, recompute until every rank fits,
@@ -58,31 +61,32 @@ def quick_tune(
     Example:
       evenflow quick-tune examples/llama2_70b.json --ranks 4 --microbatches 16 --memory 56GB
     """
-    limit = options.memory_limit(memory)
-    sizes = Sizes(num_ranks=ranks, num_microbatches=microbatches)
+    limit = options.memory_limit(request.memory)
+    sizes = Sizes(num_ranks=request.ranks, num_microbatches=request.microbatches)
     network = read_network(layers)
     outputs = Outputs(
-        {"--json": json_file},
+        paths_of(request),
         inputs={_("the layer file"): Path(layers)},
-        overwrite=overwrite,
+        overwrite=request.overwrite,
         without_mark=("--json",),
     )
     if not network.has_memory:
         limit = None
-    steps = rule_of_thumb(network, num_ranks=ranks, num_microbatches=microbatches, memory_limit_bytes=limit)
+    steps = rule_of_thumb(
+        network, num_ranks=sizes.num_ranks, num_microbatches=sizes.num_microbatches, memory_limit_bytes=limit
+    )
     click.echo(quick_tune_text(steps, limit) + "\n")
     outcomes: dict[str, Outcome] = {}
     for name, offered in _offers(network).items():
         try:
-            outcomes[name] = _solve(offered, sizes, limit=limit, time_limit_s=time_limit)
+            outcomes[name] = _solve(offered, sizes, limit=limit, time_limit_s=request.time_limit)
         except Interrupted:
             if not outcomes:
                 raise
             break
     _print_comparison(steps[-1], outcomes, limit)
     outputs.write_json(lambda: quick_tune_fields(steps, outcomes, sizes, limit))
-    if outputs.sentence:
-        click.echo(f"\n{outputs.sentence}")
+    outputs.say(is_apart=True)
     return status_code(list(outcomes.values())[-1].status)
 
 

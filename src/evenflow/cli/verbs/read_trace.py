@@ -10,9 +10,9 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.text.trace_text import trace_text
 from evenflow.errors import InputError
-from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.trace_fields import trace_fields
 from evenflow.language import _
+from evenflow.profiles.layer_writer import format_layer_file
 from evenflow.profiles.traces import LayerNames, TraceProgress, read_traces
 from evenflow.profiles.traces.trace_network import network_of_traces
 
@@ -85,8 +85,7 @@ def read_trace(
         "--layer-file",
         lambda: format_layer_file(network_of_traces(times, layer_counts, name=folder.resolve().name)),
     )
-    paragraphs = [trace_text(times, num_microbatches=microbatches), outputs.sentence]
-    click.echo("\n\n".join(filter(None, paragraphs)))
+    outputs.say(trace_text(times, num_microbatches=microbatches))
     return 0
 
 

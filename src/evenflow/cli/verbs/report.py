@@ -61,10 +61,10 @@ def report(files: tuple[str, ...], output: Path, overwrite: bool) -> int:
         text, place = read_text(file) if one_plan else read_whole(file)
         shown += shown_of_text(text, place=place, name="stdin" if file == STANDARD_INPUT else Path(file).stem)
     shown = with_own_names(shown)
-    title = ", ".join(each.name for each in shown)
+    title = ", ".join(timeline.name for timeline in shown)
     outputs.write(PAGE, lambda: report_html(decided(shown), title=title, made_by=MADE_BY))
-    for each in shown:
-        step = next(value for _name, value in each.figures)
-        click.echo(f"{each.name}: {step}")
+    for timeline in shown:
+        step = next(value for _name, value in timeline.figures)
+        click.echo(f"{timeline.name}: {step}")
     click.echo(f"\n{outputs.sentence}")
     return 0

@@ -55,8 +55,7 @@ def schedules(json_file: Path | None, overwrite: bool) -> int:
         paragraphs.append("\n".join([name, *lines]))
     click.echo("\n\n".join(paragraphs))
     outputs.write_json(family_fields)
-    if outputs.sentence:
-        click.echo(f"\n{outputs.sentence}")
+    outputs.say(is_apart=True)
     return 0
 
 

@@ -1,1 +1,1 @@
-"""What splits of dimensions mean, and what views make of them."""
+"""Splits of tensor dimensions over mesh axes, and how views change them."""

@@ -47,11 +47,11 @@ def digits_of_segments(
     return tuple(rows)
 
 
-def through_view(found: Digits, groups: DimensionGroups, shape: tuple[int, ...]) -> Digits | None:
+def through_view(tensor_digits: Digits, groups: DimensionGroups, shape: tuple[int, ...]) -> Digits | None:
     """Return the digits of a view's result of `shape`; None where the view cannot be done on parts of its input."""
     rows: list[tuple[Digit, ...]] = [()] * len(shape)
     for inputs, outputs in groups:
-        row = _joined(digit for dimension in inputs for digit in found[dimension])
+        row = _joined(digit for dimension in inputs for digit in tensor_digits[dimension])
         if not outputs or not inputs:
             if any(axis != WHOLE for _, axis in row):
                 return None
@@ -66,13 +66,16 @@ def through_view(found: Digits, groups: DimensionGroups, shape: tuple[int, ...])
     return tuple(rows)
 
 
-def without_axis(found: Digits, axis: int) -> Digits:
-    """Return the digits when a mesh axis splits nothing."""
-    return tuple(_joined((size, WHOLE if one == axis else one) for size, one in row) for row in found)
+def without_axis(tensor_digits: Digits, axis: int) -> Digits:
+    """Return the digits as they are without one mesh axis: what it split is whole."""
+    return tuple(
+        _joined((size, WHOLE if split_axis == axis else split_axis) for size, split_axis in row)
+        for row in tensor_digits
+    )
 
 
 def _joined(row: Iterable[Digit]) -> tuple[Digit, ...]:
-    """Leave out digits of one value, and make one of whole ones beside each other."""
+    """Simplify digits: drop those with a single value, and merge neighbours that no axis splits."""
     result: list[Digit] = []
     for size, axis in row:
         if size == 1:
@@ -85,7 +88,7 @@ def _joined(row: Iterable[Digit]) -> tuple[Digit, ...]:
 
 
 def _dealt(row: Sequence[Digit], sizes: Sequence[int]) -> list[tuple[Digit, ...]] | None:
-    """Deal digits out to dimensions of these sizes; a whole one may be cut, that of an axis not."""
+    """Deal digits out to dimensions of these sizes; a digit that an axis splits is never cut."""
     if math.prod(sizes) == 0:
         return None if any(axis != WHOLE for _, axis in row) else [_joined([(size, WHOLE)]) for size in sizes]
     left = list(reversed(row))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.draw.palette import INK, PAPER
-from evenflow.draw.parts.timeline_blocks import Blocks, Rows
+from evenflow.draw.parts.timeline_blocks import Blocks, TimelineRows
 from evenflow.draw.svg_elements import number, tenths, text_width
 from evenflow.schedule import Op
 
@@ -31,7 +31,7 @@ class Numbering:
     """Only the microbatches 0, `every`, twice that and so on have numbers, which may stand out of their blocks."""
 
     @property
-    def words(self) -> str:
+    def sentence(self) -> str:
         """The legend's sentence."""
         if self.every > 1:
             return f"numbers: every {self.every}{'nd' if self.every == 2 else 'th'} microbatch, on backwards"
@@ -40,10 +40,10 @@ class Numbering:
 
 def numbering_words(numbering: Numbering | None) -> str:
     """Return the legend's sentence on the numbers."""
-    return "no numbers: the blocks are too small" if numbering is None else numbering.words
+    return "no numbers: the blocks are too small" if numbering is None else numbering.sentence
 
 
-def choose_numbering(panels: Sequence[tuple[Blocks, Rows]]) -> Numbering | None:
+def choose_numbering(panels: Sequence[tuple[Blocks, TimelineRows]]) -> Numbering | None:
     """Return the fullest numbering whose numbers all can be read in every panel; None where there is none."""
     ink = min(rows.ink for _, rows in panels)
     if any(blocks.is_merged for blocks, _ in panels):
@@ -55,7 +55,7 @@ def choose_numbering(panels: Sequence[tuple[Blocks, Rows]]) -> Numbering | None:
     return None
 
 
-def draw_numbers(blocks: Blocks, rows: Rows, numbering: Numbering | None) -> list[str]:
+def draw_numbers(blocks: Blocks, rows: TimelineRows, numbering: Numbering | None) -> list[str]:
     """Draw the numbers; those that may stand out of their blocks have a rim of paper."""
     if numbering is None:
         return []

@@ -42,7 +42,7 @@ class _Line:
         self.parts.append(path(f"M{self.x:.0f} {self.y - 4}h22", stroke=colour, width=1.5, extra=extra))
         self.x += 24
 
-    def words(self, content: str, fill: str = INK) -> None:
+    def label(self, content: str, fill: str = INK) -> None:
         if self.parts:
             self.x += 4
         self.parts.append(text(self.x, self.y, content, size=_SIZE, fill=fill))
@@ -57,24 +57,24 @@ def timeline_legend(
 ) -> list[str]:
     """Draw the shades of operations by chunk, recomputation where there is any, idle time, and what the numbers say."""
     line = _Line(x, y)
-    for words, shades_of in (OPERATIONS[op] for op in sorted(ops)):
+    for label, shades_of in (OPERATIONS[op] for op in sorted(ops)):
         shades = shades_of(num_chunks)
         if num_chunks == 1:
             line.swatch(shades[0])
-            line.words(words)
+            line.label(label)
         else:
-            line.words(f"{words}, chunk")
+            line.label(f"{label}, chunk")
             for chunk in _spread(num_chunks):
                 line.swatch(shades[chunk], content=str(chunk))
         line.gap()
     if recomputes:
         line.swatch(RECOMPUTE)
-        line.words("recompute, inside the backward" if Op.B in ops else "recompute, inside the input gradient")
+        line.label("recompute, inside the backward" if Op.B in ops else "recompute, inside the input gradient")
         line.gap()
     line.swatch(PAPER, stroke=HAIRLINE)
-    line.words("idle")
+    line.label("idle")
     line.gap()
-    line.words(numbers, fill=MUTED)
+    line.label(numbers, fill=MUTED)
     return line.parts
 
 
@@ -82,22 +82,22 @@ def memory_legend(x: float, y: int, *, limit: str, over: bool, curves: bool = Tr
     """Draw the parts of memory, its curve where there are `curves`, and the limit (its label; empty for none)."""
     line = _Line(x, y)
     line.swatch(STATIC_FILL)
-    line.words("parameters and constant")
+    line.label("parameters and constant")
     line.gap()
     line.swatch(ACTIVATION_FILL)
-    line.words("activations")
+    line.label("activations")
     line.gap()
     if curves:
         line.stroke(HELD_LINE)
-        line.words("held")
+        line.label("held")
         line.gap()
     if limit:
         line.stroke(LIMIT, extra=DASHES)
-        line.words(limit, fill=LIMIT)
+        line.label(limit, fill=LIMIT)
         line.gap()
     if over:
         line.swatch(OVER_FILL)
-        line.words("over the limit", fill=LIMIT)
+        line.label("over the limit", fill=LIMIT)
     return line.parts
 
 

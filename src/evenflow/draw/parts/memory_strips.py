@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from evenflow.draw.palette import ACTIVATION_FILL, HAIRLINE, HELD_LINE, LIMIT, MUTED, OVER_FILL, STATIC_FILL
 from evenflow.draw.parts.axes import TimeScale, nice_step, significant
 from evenflow.draw.parts.legend import DASHES
-from evenflow.draw.parts.timeline_blocks import Rows
+from evenflow.draw.parts.timeline_blocks import TimelineRows
 from evenflow.draw.svg_elements import number, path, rect, tenths, text
 from evenflow.simulate import Simulation, memory_curve
 
@@ -39,7 +39,7 @@ def memory_scale(peaks: list[int], limit_bytes: int | None, unit: tuple[int, str
     return MemoryScale(top_bytes=round(highest * _HEADROOM) + 1, unit=unit, limit_bytes=limit_bytes)
 
 
-def draw_memory(simulation: Simulation, scale: TimeScale, rows: Rows, memory: MemoryScale) -> list[str]:
+def draw_memory(simulation: Simulation, scale: TimeScale, rows: TimelineRows, memory: MemoryScale) -> list[str]:
     """Draw the strips: parameters as a base, activations on it as steps, red above the limit, the limit on top."""
     height = rows.ink
     curves, bases, over, clips, limits = [], [], [], [], []
@@ -70,7 +70,7 @@ def draw_memory(simulation: Simulation, scale: TimeScale, rows: Rows, memory: Me
     return parts
 
 
-def memory_labels(x: int, rows: Rows, memory: MemoryScale) -> list[str]:
+def memory_labels(x: int, rows: TimelineRows, memory: MemoryScale) -> list[str]:
     """Draw the scale of the strips, right-aligned at `x`, on every strip that is high enough."""
     if rows.ink < _LABELLED_INK:
         return []
@@ -87,8 +87,8 @@ def memory_labels(x: int, rows: Rows, memory: MemoryScale) -> list[str]:
             apart = top * 10 / rows.ink
             marks = [mark for mark in marks if abs(mark[0] - limit) > apart] + [(limit, LIMIT)]
         for value, colour in marks:
-            words = significant(value) + (f" {name}" if value and (colour == LIMIT or limit is None) else "")
-            parts.append(text(x, floor - value / top * rows.ink + 3, words, size=9, fill=colour, anchor="end"))
+            label = significant(value) + (f" {name}" if value and (colour == LIMIT or limit is None) else "")
+            parts.append(text(x, floor - value / top * rows.ink + 3, label, size=9, fill=colour, anchor="end"))
     return parts
 
 

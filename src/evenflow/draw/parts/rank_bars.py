@@ -16,7 +16,7 @@ from evenflow.draw.palette import (
 from evenflow.draw.parts.axes import column_memory
 from evenflow.draw.parts.legend import DASHES
 from evenflow.draw.parts.memory_strips import MemoryScale
-from evenflow.draw.parts.timeline_blocks import Rows
+from evenflow.draw.parts.timeline_blocks import TimelineRows
 from evenflow.draw.svg_elements import number, path, rect, text
 from evenflow.simulate import Simulation
 
@@ -27,7 +27,7 @@ VALUE_WIDTH = 68
 """Pixels right of the bars for their numbers."""
 
 
-def busy_bars(simulation: Simulation, rows: Rows, x: int, width: int) -> list[str]:
+def busy_bars(simulation: Simulation, rows: TimelineRows, x: int, width: int) -> list[str]:
     """Draw the share of the makespan in which each rank works: its operations, then recomputation."""
     timeline, schedule = simulation.timeline, simulation.timeline.schedule
     span = max(timeline.makespan_ns, 1)
@@ -50,7 +50,7 @@ def busy_bars(simulation: Simulation, rows: Rows, x: int, width: int) -> list[st
     return parts
 
 
-def peak_bars(simulation: Simulation, rows: Rows, x: int, width: int, memory: MemoryScale) -> list[str]:
+def peak_bars(simulation: Simulation, rows: TimelineRows, x: int, width: int, memory: MemoryScale) -> list[str]:
     """Draw the peak memory of each rank: parameters, activations, the part over the limit, and the limit as a line."""
     parts = []
     limit = memory.top_bytes if memory.limit_bytes is None else memory.limit_bytes
@@ -71,20 +71,20 @@ def peak_bars(simulation: Simulation, rows: Rows, x: int, width: int, memory: Me
     return parts
 
 
-def bar_heading(x: int, y: int, words: str) -> str:
+def bar_heading(x: int, y: int, heading: str) -> str:
     """Draw the heading of the bars."""
-    return text(x, y, words, size=12, fill=MUTED)
+    return text(x, y, heading, size=12, fill=MUTED)
 
 
-def _place(rows: Rows, rank: int) -> tuple[int, int]:
+def _place(rows: TimelineRows, rank: int) -> tuple[int, int]:
     """Return top and height of a row's bar, centred on the row."""
     height = min(rows.ink, _MOST_HEIGHT)
     return rows.y(rank) + (rows.ink - height) // 2, height
 
 
-def _value(rows: Rows, rank: int, x: int, words: str, *, over: bool) -> list[str]:
+def _value(rows: TimelineRows, rank: int, x: int, label: str, *, over: bool) -> list[str]:
     if rows.pitch < _LEAST_PITCH:
         return []
     size = min(11, rows.pitch - 1)
     y = rows.y(rank) + rows.ink / 2 + 0.36 * size
-    return [text(x + VALUE_WIDTH, y, words, size=size, fill=LIMIT if over else MUTED, anchor="end", bold=over)]
+    return [text(x + VALUE_WIDTH, y, label, size=size, fill=LIMIT if over else MUTED, anchor="end", bold=over)]

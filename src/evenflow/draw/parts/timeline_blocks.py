@@ -20,7 +20,7 @@ Tenths = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class TimelineRows:
     """Rows of a timeline from the top down, `pitch` pixels from one to the next."""
 
     top: int
@@ -102,7 +102,7 @@ def make_blocks(simulation: Timed, scale: TimeScale) -> Blocks:
     )
 
 
-def draw_blocks(blocks: Blocks, rows: Rows, *, num_shades: int) -> list[str]:
+def draw_blocks(blocks: Blocks, rows: TimelineRows, *, num_shades: int) -> list[str]:
     """Draw the blocks as one path for each class, with recomputation on top of the backwards.
 
     `num_shades`, the number of chunks or more, is how many shades an operation has; pictures with one legend share it.
@@ -110,10 +110,10 @@ def draw_blocks(blocks: Blocks, rows: Rows, *, num_shades: int) -> list[str]:
     parts = []
     for index in np.unique(blocks.classes).tolist():
         op, chunk = divmod(index, blocks.num_chunks)
-        words, shades = OPERATIONS[op]
+        op_name, shades = OPERATIONS[op]
         chosen = np.flatnonzero(blocks.classes == index)
         data = _bars(blocks.ranks[chosen], blocks.left[chosen], blocks.right[chosen], rows)
-        name = f'class="{words.replace(" ", "-")}-{chunk}"'
+        name = f'class="{op_name.replace(" ", "-")}-{chunk}"'
         parts.append(path(data, stroke=shades(num_shades)[chunk], width=rows.ink, extra=name))
     chosen = np.flatnonzero(blocks.split > blocks.left)
     if len(chosen):
@@ -123,7 +123,7 @@ def draw_blocks(blocks: Blocks, rows: Rows, *, num_shades: int) -> list[str]:
     return parts
 
 
-def _bars(ranks: Tenths, left: Tenths, right: Tenths, rows: Rows) -> str:
+def _bars(ranks: Tenths, left: Tenths, right: Tenths, rows: TimelineRows) -> str:
     """Return path data: for each block a line along the middle of its row, to be stroked as high as a block."""
     pieces = []
     row, at = -1, 0
@@ -137,7 +137,7 @@ def _bars(ranks: Tenths, left: Tenths, right: Tenths, rows: Rows) -> str:
     return "".join(pieces)
 
 
-def _separators(blocks: Blocks, rows: Rows) -> str:
+def _separators(blocks: Blocks, rows: TimelineRows) -> str:
     """Path data: a line where two blocks of one colour touch."""
     wide = blocks.right - blocks.left >= _SEPARATED_TENTHS
     touching = (np.diff(blocks.ranks) == 0) & (np.diff(blocks.classes) == 0) & (blocks.right[:-1] == blocks.left[1:])

@@ -1,13 +1,13 @@
 """JSON of a calibration: parameters, what was not fitted, errors, and every run."""
 
 from evenflow.cluster.accelerators import Accelerator
-from evenflow.predict.calibration.fitted import Fitted, Part
+from evenflow.predict.calibration.fitted import FittedReach, QuantityFit
 from evenflow.predict.calibration.measurement import Quantity
 from evenflow.profiles.measured.to_calibrate import RunsToCalibrate
 from evenflow.units import megabytes, milliseconds
 
 
-def calibration_fields(fitted: Fitted, runs: RunsToCalibrate, accelerator: Accelerator) -> dict[str, object]:
+def calibration_fields(fitted: FittedReach, runs: RunsToCalibrate, accelerator: Accelerator) -> dict[str, object]:
     """Return the calibration of `accelerator`, as it is after it."""
     return {
         "accelerator": accelerator.name,
@@ -16,18 +16,18 @@ def calibration_fields(fitted: Fitted, runs: RunsToCalibrate, accelerator: Accel
         "is_complete": fitted.is_complete,
         "fitted": [
             {
-                "name": one.name,
-                "before": one.before,
-                "after": one.after,
-                "standard_error": one.standard_error,
-                "runs": one.runs,
-                "is_at_limit": one.is_at_limit,
+                "name": estimate.name,
+                "before": estimate.before,
+                "after": estimate.after,
+                "standard_error": estimate.standard_error,
+                "runs": estimate.runs,
+                "is_at_limit": estimate.is_at_limit,
             }
-            for one in fitted.estimates
+            for estimate in fitted.estimates
         ],
         "not_fitted": [
-            {"name": one.name, "value": one.value, "reason": one.reason}
-            for part in fitted.parts for one in part.not_fitted
+            {"name": kept.name, "value": kept.value, "reason": kept.reason}
+            for part in fitted.parts for kept in part.not_fitted
         ],
         "correlations": [
             {"names": list(names), "correlation": value}
@@ -36,13 +36,14 @@ def calibration_fields(fitted: Fitted, runs: RunsToCalibrate, accelerator: Accel
         "time": _part_fields(fitted.time),
         "memory": _part_fields(fitted.memory),
         "assumed": [
-            {"field": one.field, "value": one.value, "reason": one.reason, "runs": count} for one, count in runs.assumed
+            {"field": usual.field, "value": usual.value, "reason": usual.reason, "runs": count}
+            for usual, count in runs.assumed
         ],
-        "left_out": [{"name": one.name, "reason": one.reason} for one in runs.left_out],
+        "left_out": [{"name": run.name, "reason": run.reason} for run in runs.left_out],
     }  # fmt: skip
 
 
-def _part_fields(part: Part) -> dict[str, object]:
+def _part_fields(part: QuantityFit) -> dict[str, object]:
     is_time = part.quantity is Quantity.TIME
     unit = "ms" if is_time else "mb"
 
@@ -57,12 +58,12 @@ def _part_fields(part: Part) -> dict[str, object]:
         "error_expected": part.error_expected,
         "runs": [
             {
-                "name": one.name,
-                f"measured_{unit}": amount(one.measured),
-                f"before_{unit}": amount(one.before),
-                f"after_{unit}": amount(one.after),
-                f"left_out_{unit}": amount(one.expected),
+                "name": residual.name,
+                f"measured_{unit}": amount(residual.measured),
+                f"before_{unit}": amount(residual.before),
+                f"after_{unit}": amount(residual.after),
+                f"left_out_{unit}": amount(residual.expected),
             }
-            for one in part.residuals
+            for residual in part.residuals
         ],
     }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from evenflow.baselines.named_plans import NamedPlan, Skipped
-from evenflow.export.results.plan_fields import simulation_fields
+from evenflow.profiles.plan_fields import simulation_fields
 
 RECOMMENDED = "recommended"
 """Name of the plan that was solved for."""

@@ -6,7 +6,7 @@ from evenflow.profiles.memory.dry_run_guide import Guide, measured_ranks
 
 
 def guide_fields(guide: Guide) -> dict[str, object]:
-    """Return how exact the fit will be, and the rounds, each of which is a plan file."""
+    """Return how exact the memory fit will be, and the dry runs to do, each as a plan file."""
     return {
         "ranks": guide.num_ranks,
         "num_layers": guide.rounds[0].num_layers,

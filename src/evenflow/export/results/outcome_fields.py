@@ -1,19 +1,19 @@
 """The outcome of a solve, with a plan or without one."""
 
-from evenflow.export.results.plan_fields import plan_fields, report_of
 from evenflow.model import Sizes
+from evenflow.profiles.plan_fields import plan_fields, report_of
 from evenflow.solve import Outcome
 from evenflow.solve.order.ordered_outcome import OrderedOutcome
 from evenflow.units import megabytes, milliseconds
 
 
-def outcome_fields(outcome: Outcome, asked: Sizes, *, schedule: str) -> dict[str, object]:
+def outcome_fields(outcome: Outcome, sizes: Sizes, *, schedule: str) -> dict[str, object]:
     """Return the fields of a solve; without a plan, what was asked for and null for its numbers.
 
     `schedule` is the name of the family that was asked for, ``best`` or ``search``.
     """
     if outcome.simulation is None:
-        return _no_plan_fields(outcome, asked, schedule=schedule)
+        return _no_plan_fields(outcome, sizes, schedule=schedule)
     report = report_of(
         outcome.simulation,
         status=outcome.status.value,
@@ -41,7 +41,7 @@ def _order_fields(outcome: OrderedOutcome) -> dict[str, object]:
     }
 
 
-def _no_plan_fields(outcome: Outcome, asked: Sizes, *, schedule: str) -> dict[str, object]:
+def _no_plan_fields(outcome: Outcome, sizes: Sizes, *, schedule: str) -> dict[str, object]:
     limit, reason = outcome.memory_limit_bytes, outcome.infeasibility
     bound = outcome.lower_bound_ns
     return {
@@ -49,11 +49,11 @@ def _no_plan_fields(outcome: Outcome, asked: Sizes, *, schedule: str) -> dict[st
         "makespan_ms": None,
         "lower_bound_ms": milliseconds(bound) if bound > 0 and reason is None else None,
         "gap": None,
-        "ranks": asked.num_ranks,
-        "chunks": asked.num_chunks,
-        "microbatches": asked.num_microbatches,
+        "ranks": sizes.num_ranks,
+        "chunks": sizes.num_chunks,
+        "microbatches": sizes.num_microbatches,
         "schedule": schedule,
-        "sequence_splits": asked.sequence_splits,
+        "sequence_splits": sizes.sequence_splits,
         "layers": None,
         "recompute": None,
         "peak_memory_mb": None,

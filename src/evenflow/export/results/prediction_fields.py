@@ -21,7 +21,7 @@ class NextPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionSetting:
-    """What a prediction was asked beside the training."""
+    """The options of a prediction beside the training itself."""
 
     memory_limit_bytes: int
     """Of a device; 0 where it is not known."""
@@ -38,10 +38,10 @@ class PredictionSetting:
 
 
 def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dict[str, object]:
-    """Return everything that is predicted, and what for."""
+    """Return the JSON fields of a prediction and of the training that it is for."""
     training = prediction.training
     limit = setting.memory_limit_bytes
-    peak = max(one.total_bytes for one in prediction.memory)
+    peak = max(held.total_bytes for held in prediction.memory)
     return {
         "name": training.model.name,
         "parameters": model_parameters(training.model),
@@ -54,10 +54,10 @@ def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dic
         "recompute_layers": training.full_layers,
         "layers": [list(row) for row in prediction.simulation.plan.layers],
         "step_ms": milliseconds(round(prediction.step_ns)),
-        "step_interval_ms": [each / 1e6 for each in prediction.interval_ns],
+        "step_interval_ms": [end_ns / 1e6 for end_ns in prediction.interval_ns],
         "pipeline_ms": milliseconds(prediction.simulation.makespan_ns),
         **time_fields(prediction),
-        "memory": [memory_fields(one) for one in prediction.memory],
+        "memory": [memory_fields(held) for held in prediction.memory],
         "memory_limit_mb": megabytes(limit) if limit else None,
         "fits": peak <= limit if limit else None,
         "smallest_change": _change_fields(setting),
@@ -69,7 +69,7 @@ def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dic
 
 
 def time_fields(prediction: Prediction) -> dict[str, object]:
-    """Return what the step makes of the devices, and what its time is spent on."""
+    """Return tokens per second, utilisation, and what the step's time is spent on."""
     return {
         "tokens_per_s_per_device": prediction.tokens_per_device_s,
         "model_tflops_per_device": prediction.model_flops_per_device_s / 1e12,

@@ -4,20 +4,20 @@ from collections.abc import Mapping, Sequence
 
 from evenflow.baselines.quick_tune import SCHEDULE, TuningStep
 from evenflow.export.results.outcome_fields import outcome_fields
-from evenflow.export.results.plan_fields import simulation_fields
 from evenflow.model import FULL, Sizes
+from evenflow.profiles.plan_fields import simulation_fields
 from evenflow.solve import Outcome
 from evenflow.units import megabytes, milliseconds
 
 
 def quick_tune_fields(
-    steps: Sequence[TuningStep], outcomes: Mapping[str, Outcome], asked: Sizes, memory_limit_bytes: int | None
+    steps: Sequence[TuningStep], outcomes: Mapping[str, Outcome], sizes: Sizes, memory_limit_bytes: int | None
 ) -> dict[str, object]:
     """Return every step, the plan of the last one, and each optimum under its name."""
     return {
         "steps": [_step(step, memory_limit_bytes) for step in steps],
         "rule_of_thumb": simulation_fields(steps[-1].simulation, memory_limit_bytes),
-        **{name: outcome_fields(outcome, asked, schedule=SCHEDULE) for name, outcome in outcomes.items()},
+        **{name: outcome_fields(outcome, sizes, schedule=SCHEDULE) for name, outcome in outcomes.items()},
     }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evenflow.profiles.traces import BlockTime, Spread, TraceTimes
+from evenflow.profiles.traces import BlockTime, SampleSpread, TraceTimes
 from evenflow.units import milliseconds
 
 
@@ -43,7 +43,7 @@ def _block(block: BlockTime) -> dict[str, object]:
     }
 
 
-def _spread(spread: Spread) -> dict[str, float]:
+def _spread(spread: SampleSpread) -> dict[str, float]:
     return {
         "minimum": milliseconds(spread.minimum_ns),
         "median": milliseconds(spread.median_ns),

@@ -1,4 +1,4 @@
-"""JSON of what is asked after a ranking of degrees."""
+"""JSON of the answers after a ranking of degrees."""
 
 from evenflow.language import english
 from evenflow.tune.answers.explain import Difference, difference
@@ -14,7 +14,7 @@ from evenflow.units import megabytes, milliseconds
 def difference_fields(difference: Difference) -> dict[str, object]:
     """Return how another configuration differs from a first, part by part."""
     return {
-        "changed": {str(each.axis): [each.first, each.other] for each in difference.changes},
+        "changed": {str(change.axis): [change.first, change.other] for change in difference.changes},
         "more_ms": difference.more_ns / 1e6,
         "more_share": difference.share,
         "parts": [
@@ -33,38 +33,38 @@ def difference_fields(difference: Difference) -> dict[str, object]:
 
 
 def standing_fields(first: Candidate | None, yours: Standing) -> dict[str, object]:
-    """Return where what the user runs stands, and how it differs from the first."""
-    one, improved = yours.candidate, yours.improved
-    assert one.found is not None
+    """Return where the user's own training ranks, and how it differs from the first row."""
+    candidate, improved = yours.candidate, yours.improved
+    assert candidate.found is not None
     return {
         "rank": yours.rank,
         "last_rank": yours.last_rank,
         "of": yours.of,
-        "values": _values(one),
-        "layers": one.found.plan.layers,
-        "recompute": one.found.plan.recompute,
-        "step_ms": one.step_ns / 1e6,
-        "peak_mb": megabytes(max(one.found.rank_bytes)),
+        "values": _values(candidate),
+        "layers": candidate.found.plan.layers,
+        "recompute": candidate.found.plan.recompute,
+        "step_ms": candidate.step_ns / 1e6,
+        "peak_mb": megabytes(max(candidate.found.rank_bytes)),
         "fits": yours.fits,
         "outside": None if yours.outside is None else english(yours.outside.sentence),
         "improved_step_ms": None if improved is None else improved.step_ns / 1e6,
-        **({} if first is None else {"explained": difference_fields(difference(first, one))}),
+        **({} if first is None else {"explained": difference_fields(difference(first, candidate))}),
     }
 
 
-def neighbour_fields(chosen: Candidate, one: Neighbour) -> dict[str, object]:
+def neighbour_fields(chosen: Candidate, neighbour: Neighbour) -> dict[str, object]:
     """Return a configuration one step away from a chosen one, with its price or the reason why it cannot be."""
-    candidate = one.candidate
+    candidate = neighbour.candidate
     fields: dict[str, object] = {
-        "axis": str(one.axis),
-        "now": value_of(chosen.training, one.axis),
-        "then": one.value,
+        "axis": str(neighbour.axis),
+        "now": value_of(chosen.training, neighbour.axis),
+        "then": neighbour.value,
         "step_ms": None,
     }
-    if one.refusal is not None:
-        return {**fields, "rule": english(one.refusal.rule), "of": str(one.refusal.place)}
-    if one.missing_bytes is not None:
-        return {**fields, "missing_mb": megabytes(one.missing_bytes)}
+    if neighbour.refusal is not None:
+        return {**fields, "rule": english(neighbour.refusal.rule), "of": str(neighbour.refusal.place)}
+    if neighbour.missing_bytes is not None:
+        return {**fields, "missing_mb": megabytes(neighbour.missing_bytes)}
     if candidate is None or candidate.found is None:
         return fields
     return {
@@ -76,18 +76,18 @@ def neighbour_fields(chosen: Candidate, one: Neighbour) -> dict[str, object]:
     }
 
 
-def two_level_fields(found: TwoLevel) -> dict[str, object]:
+def two_level_fields(two_level: TwoLevel) -> dict[str, object]:
     """Return what free shardings could gain over the degrees of a row, or the reason why that is not known."""
-    bound_ns = found.lower_bound_ns
+    bound_ns = two_level.lower_bound_ns
     return {
-        "rank": found.row or None,
-        "could_gain": found.gain,
-        "could_gain_at_most": found.most_gain,
+        "rank": two_level.row or None,
+        "could_gain": two_level.gain,
+        "could_gain_at_most": two_level.most_gain,
         "step_lower_bound_ms": milliseconds(bound_ns) if bound_ns else None,
-        "degrees": None if found.degrees is None else _two_level_step(found.degrees),
-        "best_degrees": None if found.best_degrees is None else _two_level_step(found.best_degrees),
-        "free": None if found.free is None else _two_level_step(found.free),
-        "reason": english(found.reason) or None,
+        "degrees": None if two_level.degrees is None else _two_level_step(two_level.degrees),
+        "best_degrees": None if two_level.best_degrees is None else _two_level_step(two_level.best_degrees),
+        "free": None if two_level.free is None else _two_level_step(two_level.free),
+        "reason": english(two_level.reason) or None,
     }
 
 
@@ -98,12 +98,12 @@ def _two_level_step(step: TwoLevelStep) -> dict[str, object]:
         "microbatches": step.num_microbatches,
         "schedule": step.schedule,
         "peak_mb": megabytes(step.peak_bytes),
-        "plan": english(step.words),
+        "plan": english(step.description),
     }
 
 
 def needed_fields(needed: Needed) -> dict[str, object]:
-    """Return what would do where nothing fits."""
+    """Return the memory and the devices that would be enough where nothing fits."""
     memory = needed.memory_bytes
     return {
         "memory_mb": None if memory is None else megabytes(memory),
@@ -113,17 +113,17 @@ def needed_fields(needed: Needed) -> dict[str, object]:
     }
 
 
-def solved_fields(one: Candidate) -> dict[str, object]:
+def solved_fields(candidate: Candidate) -> dict[str, object]:
     """Return a configuration with its step and memory."""
-    assert one.found is not None
+    assert candidate.found is not None
     return {
-        "values": _values(one),
-        "layers": one.found.plan.layers,
-        "recompute": one.found.plan.recompute,
-        "step_ms": one.step_ns / 1e6,
-        "peak_mb": megabytes(max(one.found.rank_bytes)),
+        "values": _values(candidate),
+        "layers": candidate.found.plan.layers,
+        "recompute": candidate.found.plan.recompute,
+        "step_ms": candidate.step_ns / 1e6,
+        "peak_mb": megabytes(max(candidate.found.rank_bytes)),
     }
 
 
-def _values(one: Candidate) -> dict[str, object]:
-    return {str(axis): value_of(one.training, axis) for axis in Axis}
+def _values(candidate: Candidate) -> dict[str, object]:
+    return {str(axis): value_of(candidate.training, axis) for axis in Axis}

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evenflow.export.results.degrees_fields import degrees_fields
 from evenflow.export.results.json_text import finite
-from evenflow.export.results.network_fields import network_fields
-from evenflow.export.results.plan_fields import plan_fields, report_of
 from evenflow.export.results.prediction_fields import memory_fields, time_fields, training_fields
 from evenflow.predict.memory import fullest, limit_without_reserve
 from evenflow.predict.parameters import model_parameters
+from evenflow.profiles.degrees_fields import degrees_fields
+from evenflow.profiles.network_fields import network_fields
+from evenflow.profiles.plan_fields import plan_fields, report_of
 from evenflow.solve import Status
 from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.candidate import Candidate
@@ -21,7 +21,7 @@ from evenflow.units import megabytes, milliseconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneSetting:
-    """What a ranking was asked beside its question."""
+    """The options of a ranking beside its question."""
 
     rows: int
     """Rows of the table."""
@@ -43,20 +43,20 @@ def tune_fields(tuned: Tuned, setting: TuneSetting) -> dict[str, object]:
     return {**_plan(tuned, best), **ranking, **network_fields(best.prediction.simulation)}
 
 
-def row_fields(tuned: Tuned, one: Candidate, setting: TuneSetting) -> dict[str, object]:
+def row_fields(tuned: Tuned, candidate: Candidate, setting: TuneSetting) -> dict[str, object]:
     """Return the plan file of any row that is shown, with its degrees, its question and its network."""
-    assert one.prediction is not None
-    return {**_plan(tuned, one), **_question(tuned, setting), **network_fields(one.prediction.simulation)}
+    assert candidate.prediction is not None
+    return {**_plan(tuned, candidate), **_question(tuned, setting), **network_fields(candidate.prediction.simulation)}
 
 
-def _plan(tuned: Tuned, one: Candidate) -> dict[str, object]:
+def _plan(tuned: Tuned, candidate: Candidate) -> dict[str, object]:
     """Return the plan of a row, with what its stages do."""
-    assert one.prediction is not None
-    question, training = tuned.question, one.training
+    assert candidate.prediction is not None
+    question, training = tuned.question, candidate.training
     capacity = None if question.model.experts is None else question.model.experts.capacity_factor
-    status = _status(tuned) if one is tuned.best else one.status or Status.FEASIBLE
+    status = _status(tuned) if candidate is tuned.best else candidate.status or Status.FEASIBLE
     report = report_of(
-        one.prediction.simulation,
+        candidate.prediction.simulation,
         status=status.value,
         lower_bound_ns=None,
         memory_limit_bytes=limit_without_reserve(question.memory_limit_bytes, question.topology.accelerator.reached),
@@ -107,7 +107,7 @@ def _proof(tuned: Tuned) -> dict[str, object]:
     if best is not None and best.prediction is not None:
         step = {
             "step_ms": best.step_ns / 1e6,
-            "step_interval_ms": [each / 1e6 for each in best.prediction.interval_ns],
+            "step_interval_ms": [end_ns / 1e6 for end_ns in best.prediction.interval_ns],
         }
     bound = finite(tuned.lower_bound_ns)
     return {
@@ -127,27 +127,29 @@ def _proof(tuned: Tuned) -> dict[str, object]:
 def _rows(tuned: Tuned, most: int) -> list[dict[str, object]]:
     limit = tuned.question.memory_limit_bytes
     same = set(tied(tuned.ranked))
-    return [_row(number, one, one in same, limit) for number, one in enumerate(tuned.ranked[:most], 1)]
+    return [
+        _row(number, candidate, candidate in same, limit) for number, candidate in enumerate(tuned.ranked[:most], 1)
+    ]
 
 
-def _row(number: int, one: Candidate, is_tied: bool, limit_bytes: int) -> dict[str, object]:
-    prediction, plan = one.prediction, one.plan
+def _row(number: int, candidate: Candidate, is_tied: bool, limit_bytes: int) -> dict[str, object]:
+    prediction, plan = candidate.prediction, candidate.plan
     assert prediction is not None
     assert plan is not None
     memory = prediction.memory
-    rank, limit = fullest(memory), one.limited
-    bound = finite(one.lower_bound_ns)
+    rank, limit = fullest(memory), candidate.limited
+    bound = finite(candidate.lower_bound_ns)
     return {
         "rank": number,
         "tied_with_first": is_tied,
-        **training_fields(one.training),
+        **training_fields(candidate.training),
         "schedule": plan.schedule,
         **({} if plan.group_size is None else {"group_size": plan.group_size}),
         "layers": plan.layers,
         "recompute": plan.recompute,
-        "status": None if one.status is None else one.status.value,
-        "step_ms": one.step_ns / 1e6,
-        "step_interval_ms": [each / 1e6 for each in prediction.interval_ns],
+        "status": None if candidate.status is None else candidate.status.value,
+        "step_ms": candidate.step_ns / 1e6,
+        "step_interval_ms": [end_ns / 1e6 for end_ns in prediction.interval_ns],
         "step_lower_bound_ms": None if bound is None else bound / 1e6,
         "pipeline_ms": milliseconds(prediction.simulation.makespan_ns),
         **time_fields(prediction),

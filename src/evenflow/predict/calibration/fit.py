@@ -9,12 +9,12 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.interruption import answer_exists, on_interrupt
 from evenflow.language import _
-from evenflow.predict.calibration.fitted import Estimate, Fitted, NotFitted, Part, Residual
+from evenflow.predict.calibration.fitted import FittedReach, NotFitted, ParameterEstimate, QuantityFit, Residual
 from evenflow.predict.calibration.least_squares import (
     USUAL_SCALE,
     Array,
+    LeastSquaresSolution,
     Limits,
-    Solution,
     Stopped,
     linear_point,
     minimise,
@@ -31,8 +31,8 @@ _DEPENDS = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a fit is."""
+class FitProgress:
+    """Progress of a fit."""
 
     predictions: int
     """Predictions made so far."""
@@ -44,8 +44,8 @@ def fit(
     measurements: Sequence[Measurement],
     names: Iterable[str] = (),
     *,
-    progress: Callable[[Progress], None] = lambda progress: None,
-) -> Fitted:
+    progress: Callable[[FitProgress], None] = lambda progress: None,
+) -> FittedReach:
     """Fit parameters of `Reached` to runs, from what the accelerators of these are known to reach.
 
     `names` are those to fit, all where there are none. Those that the runs do not determine better than they were known
@@ -62,7 +62,7 @@ def fit(
         time, memory = (
             _Fit(quantity, measurements, chosen, progress, stop).part() for quantity in (Quantity.TIME, Quantity.MEMORY)
         )
-    return Fitted(time=time, memory=memory)
+    return FittedReach(time=time, memory=memory)
 
 
 class _Fit:
@@ -73,7 +73,7 @@ class _Fit:
         quantity: Quantity,
         measurements: Sequence[Measurement],
         chosen: Sequence[Tunable],
-        progress: Callable[[Progress], None],
+        progress: Callable[[FitProgress], None],
         stop: list[bool],
     ) -> None:
         self._quantity, self._first = quantity, measurements[0]
@@ -86,10 +86,12 @@ class _Fit:
         self._progress, self._stop = progress, stop
         self._predictions = 0
 
-    def part(self) -> Part:
-        """Fit, and say what it is worth."""
+    def part(self) -> QuantityFit:
+        """Fit the parameters that the runs determine, with standard errors, correlations and residuals."""
         if not self._runs or not self._asked:
-            reason = _("no run has a measured step") if self._quantity is Quantity.TIME else _("no run has its memory")
+            reason = (
+                _("no run has a measured step") if self._quantity is Quantity.TIME else _("no run has measured memory")
+            )
             return self._left(tuple(self._not_fitted(tunable, reason) for tunable in self._asked))
         before = self._residuals(self._asked, np.zeros(len(self._asked)), can_stop=False)
         answer_exists()
@@ -99,13 +101,13 @@ class _Fit:
             left = tuple(self._not_fitted(tunable, _("it was interrupted")) for tunable in self._asked)
             return replace(self._left(left), residuals=self._rows(before, before, None), is_complete=False)
         kept, reasons = select(slopes, self._asked, USUAL_SCALE)
-        solution = self._solved(kept, Solution(
+        solution = self._solved(kept, LeastSquaresSolution(
             point=np.zeros(len(kept)), residuals=before, slopes=slopes[:, kept], scale=USUAL_SCALE
         ), reasons)  # fmt: skip
         fitted = [self._asked[index] for index in kept]
         expected = self._expected(fitted, solution) if solution.is_complete else None
         matrix = solution.covariance(list(range(len(kept))))
-        return Part(
+        return QuantityFit(
             quantity=self._quantity,
             estimates=tuple(
                 self._estimate(tunable, place, solution, matrix) for place, tunable in enumerate(fitted)
@@ -119,8 +121,8 @@ class _Fit:
             is_complete=solution.is_complete,
         )  # fmt: skip
 
-    def _solved(self, kept: list[int], at: Solution, reasons: dict[int, str]) -> Solution:
-        """Fit `kept`; take out of it what turns out not to be determined, and fit the rest."""
+    def _solved(self, kept: list[int], at: LeastSquaresSolution, reasons: dict[int, str]) -> LeastSquaresSolution:
+        """Fit the parameters `kept`, dropping those that turn out not to be determined."""
         while True:
             own = [self._asked[index] for index in kept]
             solution = minimise(self._at(own), at, limits=self._limits(own), noted=self._note)
@@ -173,16 +175,16 @@ class _Fit:
 
     def _note(self, residuals: Array) -> None:
         error = float(np.abs(np.expm1(residuals)).mean())
-        self._progress(Progress(predictions=self._predictions, error=error))
+        self._progress(FitProgress(predictions=self._predictions, error=error))
 
-    def _expected(self, fitted: Sequence[Tunable], solution: Solution) -> Array | None:
+    def _expected(self, fitted: Sequence[Tunable], solution: LeastSquaresSolution) -> Array | None:
         """Return the residual of every run in a fit to other runs, from the solution of all of them."""
         count = len(self._runs)
         folds = min(_FOLDS, count)
         if folds < 2:
             return None
         ordered = np.lexsort((solution.residuals, self._measured))
-        found = np.zeros(count)
+        expected = np.zeros(count)
         for fold in range(folds):
             left_out = ordered[fold::folds]
             others = np.setdiff1d(np.arange(count), left_out)
@@ -190,16 +192,18 @@ class _Fit:
             try:
                 for row in left_out:
                     predicted = self._predicted(int(row), fitted, point, can_stop=True)
-                    found[row] = math.log(predicted / self._measured[row])
+                    expected[row] = math.log(predicted / self._measured[row])
             except Stopped:
                 return None
-        return found
+        return expected
 
-    def _estimate(self, tunable: Tunable, place: int, solution: Solution, matrix: Array) -> Estimate:
+    def _estimate(
+        self, tunable: Tunable, place: int, solution: LeastSquaresSolution, matrix: Array
+    ) -> ParameterEstimate:
         reached = self._first.reached
         after = tunable.moved(reached, solution.point[place])
         variance = float(matrix[place, place])
-        return Estimate(
+        return ParameterEstimate(
             name=tunable.name,
             before=tunable.value(reached),
             after=after,
@@ -212,8 +216,8 @@ class _Fit:
     def _not_fitted(self, tunable: Tunable, reason: str) -> NotFitted:
         return NotFitted(name=tunable.name, value=tunable.value(self._first.reached), reason=reason)
 
-    def _left(self, left: tuple[NotFitted, ...]) -> Part:
-        return Part(
+    def _left(self, left: tuple[NotFitted, ...]) -> QuantityFit:
+        return QuantityFit(
             quantity=self._quantity, estimates=(), not_fitted=left, correlations={}, residuals=(), is_complete=True
         )
 

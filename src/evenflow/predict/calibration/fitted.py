@@ -1,4 +1,4 @@
-"""What a fit answers."""
+"""The result of a calibration: fitted parameters, their errors, and every run beside its predictions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from evenflow.predict.calibration.tunable import TUNABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class ParameterEstimate:
     """A fitted parameter."""
 
     name: str
@@ -50,21 +50,21 @@ class Residual:
 
     @property
     def error_before(self) -> float:
-        """Predicted over measured, less one."""
+        """Relative error of the prediction: predicted over measured, minus one."""
         return self.before / self.measured - 1
 
     @property
     def error_after(self) -> float:
-        """Predicted over measured, less one."""
+        """Relative error of the prediction: predicted over measured, minus one."""
         return self.after / self.measured - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class QuantityFit:
     """The fit of step times, or of memory."""
 
     quantity: Quantity
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[ParameterEstimate, ...]
     not_fitted: tuple[NotFitted, ...]
     correlations: Mapping[tuple[str, str], float]
     residuals: tuple[Residual, ...]
@@ -83,29 +83,31 @@ class Part:
     @property
     def error_expected(self) -> float | None:
         """Mean of the absolute errors of runs that were left out of the fit: what to expect of runs like these."""
-        errors = [one.expected / one.measured - 1 for one in self.residuals if one.expected is not None]
+        errors = [
+            residual.expected / residual.measured - 1 for residual in self.residuals if residual.expected is not None
+        ]
         return _mean(errors) if len(errors) == len(self.residuals) else None
 
     @property
     def worst(self) -> Residual | None:
         """The run whose prediction is farthest off."""
-        return max(self.residuals, key=lambda one: abs(math.log(one.after / one.measured)), default=None)
+        return max(self.residuals, key=lambda residual: abs(math.log(residual.after / residual.measured)), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
+class FittedReach:
     """What runs determine of the parameters of an accelerator."""
 
-    time: Part
-    memory: Part
+    time: QuantityFit
+    memory: QuantityFit
 
     @property
-    def parts(self) -> tuple[Part, Part]:
-        """Of step times and of memory."""
+    def parts(self) -> tuple[QuantityFit, QuantityFit]:
+        """The fits of step times and of memory."""
         return (self.time, self.memory)
 
     @property
-    def estimates(self) -> tuple[Estimate, ...]:
+    def estimates(self) -> tuple[ParameterEstimate, ...]:
         """All fitted parameters."""
         return self.time.estimates + self.memory.estimates
 
@@ -116,13 +118,15 @@ class Fitted:
 
     def applied(self, reached: Reached) -> Reached:
         """Return `reached`, that of one of the runs' accelerators, with what was fitted and its standard errors."""
-        values = {one.name: TUNABLES[one.name].moved(reached, one.logarithm) for one in self.estimates}
+        values = {
+            estimate.name: TUNABLES[estimate.name].moved(reached, estimate.logarithm) for estimate in self.estimates
+        }
         errors = {
-            one.name: one.standard_error
-            * TUNABLES[one.name].unit(values[one.name])
-            / TUNABLES[one.name].unit(one.after)
-            for one in self.estimates
-            if one.standard_error is not None
+            estimate.name: estimate.standard_error
+            * TUNABLES[estimate.name].unit(values[estimate.name])
+            / TUNABLES[estimate.name].unit(estimate.after)
+            for estimate in self.estimates
+            if estimate.standard_error is not None
         }
         return replace(reached.changed(values), standard_errors=dict(reached.standard_errors) | errors)
 

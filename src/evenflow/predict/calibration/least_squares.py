@@ -31,7 +31,7 @@ _SETTLED = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Prior knowledge of each parameter: it is zero, give or take its width, and between two ends."""
+    """Prior knowledge of the parameters: each is near zero, within its width, and between two limits."""
 
     widths: Array
     lower: Array
@@ -44,12 +44,12 @@ class Limits:
 
 
 class Stopped(Exception):
-    """Residuals are no longer wanted."""
+    """Raised to stop a fit: no more residuals are wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Solution:
-    """Where the cost is least, and how residuals change there."""
+class LeastSquaresSolution:
+    """The minimum of the cost, and the slopes of the residuals there."""
 
     point: Array
     residuals: Array
@@ -80,8 +80,8 @@ def covariance(slopes: Array, scale: float) -> Array:
     if singular[-1] < 1e-6 * singular[0]:
         return np.full((size, size), np.inf)
     inverse = right.T / singular
-    found: Array = scale**2 * (inverse @ inverse.T) / np.outer(lengths, lengths)
-    return found
+    matrix: Array = scale**2 * (inverse @ inverse.T) / np.outer(lengths, lengths)
+    return matrix
 
 
 def slopes_at(residuals_at: Residuals, point: Array, residuals: Array, limits: Limits) -> Array:
@@ -97,11 +97,11 @@ def slopes_at(residuals_at: Residuals, point: Array, residuals: Array, limits: L
 
 def minimise(
     residuals_at: Residuals,
-    start: Solution,
+    start: LeastSquaresSolution,
     *,
     limits: Limits,
     noted: Callable[[Array], None] = lambda residuals: None,
-) -> Solution:
+) -> LeastSquaresSolution:
     """Return where rows and prior knowledge agree best, from `start`.
 
     `noted` hears the residuals after every iteration. `Stopped`, raised by `residuals_at`, ends it early.
@@ -110,11 +110,11 @@ def minimise(
     try:
         for _iteration in range(_MOST_ITERATIONS):
             best = replace(best, scale=scatter(best.residuals, len(start.point)))
-            found = _better(residuals_at, best, limits)
-            if found is None:
+            better = _better(residuals_at, best, limits)
+            if better is None:
                 break
-            before, after = _cost(best, limits), _cost(found, limits)
-            best = found
+            before, after = _cost(best, limits), _cost(better, limits)
+            best = better
             noted(best.residuals)
             best = replace(best, slopes=slopes_at(residuals_at, best.point, best.residuals, limits))
             if before - after < _SETTLED * before:
@@ -124,7 +124,7 @@ def minimise(
     return replace(best, scale=scatter(best.residuals, len(start.point)))
 
 
-def _better(residuals_at: Residuals, at: Solution, limits: Limits) -> Solution | None:
+def _better(residuals_at: Residuals, at: LeastSquaresSolution, limits: Limits) -> LeastSquaresSolution | None:
     """Return a point with a lower cost at the end of a damped Gauss-Newton step; None where there is none."""
     weighted = at.slopes * (at.weights / at.scale**2)[:, None]
     information = at.slopes.T @ weighted + np.diag(limits.widths**-2)
@@ -145,7 +145,7 @@ def _better(residuals_at: Residuals, at: Solution, limits: Limits) -> Solution |
     return None
 
 
-def linear_point(at: Solution, rows: npt.NDArray[np.intp], limits: Limits) -> Array:
+def linear_point(at: LeastSquaresSolution, rows: npt.NDArray[np.intp], limits: Limits) -> Array:
     """Return where the cost of some of the rows is least if all changes are linear, from the solution of all."""
     slopes, weights = at.slopes[rows], at.weights[rows]
     weighted = slopes * (weights / at.scale**2)[:, None]
@@ -169,6 +169,6 @@ def _weights(residuals: Array, scale: float) -> Array:
     return weights
 
 
-def _cost(at: Solution, limits: Limits) -> float:
+def _cost(at: LeastSquaresSolution, limits: Limits) -> float:
     rows = 2 * _TURN**2 * (np.sqrt(1 + (at.residuals / (_TURN * at.scale)) ** 2) - 1)
     return float(rows.sum() + ((at.point / limits.widths) ** 2).sum())

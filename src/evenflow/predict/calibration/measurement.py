@@ -58,7 +58,7 @@ class Measurement:
         return self.training, self.topology, self.is_last_rank, self.memory_of
 
     def prediction(self, reached: Reached) -> Prediction:
-        """Return the prediction if the accelerator reaches that."""
+        """Return the prediction for an accelerator that reaches `reached`."""
         accelerator = replace(self.topology.accelerator, reached=reached)
         return predict(self.training, replace(self.topology, accelerator=accelerator))
 
@@ -75,5 +75,5 @@ class Measurement:
         return rank.total_bytes if self.memory_of is MemoryOf.RESERVED else rank.allocated_bytes
 
     def predicted(self, quantity: Quantity, reached: Reached) -> float:
-        """Return nanoseconds or bytes if the accelerator reaches that."""
+        """Return the predicted nanoseconds or bytes for an accelerator that reaches `reached`."""
         return self.of(self.prediction(reached), quantity)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from evenflow.language import _
-from evenflow.predict.calibration.least_squares import Array, Solution, covariance
+from evenflow.predict.calibration.least_squares import Array, LeastSquaresSolution, covariance
 from evenflow.predict.calibration.tunable import Tunable
 
 _FELT = 0.002
@@ -16,7 +16,7 @@ _ALIKE = 0.05
 
 
 def select(slopes: Array, tunables: Sequence[Tunable], scale: float) -> tuple[list[int], dict[int, str]]:
-    """Return the parameters that the runs tell more of than was known, by index, and why the others are not.
+    """Return the indices of parameters that the runs determine better than was known, and why the others are left.
 
     They are taken one after the other, the most important first, as long as the data alone determine each of them twice
     as well as it was known.
@@ -42,16 +42,18 @@ def is_determined(slopes: Array, tunables: Sequence[Tunable], chosen: Sequence[i
 
 
 def _worth(tunable: Tunable) -> float:
-    """Return the largest standard error with which fitting a parameter is worth it."""
+    """Return the largest standard error at which a parameter is still worth fitting."""
     return tunable.width / 2
 
 
 def _most_fitted(num_runs: int) -> int:
-    """One run determines one parameter; beyond that each takes two."""
+    """Return how many parameters so many runs can determine: one from the first, then one from every two more."""
     return (num_runs + 1) // 2
 
 
-def weakest(solution: Solution, tunables: Sequence[Tunable], chosen: Sequence[int], scale: float) -> int | None:
+def weakest(
+    solution: LeastSquaresSolution, tunables: Sequence[Tunable], chosen: Sequence[int], scale: float
+) -> int | None:
     """Return the least important parameter that turned out not to be determined, None where all are."""
     slopes = solution.slopes * np.sqrt(solution.weights)[:, None]
     own = [tunables[index] for index in chosen]
@@ -63,14 +65,17 @@ def weakest(solution: Solution, tunables: Sequence[Tunable], chosen: Sequence[in
 def _reason(slopes: Array, tunables: Sequence[Tunable], chosen: Sequence[int], index: int, scale: float) -> str:
     if chosen and len(chosen) >= _most_fitted(len(slopes)):
         names = _names(tunables, chosen)
-        return _("so few runs determine {names} at most: each further one takes two more", names=names)
+        return _("so few runs can determine {names} at most: each further parameter takes two more runs", names=names)
     if chosen and np.ptp(slopes, axis=0).max() < _FELT:
-        return _("all runs have the same shape: they determine {names} alone", names=_names(tunables, chosen))
+        return _("all runs have the same shape, which determines only {names}", names=_names(tunables, chosen))
     column, others = slopes[:, index], slopes[:, list(chosen)]
     if chosen:
         explained = others @ np.linalg.lstsq(others, column, rcond=None)[0]
         if np.linalg.norm(column - explained) < _ALIKE * np.linalg.norm(column):
-            return _("it changes all runs as {names} do: they cannot be told apart", names=_names(tunables, chosen))
+            return _(
+                "it changes all runs in the same way as {names}, so the runs cannot tell them apart",
+                names=_names(tunables, chosen),
+            )
     error = float(np.sqrt(covariance(slopes[:, [*chosen, index]], scale)[-1, -1]))
     if error <= _worth(tunables[index]):
         return _("with it, the runs would no longer determine {names}", names=_names(tunables, chosen))
@@ -80,9 +85,9 @@ def _reason(slopes: Array, tunables: Sequence[Tunable], chosen: Sequence[int], i
 def open_reason(tunable: Tunable, error: float) -> str:
     """Return the reason of a parameter whose logarithm the runs leave open by `error`."""
     if not error < math.log(100):
-        return _("the runs leave it open: what it changes is less than their scatter")
+        return _("the runs do not determine it: its effect is smaller than their scatter")
     return _(
-        "the runs leave it open by a factor of {factor:.2f}; a fit is of use below {most:.2f}",
+        "the runs determine it only within a factor of {factor:.2f}; a fit is useful below {most:.2f}",
         factor=math.exp(error),
         most=math.exp(_worth(tunable)),
     )
@@ -96,8 +101,8 @@ def correlations(names: Sequence[str], matrix: Array) -> Mapping[tuple[str, str]
     """Return the correlation of every pair of fitted parameters."""
     errors = np.sqrt(np.diag(matrix))
     return {
-        (one, other): float(matrix[row, column] / (errors[row] * errors[column]))
-        for row, one in enumerate(names)
+        (name, other): float(matrix[row, column] / (errors[row] * errors[column]))
+        for row, name in enumerate(names)
         for column, other in enumerate(names)
         if row < column
     }

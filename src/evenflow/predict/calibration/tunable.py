@@ -1,4 +1,4 @@
-"""The parameters that can be fitted: how well each is known before, and what it takes to determine it.
+"""The parameters that can be fitted: how well each is known beforehand, and which runs can determine it.
 
 A fit works on the logarithm of a value over what it was, so that it never leaves the values that are possible, and so
 that runs on several accelerators can be fitted together.
@@ -58,10 +58,10 @@ TUNABLES: Mapping[str, Tunable] = {
     for tunable in (
         Tunable(name="product_share", width=0.3, absent=lambda: _("no run waits for matrix products")),
         Tunable(name="operator_ns", width=1.0, absent=lambda: _("no run waits for the launch of operators")),
-        Tunable(name="network_share", width=1.0, absent=lambda: _("no run waits for what crosses nodes")),
-        Tunable(name="link_share", width=1.0, absent=lambda: _("no run waits for what is exchanged inside a node")),
+        Tunable(name="network_share", width=1.0, absent=lambda: _("no run waits for transfers between nodes")),
+        Tunable(name="link_share", width=1.0, absent=lambda: _("no run waits for transfers inside a node")),
         Tunable(name="memory_share", width=0.5, absent=lambda: _("no run waits for memory traffic")),
-        Tunable(name="step_ns", width=1.5, absent=lambda: _("it is too short beside the steps")),
+        Tunable(name="step_ns", width=1.5, absent=lambda: _("it is too short compared with the steps")),
         Tunable(name="latency_ns", width=1.2, absent=lambda: _("no run waits for the latency of collectives")),
         Tunable(name="low_precision_share", width=0.4, absent=lambda: _("no run has products in 8 or 4 bits")),
         Tunable(name="attention_share", width=0.6, absent=lambda: _("no run waits for fused attention")),
@@ -73,14 +73,14 @@ TUNABLES: Mapping[str, Tunable] = {
             width=0.2,
             shift=1.0,
             quantity=Quantity.MEMORY,
-            absent=lambda: _("no run has the memory that its device showed, or reserved"),
+            absent=lambda: _("no run states the memory that its device showed or reserved"),
         ),
         Tunable(
             name="driver_bytes",
             width=0.8,
             shift=2.0**30,
             quantity=Quantity.MEMORY,
-            absent=lambda: _("no run has the memory that its device showed"),
+            absent=lambda: _("no run states the memory that its device showed"),
         ),
     )
 }
@@ -93,13 +93,13 @@ def tunables(names: Iterable[str]) -> tuple[Tunable, ...]:
     Raises:
         InputError: a name that no parameter has, or one that comes twice.
     """
-    asked = list(names)
-    for name in asked:
+    chosen = list(names)
+    for name in chosen:
         if name not in PARAMETERS:
             near = nearest(name, PARAMETERS)
             remedy = _("did you mean {near!r}?", near=near) if near else ""
             rule = _("must be one of {known}", known=", ".join(PARAMETERS))
             raise InputError(value=name, rule=rule, place="names", remedy=remedy)
-        if asked.count(name) > 1:
+        if chosen.count(name) > 1:
             raise InputError(value=name, rule=_("is given twice"), place="names")
-    return tuple(tunable for tunable in TUNABLES.values() if not asked or tunable.name in asked)
+    return tuple(tunable for tunable in TUNABLES.values() if not chosen or tunable.name in chosen)

@@ -1,4 +1,4 @@
-"""Settings of a training that cannot be: each is one message, with its rule and what can be given instead."""
+"""Refusals of impossible settings of a training, each with its rule and what to give instead."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class _Checks:
         return InputError(value=value, rule=rule, place=self.named(field), remedy=remedy)
 
     def ranges(self) -> None:
-        """Numbers that no training has."""
+        """Refuse numbers that no training can have."""
         training, degrees, model = self.training, self.training.degrees, self.training.model
         for field, value, within in (
             ("tensor", degrees.tensor, DEVICES),
@@ -70,13 +70,13 @@ class _Checks:
         DEVICES.check(degrees.devices, place=_("tensor x pipeline x context x data"), remedy=_("use fewer devices"))
 
     def tensor(self) -> None:
-        """What tensor parallelism splits."""
+        """Check what tensor parallelism splits."""
         model, tensor = self.training.model, self.training.degrees.tensor
         if tensor == 1:
             return
-        for what, count in ((_("heads"), model.heads), (_("width of the MLP"), model.ffn)):
+        for split_size, count in ((_("heads"), model.heads), (_("width of the MLP"), model.ffn)):
             if count % tensor:
-                rule = _("must divide the {what} ({count})", what=what, count=count)
+                rule = _("must divide the {what} ({count})", what=split_size, count=count)
                 raise self.fault("tensor", tensor, rule, _use(_divisor(tensor, of=count)))
         kv_heads = model.kv_heads
         if model.latent is None and kv_heads % tensor and tensor % kv_heads:
@@ -88,7 +88,7 @@ class _Checks:
             raise self.fault("tensor", tensor, rule, _use(_divisor(tensor, of=experts.shared_ffn)))
 
     def pipeline(self) -> None:
-        """How layers lie on ranks and chunks, and in which order they run."""
+        """Check how layers lie on ranks and chunks, and in which order they run."""
         training, degrees = self.training, self.training.degrees
         layers = training.model.layers
         if training.schedule is not None:
@@ -99,10 +99,10 @@ class _Checks:
                 raise self.fault(field, error.value, error.rule, error.remedy) from None
         Sizes(num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=max(1, training.microbatches))
         if training.layout:
-            given = sum(map(sum, training.layout))
-            if given != layers:
+            laid_out = sum(map(sum, training.layout))
+            if laid_out != layers:
                 rule = _("must be the {layers} layers of the model in all", layers=layers)
-                raise self.fault("layout", given, rule, _("change the layers of some ranks"))
+                raise self.fault("layout", laid_out, rule, _("change the layers of some ranks"))
             return
         cells = degrees.pipeline * degrees.chunks
         dealt = layers + (2 if training.ends_are_layers else 0)
@@ -121,7 +121,7 @@ class _Checks:
             raise self.fault("pipeline", pipeline, rule, _use(_divisor(pipeline, of=dealt, times=chunks)))
 
     def sequence(self) -> None:
-        """What context and sequence parallelism split."""
+        """Check what context and sequence parallelism split."""
         training, degrees, model = self.training, self.training.degrees, self.training.model
         length, context, tensor = training.sequence, degrees.context, degrees.tensor
         if degrees.context_exchange not in CONTEXT_EXCHANGES:
@@ -147,7 +147,7 @@ class _Checks:
             raise self.fault("context", context, rule, _use(_divisor(context, of=of_device)))
 
     def experts(self) -> None:
-        """How experts lie on the devices of a stage."""
+        """Check how experts lie on the devices of a stage."""
         degrees, experts = self.training.degrees, self.training.model.experts
         if experts is None:
             if degrees.expert != 1:
@@ -177,14 +177,14 @@ class _Checks:
         degrees = self.training.degrees
         possible = _divisor(degrees.expert, of=gcd(count, of_stage // split)) if of_stage % split == 0 else 0
         width = degrees.tensor * degrees.context
-        asked = degrees.expert * split
-        needed = degrees.pipeline * width * asked // gcd(width, asked)
+        product = degrees.expert * split
+        needed = degrees.pipeline * width * product // gcd(width, product)
         if possible:
             return _("use {number}, or a multiple of {needed} devices", number=possible, needed=needed)
         return _("use a multiple of {needed} devices", needed=needed)
 
     def batch(self) -> None:
-        """How the sequences of a step lie in microbatches."""
+        """Check how the sequences of a step are dealt into microbatches."""
         training, data = self.training, self.training.degrees.data
         of = data * training.microbatch
         if training.global_batch % of:
@@ -197,7 +197,7 @@ class _Checks:
             raise self.fault("group_size", size, rule)
 
     def recompute(self) -> None:
-        """What is computed again."""
+        """Check what is recomputed."""
         training = self.training
         if training.recompute not in _KINDS:
             raise self.fault("recompute", training.recompute, _("must be one of {names}", names=", ".join(_KINDS)))
@@ -217,7 +217,7 @@ class _Checks:
         LAYERS.check(most, place=self.named("full_layers"))
 
     def precision(self, accelerator: Accelerator) -> None:
-        """The number format of the linear layers."""
+        """Check the number format of the linear layers."""
         precision = self.training.precision
         if precision not in FORMATS:
             raise self.fault("precision", precision, _("must be one of {names}", names=", ".join(FORMATS)))
@@ -226,8 +226,9 @@ class _Checks:
             rule = _("must be a format that {accelerator} computes in", accelerator=accelerator.name)
             usable = [
                 name
-                for name, each in FORMATS.items()
-                if each not in _WIDER or accelerator.rate(each) > accelerator.rate(_WIDER[each])
+                for name, number_format in FORMATS.items()
+                if number_format not in _WIDER
+                or accelerator.rate(number_format) > accelerator.rate(_WIDER[number_format])
             ]
             raise self.fault("precision", precision, rule, _("use one of {names}", names=", ".join(usable)))
 
@@ -236,11 +237,11 @@ def _use(number: int) -> str:
     return _("use {number}", number=f"{number:,}")
 
 
-def _divisor(asked: int, *, of: int, times: int = 1) -> int:
-    """Return the number nearest to `asked`, the smaller of two, that divides `of`; with `times`, if these do."""
+def _divisor(degree: int, *, of: int, times: int = 1) -> int:
+    """Return the divisor of `of` nearest to `degree`, the smaller of two; `times` it divides `of` too if possible."""
     whole = of // times if of % times == 0 else of
-    largest = max(1, min(whole, 2 * asked))
-    return min((number for number in range(1, largest + 1) if whole % number == 0), key=lambda n: (abs(n - asked), n))
+    largest = max(1, min(whole, 2 * degree))
+    return min((number for number in range(1, largest + 1) if whole % number == 0), key=lambda n: (abs(n - degree), n))
 
 
 def _next_multiple(number: int, *, of: int) -> int:

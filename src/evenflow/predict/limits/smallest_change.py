@@ -11,8 +11,8 @@ from evenflow.predict.limits.checks import check_training
 from evenflow.predict.prediction import Prediction, predict
 from evenflow.predict.training import Degrees, Sharding, Software, Training
 
-_DEGREES = frozenset(one.name for one in fields(Degrees))
-_SOFTWARE = frozenset(one.name for one in fields(Software))
+_DEGREES = frozenset(setting.name for setting in fields(Degrees))
+_SOFTWARE = frozenset(setting.name for setting in fields(Software))
 _HALF = 2
 """Bytes of a gradient in 16 bits."""
 _MOST_SETTINGS = 2
@@ -30,7 +30,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Settings that change, and the step that comes of it."""
+    """A change of settings, and the step that it leads to."""
 
     settings: tuple[Setting, ...]
     prediction: Prediction
@@ -52,7 +52,7 @@ def peak_bytes(prediction: Prediction) -> int:
 
 
 def smallest_change(prediction: Prediction, *, limit_bytes: int) -> Change | None:
-    """Return the change of the fewest settings that fits into `limit_bytes` of each device, of these the fastest.
+    """Return the change of fewest settings that fits into `limit_bytes` per device; among several, the fastest.
 
     `prediction` is that of the training that does not fit.
 
@@ -62,29 +62,29 @@ def smallest_change(prediction: Prediction, *, limit_bytes: int) -> Change | Non
     reached = [prediction]
     seen = {prediction.training}
     for _level in range(_MOST_SETTINGS):
-        found: list[Prediction] = []
+        fitting: list[Prediction] = []
         next_ones: list[Prediction] = []
         for start in reached:
-            for one in _predicted_neighbours(start, limit_bytes, seen):
-                if peak_bytes(one) <= limit_bytes:
-                    found.append(one)
-                elif peak_bytes(one) < peak_bytes(start):
-                    next_ones.append(one)
-        if found:
-            best = min(found, key=lambda one: one.step_ns)
+            for neighbour in _predicted_neighbours(start, limit_bytes, seen):
+                if peak_bytes(neighbour) <= limit_bytes:
+                    fitting.append(neighbour)
+                elif peak_bytes(neighbour) < peak_bytes(start):
+                    next_ones.append(neighbour)
+        if fitting:
+            best = min(fitting, key=lambda neighbour: neighbour.step_ns)
             return Change(settings=_settings(prediction.training, best.training), prediction=best)
         reached = next_ones
     return None
 
 
 def _predicted_neighbours(start: Prediction, limit_bytes: int, seen: set[Training]) -> Iterator[Prediction]:
-    """Yield those neighbours that can be and are not yet `seen`, of some layers in full the fewest that fit."""
+    """Yield predictions of legal neighbours not yet `seen`; of counts of recomputed layers, the smallest that fits."""
     training, topology = start.training, start.topology
-    for one in neighbours(training):
-        if one in seen:
+    for changed in neighbours(training):
+        if changed in seen:
             continue
-        seen.add(one)
-        prediction = _prediction(one, topology)
+        seen.add(changed)
+        prediction = _prediction(changed, topology)
         if prediction is not None:
             yield prediction
     counts = _full_counts(training)
@@ -92,8 +92,8 @@ def _predicted_neighbours(start: Prediction, limit_bytes: int, seen: set[Trainin
     first: Prediction | None = None
     while low <= high:  # more layers recomputed hold less, and take longer
         middle = (low + high) // 2
-        one = replace(training, recompute=FULL, full_layers=counts[middle])
-        prediction = _prediction(one, topology)
+        changed = replace(training, recompute=FULL, full_layers=counts[middle])
+        prediction = _prediction(changed, topology)
         if prediction is not None and peak_bytes(prediction) <= limit_bytes:
             first, high = prediction, middle - 1
         else:
@@ -111,7 +111,7 @@ def _prediction(training: Training, topology: Topology) -> Prediction | None:
 
 
 def neighbours(training: Training) -> Iterator[Training]:
-    """Yield the trainings on as many devices that hold less and differ in one setting, or in one and what it implies.
+    """Yield trainings on as many devices that hold less and differ in one setting and what follows from it.
 
     Of full recomputation all layers; `smallest_change` also tries fewer. Some cannot be: `check_training` says so.
     """
@@ -140,7 +140,7 @@ def neighbours(training: Training) -> Iterator[Training]:
 
 
 def _full_counts(training: Training) -> list[int]:
-    """Return how many layers of a cell, but not all, can be recomputed in full beyond those that are."""
+    """Return how many more layers of a cell, short of all, could be recomputed in full."""
     degrees = training.degrees
     cells = degrees.pipeline * degrees.chunks
     largest = max(map(max, training.layout)) if training.layout else -(-training.model.layers // cells)
@@ -164,10 +164,10 @@ def _changed(training: Training, change: Mapping[str, Any]) -> Training:
 
 def _settings(before: Training, after: Training) -> tuple[Setting, ...]:
     """Return what differs between two trainings of one model."""
-    found = []
+    settings = []
     for old, new in ((before, after), (before.degrees, after.degrees), (before.software, after.software)):
-        for one in fields(old):
-            was, now = getattr(old, one.name), getattr(new, one.name)
-            if was != now and one.name not in ("degrees", "software"):
-                found.append(Setting(field=one.name, before=was, after=now))
-    return tuple(found)
+        for setting in fields(old):
+            was, now = getattr(old, setting.name), getattr(new, setting.name)
+            if was != now and setting.name not in ("degrees", "software"):
+                settings.append(Setting(field=setting.name, before=was, after=now))
+    return tuple(settings)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
-from evenflow.cluster.topology import Group, Topology
+from evenflow.cluster.topology import DeviceGroup, Topology
 from evenflow.predict.layer_work import SINGLE
 from evenflow.predict.parameters import Parameters, shares
 from evenflow.predict.training import Sharding, Training
@@ -22,7 +22,7 @@ Exchange = tuple[Collective, int]
 
 
 def gather_of(training: Training) -> Exchange | None:
-    """Return how changed parameters are gathered once a step, each device a part, and their bytes; None if not."""
+    """Return how updated parameters are gathered once a step, and their bytes; None if they are not."""
     degrees = training.degrees
     every_pass = degrees.sharding is Sharding.PARAMETERS and degrees.pipeline == 1
     if degrees.sharding is Sharding.NOTHING or every_pass:
@@ -42,7 +42,7 @@ def reduction_of(training: Training) -> Exchange | None:
 def in_buckets(
     training: Training, topology: Topology, parameters: Parameters, exchange: Exchange | None
 ) -> Iterator[tuple[int, float]]:
-    """Return numbers of equal buckets, and the time of the collective of one."""
+    """Return the numbers of equal buckets, and the time of one bucket's collective."""
     if exchange is None:
         return
     collective, item_bytes = exchange
@@ -76,7 +76,7 @@ class Buckets:
 
 
 def last_reduced_ns(every: Iterable[Buckets]) -> float:
-    """Return when the last exchange ends, where each begins behind its part of the pass and the exchange before it.
+    """Return when the last exchange ends, if each begins after its part of the pass and after the exchange before it.
 
     Of equal exchanges one after the other either the first decides when the last one ends, or the last one itself.
     """
@@ -88,7 +88,7 @@ def last_reduced_ns(every: Iterable[Buckets]) -> float:
 
 
 def longest_wait_ns(every: Iterable[Buckets]) -> float:
-    """Return how long a pass waits at most, where exchanges run from time 0 on and each part needs its own to be done.
+    """Return how long a pass waits for exchanges that start at time 0, where each part needs its own.
 
     Of equal exchanges the first or the last one is waited for longest.
     """
@@ -101,7 +101,7 @@ def longest_wait_ns(every: Iterable[Buckets]) -> float:
 
 
 def least_bucket_ns(training: Training, topology: Topology, parameters: Parameters, exchange: Exchange | None) -> float:
-    """Return the longest of the least times of each group's bucket, of these parameters or more.
+    """Return a lower bound on the time of a bucket of these parameters or more: the longest of any group.
 
     Buckets are equal, so that each is more than half full where there are several.
     """
@@ -119,7 +119,7 @@ def least_bucket_ns(training: Training, topology: Topology, parameters: Paramete
 def in_full_buckets_ns(
     training: Training, topology: Topology, parameters: Parameters, exchange: Exchange | None
 ) -> float:
-    """Return the time of these parameters as a share of full buckets: smaller ones take longer for each of them."""
+    """Return the time of these parameters in full buckets, a lower bound: smaller buckets take longer per parameter."""
     if exchange is None:
         return 0.0
     collective, item_bytes = exchange
@@ -132,6 +132,6 @@ def in_full_buckets_ns(
     return total
 
 
-def _bucket(group: Group) -> int:
-    """Return the parameters of a full bucket."""
+def _bucket(group: DeviceGroup) -> int:
+    """Return how many parameters a full bucket has."""
     return max(_BUCKET, _BUCKET_OF_DEVICE * group.size)

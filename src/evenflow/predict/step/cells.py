@@ -47,7 +47,7 @@ def _given(training: Training) -> Cells:
 def _with_ends_as_layers(schedule: str, sizes: Sizes, num_layers: int) -> Cells:
     """Deal the layers and two more, embedding and loss, evenly, and take these out of the first and the last stage."""
     num_stages = sizes.num_cells
-    each, left_over = divmod(num_layers + 2, num_stages)
+    of_stage, left_over = divmod(num_layers + 2, num_stages)
     if left_over or num_layers + 2 < num_stages:
         raise InputError(
             value=num_layers,
@@ -55,7 +55,7 @@ def _with_ends_as_layers(schedule: str, sizes: Sizes, num_layers: int) -> Cells:
             place="layers",
             remedy=_("give the layers of every cell"),
         )
-    stages = [each] * num_stages
+    stages = [of_stage] * num_stages
     stages[0] -= 1
     stages[-1] -= 1
     placement = family_placement(schedule, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks)

@@ -13,7 +13,7 @@ import numpy as np
 
 from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
-from evenflow.cluster.topology import Group, Topology
+from evenflow.cluster.topology import DeviceGroup, Topology
 from evenflow.predict.layer_work import SINGLE
 from evenflow.predict.parameters import Parameters, padded_vocabulary, shares
 from evenflow.predict.pricing import slowed_by_ns
@@ -80,7 +80,7 @@ def rank_exchanges(
     forwards = schedule.ops == Op.F
     np.minimum.at(forward_starts, schedule.stages[forwards], timeline.start_ns[forwards])
     np.maximum.at(backward_ends, schedule.stages[~forwards], timeline.end_ns[~forwards])
-    found = []
+    exchanges = []
     for rank in range(schedule.num_ranks):
         windows = []
         for stage in schedule.stage_table[:, rank].tolist():
@@ -89,26 +89,26 @@ def rank_exchanges(
             windows.append(_Window((begin, begin + forward_ns), (end - backward_ns, end), stages[stage].parameters))
         rank_end = max(window.last_backward[1] for window in windows)
         busy = float(timeline.busy_ns[rank]) / rank_end if rank_end else 0.0
-        found.append(_of_rank(training, topology, windows, busy_share=busy, ties=_ties(training, schedule, rank)))
-    return found
+        exchanges.append(_of_rank(training, topology, windows, busy_share=busy, ties=_ties(training, schedule, rank)))
+    return exchanges
 
 
 def after_one_stage_ns(
     training: Training, topology: Topology, parameters: Parameters, *, computed_ns: float, forward_ns: float
 ) -> float:
-    """Return what a step without a pipeline takes beside its computation: gradients, parameters and the optimizer.
+    """Return what a step without a pipeline spends beside its computation: on gradients, parameters and the optimizer.
 
     All microbatches take as long, `computed_ns` together. More recomputation hides more of the exchanges, but never as
     much as it adds to the step.
     """
     backward_ns = computed_ns / training.microbatches - forward_ns
     window = _Window((0.0, forward_ns), (computed_ns - backward_ns, computed_ns), parameters)
-    found = _of_rank(training, topology, [window], busy_share=1.0, ties=False)
-    return found.wait_ns + found.end_ns(found.wait_ns) - computed_ns + found.optimizer_ns
+    exchange = _of_rank(training, topology, [window], busy_share=1.0, ties=False)
+    return exchange.wait_ns + exchange.end_ns(exchange.wait_ns) - computed_ns + exchange.optimizer_ns
 
 
 def after_rank_ns(training: Training, topology: Topology, parameters: Parameters) -> float:
-    """Return the least that a rank does for these of its parameters behind its last backward; a share for a part.
+    """Return a lower bound on a rank's work for these parameters after its last backward; it adds up over parts.
 
     The optimizer, as fast as memory is; and where gradients are reduced behind the pipeline, that in full buckets.
     """
@@ -119,14 +119,14 @@ def after_rank_ns(training: Training, topology: Topology, parameters: Parameters
 
 
 def last_reduction_ns(training: Training, topology: Topology, parameters: Parameters) -> float:
-    """Return the least time of the last bucket of a stage with these parameters or more: it is never hidden."""
+    """Return a lower bound on a stage's last gradient bucket, of these parameters or more: nothing hides it."""
     if not training.software.overlaps_gradients:
         return 0.0  # `after_rank_ns` has all of them
     return least_bucket_ns(training, topology, parameters, reduction_of(training))
 
 
 def least_wait_ns(training: Training, topology: Topology, *, first: Parameters, mean: Parameters) -> float:
-    """Return the least that a step waits for changed parameters.
+    """Return a lower bound on how long a step waits for updated parameters.
 
     Its first stage has the parameters `first` or more, and a rank `mean` on average: where all of them are gathered
     before the step begins, some rank gathers as many.
@@ -150,17 +150,17 @@ def _of_rank(
     rank_end = max(window.last_backward[1] for window in windows)
     gathers = [
         Buckets(*window.first_forward, count, each_ns)
-        for window in sorted(windows, key=lambda each: each.first_forward)
+        for window in sorted(windows, key=lambda window: window.first_forward)
         for count, each_ns in in_buckets(training, topology, window.parameters, gather_of(training))
     ]
-    gathered = sum(each.total_ns for each in gathers)
+    gathered = sum(buckets.total_ns for buckets in gathers)
     wait = longest_wait_ns(gathers) if software.overlaps_parameters else gathered
     reductions = [
         Buckets(*window.last_backward, count, each_ns)
-        for window in sorted(windows, key=lambda each: each.last_backward[1])
+        for window in sorted(windows, key=lambda window: window.last_backward[1])
         for count, each_ns in in_buckets(training, topology, window.parameters, reduction_of(training))
     ]
-    reduced = sum(each.total_ns for each in reductions)
+    reduced = sum(buckets.total_ns for buckets in reductions)
     finish = max(rank_end, last_reduced_ns(reductions)) if software.overlaps_gradients else rank_end + reduced
     hidden = max(0.0, reduced - (finish - rank_end))
     return RankExchanges(
@@ -178,12 +178,12 @@ def _tie_ns(training: Training, topology: Topology) -> float:
     degrees = training.degrees
     stride = (degrees.pipeline - 1) * degrees.pipeline_stride
     table = training.model.hidden * padded_vocabulary(training) / degrees.tensor
-    axis = topology.axis(Group(size=2, stride=stride), Collective.ALL_REDUCE)
+    axis = topology.axis(DeviceGroup(size=2, stride=stride), Collective.ALL_REDUCE)
     return collective_ns(axis, Collective.ALL_REDUCE, round(training.software.reduced_bytes * table))
 
 
 def _optimizer_ns(training: Training, topology: Topology, windows: Sequence[_Window]) -> float:
-    """Return the time of the optimizer: its traffic for what it has of the parameters, and gradients set to zero."""
+    """Return the time of the optimizer, which memory traffic limits, with gradients set to zero."""
     traffic = sum(_optimizer_traffic(training, window.parameters) for window in windows)
     return topology.accelerator.time_ns(flops=0, moved_bytes=traffic, calls=_OPTIMIZER_CALLS)
 
@@ -199,5 +199,5 @@ def _optimizer_traffic(training: Training, parameters: Parameters) -> float:
 
 def norm_ns(training: Training, topology: Topology) -> float:
     """Return the time in which all devices add up the norm of the gradients."""
-    group = Group(size=training.degrees.devices)
+    group = DeviceGroup(size=training.degrees.devices)
     return collective_ns(topology.axis(group, Collective.ALL_REDUCE), Collective.ALL_REDUCE, SINGLE)

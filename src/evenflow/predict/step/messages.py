@@ -8,7 +8,7 @@ import numpy as np
 
 from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
-from evenflow.cluster.topology import Group, Topology
+from evenflow.cluster.topology import DeviceGroup, Topology
 from evenflow.model import Communication, Plan, check_step
 from evenflow.predict.layer_work import HALF, tokens
 from evenflow.predict.step_network import PricedNetwork
@@ -59,7 +59,7 @@ def message_times(training: Training, topology: Topology, stage_ranks: Sequence[
     devices = degrees.pipeline_stride
     gathered = 0
     if degrees.tensor > 1 and is_split and not degrees.sequence_parallel:
-        group = Group(size=degrees.tensor)
+        group = DeviceGroup(size=degrees.tensor)
         gathered = collective_ns(topology.axis(group, Collective.ALL_GATHER), Collective.ALL_GATHER, round(whole))
     known: dict[tuple[int, int], int] = {}
 

@@ -1,7 +1,7 @@
 """The network that an init file describes: the memory of a fit with the times of layers."""
 
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.profiles.init.init_times import LayerTimes, PartTime
+from evenflow.profiles.init.init_times import LayerTimes, PassTimes
 from evenflow.profiles.layer_entry import KIND_KEYS
 from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL
 from evenflow.profiles.memory.fit import MemoryFit
@@ -37,7 +37,7 @@ def network_of_fit(fit: MemoryFit, times: LayerTimes, *, name: str) -> Network:
     )
 
 
-def _end_block(part: PartTime, parameter_bytes: int) -> EndBlock:
+def _end_block(part: PassTimes, parameter_bytes: int) -> EndBlock:
     return EndBlock(
         name=part.name,
         forward_ns=part.forward_ns,

@@ -25,7 +25,7 @@ class InitPlanning:
     file: str
     has_measurements: bool
     """Whether the file has dry runs to fit as well; one with nothing but `pipeline_config` has none."""
-    given: tuple[str, ...]
+    stated: tuple[str, ...]
     """Names of the fields beside stages and layers that are there, as in the file."""
     num_layers: int | None
     num_stages: int | None
@@ -69,7 +69,7 @@ def planning_of(top: Fields) -> InitPlanning:
     return InitPlanning(
         file=top.file,
         has_measurements=list(top.values) != [PIPELINE],
-        given=tuple(key for key in PLANNING_KEYS if key in fields),
+        stated=tuple(key for key in PLANNING_KEYS if key in fields),
         num_layers=count("num_layer", LAYERS),
         num_stages=count("pipeline_num", RANKS),
         num_microbatches=count("micro_batch_num", MICROBATCHES),

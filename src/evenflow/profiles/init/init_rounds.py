@@ -32,8 +32,8 @@ def read_rounds(top: Fields, pipeline: Fields, *, num_layers: int, stages: objec
         )
     num_rounds = _num_rounds(pipeline, stages)
     layers = []
-    for name, given in _by_round(pipeline, "offset", num_rounds):
-        offset = [0] * num_stages if given is False else _row(given, num_stages, place=name, other="0")
+    for name, entry in _by_round(pipeline, "offset", num_rounds):
+        offset = [0] * num_stages if entry is False else _row(entry, num_stages, place=name, other="0")
         layers.append(layers_by_cell([offset], num_layers=num_layers, place=name, cell=_stage))
     recompute = section(top, RECOMPUTE) if RECOMPUTE in top else Fields(values={}, file=top.file, path=RECOMPUTE)
     recompute.check_known(RECOMPUTE_LISTS)
@@ -63,13 +63,13 @@ def _num_rounds(pipeline: Fields, stages: object) -> int:
 
 
 def _counts(fields: Fields, key: str, layers: Sequence[Cells]) -> list[Cells]:
-    """Return one cumulative list for each round: as given, every layer, or none."""
+    """Return the cumulative recompute list of each round: as given, or all or no layers for true or false."""
     tables = []
-    for (name, given), own in zip(_by_round(fields, key, len(layers)), layers, strict=True):
-        if isinstance(given, bool):
-            tables.append(own if given else ((0,) * len(own[0]),))
+    for (name, entry), own in zip(_by_round(fields, key, len(layers)), layers, strict=True):
+        if isinstance(entry, bool):
+            tables.append(own if entry else ((0,) * len(own[0]),))
             continue
-        row = _row(given, len(own[0]), place=name, other="true, false")
+        row = _row(entry, len(own[0]), place=name, other="true, false")
         check_counts([row], own, place=name, cell=_stage)
         tables.append((tuple(row),))
     return tables

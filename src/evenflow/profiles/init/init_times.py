@@ -19,7 +19,7 @@ _LLAMA = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartTime:
+class PassTimes:
     """Times of one layer, or of the whole head or tail, for one microbatch."""
 
     name: str
@@ -31,9 +31,9 @@ class PartTime:
 class LayerTimes:
     """Times of the head, of one body layer, and of the tail."""
 
-    head: PartTime
-    body: PartTime
-    tail: PartTime
+    head: PassTimes
+    body: PassTimes
+    tail: PassTimes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +56,12 @@ def read_times(top: Fields) -> LayerTimes | None:
     fields = section(top, TIMES)
     fields.check_known(("head", "body", "tail"))
 
-    def part(key: str, *, above_zero: bool = False) -> PartTime:
+    def part(key: str, *, above_zero: bool = False) -> PassTimes:
         forward_ns = nanoseconds_from_milliseconds(fields.number(key, MILLISECONDS, above_zero=above_zero))
         if above_zero and not forward_ns:
             raise fields.error(key, _("must be a nanosecond or more, in milliseconds"))
         names = _names(section(top, PROFILING), f"{key}_layers") if PROFILING in top else _LLAMA[f"{key}_layers"]
-        return PartTime(name=" + ".join(names), forward_ns=forward_ns, backward_ns=plain_backward_ns(forward_ns))
+        return PassTimes(name=" + ".join(names), forward_ns=forward_ns, backward_ns=plain_backward_ns(forward_ns))
 
     return LayerTimes(head=part("head"), body=part("body", above_zero=True), tail=part("tail"))
 

@@ -9,11 +9,11 @@ from evenflow.cluster.topology import Topology
 from evenflow.predict.software import usual_software
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, Transformer
+from evenflow.profiles.measured.framework_words import precision_of, recompute_of, schedule_of, sharding_of
 from evenflow.profiles.measured.known_models import known_model
 from evenflow.profiles.measured.layouts import layout_of
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.profiles.measured.settings import Settings, expert_tensor_of, recompute_modules, settings_of
-from evenflow.profiles.measured.words import precision_of, recompute_of, schedule_of, sharding_of
 
 _TENSOR_OVERLAP = ("TP_COMM_OVERLAP=True", "tp_comm_overlap=True", "tp-comm-overlap")
 """Flags with which tensor-parallel exchanges run under matrix products."""
@@ -123,13 +123,13 @@ _Value = TypeVar("_Value")
 
 
 def _known(value: _Value | None) -> _Value:
-    """A field that a completed run has."""
+    """Return the value of a field that every completed run has."""
     assert value is not None
     return value
 
 
 def _positions(run: MeasuredRun, settings: Settings) -> int:
-    """Learned positions: those of GPT, unless the run turns positions instead."""
+    """Return the number of learned positions: as in GPT, unless the run uses rotary positions."""
     learned = not (run.gated_mlp or settings.values.get("position-embedding-type") == "rope")
     return _known(run.seq) if learned else 0
 

@@ -1,4 +1,4 @@
-"""What a prediction takes for fields that are not stated: rules of physics and habit, none for a source.
+"""Values assumed for fields that a measured run does not state: rules of physics and habit, none for one source.
 
 Some fields follow from others, or are empty because a plain model does not have what they describe; nothing is assumed
 then. Everything else that is put in is listed.
@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evenflow.language import _
+from evenflow.profiles.measured.framework_words import is_fully_shared
 from evenflow.profiles.measured.run import Assumption, MeasuredRun
 from evenflow.profiles.measured.settings import expert_tensor_of, settings_of
-from evenflow.profiles.measured.words import is_fully_shared
 
 GPT2_VOCABULARY = 50_257
 LLAMA2_VOCABULARY = 32_000
@@ -29,10 +29,10 @@ def completed(run: MeasuredRun) -> MeasuredRun:
         return run
     for name, value in _RULES:
         if getattr(run, name) is None or (name == "hardware" and run.hardware in _SIZE_UNKNOWN):
-            found, reason = value(run)
-            run = replace(run, **{name: found})  # type: ignore[arg-type]
+            assumed_value, reason = value(run)
+            run = replace(run, **{name: assumed_value})  # type: ignore[arg-type]
             if reason:
-                run = replace(run, assumed=(*run.assumed, Assumption(field=name, value=found, reason=reason)))
+                run = replace(run, assumed=(*run.assumed, Assumption(field=name, value=assumed_value, reason=reason)))
     return run
 
 

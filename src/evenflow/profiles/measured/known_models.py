@@ -1,4 +1,4 @@
-"""What the columns of a measured run have no place for, of models that everybody knows by name."""
+"""Facts of well-known models that the columns of a measured run have no place for."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from evenflow.predict.transformer import LatentAttention
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What a published configuration states beside the usual sizes."""
+    """The facts of a published model configuration beside its usual sizes."""
 
     latent: LatentAttention | None = None
     dense_layers: int = 0

@@ -19,7 +19,7 @@ def layout_of(run: MeasuredRun) -> Layout:
 
 def _counts(text: str, stages: int, layers: int) -> list[int]:
     """Return the layers of every stage."""
-    each, left = divmod(layers, stages)
+    of_stage, left = divmod(layers, stages)
     ends = re.search(r"first=(\d+) last=(\d+)", text)
     if "|" in text:
         return [stage.count("t") for stage in _written_out(text).split("|")]
@@ -27,16 +27,16 @@ def _counts(text: str, stages: int, layers: int) -> list[int]:
         between, rest = divmod(layers - int(ends[1]) - int(ends[2]), max(1, stages - 2))
         return [] if rest else [int(ends[1]), *[between] * (stages - 2), int(ends[2])]
     if "embedding and loss" in text:
-        each = (layers + 2) // stages
-        counts = [each] * stages
+        of_stage = (layers + 2) // stages
+        counts = [of_stage] * stages
         counts[0] -= 1
         counts[-1] -= 1
-        counts[1 % stages] += layers + 2 - each * stages
+        counts[1 % stages] += layers + 2 - of_stage * stages
         return counts
     if "last stage has 1" in text and stages > 1:
         between, rest = divmod(layers - 1, stages - 1)
         return [] if rest else [*[between] * (stages - 1), 1]
-    return [each + (stage < left) for stage in range(stages)] if left and stages > 1 else []
+    return [of_stage + (stage < left) for stage in range(stages)] if left and stages > 1 else []
 
 
 def _written_out(text: str) -> str:
@@ -44,5 +44,5 @@ def _written_out(text: str) -> str:
     text = text.replace(",", "")
     for pattern in (r"\(([^()]*)\)\*(\d+)", r"([A-Za-z])\*(\d+)"):
         while re.search(pattern, text):
-            text = re.sub(pattern, lambda found: found[1] * int(found[2]), text)
+            text = re.sub(pattern, lambda match: match[1] * int(match[2]), text)
     return text

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from evenflow.predict.training import PRODUCTS
 from evenflow.predict.transformer import LatentAttention
+from evenflow.profiles.measured.framework_words import is_fully_shared
 from evenflow.profiles.measured.known_models import DEEPSEEK_LATENT
 from evenflow.profiles.measured.run import MeasuredRun
-from evenflow.profiles.measured.words import is_fully_shared
 
 _OFFLOADED = {
     "core_attn": ("core_attn",), "attn_norm": ("layernorm",), "mlp_norm": ("layernorm",), "expert_fc1": ("moe",),
@@ -18,7 +18,7 @@ _OFFLOADED = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the notes of a run state; None for what they do not."""
+    """The settings that the notes of a run state; None for those that they do not."""
 
     values: dict[str, str]
 
@@ -46,8 +46,8 @@ class Settings:
     @property
     def dense_layers(self) -> int:
         """First layers without experts."""
-        found = re.match(r"\(\[0\]\*(\d+)\+", self.values.get("moe-layer-freq", ""))
-        return int(found[1]) if found else 0
+        match = re.match(r"\(\[0\]\*(\d+)\+", self.values.get("moe-layer-freq", ""))
+        return int(match[1]) if match else 0
 
     @property
     def shared_ffn(self) -> int:
@@ -62,14 +62,14 @@ class Settings:
 
 
 def settings_of(run: MeasuredRun) -> Settings:
-    """Return what the notes of `run` state."""
-    found = dict(re.findall(r"([a-z][a-z0-9-]+)=([^;\s]+)", run.notes or ""))
+    """Return the settings that the notes of `run` state."""
+    settings = dict(re.findall(r"([a-z][a-z0-9-]+)=([^;\s]+)", run.notes or ""))
     tensor = re.search(r"expert tensor parallel (\d+)", run.notes or "")
-    return Settings({**found, **({"expert tensor parallel": tensor[1]} if tensor else {})})
+    return Settings({**settings, **({"expert tensor parallel": tensor[1]} if tensor else {})})
 
 
 def expert_tensor_of(run: MeasuredRun) -> int:
-    """Return the ways that an expert's matrices are split: if not stated as other layers' in Megatron-LM, else one."""
+    """Return the tensor degree of experts: by default that of other layers in Megatron-LM, elsewhere one."""
     settings = settings_of(run)
     return settings.expert_tensor or ((run.tp or 1) if run.experts and settings.is_megatron else 1)
 
@@ -79,8 +79,8 @@ def recompute_modules(run: MeasuredRun) -> tuple[str, ...]:
 
     If none are stated: every second product and all between them in fully sharded training, else attention's scores.
     """
-    found = re.search(r"recompute[-_]modules=\[([^]]*)\]", run.recompute_detail or "")
-    names = re.findall(r"[a-z_]+", found[1]) if found else []
+    match = re.search(r"recompute[-_]modules=\[([^]]*)\]", run.recompute_detail or "")
+    names = re.findall(r"[a-z_]+", match[1]) if match else []
     offloaded = re.search(r"offload[-_]modules=\[([^]]*)\]", run.recompute_detail or "")
     for name in re.findall(r"[a-z_0-9]+", offloaded[1]) if offloaded else []:
         names += _OFFLOADED.get(name, ())

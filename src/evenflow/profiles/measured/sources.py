@@ -1,4 +1,4 @@
-"""Measured runs from whatever a user has: CSV files, logs, and folders of logs."""
+"""Reads measured runs from CSV files, logs and folders of logs."""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -8,6 +8,7 @@ from evenflow.errors import FileError, InputError
 from evenflow.language import _
 from evenflow.profiles.measured.logs.log_file import read_log
 from evenflow.profiles.measured.logs.log_folder import runs_of_folder
+from evenflow.profiles.measured.logs.log_format import LogFormats
 from evenflow.profiles.measured.logs.logged_run import measured_run
 from evenflow.profiles.measured.reading import COLUMNS, read_runs
 from evenflow.profiles.measured.run import MeasuredRun
@@ -26,8 +27,8 @@ class Source(Enum):
     FOLDER = "folder"
 
 
-def read_measured(paths: Iterable[Path]) -> tuple[MeasuredRun, ...]:
-    """Return the runs of CSV files, logs and folders of logs, in their order.
+def read_measured(paths: Iterable[Path], *, formats: LogFormats) -> tuple[MeasuredRun, ...]:
+    """Return the runs of CSV files, logs in one of the formats and folders of logs, in their order.
 
     What a log does not state is None.
 
@@ -35,20 +36,20 @@ def read_measured(paths: Iterable[Path]) -> tuple[MeasuredRun, ...]:
         InputError: a source that cannot be read or has no run, or that is given twice.
     """
     runs: list[MeasuredRun] = []
-    given: set[Path] = set()
+    known: set[Path] = set()
     for path in paths:
-        if path in given:
+        if path in known:
             raise InputError(value=str(path), rule=_("must be given once"), place=str(path))
-        given.add(path)
-        runs.extend(_read(path))
+        known.add(path)
+        runs.extend(_read(path, formats))
     return tuple(runs)
 
 
-def _read(path: Path) -> tuple[MeasuredRun, ...]:
+def _read(path: Path, formats: LogFormats) -> tuple[MeasuredRun, ...]:
     kind = sniff(path)
     if kind is Source.FOLDER:
-        return runs_of_folder(path)
-    return read_runs(path) if kind is Source.CSV else (measured_run((read_log(path),), place=path),)
+        return runs_of_folder(path, formats=formats)
+    return read_runs(path) if kind is Source.CSV else (measured_run((read_log(path, formats=formats),), place=path),)
 
 
 def sniff(path: Path) -> Source:

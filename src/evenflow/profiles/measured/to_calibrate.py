@@ -20,7 +20,7 @@ _RACK = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A run that is not taken."""
+    """A run that the calibration leaves out, and why."""
 
     name: str
     reason: str
@@ -38,7 +38,7 @@ class RunsToCalibrate:
 
 
 def runs_to_calibrate(runs: Sequence[MeasuredRun], accelerator: Accelerator | None) -> RunsToCalibrate:
-    """Return the runs that `accelerator` can have made; None where these are all on one that they state.
+    """Return the runs made on `accelerator`; None takes the one that all runs state.
 
     Raises:
         InputError: no accelerator, or several of them, or not one run that can be taken.
@@ -56,7 +56,11 @@ def runs_to_calibrate(runs: Sequence[MeasuredRun], accelerator: Accelerator | No
             except InputError as error:
                 reason = str(error)
             else:
-                assumed.update((one.field, one.value, one.reason) for one in whole.assumed if one.field != "hardware")
+                assumed.update(
+                    (assumption.field, assumption.value, assumption.reason)
+                    for assumption in whole.assumed
+                    if assumption.field != "hardware"
+                )
         if reason:
             left_out.append(LeftOut(name=run.id, reason=reason))
     if not measurements:
@@ -90,7 +94,7 @@ def _stated_accelerator(runs: Iterable[MeasuredRun]) -> Accelerator:
 
 
 def _reason_against(run: MeasuredRun, accelerator: Accelerator) -> str:
-    """Return why a run is not taken; empty where it may be."""
+    """Return why a run is left out; empty where it is used."""
     if run.lacks:
         return _("it does not state {names}", names=", ".join(run.lacks))
     if run.step_s is None and run.mem_gib is None:

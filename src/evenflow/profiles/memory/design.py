@@ -129,11 +129,11 @@ def _moves(task: DesignTask, rank: int, counts: IntArray) -> _Moves:
     distances = [2**exponent for exponent in range(task.num_ranks.bit_length()) if 2**exponent < task.num_ranks]
     others = np.array(sorted({(rank + sign * distance) % task.num_ranks for distance in distances for sign in (1, -1)}))
     units = np.eye(len(task.kinds), dtype=np.int64)
-    given, taken = _exchanges(task, counts[rank])
+    handed, taken = _exchanges(task, counts[rank])
     # Layers go to a partner; or they change their kind here, some or all; or all layers trade places with a partner's.
-    changed = np.concatenate([counts[rank] - given + taken, counts[rank].sum() * units])
-    own = np.concatenate([np.tile(counts[rank] - given, (len(others), 1)), changed, counts[others]])
-    partner = np.concatenate([np.repeat(others, len(given)), np.full(len(changed), others[0]), others])
+    changed = np.concatenate([counts[rank] - handed + taken, counts[rank].sum() * units])
+    own = np.concatenate([np.tile(counts[rank] - handed, (len(others), 1)), changed, counts[others]])
+    partner = np.concatenate([np.repeat(others, len(handed)), np.full(len(changed), others[0]), others])
     partners = np.concatenate(
         [
             (counts[others][:, None] + taken).reshape(-1, len(units)),
@@ -159,8 +159,8 @@ def _exchanges(task: DesignTask, counts: IntArray) -> tuple[IntArray, IntArray]:
         if 0 < amount <= count
         for unit in units
     ]
-    given, taken = zip(*pairs, strict=True)
-    return np.array(given), np.array(taken)
+    handed, taken = zip(*pairs, strict=True)
+    return np.array(handed), np.array(taken)
 
 
 def _rows(task: DesignTask, ranks: IntArray, counts: IntArray) -> FloatArray:

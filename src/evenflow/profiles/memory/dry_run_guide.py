@@ -22,7 +22,7 @@ _MOST_LAYERS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guide:
-    """Dry runs to do, and how well their peaks determine the unknowns."""
+    """The dry runs to do, and how well their peaks determine the unknowns."""
 
     rounds: tuple[Plan, ...]
     """Plans of the dry runs, all with the same ranks: those asked for, or more for 2 and 3 ranks."""

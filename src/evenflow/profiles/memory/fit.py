@@ -29,7 +29,7 @@ _MOST_OF_PEAK = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class MemoryEstimate:
     """The estimate of one unknown."""
 
     name: str
@@ -48,7 +48,7 @@ class MemoryFit:
     """The memory of every part, and how sure it is."""
 
     dry_runs: DryRuns
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[MemoryEstimate, ...]
     """Estimates of constant (0 where it was not fitted), parameter, activations in cell order, head and tail."""
     residuals_bytes: tuple[int, ...]
     """Measured less computed bytes, by peak."""
@@ -91,25 +91,25 @@ def fit_memory(dry_runs: DryRuns) -> MemoryFit:
         unknowns = every[1:]
         notes.append(
             _(
-                "{stages} middle stages leave out the constant, which is taken as 0; with {enough} it is fitted too",
+                "{stages} middle stages do not determine the constant, which is taken as 0; {enough} would",
                 stages=dry_runs.num_middle,
                 enough=enough,
             )
         )
     refusals.check_determined(dry_runs, every, unknowns, needed=enough - 1)
     free = solve(dry_runs.matrix(unknowns), dry_runs.measured)
-    found = dict(zip(unknowns, _rounded(free), strict=True))
+    sizes = dict(zip(unknowns, _rounded(free), strict=True))
     kept, solution, refusal = unknowns, free, None
-    if min(found.values()) < 0:
+    if min(sizes.values()) < 0:
         kept = [unknowns[column] for column in not_negative(dry_runs.matrix(unknowns), dry_runs.measured)]
         solution = solve(dry_runs.matrix(kept), dry_runs.measured)
         notes += _notes_on_bounds(dry_runs, unknowns, free, kept, solution)
     values = dict(zip(kept, _rounded(solution), strict=True))
     far = float(np.abs(solution.residuals / dry_runs.measured).max()) > _MOST_OF_PEAK
-    doubtful = [name for name in unknowns if found[name] < 0 and far]
+    doubtful = [name for name in unknowns if sizes[name] < 0 and far]
     doubtful += [name for name in unknowns if name not in _MAY_BE_ZERO and not values.get(name)]
     if doubtful:
-        worst = min(doubtful, key=lambda name: found[name])
+        worst = min(doubtful, key=lambda name: sizes[name])
         refusal = refusals.negative(dry_runs, unknowns, free, worst, _errors(free)[unknowns.index(worst)])
     suspects = refusals.suspects(dry_runs, solution)
     notes += (
@@ -121,10 +121,10 @@ def fit_memory(dry_runs: DryRuns) -> MemoryFit:
     return MemoryFit(
         dry_runs=dry_runs,
         estimates=tuple(
-            Estimate(
+            MemoryEstimate(
                 name=name,
                 value_bytes=values.get(name, 0),
-                free_bytes=found[name] if is_bounded and name in found else None,
+                free_bytes=sizes[name] if is_bounded and name in sizes else None,
                 standard_error_bytes=round(errors[name]) if name in errors else None,
                 weights=tuple(weights.get(name, [0.0] * len(dry_runs.peaks))),
             )
@@ -167,7 +167,7 @@ def _notes_on_bounds(
     most = int(np.abs(solution.residuals).argmax())
     notes.append(
         _(
-            "no memory that is nowhere negative gives these peaks exactly: the closest is up to {most:,.1f} MB off, "
+            "no memory values of zero or more give these peaks exactly: the closest are up to {most:,.1f} MB off, "
             "{share:.1f} % of the peak of {stage}",
             most=megabytes(round(abs(solution.residuals[most]))),
             share=100 * abs(solution.residuals[most]) / dry_runs.measured[most],

@@ -1,4 +1,4 @@
-"""Linear least squares with its evidence: the weights behind each unknown, residuals, condition number.
+"""Linear least squares, with the weights behind each unknown, the residuals and the condition number.
 
 Columns are scaled to length one first. A count of layers and a count of layers times microbatches differ by orders of
 magnitude, and neither rank nor condition should depend on that.
@@ -102,7 +102,7 @@ def undetermined(matrix: Array) -> list[int]:
 
 
 def outliers(solution: LeastSquares) -> list[int]:
-    """Return rows without which nearly all disagreement is gone; several where they explain it about equally well.
+    """Return the rows that explain nearly all of the residuals, each by itself; several if about equally well.
 
     There are none where nothing would be left to disagree: with less than two rows beyond the unknowns.
     """

@@ -54,7 +54,7 @@ class DryRuns:
         return np.array(rows, dtype=np.float64)
 
     def name(self, peak: Peak) -> str:
-        """Return what a peak is called: ``stage 3``, and with several rounds ``stage 3 of round 1``, counted from 1."""
+        """Return the name of a peak: ``stage 3``, or with several rounds ``stage 3 of round 1``, counted from 1."""
         if len(self.rounds) == 1:
             return _("stage {stage}", stage=peak.rank)
         return _("stage {stage} of round {round}", stage=peak.rank, round=peak.round_index + 1)

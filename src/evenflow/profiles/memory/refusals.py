@@ -74,7 +74,7 @@ def negative(
     if not cause:
         order = np.argsort(-np.abs(solution.weights[column]), kind="stable")[:_MOST_STAGES]
         shares = (f"{dry_runs.name(dry_runs.peaks[row])} ({solution.weights[column][row]:+.2f})" for row in order)
-        cause = _("it rests most on {shares}", shares=", ".join(shares))
+        cause = _("it depends most on {shares}", shares=", ".join(shares))
     return InputError(
         value=with_error(solution.values[column], error_bytes),
         rule=_("must give {name} a memory that is not negative", name=label(name))
@@ -124,7 +124,7 @@ def _why_open(dry_runs: DryRuns, names: Sequence[str]) -> str:
 
 
 def _what_to_run(dry_runs: DryRuns, unknowns: Sequence[str], kinds: Sequence[str], *, missing: int = 0) -> str:
-    """Return the order to measure stages of the same dry runs that would do, or other dry runs."""
+    """Return what to run next: the missing stages of the same dry runs, or other dry runs."""
     added: list[Peak] = []
     for peak in _not_measured(dry_runs):
         matrix = dry_runs.matrix(unknowns, [*dry_runs.peaks, *added])

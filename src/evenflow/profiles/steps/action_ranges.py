@@ -18,7 +18,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.steps.measured_step import MeasuredStep, TimedAction, measured_step
 from evenflow.profiles.traces.formats.chrome import read_chrome_ranges
-from evenflow.profiles.traces.formats.launches import LaunchedRanges, Scope
+from evenflow.profiles.traces.formats.launches import LaunchedRanges, LaunchScope
 from evenflow.profiles.traces.formats.nsight import read_report_ranges
 from evenflow.profiles.traces.names import BODY, LayerNames, Match, NameMatcher, names_there
 from evenflow.profiles.traces.reader import is_report
@@ -47,8 +47,8 @@ def read_action_ranges(path: Path) -> MeasuredStep:
     Raises:
         InputError: a trace that is damaged, has no ranges of actions, or not all of them.
     """
-    found = [ranges for file in trace_files(path) for ranges in _ranges_of(file)]
-    ranks = [_spans_of(ranges, rank) for rank, ranges in enumerate(found)]
+    of_ranks = [ranges for file in trace_files(path) for ranges in _ranges_of(file)]
+    ranks = [_spans_of(ranges, rank) for rank, ranges in enumerate(of_ranks)]
     ranks.sort(key=lambda spans: min(action.stage for action in spans))
     stage_ranks = _stage_ranks(ranks, place=str(path))
     counts = {len(times) for spans in ranks for times in spans.values()}
@@ -80,8 +80,8 @@ def _ranges_of(file: Path) -> list[LaunchedRanges]:
         every = read_report_ranges(file, matcher, on_bytes=lambda _count: None)
     else:
         every = [read_chrome_ranges(file, matcher, on_bytes=lambda _count: None)]
-    found = [ranges for ranges in every if ranges.scopes]
-    if not found:
+    named = [ranges for ranges in every if ranges.scopes]
+    if not named:
         raise InputError(
             value=None,
             rule=_(
@@ -94,7 +94,7 @@ def _ranges_of(file: Path) -> list[LaunchedRanges]:
                 "for its backward; torch.distributed.pipelining does so itself"
             ),
         )
-    return found
+    return named
 
 
 def _spans_of(ranges: LaunchedRanges, rank: int) -> _SPANS:
@@ -128,7 +128,7 @@ def _spans_of(ranges: LaunchedRanges, rank: int) -> _SPANS:
     return dict(spans)
 
 
-def _action(scope: Scope, rank: int) -> Action:
+def _action(scope: LaunchScope, rank: int) -> Action:
     with_stage = _WITH_STAGE.fullmatch(scope.name)
     if with_stage is not None:
         return Action(int(with_stage[1]), Op[with_stage[2]], int(with_stage[3]))

@@ -23,7 +23,7 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shifts:
-    """Shifts of the ranks' clocks."""
+    """How far the clock of each rank is shifted."""
 
     by_rank_ns: tuple[int, ...]
     early_ns: int
@@ -41,13 +41,13 @@ def shifts(graph: Graph, start_ns: Times, end_ns: Times) -> Shifts:
     np.maximum.at(gaps, index, end_ns[inputs] - start_ns[users])
     sources, theres = np.divmod(pairs, num_ranks)
     early = max(0, _largest_mean(num_ranks, sources, theres, gaps))
-    found = np.zeros(num_ranks, dtype=np.int64)
+    shift_ns = np.zeros(num_ranks, dtype=np.int64)
     while True:
-        moved = found.copy()
-        np.maximum.at(moved, theres, found[sources] + gaps - early)
-        if np.array_equal(moved, found):
-            return Shifts(by_rank_ns=tuple(found.tolist()), early_ns=early)
-        found = moved
+        moved = shift_ns.copy()
+        np.maximum.at(moved, theres, shift_ns[sources] + gaps - early)
+        if np.array_equal(moved, shift_ns):
+            return Shifts(by_rank_ns=tuple(shift_ns.tolist()), early_ns=early)
+        shift_ns = moved
 
 
 def _largest_mean(num_ranks: int, sources: Times, theres: Times, gaps: Times) -> int:

@@ -78,7 +78,7 @@ def measured_step(
                 count=halved,
             )
         )
-    num_microbatches = max((each.action.microbatch for order in orders for each in order), default=0) + 1
+    num_microbatches = max((timed.action.microbatch for order in orders for timed in order), default=0) + 1
     if sum(map(len, orders)) < len(stage_ranks) * num_microbatches:  # before tables of that size are made
         raise InputError(
             value=sum(map(len, orders)),
@@ -95,7 +95,7 @@ def measured_step(
         num_stages=len(stage_ranks),
         num_microbatches=num_microbatches,
         stage_ranks=tuple(stage_ranks),
-        orders=[[each.action for each in order] for order in orders],
+        orders=[[timed.action for timed in order] for order in orders],
     )
     try:
         check_complete(schedule)
@@ -103,10 +103,10 @@ def measured_step(
     except ScheduleError as error:
         remedy = error.remedy or _("record the whole step on every rank")
         raise InputError(value=error.value, rule=error.rule, place=place, remedy=remedy) from None
-    start, end = (np.array([each[column] for order in orders for each in order], dtype=np.int64) for column in (0, 1))
-    found = shifts(graph, start, end)
-    said += _clock_notes(found)
-    moved = np.array(found.by_rank_ns, dtype=np.int64)[schedule.ranks]
+    start, end = (np.array([timed[column] for order in orders for timed in order], dtype=np.int64) for column in (0, 1))
+    clock_shifts = shifts(graph, start, end)
+    said += _clock_notes(clock_shifts)
+    moved = np.array(clock_shifts.by_rank_ns, dtype=np.int64)[schedule.ranks]
     start, end = start + moved, end + moved
     first = start.min()
     return MeasuredStep(
@@ -115,13 +115,13 @@ def measured_step(
             graph=graph, start_ns=start - first, end_ns=end - first, makespan_ns=int(end.max() - first), message_ns=None
         ),
         peak_bytes=peak_bytes,
-        shifts_ns=found.by_rank_ns,
+        shifts_ns=clock_shifts.by_rank_ns,
         notes=tuple(said),
     )
 
 
-def _in_time(each: TimedAction) -> tuple[int, int, int]:
-    return each.start_ns, each.end_ns, each.action.op
+def _in_time(timed: TimedAction) -> tuple[int, int, int]:
+    return timed.start_ns, timed.end_ns, timed.action.op
 
 
 def _one_after_the_other(actions: Sequence[TimedAction], *, place: str) -> tuple[list[TimedAction], int]:
@@ -130,7 +130,7 @@ def _one_after_the_other(actions: Sequence[TimedAction], *, place: str) -> tuple
     halved = 0
     for index, (before, here) in enumerate(pairwise(actions)):
         if before[:2] == here[:2] and here.end_ns > here.start_ns and before.action.op != here.action.op:
-            first, second = sorted((before, here), key=lambda each: each.action.op)
+            first, second = sorted((before, here), key=lambda timed: timed.action.op)
             middle = (here.start_ns + here.end_ns) // 2
             ordered[index] = first._replace(end_ns=middle)
             ordered[index + 1] = second._replace(start_ns=middle)
@@ -151,10 +151,10 @@ def _one_after_the_other(actions: Sequence[TimedAction], *, place: str) -> tuple
     return ordered, halved
 
 
-def _clock_notes(found: Shifts) -> list[str]:
+def _clock_notes(clock_shifts: Shifts) -> list[str]:
     notes = []
-    if any(found.by_rank_ns):
-        largest = max(found.by_rank_ns) / 1e6
+    if any(clock_shifts.by_rank_ns):
+        largest = max(clock_shifts.by_rank_ns) / 1e6
         notes.append(
             _(
                 "The clocks of the ranks were shifted by up to {shift_ms:,.3f} ms, as little as it takes for nothing "
@@ -162,12 +162,12 @@ def _clock_notes(found: Shifts) -> list[str]:
                 shift_ms=largest,
             )
         )
-    if found.early_ns:
+    if clock_shifts.early_ns:
         notes.append(
             _(
                 "Some actions start up to {early_ms:,.3f} ms before their input has ended, however the clocks are "
                 "shifted: the clocks drift, or messages begin before an action ends.",
-                early_ms=found.early_ns / 1e6,
+                early_ms=clock_shifts.early_ns / 1e6,
             )
         )
     return notes

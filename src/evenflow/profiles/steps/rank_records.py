@@ -92,15 +92,17 @@ def step_of_records(
 
 def _cells(record: RankRecord, rank: int, order: Schedule) -> dict[str, Sequence[Cell]]:
     """Return microbatch and chunk of every action of a rank, by kind; by their place in `order` where nothing tells."""
-    found: dict[str, Sequence[Cell]] = {}
+    cells: dict[str, Sequence[Cell]] = {}
     for kind, records in record.by_kind.items():
         if records.cells is None:
             op = Op.F if kind == FORWARD else Op.B
-            in_order = [(each.microbatch, each.stage // order.num_ranks) for each in order.order(rank) if each.op == op]
-            found[kind] = in_order[: len(records.spans_ns)]
+            in_order = [
+                (action.microbatch, action.stage // order.num_ranks) for action in order.order(rank) if action.op == op
+            ]
+            cells[kind] = in_order[: len(records.spans_ns)]
         else:
-            found[kind] = records.cells
-    return found
+            cells[kind] = records.cells
+    return cells
 
 
 def _actions(

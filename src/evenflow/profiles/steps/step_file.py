@@ -1,4 +1,4 @@
-"""A measured step in one JSON file, which any training script can write: see docs/report-measured.md.
+"""A measured step in one JSON file, which any training script can write: see docs/report.md.
 
 {"ranks": 2, "microbatches": 2, "steps": [
     {"step": 5, "rank": 0, "memory_gb": 40.5, "forward_ms": [[0, 10], [10, 20]], "backward_ms": [[50, 70], [70, 90]]},
@@ -67,7 +67,7 @@ def _order(fields: Fields, rank: int, num_chunks: int, num_microbatches: int) ->
     if "order" not in fields:
         return {}
     of_rank = fields.inner("order").inner(str(rank))
-    found = {}
+    order = {}
     for kind, key in _ORDERS.items():
         if key not in of_rank:
             continue
@@ -81,8 +81,8 @@ def _order(fields: Fields, rank: int, num_chunks: int, num_microbatches: int) ->
                 chunks=num_chunks,
             )
             raise of_rank.error(key, rule)
-        found[kind] = [(microbatch, chunk) for microbatch, chunk in rows]
-    return found
+        order[kind] = [(microbatch, chunk) for microbatch, chunk in rows]
+    return order
 
 
 def _record(entry: Fields, order: dict[str, list[Cell]]) -> RankRecord:
@@ -107,7 +107,7 @@ def _spans(entry: Fields, key: str) -> Iterable[tuple[int, int]]:
     if not isinstance(values, list):
         raise entry.error(key, rule)
     for value in values:
-        is_pair = isinstance(value, list) and len(value) == 2 and all(each in MILLISECONDS for each in value)
+        is_pair = isinstance(value, list) and len(value) == 2 and all(time in MILLISECONDS for time in value)
         if not is_pair or value[1] < value[0]:
             raise InputError(value=value, rule=rule, place=entry.place(key))
         yield nanoseconds_from_milliseconds(value[0]), nanoseconds_from_milliseconds(value[1])

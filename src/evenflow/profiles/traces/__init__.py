@@ -1,7 +1,7 @@
 """Profilers' timelines: Ascend, PyTorch, Nsight Systems. One public function, `read_traces`."""
 
-from evenflow.profiles.traces.layer_times import BlockTime, Spread
+from evenflow.profiles.traces.layer_times import BlockTime, SampleSpread
 from evenflow.profiles.traces.names import LayerNames
 from evenflow.profiles.traces.reader import FileReport, TraceProgress, TraceTimes, read_traces
 
-__all__ = ["BlockTime", "FileReport", "LayerNames", "Spread", "TraceProgress", "TraceTimes", "read_traces"]
+__all__ = ["BlockTime", "FileReport", "LayerNames", "SampleSpread", "TraceProgress", "TraceTimes", "read_traces"]

@@ -11,7 +11,7 @@ from evenflow.profiles.traces.samples import FileSamples, Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class SampleSpread:
     """Smallest, middle and largest sample in nanoseconds, over layers, steps and files."""
 
     minimum_ns: int
@@ -26,10 +26,10 @@ class BlockTime:
     name: str
     """Names of the layers that were seen, joined by " + "."""
     forward_ns: int
-    forward_spread: Spread
+    forward_spread: SampleSpread
     backward_ns: int | None
     """Nanoseconds of the backward; None where no trace shows the whole of it."""
-    backward_spread: Spread | None
+    backward_spread: SampleSpread | None
     num_samples: int
     scopes: tuple[str, ...]
     """Names of the scopes that were counted."""
@@ -82,5 +82,5 @@ def _by_step(samples: Iterable[Sample]) -> list[list[Sample]]:
     return list(steps.values())
 
 
-def _spread(values: Sequence[Fraction]) -> Spread:
-    return Spread(minimum_ns=round(min(values)), median_ns=round(median(values)), maximum_ns=round(max(values)))
+def _spread(values: Sequence[Fraction]) -> SampleSpread:
+    return SampleSpread(minimum_ns=round(min(values)), median_ns=round(median(values)), maximum_ns=round(max(values)))

@@ -48,7 +48,7 @@ class LayerNames:
 
 
 class Match(NamedTuple):
-    """The layer that a scope is."""
+    """The layer that a scope matches."""
 
     role: str
     name: str

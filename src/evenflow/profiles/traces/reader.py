@@ -22,7 +22,7 @@ TraceProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReport:
-    """Steps and layers that were counted of one file."""
+    """The numbers of steps and layers found in one file."""
 
     file: str
     source: str
@@ -154,7 +154,7 @@ def _check_names(files: Sequence[FileSamples], names: LayerNames, scopes: Counte
 
 
 def _check_layers(files: Sequence[FileSamples], num_layers: int | None) -> None:
-    """Refuse fewer layers than a stage runs."""
+    """Refuse traces that show fewer layers than a stage runs."""
     for file in files:
         if num_layers is not None and (file.num_layers or 0) > num_layers:
             raise InputError(

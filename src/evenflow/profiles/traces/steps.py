@@ -28,7 +28,7 @@ COUNTED_FORWARDS = to_translate("counted forwards")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTotal:
-    """Forwards and backwards of one layer in one step."""
+    """The total time of one layer's forwards and backwards in one step."""
 
     forwards: int = 0
     forward_ns: int = 0

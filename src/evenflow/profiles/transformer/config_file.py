@@ -10,12 +10,12 @@ from pathlib import Path
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _, _n, looked_up
+from evenflow.model.config_sizes import check_config_sizes
 from evenflow.predict.transformer import Biases, LatentAttention, Norms
 from evenflow.profiles.transformer.config_layers import experts_of, window_of
-from evenflow.profiles.transformer.families import FAMILIES, REFUSED, REFUSED_FIELDS, SWITCHED, Family
+from evenflow.profiles.transformer.families import FAMILIES, REFUSED, REFUSED_FIELDS, SWITCHED, ModelTypeTraits
 from evenflow.profiles.transformer.numbers import Described, Numbers, described
 from evenflow.profiles.transformer.spellings import Configuration
-from evenflow.torch_model.config_sizes import check_config_sizes
 
 _TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
 _OTHER_PARTS = ("vision_config", "audio_config", "visual", "talker_config")
@@ -79,8 +79,8 @@ def transformer_of_config(config: Fields, *, name: str = "model") -> Described:
             )
         )
     with part.at():
-        found = described(numbers)
-    return replace(found, notes=(*notes, *found.notes))
+        transformer = described(numbers)
+    return replace(transformer, notes=(*notes, *transformer.notes))
 
 
 def _tied(config: Fields) -> bool | None:
@@ -89,7 +89,7 @@ def _tied(config: Fields) -> bool | None:
 
 
 def _refuse(config: Fields) -> None:
-    """Refuse what is no decoder with attention in every layer."""
+    """Refuse a model that is not a decoder with attention in every layer."""
     model_type = config.values.get("model_type")
     reason = REFUSED.get(model_type) if isinstance(model_type, str) else None
     if reason is None and config.values.get("is_encoder_decoder") is True:
@@ -110,7 +110,7 @@ def _refused(value: object, reason: str, place: str) -> InputError:
     )
 
 
-def _by_fields(config: Configuration) -> Family:
+def _by_fields(config: Configuration) -> ModelTypeTraits:
     """Return what the fields of an unknown type suggest: as Llama, unless they speak of another norm or activation."""
     activation = str(config.value("hidden_act") or config.value("activation_function") or "silu").lower()
     alone = ("relu", "xielu") if config.value("rms_norm_eps") is not None else ("relu", "xielu", "gelu")
@@ -118,10 +118,10 @@ def _by_fields(config: Configuration) -> Family:
     has_layer_norms = config.value("rms_norm_eps") is None and any(
         config.value(key) is not None for key in _LAYER_NORMS
     )
-    return Family(gated=gated, biases=Biases(norms=has_layer_norms))
+    return ModelTypeTraits(gated=gated, biases=Biases(norms=has_layer_norms))
 
 
-def _numbers(config: Configuration, family: Family, *, tied: bool, name: str) -> Numbers:
+def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name: str) -> Numbers:
     hidden, layers, heads = (config.required(key) for key in ("hidden", "layers", "heads"))
     latent = _latent(config)
     head_dim = config.size("head_dim") if latent is None else None
@@ -150,7 +150,7 @@ def _numbers(config: Configuration, family: Family, *, tied: bool, name: str) ->
     )  # fmt: skip
 
 
-def _kv_heads(config: Configuration, family: Family, heads: int) -> int:
+def _kv_heads(config: Configuration, family: ModelTypeTraits, heads: int) -> int:
     if family.multi_query and not config.flag("new_decoder_architecture"):
         return 1 if config.flag("multi_query", default="multi_query" in family.on) else heads
     return config.size("kv_heads") or heads
@@ -168,7 +168,7 @@ def _latent(config: Configuration) -> LatentAttention | None:
     )
 
 
-def _biases(config: Configuration, family: Family) -> Biases:
+def _biases(config: Configuration, family: ModelTypeTraits) -> Biases:
     switched = {**SWITCHED, **family.switched}
     fields = [field for key, names in switched.items() if config.flag(key, default=key in family.on) for field in names]
     if config.size("experts") and family.expert_biases:
@@ -176,12 +176,12 @@ def _biases(config: Configuration, family: Family) -> Biases:
     return replace(family.biases, **dict.fromkeys(fields, True))
 
 
-def _norms(config: Configuration, family: Family, *, queries: int, keys: int, width: int) -> Norms:
+def _norms(config: Configuration, family: ModelTypeTraits, *, queries: int, keys: int, width: int) -> Norms:
     of_layer = family.layer_norms
     if family.one_norm_flag and config.flag(family.one_norm_flag, default=family.one_norm_flag in family.on):
-        given = config.value("num_ln_in_parallel_attn")
+        norms_beside = config.value("num_ln_in_parallel_attn")
         is_new = config.flag("new_decoder_architecture")
-        of_layer = 2 if is_new and given != 1 else 1
+        of_layer = 2 if is_new and norms_beside != 1 else 1
     has_norms = bool(family.head_norms)
     if family.head_norms_flag:
         has_norms = config.flag(family.head_norms_flag, default=family.head_norms_flag in family.on)
@@ -196,6 +196,6 @@ def _norms(config: Configuration, family: Family, *, queries: int, keys: int, wi
 
 
 def _has_dropout(config: Configuration) -> bool:
-    """Whether anything is dropped out."""
+    """Whether the configuration has any dropout."""
     values = [config.value(key) for key in _DROPOUTS]
     return any(isinstance(value, int | float) and value > 0 for value in values)

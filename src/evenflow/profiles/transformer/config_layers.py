@@ -4,14 +4,14 @@ from evenflow.errors import InputError
 from evenflow.fields import is_integer
 from evenflow.language import _
 from evenflow.predict.transformer import Experts
-from evenflow.profiles.transformer.families import Family
+from evenflow.profiles.transformer.families import ModelTypeTraits
 from evenflow.profiles.transformer.spellings import Configuration
 
 _WINDOWS = frozenset(("sliding_attention", "chunked_attention", "local_attention", "local"))
 _WHOLE = frozenset(("full_attention", "attention", "global"))
 
 
-def experts_of(config: Configuration, family: Family, *, layers: int) -> Experts | None:
+def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -> Experts | None:
     """Return the experts of a configuration; None for a model without any.
 
     Raises:
@@ -63,7 +63,7 @@ def _layers_with_experts(config: Configuration, *, layers: int) -> list[int]:
 
 
 def _step(config: Configuration, key: str) -> int:
-    """Return a number of layers from one to the next; 1 where the file does not say it."""
+    """Return every how many layers one has experts; 1 where the file does not say it."""
     value = config.value(key)
     if value is None:
         return 1
@@ -87,7 +87,7 @@ def _check_length(config: Configuration, key: str, layers: int) -> None:
         raise InputError(value=length, rule=rule, place=config.fields.place(key))
 
 
-def window_of(config: Configuration, family: Family, *, layers: int) -> tuple[int, tuple[int, ...]]:
+def window_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -> tuple[int, tuple[int, ...]]:
     """Return the tokens of the sliding window, 0 without one, and the layers that see all tokens.
 
     Raises:
@@ -115,7 +115,7 @@ def window_of(config: Configuration, family: Family, *, layers: int) -> tuple[in
     return (window, whole) if len(whole) < layers else (0, ())
 
 
-def _whole_layers(config: Configuration, family: Family, layers: int) -> tuple[int, ...]:
+def _whole_layers(config: Configuration, family: ModelTypeTraits, layers: int) -> tuple[int, ...]:
     """Return the layers without the window where the file does not list them."""
     every = family.full_every
     for key in ("sliding_window_pattern", "_sliding_window_pattern"):

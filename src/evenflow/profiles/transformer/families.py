@@ -1,4 +1,4 @@
-"""What the type of a model implies beyond the fields of its configuration.
+"""What a model type (``llama``, ``qwen3``) implies beyond the fields of its configuration.
 
 Configurations leave out what is the same in all models of a type: Qwen2 adds biases to its queries, keys and values
 whatever its file says, and a GPT-2 has an MLP of two matrices. Checked against the models that transformers builds.
@@ -12,8 +12,8 @@ from evenflow.predict.transformer import EVERY_BIAS, Biases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """What all models of a type share."""
+class ModelTypeTraits:
+    """The traits that all models of one type share."""
 
     gated: bool = True
     tied: bool = False
@@ -66,20 +66,20 @@ SWITCHED: Mapping[str, tuple[str, ...]] = {
 }
 """Biases that flags of configurations switch."""
 
-_LLAMA = Family()
-_GPT = Family(gated=False, tied=True, biases=EVERY_BIAS, ffn_times=4)
+_LLAMA = ModelTypeTraits()
+_GPT = ModelTypeTraits(gated=False, tied=True, biases=EVERY_BIAS, ffn_times=4)
 _LAYER_NORM = Biases(norms=True)
 _QKV = {"attention_bias": ("queries",)}
-_QWEN3 = Family(head_norms="head")
-_GEMMA = Family(tied=True)
-_GEMMA2 = Family(tied=True, layer_norms=4, full_every=2)
-_OLMO2 = Family(head_norms="all")
-_ERNIE = Family(tied=True)
-_GLM4 = Family(switched=_QKV, on=frozenset(("attention_bias",)), layer_norms=4)
-_GLM4_MOE = Family(switched=_QKV, head_norms="head", head_norms_flag="use_qk_norm")
-_QWEN2 = Family(biases=Biases(queries=True))
+_QWEN3 = ModelTypeTraits(head_norms="head")
+_GEMMA = ModelTypeTraits(tied=True)
+_GEMMA2 = ModelTypeTraits(tied=True, layer_norms=4, full_every=2)
+_OLMO2 = ModelTypeTraits(head_norms="all")
+_ERNIE = ModelTypeTraits(tied=True)
+_GLM4 = ModelTypeTraits(switched=_QKV, on=frozenset(("attention_bias",)), layer_norms=4)
+_GLM4_MOE = ModelTypeTraits(switched=_QKV, head_norms="head", head_norms_flag="use_qk_norm")
+_QWEN2 = ModelTypeTraits(biases=Biases(queries=True))
 
-FAMILIES: Mapping[str, Family] = {
+FAMILIES: Mapping[str, ModelTypeTraits] = {
     **dict.fromkeys(
         (
             "llama", "mistral", "mixtral", "phi3", "granite", "granitemoe", "deepseek", "deepseek_v2", "deepseek_v3",
@@ -88,14 +88,14 @@ FAMILIES: Mapping[str, Family] = {
         ),
         _LLAMA,
     ),
-    "arcee": Family(gated=False),
+    "arcee": ModelTypeTraits(gated=False),
     "bloom": replace(_GPT, norm_after_embedding=True),
-    "chatglm": Family(on=frozenset(("add_qkv_bias",))),
-    "codegen": Family(
+    "chatglm": ModelTypeTraits(on=frozenset(("add_qkv_bias",))),
+    "codegen": ModelTypeTraits(
         gated=False, biases=Biases(mlp=True, norms=True, logits=True), layer_norms=1, ffn_times=4,
     ),
-    "cohere": Family(tied=True, layer_norms=1, head_norms="all", head_norms_flag="use_qk_norm"),
-    "cohere2": Family(tied=True, layer_norms=1, full_every=4),
+    "cohere": ModelTypeTraits(tied=True, layer_norms=1, head_norms="all", head_norms_flag="use_qk_norm"),
+    "cohere2": ModelTypeTraits(tied=True, layer_norms=1, full_every=4),
     "dbrx": _LLAMA,
     **dict.fromkeys(("dots1", "hy_v3", "mellum"), _QWEN3),
     "ernie4_5": _ERNIE,
@@ -104,7 +104,7 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "exaone4": replace(_QWEN3, full_every=4),
     "exaone_moe": replace(_QWEN3, full_every=4),
-    "falcon": Family(
+    "falcon": ModelTypeTraits(
         gated=False, tied=True, biases=_LAYER_NORM, ffn_times=4, one_norm_flag="parallel_attn", multi_query=True,
         on=frozenset(("multi_query", "parallel_attn")),
     ),
@@ -112,7 +112,7 @@ FAMILIES: Mapping[str, Family] = {
     "gemma": _GEMMA,
     "gemma2": _GEMMA2,
     "gemma3": replace(_GEMMA2, head_norms="head", full_every=6),
-    "glm": Family(switched=_QKV, on=frozenset(("attention_bias",))),
+    "glm": ModelTypeTraits(switched=_QKV, on=frozenset(("attention_bias",))),
     "glm4": _GLM4,
     "glm4_moe": _GLM4_MOE,
     "glm4v": _GLM4,
@@ -122,47 +122,47 @@ FAMILIES: Mapping[str, Family] = {
     "gpt_neo": replace(
         _GPT, biases=Biases(out=True, mlp=True, norms=True), learned_positions=True, full_every=2,
     ),
-    "gpt_neox": Family(
+    "gpt_neox": ModelTypeTraits(
         gated=False, biases=Biases(mlp=True, norms=True), ffn_times=4, on=frozenset(("attention_bias",)),
     ),
-    "gpt_oss": Family(
+    "gpt_oss": ModelTypeTraits(
         on=frozenset(("attention_bias",)), full_every=2, expert_biases=True, sinks=True,
     ),
-    "gptj": Family(
+    "gptj": ModelTypeTraits(
         gated=False, biases=Biases(mlp=True, norms=True, logits=True), layer_norms=1, ffn_times=4,
     ),
     "hunyuan_v1_dense": _QWEN3,
     "hunyuan_v1_moe": replace(_QWEN3, shared_always=True),
-    "internlm": Family(switched={"bias": ("queries", "out")}, on=frozenset(("bias",))),
-    "internlm3": Family(switched={"bias": ("out", "mlp")}),
-    "llama4": Family(shared_always=True),
-    "minimax_m2": Family(head_norms="all"),
-    "mpt": Family(gated=False, tied=True, ffn_times=4),
-    "nemotron": Family(gated=False, biases=_LAYER_NORM),
-    "olmo": Family(learned_norms=False),
+    "internlm": ModelTypeTraits(switched={"bias": ("queries", "out")}, on=frozenset(("bias",))),
+    "internlm3": ModelTypeTraits(switched={"bias": ("out", "mlp")}),
+    "llama4": ModelTypeTraits(shared_always=True),
+    "minimax_m2": ModelTypeTraits(head_norms="all"),
+    "mpt": ModelTypeTraits(gated=False, tied=True, ffn_times=4),
+    "nemotron": ModelTypeTraits(gated=False, biases=_LAYER_NORM),
+    "olmo": ModelTypeTraits(learned_norms=False),
     "olmo2": _OLMO2,
     "olmo3": replace(_OLMO2, full_every=4),
     "olmoe": _OLMO2,
     "opt": replace(_GPT, learned_positions=True, more_positions=2, ffn_times=0),
-    "persimmon": Family(
+    "persimmon": ModelTypeTraits(
         gated=False, biases=EVERY_BIAS, head_norms="head", head_norms_flag="qk_layernorm", head_norm_biases=True,
         on=frozenset(("qk_layernorm",)),
     ),
-    "phi": Family(
+    "phi": ModelTypeTraits(
         gated=False, biases=replace(EVERY_BIAS, logits=True), layer_norms=1, ffn_times=4, head_norms="head",
         head_norms_flag="qk_layernorm", head_norm_biases=True,
     ),
-    "phimoe": Family(biases=_LAYER_NORM),
+    "phimoe": ModelTypeTraits(biases=_LAYER_NORM),
     "qwen": replace(_QWEN2, ffn_of_both=True),
     **dict.fromkeys(("qwen2", "qwen2_vl", "qwen2_5_vl"), _QWEN2),
-    "qwen2_moe": Family(on=frozenset(("qkv_bias",)), shared_gate=True),
+    "qwen2_moe": ModelTypeTraits(on=frozenset(("qkv_bias",)), shared_gate=True),
     **dict.fromkeys(("qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"), _QWEN3),
-    "seed_oss": Family(switched=_QKV, on=frozenset(("attention_bias",))),
-    **dict.fromkeys(("smollm3", "minicpm3", "youtu"), Family(tied=True)),
-    "stablelm": Family(
+    "seed_oss": ModelTypeTraits(switched=_QKV, on=frozenset(("attention_bias",))),
+    **dict.fromkeys(("smollm3", "minicpm3", "youtu"), ModelTypeTraits(tied=True)),
+    "stablelm": ModelTypeTraits(
         biases=_LAYER_NORM, head_norms="all", head_norms_flag="qk_layernorm", one_norm_flag="use_parallel_residual",
     ),
-    "starcoder2": Family(gated=False, tied=True, biases=_LAYER_NORM, on=frozenset(("use_bias",))),
+    "starcoder2": ModelTypeTraits(gated=False, tied=True, biases=_LAYER_NORM, on=frozenset(("use_bias",))),
 }  # fmt: skip
 """The decoders whose parameters are known to the digit, by the model type of their configuration."""
 

@@ -1,4 +1,4 @@
-"""A transformer from a few plain numbers: what is not said follows from the rest, with a note."""
+"""Completes a transformer from a few sizes: missing sizes follow from the rest, with a note."""
 
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """What is known of a transformer; None for what is not, and follows from the rest."""
+    """The known sizes of a transformer; those that are None follow from the rest."""
 
     hidden: int
     layers: int

@@ -80,7 +80,7 @@ class Configuration:
         if key is None:
             return None
         value = self.value(key)
-        if isinstance(value, list) and value and all(each == value[0] for each in value):
+        if isinstance(value, list) and value and all(of_layer == value[0] for of_layer in value):
             value = value[0]
         within = _RANGES.get(name, MODEL_SIZE)
         least = 0 if name in _MAY_BE_ZERO else within.least
@@ -92,7 +92,7 @@ class Configuration:
         raise InputError(value=value, rule=rule, place=self.fields.place(key))
 
     def required(self, name: str) -> int:
-        """Return a size that no transformer is without."""
+        """Return a size that every transformer must state."""
         size = self.size(name)
         if size is None:
             first, *others = SPELLINGS[name]

@@ -16,7 +16,7 @@ _TOLERANCE = 1e-7
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solution:
+class ProgramSolution:
     """The result of solving a program."""
 
     status: str
@@ -83,7 +83,7 @@ class Program:
         self._row_lower.append(lower)
         self._row_upper.append(upper)
 
-    def solve(self, *, time_limit_s: float) -> Solution:
+    def solve(self, *, time_limit_s: float) -> ProgramSolution:
         """Minimise the objective within a time limit."""
         import highspy
 
@@ -101,7 +101,7 @@ class Program:
         highs.HandleUserInterrupt = True
         self._running = highs
         if self._is_cancelled:
-            return Solution(status="stopped", values=None, objective=INFINITY, bound=-INFINITY)
+            return ProgramSolution(status="stopped", values=None, objective=INFINITY, bound=-INFINITY)
         highs.run()
         return self._solution(highspy, highs)
 
@@ -129,13 +129,13 @@ class Program:
             model.integrality_ = [kinds[integer] for integer in self._integer]
         return model
 
-    def _solution(self, highspy: Any, highs: Any) -> Solution:
+    def _solution(self, highspy: Any, highs: Any) -> ProgramSolution:
         status = highs.getModelStatus()
         info = highs.getInfo()
         is_linear = not any(self._integer)
         nothing = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
         if status in nothing:  # every program here is bounded below
-            return Solution(status="infeasible", values=None, objective=INFINITY, bound=INFINITY)
+            return ProgramSolution(status="infeasible", values=None, objective=INFINITY, bound=INFINITY)
         optimal = status == highspy.HighsModelStatus.kOptimal
         has_point = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         solution = highs.getSolution() if has_point else None
@@ -144,7 +144,7 @@ class Program:
             bound = objective if optimal else -INFINITY
         else:
             bound = info.mip_dual_bound
-        return Solution(
+        return ProgramSolution(
             status="optimal" if optimal else "stopped",
             values=np.array(solution.col_value) if solution else None,
             objective=objective,

@@ -237,8 +237,13 @@ def _counted_choices(problem: Problem, start: int, max_load_ns: int) -> list[lis
         for count in range(least, most + 1):
             middle = start + count
             time, memory = (
-                int(each[full, middle] - each[full, start] + each[none, end] - each[none, middle])
-                for each in (sums.backward_ns, sums.activation_bytes)
+                int(
+                    sums_of_kinds[full, middle]
+                    - sums_of_kinds[full, start]
+                    + sums_of_kinds[none, end]
+                    - sums_of_kinds[none, middle]
+                )
+                for sums_of_kinds in (sums.backward_ns, sums.activation_bytes)
             )
             working = max(
                 int(sums.working_bytes[full, start:middle].max(initial=0)),

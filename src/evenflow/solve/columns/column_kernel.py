@@ -36,7 +36,7 @@ def combine(
     load = np.zeros(num_chunks + 1, dtype=np.int64)
     static = np.zeros(num_chunks + 1, dtype=np.int64)
     memory = np.zeros(len(live), dtype=np.int64)
-    found = 0
+    num_columns = 0
     steps = 0
     level = 0
     while level >= 0:
@@ -95,8 +95,8 @@ def combine(
                 break
         if not minimal:
             continue
-        if found < len(columns):
+        if num_columns < len(columns):
             for chunk in range(num_chunks):
-                columns[found, chunk] = chosen[chunk]
-        found += 1
-    return found
+                columns[num_columns, chunk] = chosen[chunk]
+        num_columns += 1
+    return num_columns

@@ -5,15 +5,14 @@ contain them: a rank computes nothing before its first forward can reach it nor 
 """
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.schedule import Op
 from evenflow.simulate import Integers
 from evenflow.simulate.compiled import compiled
+from evenflow.solve.bounds import rank_ramps_ns
 from evenflow.solve.columns.cell_options import CellOptions, Segments
 from evenflow.solve.columns.column_kernel import combine
 from evenflow.solve.problem import Problem
@@ -27,7 +26,7 @@ _FIRST_CAPACITY = 200_000
 
 
 @dataclass(eq=False, kw_only=True)
-class Group:
+class ColumnGroup:
     """The columns of a rank or of a cell, of which a plan takes one; arrays share their first axis."""
 
     cells: tuple[int, ...]
@@ -53,9 +52,9 @@ class Group:
     def __len__(self) -> int:
         return len(self.chosen)
 
-    def select(self, keep: NDArray[np.bool_]) -> "Group":
+    def select(self, keep: NDArray[np.bool_]) -> "ColumnGroup":
         """Return the group with the columns where `keep` holds."""
-        return Group(cells=self.cells, options=self.options, chosen=self.chosen[keep])
+        return ColumnGroup(cells=self.cells, options=self.options, chosen=self.chosen[keep])
 
     def counts(self, column: int) -> NDArray[np.int32]:
         """Return the layers by kind of each cell of `column`, shape [len(cells), num_kinds]."""
@@ -87,63 +86,27 @@ def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
             min(last, int(np.searchsorted(segments.run_ends, start_high, side="right"))) + 1,
         )
         last_run_from = last if cell == num_cells - 1 else int(np.searchsorted(segments.run_ends, end_low))
-        found = segments.options(
+        cell_options = segments.options(
             cell,
             first_runs=first_runs if cell else range(1),
             last_run_from=last_run_from,
             max_load_ns=int(loads[ranks[cell]]),
         )
-        if not len(found):
+        if not len(cell_options):
             return None
-        result.append(found)
+        result.append(cell_options)
     return result
-
-
-def load_bound(problem: Problem) -> int:
-    """Return a lower bound on the makespan in ns, from work alone: ranks share all of it, besides their ramps."""
-    ends = problem.network.head, problem.network.tail
-    work = int(problem.sums.forward_ns[-1] + problem.sums.backward_ns[-1, -1])
-    work += sum(block.forward_ns + block.backward_ns for block in ends)
-    return -(-(work * problem.schedule.num_units + sum(_ramps(problem))) // problem.num_ranks)
 
 
 def _max_loads(problem: Problem, target_ns: int) -> list[int]:
     """Return the largest forward plus backward time of each rank in ns, for one microbatch (part)."""
-    return [(target_ns - ramp) // problem.schedule.num_units for ramp in _ramps(problem)]
+    return [(target_ns - ramp) // problem.schedule.num_units for ramp in rank_ramps_ns(problem)]
 
 
-def _ramps(problem: Problem) -> list[int]:
-    """Return the ramps of the ranks in ns: the least time before the first action of each and after its last.
-
-    Before a rank's first forward, the stages before its first one run forward; after its last backward or input
-    gradient they run backward. A weight gradient at the end of its order has nothing after it.
-    """
-    schedule, layers = problem.schedule, problem.network.layers
-    empty = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
-    fixed = problem.costs(empty)
-    is_split = schedule.splits_backward
-    gradients = [layer.backward_ns - (layer.weight_ns if is_split else 0) for layer in layers]
-    forwards = [layer.forward_ns for layer in layers]
-    least_forward = min(forwards) * problem.min_layers
-    least_both = min(map(sum, zip(forwards, gradients, strict=True))) * problem.min_layers
-    message_ns = [problem.message_ns * (one != other) for one, other in pairwise(schedule.stage_ranks)]
-    ramps = []
-    for rank in range(problem.num_ranks):
-        before = range(int(schedule.stage_table[0, rank]))
-        ramp = sum(int(fixed.forward_ns[stage]) + message_ns[stage] for stage in before)
-        if schedule.ops[schedule.rank_starts[rank + 1] - 1] in (Op.B, Op.I):
-            back = fixed.backward_ns - fixed.weight_ns if is_split else fixed.backward_ns
-            ramp += sum(int(back[stage]) + message_ns[stage] + least_both for stage in before)
-        else:
-            ramp += least_forward * len(before)
-        ramps.append(ramp)
-    return ramps
-
-
-def rank_groups(problem: Problem, options: list[CellOptions], target_ns: int) -> list[Group] | None:
+def rank_groups(problem: Problem, options: list[CellOptions], target_ns: int) -> list[ColumnGroup] | None:
     """Return the group of all columns of each rank; None when there are too many."""
     loads = _max_loads(problem, target_ns)
-    groups: list[Group] = []
+    groups: list[ColumnGroup] = []
     for rank, load in enumerate(loads):
         group = _combine(problem, options, rank, load, MAX_COLUMNS - sum(map(len, groups)))
         if group is None:
@@ -169,26 +132,29 @@ def _combine(
     rank: int,
     max_load: int,
     capacity: int,
-) -> Group | None:
+) -> ColumnGroup | None:
     """Return the columns of one rank; None when there are more than `capacity` or they take too many steps."""
     cells = tuple(problem.schedule.stage_table[:, rank].tolist())
     own = tuple(options[cell] for cell in cells)
-    offsets = np.concatenate(([0], np.cumsum([len(each) for each in own])))
+    offsets = np.concatenate(([0], np.cumsum([len(cell_options) for cell_options in own])))
     faster = np.concatenate(
-        [np.where(each.faster >= 0, each.faster + offset, -1) for each, offset in zip(own, offsets, strict=False)]
+        [
+            np.where(cell_options.faster >= 0, cell_options.faster + offset, -1)
+            for cell_options, offset in zip(own, offsets, strict=False)
+        ]
     )
     room = int(problem.limits[rank]) - problem.network.constant_bytes
     size = min(_FIRST_CAPACITY, prod(map(len, own)))
     while True:
         columns = np.zeros((min(size, capacity), len(cells)), dtype=np.int32)
-        found = compiled(combine)(
-            np.concatenate([each.forward_ns + each.backward_ns for each in own]),
-            np.concatenate([each.activation_bytes for each in own]),
-            np.concatenate([each.until_weight_bytes for each in own]),
-            np.concatenate([each.working_bytes for each in own]),
-            np.concatenate([each.parameter_bytes for each in own]),
-            np.concatenate([each.first_run for each in own]),
-            np.concatenate([each.last_run for each in own]),
+        num_columns = compiled(combine)(
+            np.concatenate([cell_options.forward_ns + cell_options.backward_ns for cell_options in own]),
+            np.concatenate([cell_options.activation_bytes for cell_options in own]),
+            np.concatenate([cell_options.until_weight_bytes for cell_options in own]),
+            np.concatenate([cell_options.working_bytes for cell_options in own]),
+            np.concatenate([cell_options.parameter_bytes for cell_options in own]),
+            np.concatenate([cell_options.first_run for cell_options in own]),
+            np.concatenate([cell_options.last_run for cell_options in own]),
             faster,
             offsets,
             problem.live[rank],
@@ -197,17 +163,19 @@ def _combine(
             MAX_STEPS,
             columns,
         )
-        if found > capacity or found < 0:
+        if num_columns > capacity or num_columns < 0:
             return None
-        if found <= len(columns):
-            chosen = columns[:found] - offsets[:-1].astype(np.int32)
-            return Group(cells=cells, options=own, chosen=chosen)
-        size = found
+        if num_columns <= len(columns):
+            chosen = columns[:num_columns] - offsets[:-1].astype(np.int32)
+            return ColumnGroup(cells=cells, options=own, chosen=chosen)
+        size = num_columns
 
 
-def cell_groups(options: list[CellOptions]) -> list[Group]:
+def cell_groups(options: list[CellOptions]) -> list[ColumnGroup]:
     """Return a group for each cell: far fewer columns, but memory couples the groups of a rank."""
     return [
-        Group(cells=(cell,), options=(each,), chosen=np.arange(len(each), dtype=np.int32).reshape(-1, 1))
-        for cell, each in enumerate(options)
+        ColumnGroup(
+            cells=(cell,), options=(cell_options,), chosen=np.arange(len(cell_options), dtype=np.int32).reshape(-1, 1)
+        )
+        for cell, cell_options in enumerate(options)
     ]

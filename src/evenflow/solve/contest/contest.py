@@ -16,7 +16,7 @@ from evenflow.interruption import abandonable, on_interrupt
 from evenflow.language import _
 from evenflow.model import CellRule, Plan
 from evenflow.schedule import Schedule
-from evenflow.solve.best_outcome import BestOutcome, Candidate
+from evenflow.solve.best_outcome import BestOutcome, ScheduleCandidate
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock
 from evenflow.solve.infeasible import advice_for
@@ -24,7 +24,7 @@ from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.race import Race, RaceSettings
-from evenflow.solve.recompute_ways import Bounds
+from evenflow.solve.recompute_ways import BoundPurpose
 
 _FIRST_SHARE, _FIRST_SECONDS = 0.3, 1.0
 """Share of the time for all first turns together, and most seconds of each."""
@@ -48,7 +48,7 @@ class Entry:
     """Rule of its cells, where it is not that of the request."""
     recomputation: str = ""
     """What the rule is, as a phrase."""
-    bounds: Bounds | None = None
+    bounds: BoundPurpose | None = None
     """What it only bounds, where no one can run its plans."""
     covered_by: tuple["Entry", ...] = ()
     """Entries whose plans include all of its own, so that their bounds hold for it too; with all that cover these."""
@@ -78,9 +78,9 @@ class Entry:
         return self.floor_ns if self.outcome is None else max(self.floor_ns, self.outcome.lower_bound_ns)
 
     def may_refute(self, below_ns: float) -> bool:
-        """Return whether it may turn out that none of its plans takes less than `below_ns`."""
-        found = None if self.outcome is None else self.outcome.makespan_ns
-        return self.race is not None and (found is None or found >= below_ns)
+        """Return whether this candidate may still prove that none of its plans takes less than `below_ns`."""
+        best_ns = None if self.outcome is None else self.outcome.makespan_ns
+        return self.race is not None and (best_ns is None or best_ns >= below_ns)
 
     @property
     def is_late(self) -> bool:
@@ -93,12 +93,12 @@ class Entry:
         return False
 
     @property
-    def candidate(self) -> Candidate:
+    def candidate(self) -> ScheduleCandidate:
         """The candidate as it is reported."""
         outcome, bound = self.outcome, self.lower_bound_ns
         if outcome is not None and self.covered_by and bound < float("inf"):
             outcome = with_floor(outcome, int(bound))
-        return Candidate(
+        return ScheduleCandidate(
             schedule=self.schedule,
             num_chunks=self.num_chunks,
             group_size=self.group_size,
@@ -165,7 +165,7 @@ class Contest:
         self._refusal: InputError | None = None
 
     @property
-    def candidates(self) -> tuple[Candidate, ...]:
+    def candidates(self) -> tuple[ScheduleCandidate, ...]:
         """All candidates, the shortest makespan first, then those without a plan."""
         shown = [entry for entry in self.entries if entry.bounds is None]
         return tuple(entry.candidate for entry in sorted(shown, key=lambda entry: entry.preference))
@@ -203,14 +203,14 @@ class Contest:
             raise self._refusal
 
     def _over(self, entry: Entry) -> bool:
-        """Return whether it is too late for a turn; the first candidate gets its first turn in any case."""
+        """Return whether the time is too short for a turn; the first candidate gets its first turn in any case."""
         return self._stopped.is_set() or (self.left_s <= 0 and entry is not self.entries[0])
 
     def _open(self) -> list[Entry]:
         """Return the candidates that can still win, or have not yet proven that they do, most promising first."""
         enough = self.best_ns * (1 - 2 * TOLERANCE)
         still = [entry for entry in self.entries if entry.race is not None and entry.lower_bound_ns < enough]
-        wanted = [entry for entry in still if entry.bounds is not Bounds.COVER]
+        wanted = [entry for entry in still if entry.bounds is not BoundPurpose.COVER]
         best = min(self.entries, key=lambda entry: entry.preference)
         for cover in [entry for entry in still if entry.bounds is not None and entry.may_refute(enough)]:
             covered = [entry for entry in wanted if cover in entry.covered_by]
@@ -253,7 +253,6 @@ class Contest:
             self._stopped.set()
         if race.interrupted.is_set():
             self._stopped.set()
-        self._deadline += clock.compiling_s
 
     def _told(self, entry: Entry) -> ProgressCallback | None:
         """Return a callback that reports on all candidates while one has its turn."""
@@ -262,7 +261,7 @@ class Contest:
             return None
         number = self.entries.index(entry) + 1
         best_ns = self.best_ns
-        others = [other for other in self.entries if other is not entry and other.bounds is not Bounds.COVER]
+        others = [other for other in self.entries if other is not entry and other.bounds is not BoundPurpose.COVER]
         others_ns = min((other.lower_bound_ns for other in others), default=float("inf"))
 
         def tell(progress: Progress) -> None:
@@ -297,7 +296,7 @@ class Contest:
             assert best.outcome is not None
             assert best.race is not None
             answer = with_binding(replace(best.outcome, solve_seconds=seconds), best.race.problem)
-        bound = min(entry.lower_bound_ns for entry in entries if entry.bounds is not Bounds.COVER)
+        bound = min(entry.lower_bound_ns for entry in entries if entry.bounds is not BoundPurpose.COVER)
         return BestOutcome(
             outcome=answer,
             candidates=self.candidates,

@@ -9,7 +9,7 @@ from evenflow.errors import InputError, Interrupted
 from evenflow.language import _
 from evenflow.model import Plan, Request
 from evenflow.schedule import FAMILIES, default_family
-from evenflow.solve.best_outcome import Candidate
+from evenflow.solve.best_outcome import ScheduleCandidate
 from evenflow.solve.clock import Clock
 from evenflow.solve.contest.contest import Contest, Entry
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
@@ -31,7 +31,7 @@ _PATIENCE_SECONDS = 0.3
 class Neighbours:
     """What a quick look around a plan found."""
 
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[ScheduleCandidate, ...] = ()
     """The neighbours, the shortest makespan first, then those without a plan."""
     same_without_limit: bool = False
     """Whether it is proven that no plan of the same schedule is shorter without the memory limit."""
@@ -51,7 +51,7 @@ def find_neighbours(
     time_limit_s: float,
     progress: ProgressCallback | None = None,
 ) -> Neighbours:
-    """Return what is one step from the plan of `outcome`: another of `families`, or one chunk less or more.
+    """Return the candidates one step from the plan of `outcome`: another of `families`, or one chunk less or more.
 
     Takes at most `time_limit_s`, and no longer than the search for the plan did, but a second. Only plans shorter than
     that of `outcome` are looked for. Ctrl-C ends it with what was found.
@@ -103,7 +103,7 @@ def _pairs(request: Request, plan: Plan, families: Sequence[str]) -> list[tuple[
 
 
 def _same_without_limit(request: Request, outcome: Outcome, *, time_limit_s: float) -> bool:
-    """Return whether it is proven that no plan is shorter without the limit; tried where that can be.
+    """Return whether a proof shows that no plan is shorter without the memory limit; tried where that can be.
 
     Raises Interrupted when Ctrl-C comes meanwhile.
     """

@@ -8,7 +8,7 @@ from contextlib import suppress
 from evenflow.interruption import on_interrupt
 from evenflow.solve.contest.contest import Contest, Entry
 from evenflow.solve.problem import Problem
-from evenflow.solve.recompute_ways import Bounds
+from evenflow.solve.recompute_ways import BoundPurpose
 
 _LEAST_SECONDS = 0.3
 """Least seconds for one candidate: a shorter run does not pay for its start."""
@@ -36,7 +36,7 @@ class ContestInTurns(Contest):
     @property
     def lower_bound_ns(self) -> float:
         """Lower bound on the plans of all candidates; infinite where there are none."""
-        return min(entry.lower_bound_ns for entry in self.entries if entry.bounds is not Bounds.COVER)
+        return min(entry.lower_bound_ns for entry in self.entries if entry.bounds is not BoundPurpose.COVER)
 
     def advance(self, *, seconds: float, cutoff_ns: float) -> None:
         """Let the candidates that can still win run on, some seconds in all: those with the fewest turns first."""

@@ -72,7 +72,7 @@ class Game:
                     plans=solution.values[1:],
                     paths=shares / shares.sum(),
                 )
-        even = [np.full(len(each), 1 / max(1, len(each))) for each in (self.plans, self.paths)]
+        even = [np.full(len(strategies), 1 / max(1, len(strategies))) for strategies in (self.plans, self.paths)]
         return Mixture(value_ns=0.0, plans=even[0], paths=even[1])
 
 

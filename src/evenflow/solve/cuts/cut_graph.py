@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from evenflow.schedule import NUM_OPS, Schedule
 from evenflow.simulate import Integers
 from evenflow.solve.columns.cell_options import merged_runs
-from evenflow.solve.columns.rank_columns import Group
+from evenflow.solve.columns.rank_columns import ColumnGroup
 from evenflow.solve.master.matrix import Floats, durations_of
 from evenflow.solve.problem import Problem
 
@@ -73,7 +73,7 @@ class CutGraph:
         )
 
 
-def cut_graph(problem: Problem, groups: list[Group]) -> CutGraph | None:
+def cut_graph(problem: Problem, groups: list[ColumnGroup]) -> CutGraph | None:
     """Return the graph of the columns of all ranks; None if it is too large or the placement is not one of these."""
     schedule = problem.schedule
     order = _steps(schedule)
@@ -94,11 +94,11 @@ def cut_graph(problem: Problem, groups: list[Group]) -> CutGraph | None:
     states, sources, targets = _states(before, behind)
     return CutGraph(
         ranks=ranks,
-        starts=np.concatenate(([0], np.cumsum([len(each) for each in columns]))),
+        starts=np.concatenate(([0], np.cumsum([len(of_rank) for of_rank in columns]))),
         sources=np.concatenate(sources),
         targets=np.concatenate(targets),
         durations_ns=np.concatenate(
-            [_durations(problem, groups[rank], each) for rank, each in zip(ranks, columns, strict=True)]
+            [_durations(problem, groups[rank], of_rank) for rank, of_rank in zip(ranks, columns, strict=True)]
         ),
         columns=np.concatenate(columns).astype(np.int32),
         states=states,
@@ -129,18 +129,18 @@ class _Spans:
         self._run_ends = np.cumsum(sizes)
         self._run_starts = self._run_ends - sizes
 
-    def _first_places(self, group: Group, chunk: int) -> tuple[Integers, Integers]:
+    def _first_places(self, group: ColumnGroup, chunk: int) -> tuple[Integers, Integers]:
         """Return the first possible start of a chunk and its number of starts, for each column."""
         options, own = group.options[chunk], group.chosen[:, chunk]
         first, inside = options.first_run[own], options.first_run[own] == options.last_run[own]
         start = np.where(inside, self._run_starts[first], self._run_ends[first] - options.in_first[own])
         return start, np.where(inside, self._run_ends[first] - start - options.layers[own] + 1, 1)
 
-    def count(self, group: Group) -> int:
+    def count(self, group: ColumnGroup) -> int:
         """Return the number of pairs of a column and places for its cells."""
         return int(np.prod([self._first_places(group, chunk)[1] for chunk in range(len(group.cells))], axis=0).sum())
 
-    def of(self, group: Group) -> tuple[Integers, Integers, Integers]:
+    def of(self, group: ColumnGroup) -> tuple[Integers, Integers, Integers]:
         """Return the columns, starts and ends of all pairs of a column and places for its cells.
 
         Starts and ends are those of the cells, shape [num_arcs, num_chunks].
@@ -151,7 +151,7 @@ class _Spans:
             start, places = self._first_places(group, chunk)
             repeats = places[columns]
             offsets = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-            starts = [np.repeat(each, repeats) for each in starts]
+            starts = [np.repeat(of_rank, repeats) for of_rank in starts]
             columns = np.repeat(columns, repeats)
             starts.append(start[columns] + offsets)
         layers = [options.layers[group.chosen[columns, chunk]] for chunk, options in enumerate(group.options)]
@@ -167,8 +167,8 @@ def _states(
     for step in range(len(before) + 1):
         left = behind[step - 1] if step else before[0][:0]
         right = before[step] if step < len(before) else left[:0]
-        found, index = np.unique(np.concatenate((left, right)), axis=0, return_inverse=True)
-        states.append(found.astype(np.int32))
+        distinct, index = np.unique(np.concatenate((left, right)), axis=0, return_inverse=True)
+        states.append(distinct.astype(np.int32))
         if step:
             targets.append(index[: len(left)].astype(np.int32))
         if step < len(before):
@@ -180,18 +180,18 @@ def _ends(
     first: list[list[int]], last: list[list[int]], num_layers: int, *, turns_back: bool
 ) -> tuple[tuple[int, int], ...]:
     """Return the pairs of indices into `first` and `last` between whose states the paths are plans."""
-    where = {tuple(state): index for index, state in enumerate(last)}
+    positions = {tuple(state): index for index, state in enumerate(last)}
     pairs = []
     for index, state in enumerate(first):
         if turns_back and state == [0, num_layers]:
-            pairs += [(index, at) for (one, other), at in where.items() if one == other]
+            pairs += [(index, at) for (state_start, other), at in positions.items() if state_start == other]
         elif not turns_back and state[0] == 0:
-            at = where.get((*state[1:], num_layers))
+            at = positions.get((*state[1:], num_layers))
             pairs += [] if at is None else [(index, at)]
     return tuple(pairs)
 
 
-def _durations(problem: Problem, group: Group, columns: Integers) -> Floats:
+def _durations(problem: Problem, group: ColumnGroup, columns: Integers) -> Floats:
     """Return the durations of some columns, as in `CutGraph.durations_ns`."""
     every = [
         durations_of(options, op)[group.chosen[:, chunk]]

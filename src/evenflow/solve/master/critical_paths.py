@@ -114,7 +114,7 @@ class CriticalPaths:
         graph = self._graph
         counts = np.zeros((graph.schedule.num_ranks, len(durations)), dtype=np.int64)
         messages_ns = np.zeros(len(counts), dtype=np.int64)
-        found = compiled(count_paths)(
+        num_paths = compiled(count_paths)(
             self._ranks,
             graph.rank_predecessors,
             graph.dependencies,
@@ -128,7 +128,7 @@ class CriticalPaths:
             counts,
             messages_ns,
         )
-        return counts[:found], messages_ns[:found]
+        return counts[:num_paths], messages_ns[:num_paths]
 
     def _path_through(self, position: int, durations: Integers) -> NDArray[np.int64]:
         """Return the positions of a longest path through `position`, last first."""

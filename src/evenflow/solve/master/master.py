@@ -23,7 +23,7 @@ from evenflow.solve.backends.highs import INFINITY, Program
 from evenflow.solve.backends.incremental import Infeasible, LinearProgram
 from evenflow.solve.backends.packed import Packed, appended, empty, single
 from evenflow.solve.columns.cell_options import CellOptions
-from evenflow.solve.columns.rank_columns import Group
+from evenflow.solve.columns.rank_columns import ColumnGroup
 from evenflow.solve.master.critical_paths import CriticalPaths
 from evenflow.solve.master.matrix import Floats, Mask, Matrix, RowLayout, chain_rows, sink_rows
 from evenflow.solve.problem import Problem
@@ -52,7 +52,7 @@ class Master:
     def __init__(
         self,
         problem: Problem,
-        groups: list[Group],
+        groups: list[ColumnGroup],
         paths: CriticalPaths,
         *,
         scale_ns: int,
@@ -92,10 +92,10 @@ class Master:
         num_durations = len(self._duration_classes)
         fixed_rows = len(self._row_lower)
         # Rows: those of the layout, then one for each group.
-        one = np.ones(len(self.groups))
+        ones = np.ones(len(self.groups))
         num_rows = fixed_rows + len(self.groups)
-        upper = np.concatenate((self._row_upper, one))
-        program.add_rows(np.concatenate((self._row_lower, one)), upper, empty(num_rows))
+        upper = np.concatenate((self._row_upper, ones))
+        program.add_rows(np.concatenate((self._row_lower, ones)), upper, empty(num_rows))
         # Columns: makespan, durations, penalties, ends of junctions, then those of the groups.
         program.add_columns(np.ones(1), empty(1))
         program.add_columns(np.zeros(num_durations), single(np.arange(num_durations), -1.0))

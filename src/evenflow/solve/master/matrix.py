@@ -16,7 +16,7 @@ from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate import Integers
 from evenflow.solve.backends.packed import Packed
 from evenflow.solve.columns.cell_options import CellOptions, merged_runs
-from evenflow.solve.columns.rank_columns import Group
+from evenflow.solve.columns.rank_columns import ColumnGroup
 from evenflow.solve.master.critical_paths import Chains
 from evenflow.solve.problem import Problem
 from evenflow.units import GIGABYTE
@@ -93,7 +93,7 @@ class Matrix:
     Entries in rows of durations and memory are stored; those in rows of runs are intervals, which prefix sums price.
     """
 
-    def __init__(self, problem: Problem, group: Group, rows: RowLayout, factor: float) -> None:
+    def __init__(self, problem: Problem, group: ColumnGroup, rows: RowLayout, factor: float) -> None:
         self._layout = rows
         self._cells = group.cells
         picked = [(options, group.chosen[:, at]) for at, options in enumerate(group.options)]
@@ -161,12 +161,12 @@ class Matrix:
         layout = self._layout
         total: Floats = self._shared @ duals[self._rows]
         num_runs = len(layout.run_sizes)
-        each = duals[layout.conserve : layout.conserve + num_runs]
-        whole = np.concatenate(([0.0], np.cumsum(each * layout.run_sizes)))
+        run_duals = duals[layout.conserve : layout.conserve + num_runs]
+        whole = np.concatenate(([0.0], np.cumsum(run_duals * layout.run_sizes)))
         order = duals[layout.order : layout.memory].reshape(layout.num_cells - 1, num_runs - 1)
         reaching = np.concatenate((np.zeros((layout.num_cells - 1, 1)), np.cumsum(order, axis=1)), axis=1)
         for cell, (first, last, in_first, in_last) in zip(self._cells, self._places, strict=True):
-            total += each[first] * in_first + each[last] * in_last
+            total += run_duals[first] * in_first + run_duals[last] * in_last
             if num_runs > 1:
                 total += np.where(last > first, whole[last] - whole[np.minimum(first + 1, last)], 0.0)
                 if cell < layout.num_cells - 1:

@@ -86,21 +86,21 @@ def count_paths(
         if through > above and (top == 0 or through > heads[top] + tails[top]):
             tops[ranks[index]] = index + 1
     covered = np.zeros(len(classes) + 1, dtype=np.bool_)
-    found = 0
+    num_paths = 0
     for top in tops:
         if top == 0 or covered[top]:
             continue
-        counts[found] = 0
-        message_times[found] = 0
+        counts[num_paths] = 0
+        message_times[num_paths] = 0
         position = top
         while position > 0:
             covered[position] = True
-            counts[found, classes[position - 1]] += 1
+            counts[num_paths, classes[position - 1]] += 1
             ready = heads[dependencies[position - 1]] + messages[position - 1]
             if heads[rank_predecessors[position - 1]] >= ready:
                 position = rank_predecessors[position - 1]
             else:
-                message_times[found] += messages[position - 1]
+                message_times[num_paths] += messages[position - 1]
                 position = dependencies[position - 1]
         position = top
         moved = True
@@ -113,13 +113,13 @@ def count_paths(
                 message = messages[after - 1] if kind > 0 else 0
                 if tails[after] + durations[classes[after - 1]] + message == tails[position]:
                     covered[after] = True
-                    counts[found, classes[after - 1]] += 1
-                    message_times[found] += message
+                    counts[num_paths, classes[after - 1]] += 1
+                    message_times[num_paths] += message
                     position = after
                     moved = True
                     break
-        found += 1
-    return found
+        num_paths += 1
+    return num_paths
 
 
 VIA_RANK = 1

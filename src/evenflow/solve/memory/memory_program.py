@@ -101,7 +101,9 @@ class MemoryProgram:
         amounts = [
             self._contents.one_layer if self._contents.is_counted else self._choices[cell].amounts for cell in cells
         ]
-        sizes = np.concatenate([self._contents.sizes(rank, chunk, each) for chunk, each in enumerate(amounts)], axis=1)
+        sizes = np.concatenate(
+            [self._contents.sizes(rank, chunk, of_cell) for chunk, of_cell in enumerate(amounts)], axis=1
+        )
         bases, rows = self._with_working(rank, self._contents.base(rank), sizes, amounts)
         for base, row in zip(bases.tolist(), rows, strict=True):
             entries = np.concatenate((-np.ones(len(peak)), row / unit_bytes))
@@ -112,11 +114,11 @@ class MemoryProgram:
         self, rank: int, bases: Integers, sizes: Integers, amounts: list[Amounts]
     ) -> tuple[Integers, Integers]:
         """Return the rows of a rank with working memory: one with that of each of its cells, as the largest counts."""
-        working = [self._contents.working(rank, each) for each in amounts]
+        working = [self._contents.working(rank, of_cell) for of_cell in amounts]
         if self._contents.is_counted:  # only head and tail may need any
-            return bases + max(int(each.max()) for each in working), sizes
+            return bases + max(int(of_cell.max()) for of_cell in working), sizes
         rows = [
-            sizes + np.concatenate([each * (place == chunk) for place, each in enumerate(working)])
+            sizes + np.concatenate([of_cell * (place == chunk) for place, of_cell in enumerate(working)])
             for chunk in range(self._contents.problem.num_working_rows)
         ]
         return np.tile(bases, len(rows)), np.concatenate(rows)

@@ -85,7 +85,7 @@ class SmallestContents:
             best = -1
             for limit in sorted({working for cell in cells for _, working, _ in every[cell]}):
                 # What keeps the least of all that need at most so much working memory; the most frugal comes last.
-                picked = [next((each for each in every[cell] if each[1] <= limit), None) for cell in cells]
+                picked = [next((choice for choice in every[cell] if choice[1] <= limit), None) for cell in cells]
                 amounts = fixed[cells]
                 for place, segment in enumerate(picked):
                     if segment is not None:
@@ -137,10 +137,10 @@ class SmallestContents:
         if not self.is_uniform:
             return self._contents(starts, ends)
         # Runs of as many layers are alike, whose contents begin at layer 0.
-        found = self._contents(np.zeros_like(starts), ends - starts)
+        contents = self._contents(np.zeros_like(starts), ends - starts)
         repeats = self._num_choices[0, ends - starts]
         first = np.repeat(starts, repeats)
-        return CellContents(starts=first, ends=first + found.layers, amounts=found.amounts)
+        return CellContents(starts=first, ends=first + contents.layers, amounts=contents.amounts)
 
     def _contents(self, starts: Integers, ends: Integers) -> CellContents:
         """Return all choices for the runs [start, end), those of a run behind one another."""
@@ -273,8 +273,8 @@ class SmallestContents:
             for size in (block.parameter_bytes, block.activation_bytes, block.until_weight_bytes, block.working_bytes)
         ]
         summed = (sums.parameter_bytes, sums.until_weight_bytes, sums.activation_bytes)
-        each = [*(np.diff(sizes).reshape(-1) for sizes in summed), sums.working_bytes.reshape(-1), np.array(ends)]
-        return int(np.gcd.reduce(np.concatenate(each)))
+        amounts = [*(np.diff(sizes).reshape(-1) for sizes in summed), sums.working_bytes.reshape(-1), np.array(ends)]
+        return int(np.gcd.reduce(np.concatenate(amounts)))
 
 
 def smallest_segments(problem: Problem, start: int) -> list[list[Segment]]:
@@ -283,7 +283,7 @@ def smallest_segments(problem: Problem, start: int) -> list[list[Segment]]:
     None keeps less and needs no more working memory than another. The layers of a cell stand in the order of the kinds;
     two kinds may exclude each other.
     """
-    each = np.diff(problem.sums.activation_bytes, axis=1)
+    saved_bytes = np.diff(problem.sums.activation_bytes, axis=1)
     needed = problem.sums.working_bytes
     num_kinds = len(problem.kinds)
     nothing = [(0, 0, (0,) * num_kinds)]
@@ -298,7 +298,7 @@ def smallest_segments(problem: Problem, start: int) -> list[list[Segment]]:
             for position, kind in enumerate(kinds):
                 more = [
                     (
-                        size + int(each[kind, at]),
+                        size + int(saved_bytes[kind, at]),
                         max(working, int(needed[kind, at])),
                         (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]),
                     )

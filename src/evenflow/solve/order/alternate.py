@@ -4,18 +4,20 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
+from evenflow.asking import takes
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
-from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes, mixing
+from evenflow.model import Plan, Request
 from evenflow.schedule import FAMILIES, make_schedule
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve.clock import Clock
 from evenflow.solve.group_choice import tried_group_sizes
-from evenflow.solve.order.order_search import load_kernels, search_order
+from evenflow.solve.order.order_search import search_order
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds
 from evenflow.solve.outcome import Outcome, ProgressCallback
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.race import Race, RaceSettings
+from evenflow.solve.requests import AnyOrderRequest
 
 _FAMILY_SHARE = 0.4
 """Share of the time for the plans of families."""
@@ -29,22 +31,8 @@ _LEAST_SECONDS = 0.2
 """Least time of a visit: a shorter one does not pay for its start."""
 
 
-def plan_any_order(
-    network: Network,
-    *,
-    num_ranks: int,
-    num_microbatches: int,
-    num_chunks: int = 1,
-    memory_limit_bytes: int | None = None,
-    split_backward: bool = False,
-    sequence_splits: int = 1,
-    mix_any: bool = False,
-    allow_empty: bool = False,
-    communication: Communication | None = None,
-    layers: Cells | None = None,
-    time_limit_s: float = 60.0,
-    progress: ProgressCallback | None = None,
-) -> Outcome:
+@takes(AnyOrderRequest)
+def plan_any_order(request: AnyOrderRequest) -> Outcome:
     """Return the shortest step found over cells, recomputation and the order of work.
 
     Plans the families that these sizes have (with split backwards only if `split_backward`), then searches the order
@@ -53,21 +41,12 @@ def plan_any_order(
 
     Raises InputError and Interrupted as `evenflow.plan` does.
     """
-    request = Request(
-        network=network,
-        sizes=Sizes(
-            num_ranks=num_ranks,
-            num_chunks=num_chunks,
-            num_microbatches=num_microbatches,
-            sequence_splits=sequence_splits,
-        ),
-        memory_limit_bytes=memory_limit_bytes,
-        cell_rule=mixing(mix_any),
-        allow_empty=allow_empty,
-        communication=communication,
-        layers=layers,
+    return solve_any_order(
+        request.problem(num_chunks=request.num_chunks, mix_any=request.mix_any, layers=request.layers),
+        split_backward=request.split_backward,
+        time_limit_s=request.time_limit_s,
+        progress=request.progress,
     )
-    return solve_any_order(request, split_backward=split_backward, time_limit_s=time_limit_s, progress=progress)
 
 
 def solve_any_order(
@@ -79,7 +58,6 @@ def solve_any_order(
 ) -> Outcome:
     """Return the shortest step of `request` found over any order; `plan_any_order` says the rest."""
     problems = _problems(request, split_backward=split_backward)
-    load_kernels()
     began = time.monotonic()
     compared = [problem for problem in problems if not FAMILIES[problem.schedule.name].comparison_only]
     rounds = _Rounds(
@@ -160,8 +138,7 @@ class _Rounds:
                 return
         if self.best is None and self.last_resort is not None:
             self._plan_family(self.last_resort)
-        # What compiling took in a first run is not taken from the search.
-        self.end = max(began + self.time_limit_s, time.monotonic() + (1 - _FAMILY_SHARE) * self.time_limit_s)
+        self.end = began + self.time_limit_s
         with suppress(KeyboardInterrupt, Interrupted):
             self._improve()
 
@@ -184,7 +161,9 @@ class _Rounds:
         tracks = [self._with_best_order(track, seconds=seconds, seed=0) for track in tracks]
         visits = [0] * len(tracks)
         while tracks and self._left_s > _LEAST_SECONDS and not self._is_interrupted:
-            index = min(range(len(tracks)), key=lambda each: (visits[each], tracks[each].makespan_ns))
+            index = min(
+                range(len(tracks)), key=lambda track_index: (visits[track_index], tracks[track_index].makespan_ns)
+            )
             visit, before = visits[index], tracks[index]
             cells = self._with_best_cells(before, seconds=_CELLS_SHARE * self._left_s)
             tracks[index] = self._with_best_order(cells, seconds=_ORDER_SHARE * self._left_s, seed=visit + 1)
@@ -226,16 +205,16 @@ class _Rounds:
         )
         if outcome.makespan_ns >= track.makespan_ns:
             return track
-        found = simulate(request.network, with_order(plan, outcome.schedule), communication=request.communication)
-        self._offer(found)
-        return found
+        simulation = simulate(request.network, with_order(plan, outcome.schedule), communication=request.communication)
+        self._offer(simulation)
+        return simulation
 
     def _with_best_cells(self, track: Simulation, *, seconds: float) -> Simulation:
         """Return the same order with the best cells found."""
         again = problem_of_order(self.problems[0].request, track.timeline.schedule)
-        found = self._race(again, seconds=max(_LEAST_SECONDS, seconds), start=track.plan).simulation
-        self._offer(found)
-        return found or track
+        simulation = self._race(again, seconds=max(_LEAST_SECONDS, seconds), start=track.plan).simulation
+        self._offer(simulation)
+        return simulation or track
 
     def _race(self, problem: Problem, *, seconds: float, start: Plan | None = None) -> Outcome:
         race = Race(problem, RaceSettings(start=start))

@@ -39,8 +39,7 @@ def solve_fitted(
     race = Race(problem)
     first = race.run(Clock(limit_s=_EQUAL_SHARE * time_limit_s), progress=progress)
     spent_s = time.monotonic() - began
-    # What compiling took in a first run is not taken from the rest.
-    clock = Clock(limit_s=max(time_limit_s - spent_s, (1 - _EQUAL_SHARE) * time_limit_s))
+    clock = Clock(limit_s=time_limit_s - spent_s)
     interrupted = first.interrupted or was_interrupted()
     if first.simulation is not None and not interrupted:
         fitting = _Fitting(problem=problem, best=first.simulation, clock=clock, after_s=spent_s, progress=progress)
@@ -93,11 +92,11 @@ class _Fitting:
         """Take the shortest order made for the best cells, if it is shorter than theirs."""
         splits, shortest = self.problem.schedule.splits_backward, None
         with abandonable():
-            for found in family_orders(
+            for made in family_orders(
                 self.problem.schedule.name, work_of(self.best, self.problem, split_backward=splits)
             ):
-                if found.makespan_ns < (shortest or self.best).makespan_ns:
-                    shortest = found
+                if made.makespan_ns < (shortest or self.best).makespan_ns:
+                    shortest = made
                 if self.clock.left_s <= 0:
                     break
         if shortest is not None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from evenflow.schedule import Schedule
 from evenflow.simulate import Integers, build_graph, run
-from evenflow.solve.order.work import Work
+from evenflow.solve.work import Work
 
 Keys = NDArray[np.float64]
 KINDS = np.array([0, 1, 1, 2])

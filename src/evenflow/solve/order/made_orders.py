@@ -18,8 +18,9 @@ from evenflow.schedule.insertion import STUCK, insert
 from evenflow.schedule.pattern import Pattern, unrolled
 from evenflow.simulate import build_graph, run
 from evenflow.simulate.compiled import compiled
+from evenflow.solve.order.kernel_stages import kernel_stages
 from evenflow.solve.order.keys import KINDS, Keys
-from evenflow.solve.order.work import Work, unit_work
+from evenflow.solve.work import Work, unit_work
 
 _GAP_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Shares of a weight gradient that a wait must have so that the gradient is run in it."""
@@ -30,14 +31,14 @@ _PATIENCE = (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class MadeOrder:
     """An order that fits, with its makespan."""
 
     schedule: Schedule
     makespan_ns: int
 
 
-def family_orders(name: str, work: Work) -> Iterator[Found]:
+def family_orders(name: str, work: Work) -> Iterator[MadeOrder]:
     """Yield the order that family `name` has for equal times, and those made of its pattern for the times of `work`.
 
     All of them fit in memory. Nothing where the family has not these sizes and
@@ -57,13 +58,13 @@ def family_orders(name: str, work: Work) -> Iterator[Found]:
     if order.stage_ranks != work.stage_ranks or (order.splits_backward and not work.may_split):
         return
     if work.fits(order):
-        yield Found(schedule=order, makespan_ns=work.makespan_ns(order))
+        yield MadeOrder(schedule=order, makespan_ns=work.makespan_ns(order))
     none, *some = work.split_choices()
     for pattern, splits in product(FAMILIES[name].patterns, some if order.splits_backward else (none,)):
         yield from pattern_orders(pattern(num_ranks=work.num_ranks), work, splits=splits, name=name)
 
 
-def pattern_orders(pattern: Pattern, work: Work, *, splits: NDArray[np.bool_], name: str) -> Iterator[Found]:
+def pattern_orders(pattern: Pattern, work: Work, *, splits: NDArray[np.bool_], name: str) -> Iterator[MadeOrder]:
     """Yield orders made of `pattern`, in which the stages of `splits` split their backwards; all of them fit."""
     maker = _Maker(work, splits, name)
     rows = unrolled(
@@ -80,16 +81,16 @@ def pattern_orders(pattern: Pattern, work: Work, *, splits: NDArray[np.bool_], n
     for durations, message_ns in ((_equal_times(work), 0), (work.costs.durations, work.message_ns)):
         order = maker.inserted(rows, durations, message_ns)
         if order is not None:
-            yield Found(schedule=order, makespan_ns=work.makespan_ns(order))
+            yield MadeOrder(schedule=order, makespan_ns=work.makespan_ns(order))
             keys.append(_starts_of(order, durations, message_ns, work))
     shares = _GAP_SHARES if splits.any() else (1.0,)
     for share, early in product(shares, _EARLY):
-        for each in keys:
-            found = maker.squeezed(each, share, early)
-            if found is not None:
-                yield found
-    for each, patience in product(keys, _PATIENCE):
-        yield maker.listed(each, patience)
+        for key in keys:
+            squeezed = maker.squeezed(key, share, early)
+            if squeezed is not None:
+                yield squeezed
+    for key, patience in product(keys, _PATIENCE):
+        yield maker.listed(key, patience)
 
 
 def load_makers() -> None:
@@ -105,7 +106,7 @@ class _Maker:
 
     def __init__(self, work: Work, splits: NDArray[np.bool_], name: str) -> None:
         self._work, self._name = work, name
-        self._stages = work.kernel_stages(splits)
+        self._stages = kernel_stages(work, splits)
         self._starts = work.rank_starts(splits)
 
     def inserted(self, rows: NDArray[np.int64], durations: NDArray[np.int64], message_ns: int) -> Schedule | None:
@@ -117,22 +118,22 @@ class _Maker:
         )  # fmt: skip
         return None if makespan == STUCK else self._schedule(codes)
 
-    def squeezed(self, keys: Keys, gap_share: float, early: int) -> Found | None:
+    def squeezed(self, keys: Keys, gap_share: float, early: int) -> MadeOrder | None:
         """Return the order of `squeeze`; None where it gets stuck."""
         from evenflow.solve.order.list_kernel import NEVER
         from evenflow.solve.order.squeeze_kernel import squeeze
 
         codes = self._codes()
         makespan = squeeze(keys, gap_share, early, self._stages, self._starts, *codes)
-        return None if makespan >= NEVER else Found(schedule=self._schedule(codes), makespan_ns=int(makespan))
+        return None if makespan >= NEVER else MadeOrder(schedule=self._schedule(codes), makespan_ns=int(makespan))
 
-    def listed(self, keys: Keys, patience: float) -> Found:
+    def listed(self, keys: Keys, patience: float) -> MadeOrder:
         """Return the order of `list_schedule`."""
         from evenflow.solve.order.list_kernel import list_schedule
 
         codes = self._codes()
         makespan = list_schedule(keys, patience, self._stages, self._starts, *codes)
-        return Found(schedule=self._schedule(codes), makespan_ns=int(makespan))
+        return MadeOrder(schedule=self._schedule(codes), makespan_ns=int(makespan))
 
     def _codes(self) -> NDArray[np.int32]:
         return np.empty((3, self._starts[-1]), dtype=np.int32)

@@ -18,11 +18,11 @@ from evenflow.schedule import (
     schedule_of,
 )
 from evenflow.simulate import stage_costs
+from evenflow.solve.bounds import GivenCellsBound, given_cells_bound
 from evenflow.solve.order.made_orders import load_makers
-from evenflow.solve.order.order_bounds import OrderBound, order_lower_bound
 from evenflow.solve.order.searcher import OrderSearch
-from evenflow.solve.order.work import make_work, unit_work
 from evenflow.solve.outcome import ProgressCallback
+from evenflow.solve.work import make_work, unit_work
 
 _STARTS_SHARE = 0.5
 """Most of the time for the orders of families."""
@@ -34,7 +34,7 @@ class OrderOutcome:
 
     schedule: Schedule
     makespan_ns: int
-    bound: OrderBound
+    bound: GivenCellsBound
     start_ns: int | None
     """Makespan of the best order that the search started from; None when none of them fits in memory."""
     start_name: str | None
@@ -72,23 +72,23 @@ def search_order(
 
     Raises InputError when not even one microbatch at a time fits, and for steps without backward.
     """
-    load_kernels()
     began = time.monotonic()
+    load_kernels()
     schedule = schedule_of(plan)
     costs = stage_costs(network, plan, schedule)
     limit = memory_limit_bytes if network.has_memory else None
     work = make_work(
         costs, schedule, memory_limit_bytes=limit, communication=communication, split_backward=split_backward
     )
-    for given in start:
-        check_sizes_of(plan, given)
-        check_complete(given)
-        if given.stage_ranks != schedule.stage_ranks:
+    for initial in start:
+        check_sizes_of(plan, initial)
+        check_complete(initial)
+        if initial.stage_ranks != schedule.stage_ranks:
             raise InputError(
-                value=given.name, rule=_("must have the placement of the plan"), place=_("the order to start from")
+                value=initial.name, rule=_("must have the placement of the plan"), place=_("the order to start from")
             )
     with abandonable():
-        bound = order_lower_bound(work)
+        bound = given_cells_bound(work)
         search = OrderSearch(work=work, bound_ns=bound.lower_bound_ns, seed=seed)
         for candidate in (*start, schedule):
             search.start_from(candidate)

@@ -8,12 +8,11 @@ from evenflow.model import Plan
 from evenflow.schedule import Schedule, order_lines
 from evenflow.simulate import Simulation
 from evenflow.solve.binding import with_binding
-from evenflow.solve.order.order_bounds import order_lower_bound
-from evenflow.solve.order.work import Work, make_work
+from evenflow.solve.bounds import AnyPlan, any_order_bound_ns, given_cells_bound
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
-from evenflow.solve.plan_bounds import AnyPlan, any_order_lower_bound
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.work import Work, make_work
 from evenflow.units import milliseconds
 
 
@@ -81,11 +80,10 @@ def ordered_outcome(
 
     `problem` has the sizes and the limit of the search, under any order.
     """
-    bound = any_order_lower_bound(AnyPlan.of(problem.request, may_split=split_backward))
-    of_cells = bound
-    # After a signal there is no time for the bound of these cells; the one of any cells holds for them too.
+    bound = any_order_bound_ns(AnyPlan.of(problem.request, may_split=split_backward))
+    of_cells = bound  # it holds for these cells too
     if not interrupted and not was_interrupted():
-        of_cells = order_lower_bound(work_of(best, problem, split_backward=split_backward)).lower_bound_ns
+        of_cells = max(bound, given_cells_bound(work_of(best, problem, split_backward=split_backward)).lower_bound_ns)
     outcome = OrderedOutcome(
         status=Status.OPTIMAL if bound >= best.makespan_ns * (1 - 2 * TOLERANCE) else Status.FEASIBLE,
         simulation=best,
@@ -125,7 +123,7 @@ def without_bounds(
     report, best_ns = progress, best.makespan_ns if best else None
 
     def watch(inner: Progress) -> None:
-        known = [each for each in (best_ns, inner.makespan_ns) if each is not None]
+        known = [makespan_ns for makespan_ns in (best_ns, inner.makespan_ns) if makespan_ns is not None]
         seconds = after_s + inner.seconds
         report(replace(inner, seconds=seconds, makespan_ns=min(known, default=None), lower_bound_ns=0))
 

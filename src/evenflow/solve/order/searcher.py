@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.schedule import FAMILIES, Op, Schedule
+from evenflow.solve.order.kernel_stages import kernel_stages
 from evenflow.solve.order.keys import Keys, disturbed_keys, template_keys
-from evenflow.solve.order.made_orders import Found, family_orders
-from evenflow.solve.order.work import Work, splits_of
+from evenflow.solve.order.made_orders import MadeOrder, family_orders
 from evenflow.solve.outcome import Progress, ProgressCallback
+from evenflow.solve.work import Work, splits_of
 
 SEARCHED = "search"
 """The schedule name of orders that were searched for."""
@@ -40,7 +41,7 @@ class OrderSearch:
 
     work: Work
     bound_ns: int
-    best: Found | None = None
+    best: MadeOrder | None = None
     seed: int = 0
     _random: np.random.Generator = field(init=False)
     _patterns: list[NDArray[np.bool_]] = field(init=False)
@@ -72,11 +73,11 @@ class OrderSearch:
         while left and not self._is_over and (first or time.monotonic() < until):
             still = []
             for orders in left:
-                found = next(orders, None)
-                if found is not None:
+                made = next(orders, None)
+                if made is not None:
                     still.append(orders)
-                    if self.best is None or found.makespan_ns < self.best.makespan_ns:
-                        self._take(found.schedule)
+                    if self.best is None or made.makespan_ns < self.best.makespan_ns:
+                        self._take(made.schedule)
             left, first = still, False
 
     def split_best(self) -> None:
@@ -124,7 +125,7 @@ class OrderSearch:
         """Remember an order if it is the best; its makespan is the simulator's."""
         makespan = self.work.makespan_ns(schedule)
         if self.best is None or makespan < self.best.makespan_ns:
-            self.best = Found(schedule=schedule, makespan_ns=makespan)
+            self.best = MadeOrder(schedule=schedule, makespan_ns=makespan)
 
     # -- list scheduling -------------------------------------------------------------------------------------------
 
@@ -164,7 +165,7 @@ class OrderSearch:
         work = self.work
         starts = work.rank_starts(splits)
         codes = np.empty((3, starts[-1]), dtype=np.int32)
-        makespan = list_schedule(keys, patience, work.kernel_stages(splits), starts, *codes)
+        makespan = list_schedule(keys, patience, kernel_stages(work, splits), starts, *codes)
         if self.best is None or makespan < self.best.makespan_ns:
             self._take(work.schedule(codes, starts, name=SEARCHED))
 
@@ -205,7 +206,7 @@ class OrderSearch:
             hot = max(1.0, self.best.makespan_ns * temperature)
             makespan = anneal(
                 round_seed, steps, hot, max(1.0, hot / _COOLING), current, best, self.best.makespan_ns,
-                self.work.kernel_stages(splits), starts, room,
+                kernel_stages(self.work, splits), starts, room,
             )  # fmt: skip
             if makespan < self.best.makespan_ns:
                 codes = np.stack((best.ops, best.stages, best.units))

@@ -94,7 +94,7 @@ class Annealing:
 
 
 def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
-    """Return what the compiled loops read of a problem: its rules, prices, memory and graph."""
+    """Return a problem as the compiled loops read it: its rules, prices, memory and graph."""
     # Importing the kernel loads the compiler, which only a search needs.
     from evenflow.solve.search.annealing_kernel import GraphArrays, Memory, Prices, Rules
 
@@ -155,7 +155,7 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
 
 
 def _memberships(problem: Problem) -> NDArray[np.bool_]:
-    """Return which kinds are in each set of kinds that a cell may have, shape [num_families, num_kinds]."""
+    """Return a mask of the kinds in each set that a cell may have, shape [num_families, num_kinds]."""
     table = np.zeros((len(problem.families), len(problem.kinds)), dtype=np.bool_)
     for row, family in zip(table, problem.families, strict=True):
         row[list(family)] = True

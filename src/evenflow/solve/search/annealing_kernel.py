@@ -100,6 +100,15 @@ class State(NamedTuple):
 
 
 @compiled
+def _num_layers(counts: Any, cell: int) -> int:
+    """Return the number of layers of a cell."""
+    total = 0
+    for kind in range(counts.shape[1]):
+        total += counts[cell, kind]
+    return total
+
+
+@compiled
 def _price(first: int, last: int, state: State, prices: Prices) -> None:
     """Compute the costs of the cells first…last anew."""
     for cell in range(first, last + 1):
@@ -171,7 +180,7 @@ def _change_kind(cell: int, source: int, target: int, state: State, rules: Rules
     content[target] += moved
     allowed = _may_hold(content, rules)
     if rules.full >= 0:
-        total = content.sum()
+        total = _num_layers(state.counts, cell)
         allowed = allowed and min(rules.least_full, total) <= content[rules.full] <= min(rules.most_full, total)
     if allowed:
         return int(moved)
@@ -193,9 +202,10 @@ def _give_layer(giver: int, taker: int, source: int, target: int, state: State, 
     counts[taker, target] += 1
     if rules.full >= 0:
         for cell in (giver, taker):
-            total = counts[cell].sum()
+            total = _num_layers(counts, cell)
             full = min(max(counts[cell, rules.full], rules.least_full), rules.most_full, total)
-            counts[cell] = 0
+            for kind in range(counts.shape[1]):
+                counts[cell, kind] = 0
             counts[cell, rules.full] = full
             counts[cell, -1] = total - full
     elif not _may_hold(counts[taker], rules):
@@ -248,10 +258,11 @@ def _copy_neighbours(state: State, rules: Rules, prices: Prices) -> tuple[int, i
         else:
             return -1, -1
     for own in stages:
-        state.counts[own[first]] = state.counts[own[neighbour]]
-        state.counts[own[last]] = state.counts[own[last_neighbour]]
+        for kind in range(state.counts.shape[1]):
+            state.counts[own[first], kind] = state.counts[own[neighbour], kind]
+            state.counts[own[last], kind] = state.counts[own[last_neighbour], kind]
     for cell in range(1, num_cells):
-        state.starts[cell] = state.starts[cell - 1] + state.counts[cell - 1].sum()
+        state.starts[cell] = state.starts[cell - 1] + _num_layers(state.counts, cell - 1)
     for own in stages:
         _price(own[first], own[first], state, prices)
         _price(own[last], own[last], state, prices)
@@ -274,7 +285,7 @@ def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
     taker = np.random.randint(num_cells)
     if not rules.uniform and np.random.random() < _NEAR_MOVES:
         taker = giver + (1 if np.random.random() < 0.5 else -1)
-    if taker < 0 or taker >= num_cells or taker == giver or state.counts[giver].sum() <= rules.min_layers:
+    if taker < 0 or taker >= num_cells or taker == giver or _num_layers(state.counts, giver) <= rules.min_layers:
         return -1, -1
     if np.random.random() < 0.5:
         target = source
@@ -282,7 +293,7 @@ def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
         return -1, -1
     first, last = min(giver, taker), max(giver, taker)
     for cell in range(first, last):
-        state.starts[cell + 1] = state.starts[cell] + state.counts[cell].sum()
+        state.starts[cell + 1] = state.starts[cell] + _num_layers(state.counts, cell)
     if rules.uniform:
         _price(first, first, state, prices)
         _price(last, last, state, prices)
@@ -345,11 +356,12 @@ def _loads(state: State, stages: Any) -> tuple[int, int]:
 @compiled
 def _makespan(state: State, order: GraphArrays, splits_backward: bool, durations: Any) -> int:
     """Return the exact makespan."""
-    durations[FORWARD::NUM_OPS] = state.costs[0]
-    durations[FULL_BACKWARD::NUM_OPS] = state.costs[1]
-    if splits_backward:
-        durations[INPUT_GRADIENT::NUM_OPS] = state.costs[1] - state.costs[4]
-        durations[WEIGHT_GRADIENT::NUM_OPS] = state.costs[4]
+    for cell in range(len(state.starts)):
+        durations[NUM_OPS * cell + FORWARD] = state.costs[0, cell]
+        durations[NUM_OPS * cell + FULL_BACKWARD] = state.costs[1, cell]
+        if splits_backward:
+            durations[NUM_OPS * cell + INPUT_GRADIENT] = state.costs[1, cell] - state.costs[4, cell]
+            durations[NUM_OPS * cell + WEIGHT_GRADIENT] = state.costs[4, cell]
     if len(order.messages):
         _longest_path_with_messages(
             order.rank_predecessors, order.dependencies, order.classes, durations, order.messages, order.ends
@@ -364,9 +376,14 @@ def _makespan(state: State, order: GraphArrays, splits_backward: bool, durations
 
 @compiled
 def _copy(source: State, target: State) -> None:
-    target.counts[:] = source.counts
-    target.starts[:] = source.starts
-    target.costs[:] = source.costs
+    """Copy a plan with its costs; element by element, as a copy of slices takes the compiler seconds."""
+    num_cells, num_kinds = source.counts.shape
+    for cell in range(num_cells):
+        for kind in range(num_kinds):
+            target.counts[cell, kind] = source.counts[cell, kind]
+        target.starts[cell] = source.starts[cell]
+        for cost in range(len(source.costs)):
+            target.costs[cost, cell] = source.costs[cost, cell]
 
 
 @compiled
@@ -374,9 +391,9 @@ def _new_state(counts: Any, prices: Prices) -> State:
     num_cells = len(counts)
     starts = np.zeros(num_cells, dtype=np.int64)
     for cell in range(1, num_cells):
-        starts[cell] = starts[cell - 1] + counts[cell - 1].sum()
+        starts[cell] = starts[cell - 1] + _num_layers(counts, cell - 1)
     state = State(counts.copy(), starts, np.zeros((7, num_cells), dtype=np.int64))
-    _price(0, num_cells - 1, state, prices)
+    _price(starts[0], num_cells - 1, state, prices)  # a literal 0 would be compiled as another type
     return state
 
 
@@ -424,7 +441,9 @@ def anneal(
         makespan = _makespan(candidate, order, rules.splits_backward, durations)
         if makespan < best:
             best = makespan
-            best_counts[:] = candidate.counts
+            for cell in range(len(counts)):
+                for kind in range(counts.shape[1]):
+                    best_counts[cell, kind] = candidate.counts[cell, kind]
         if makespan + extra <= threshold:
             energy = makespan + extra
             _copy(candidate, current)

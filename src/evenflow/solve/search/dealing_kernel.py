@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from evenflow.simulate.compiled import compiled
-from evenflow.solve.search.annealing_kernel import Memory, Prices, Rules, State, _change_kind, _new_state, _price
+from evenflow.solve.search.annealing_kernel import (
+    Memory,
+    Prices,
+    Rules,
+    State,
+    _change_kind,
+    _new_state,
+    _num_layers,
+    _price,
+)
 
 _TAKERS = 4
 """Ranks that are tried to take a layer of the slowest one."""
@@ -133,10 +142,10 @@ def _load(rank: int, state: State, rules: Rules) -> int:
 def _move(giver: int, taker: int, state: State, rules: Rules, prices: Prices, memory: Memory, excess: Any) -> None:
     """Move a layer from one cell to another, with those between where layers differ, and fit all ranks touched."""
     for cell, change in ((giver, -1), (taker, 1)):
-        _make_plain(cell, state.counts[cell].sum() + change, state, rules)
+        _make_plain(cell, _num_layers(state.counts, cell) + change, state, rules)
     first, last = min(giver, taker), max(giver, taker)
     for cell in range(first, last):
-        state.starts[cell + 1] = state.starts[cell] + state.counts[cell].sum()
+        state.starts[cell + 1] = state.starts[cell] + _num_layers(state.counts, cell)
     fitted = np.zeros(len(excess), dtype=np.bool_)
     for place in range(first, last + 1):
         if rules.uniform and place not in (giver, taker):
@@ -146,7 +155,7 @@ def _move(giver: int, taker: int, state: State, rules: Rules, prices: Prices, me
         if not fitted[rank]:
             continue
         for own in rules.stages:
-            _make_plain(own[rank], state.counts[own[rank]].sum(), state, rules)
+            _make_plain(own[rank], _num_layers(state.counts, own[rank]), state, rules)
             _price(own[rank], own[rank], state, prices)
         excess[rank] = _fit_least(rank, state, rules, prices, memory)
 
@@ -176,8 +185,8 @@ def deal(counts: Any, moves: int, rules: Rules, prices: Prices, memory: Memory) 
     num_ranks = rules.stages.shape[1]
     state = _new_state(counts, prices)
     for cell in range(len(counts)):
-        _make_plain(cell, counts[cell].sum(), state, rules)
-    _price(0, len(counts) - 1, state, prices)
+        _make_plain(cell, _num_layers(counts, cell), state, rules)
+    _price(state.starts[0], len(counts) - 1, state, prices)
     excess = np.zeros(num_ranks, dtype=np.int64)
     loads = np.zeros(num_ranks, dtype=np.int64)
     for rank in range(num_ranks):
@@ -188,8 +197,8 @@ def deal(counts: Any, moves: int, rules: Rules, prices: Prices, memory: Memory) 
         giver = -1
         for own in rules.stages:
             cell = own[worst]
-            if state.counts[cell].sum() > rules.min_layers and (
-                giver < 0 or state.counts[cell].sum() > state.counts[giver].sum()
+            if _num_layers(state.counts, cell) > rules.min_layers and (
+                giver < 0 or _num_layers(state.counts, cell) > _num_layers(state.counts, giver)
             ):
                 giver = cell
         if giver < 0:
@@ -205,7 +214,7 @@ def deal(counts: Any, moves: int, rules: Rules, prices: Prices, memory: Memory) 
                 break
             taker = rules.stages[0, rank]
             for own in rules.stages:
-                if state.counts[own[rank]].sum() < state.counts[taker].sum():
+                if _num_layers(state.counts, own[rank]) < _num_layers(state.counts, taker):
                     taker = own[rank]
             _move(giver, taker, state, rules, prices, memory, excess)
             now = _worst(state, rules, excess, loads)

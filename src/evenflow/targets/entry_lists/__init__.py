@@ -1,1 +1,1 @@
-"""What configurations of DeepSpeed and Paddle, which cut a list of entries, say of a pipeline."""
+"""What frameworks share that cut a list of entries, DeepSpeed and Paddle: how their configurations are read."""

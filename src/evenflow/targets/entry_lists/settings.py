@@ -1,4 +1,4 @@
-"""Settings at the top of a JSON or YAML file, whose names may have hyphens or underscores."""
+"""FileSettings at the top of a JSON or YAML file, whose names may have hyphens or underscores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from evenflow.ranges import Range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class FileSettings:
     """The settings of a file by their names with underscores."""
 
     fields: Fields
@@ -36,10 +36,10 @@ class Settings:
         return given
 
 
-def read_settings(text: str, file: str, *, sections: Sequence[str] = ()) -> Settings:
+def read_settings(text: str, file: str, *, sections: Sequence[str] = ()) -> FileSettings:
     """Return the settings of a text that is JSON by the name of its file, and else YAML.
 
-    Settings in one of the `sections` count as if they stood at the top.
+    FileSettings in one of the `sections` count as if they stood at the top.
 
     Raises:
         InputError: text that is no object, or a setting that is there twice.
@@ -60,7 +60,7 @@ def read_settings(text: str, file: str, *, sections: Sequence[str] = ()) -> Sett
             values[key] = value
             if name in fields.lines:
                 lines[key] = fields.lines[name]
-    return Settings(fields=Fields(values=values, file=file, lines=lines))
+    return FileSettings(fields=Fields(values=values, file=file, lines=lines))
 
 
 def even_counts(count: int, parts: int, *, larger_last: bool = False) -> list[int]:

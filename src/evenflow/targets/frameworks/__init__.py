@@ -1,1 +1,1 @@
-"""One file for each framework, with its `TARGET`; a new file here is a new target."""
+"""One folder for each framework, with its `TARGET` in `target.py`; a new folder here is a new target."""

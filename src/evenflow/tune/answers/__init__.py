@@ -1,1 +1,1 @@
-"""What is asked after a ranking: why a row is not the first, what one step away costs, what else would do."""
+"""Answers after a ranking: why a row is not the first, what one change of a setting costs, what else would do."""

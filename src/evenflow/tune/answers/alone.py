@@ -1,4 +1,4 @@
-"""One configuration as a question of its own: it is solved as the rows of a ranking are."""
+"""Solves one configuration by itself, as the rows of a ranking are solved."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,14 +9,14 @@ from evenflow.predict.training import Training
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.tune.axes import Axis, schedule_of, value_of
 from evenflow.tune.candidate import Candidate, Pricing
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import ProgressCallback, search
 
 _LEAST_SECONDS = 2.0
 Solve = Callable[[Training], Candidate | None]
 
 
-def only(question: Question, training: Training) -> Question:
+def only(question: TuningQuestion, training: Training) -> TuningQuestion:
     """Return the question whose space is one configuration."""
     fixed = {axis: value_of(training, axis) for axis in Axis}
     most = {axis: int(value) for axis, value in fixed.items() if isinstance(value, int)}
@@ -24,11 +24,11 @@ def only(question: Question, training: Training) -> Question:
 
 
 def solved(
-    question: Question, training: Training, *, time_limit_s: float, progress: ProgressCallback | None = None
+    question: TuningQuestion, training: Training, *, time_limit_s: float, progress: ProgressCallback | None = None
 ) -> Candidate | None:
     """Return a configuration as a row of a ranking, without a step if it does not fit; None if it is not legal."""
-    found = search(only(question, training), rows=1, time_limit_s=time_limit_s, progress=progress)
-    return found.candidates[0] if found.candidates else None
+    answer = search(only(question, training), rows=1, time_limit_s=time_limit_s, progress=progress)
+    return answer.candidates[0] if answer.candidates else None
 
 
 def needed_bytes(pricing: Pricing, training: Training, *, seconds: float = _LEAST_SECONDS) -> int:

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from evenflow.predict.prediction import BUBBLE, OPTIMIZER, STEP, PartTime
 from evenflow.predict.work import Spent
 from evenflow.tune.axes import Axis, Value, value_of
-from evenflow.tune.candidate import Candidate, Found
+from evenflow.tune.candidate import Candidate, PlannedStep
 
 COMPUTE, RECOMPUTATION = "compute", "recomputation"
 """Names of parts: operators that run once; and what runs again, the communication in it included."""
@@ -31,7 +31,7 @@ _CAUSES: Mapping[str, tuple[Axis, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class AxisChange:
     """An axis on which two configurations differ."""
 
     axis: Axis
@@ -47,7 +47,7 @@ class PartDifference:
     """`COMPUTE`, `RECOMPUTATION`, a communication of `Spent`, `BUBBLE`, `OPTIMIZER` or `STEP`."""
     first_ns: int
     other_ns: int
-    cause: Change | None = None
+    cause: AxisChange | None = None
     """The axis that this part follows from, where it is not the same."""
 
     @property
@@ -58,9 +58,9 @@ class PartDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How another configuration differs from a first."""
+    """How one configuration differs from another: settings, step by part, memory."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[AxisChange, ...]
     parts: tuple[PartDifference, ...]
     """Of both steps, on the rank that ends last."""
     first_bytes: int
@@ -70,12 +70,12 @@ class Difference:
 
     @property
     def first_ns(self) -> int:
-        """The first step."""
+        """Nanoseconds of the first configuration's step."""
         return sum(part.first_ns for part in self.parts)
 
     @property
     def other_ns(self) -> int:
-        """The other step."""
+        """Nanoseconds of the other configuration's step."""
         return sum(part.other_ns for part in self.parts)
 
     @property
@@ -85,7 +85,7 @@ class Difference:
 
     @property
     def share(self) -> float:
-        """How much longer it is, of the first."""
+        """How much longer the other step is, as a share of the first."""
         return self.more_ns / self.first_ns
 
 
@@ -114,19 +114,19 @@ def difference(first: Candidate, other: Candidate) -> Difference:
     )
 
 
-def changes_between(first: Candidate, other: Candidate) -> tuple[Change, ...]:
+def changes_between(first: Candidate, other: Candidate) -> tuple[AxisChange, ...]:
     """Return the axes on which two configurations differ, those of experts only for a model that has some."""
     experts = () if first.training.model.experts is not None else (Axis.EXPERT, Axis.EXPERT_TENSOR)
-    found = (
-        Change(axis=axis, first=value_of(first.training, axis), other=value_of(other.training, axis))
+    changes = (
+        AxisChange(axis=axis, first=value_of(first.training, axis), other=value_of(other.training, axis))
         for axis in Axis
         if axis not in experts
     )
-    return tuple(change for change in found if change.first != change.other)
+    return tuple(change for change in changes if change.first != change.other)
 
 
 def whole(values: Iterable[float], unit: float = 1.0) -> list[int]:
-    """Return values in whole units that add up to their sum in units, rounded; each is less than one unit off.
+    """Round values to whole units so that they add up to the rounded sum; each is less than one unit off.
 
     >>> whole([0.4, 0.4, 0.4, 0.0])
     [0, 1, 0, 0]
@@ -135,10 +135,10 @@ def whole(values: Iterable[float], unit: float = 1.0) -> list[int]:
     return [end - start for start, end in pairwise(ends)]
 
 
-def _times(found: Found) -> dict[str, int]:
+def _times(timed: PlannedStep) -> dict[str, int]:
     """Return the nanoseconds of a step by part."""
     times = dict.fromkeys(_ORDER, 0.0)
-    for part in found.parts:
+    for part in timed.parts:
         times[_name(part)] += part.exposed_ns - part.recomputed_ns
         times[RECOMPUTATION] += part.recomputed_ns
     return dict(zip(times, whole(times.values()), strict=True))

@@ -1,17 +1,18 @@
-"""Where nothing fits: the smallest memory limit and the smallest number of devices found with which something would."""
+"""What to change where nothing fits: the smallest memory limit or number of devices found that allows a plan."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from evenflow.predict.training import Training
 from evenflow.ranges import DEVICES
+from evenflow.solve.bounds import even_memory_bytes
 from evenflow.tune.answers.time_left import TimeLeft
-from evenflow.tune.bounds import Bounds
+from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Pricing
 from evenflow.tune.coarse import coarse
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.split import Split
-from evenflow.tune.rows.split_bound import least_held, that_hold_least
+from evenflow.tune.rows.split_bound import that_hold_least
 from evenflow.tune.space import space_of
 
 _TRIED = 30
@@ -26,7 +27,7 @@ _MOST_TIMES = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needed:
-    """What something would fit with."""
+    """The memory limit and the number of devices with which a configuration would fit."""
 
     bytes_at_least: int
     """No configuration fits into less, to one part in a hundred; 0 where that is not known."""
@@ -38,15 +39,15 @@ class Needed:
     """Whether all was looked at that there is to look at."""
 
 
-def needed(question: Question, time_left: TimeLeft) -> Needed:
-    """Return what would make something fit, as far as that is found in the time."""
+def needed(question: TuningQuestion, time_left: TimeLeft) -> Needed:
+    """Return the memory and the devices with which a configuration would fit, as far as time allows to find them."""
     at_least, memory = _smallest_limit(question, time_left.share(1 / 2))
     devices = _fewest_devices(question, time_left)
     return Needed(bytes_at_least=at_least, memory_bytes=memory, devices=devices, had_time=not time_left.is_over)
 
 
-def _smallest_limit(question: Question, time_left: TimeLeft) -> tuple[int, int | None]:
-    """Return a bound on the limit that something fits into, and a limit that something was found to fit into.
+def _smallest_limit(question: TuningQuestion, time_left: TimeLeft) -> tuple[int, int | None]:
+    """Return a lower bound on the memory limit that any plan needs, and a limit for which a plan was found.
 
     Splits are taken in the order of what they need at least: one that needs more than another was bounded to is not
     looked at.
@@ -68,26 +69,26 @@ def _smallest_limit(question: Question, time_left: TimeLeft) -> tuple[int, int |
                 nearest.append(training)
     for step in _STEPS if low < most else ():
         wider = _with_limit(pricing, int(step * low))
-        found = _least_found(wider, reversed(nearest[-_TRIED:]), time_left)
-        if found is not None:
-            return low, found
+        fitting = _least_found(wider, reversed(nearest[-_TRIED:]), time_left)
+        if fitting is not None:
+            return low, fitting
     return low, None
 
 
 def _by_least_limit(pricing: Pricing, time_left: TimeLeft) -> list[tuple[int, Split]]:
-    """Return the splits with a limit that is too small for each, the smallest first; none without time for all."""
+    """Return every split with a limit too small for it, smallest limit first; empty if time is too short for all."""
     reached = pricing.question.topology.accelerator.reached
-    found = []
+    limits = []
     for split in space_of(pricing.question).splits:
         if time_left.is_over:
             return []
-        held = min(least_held(pricing.request(training)) for training in that_hold_least(split))
-        found.append((int(held * (1 + reached.reserve_share)) - 1, split))
-    return sorted(found, key=lambda one: one[0])
+        held = min(even_memory_bytes(pricing.request(training)) for training in that_hold_least(split))
+        limits.append((int(held * (1 + reached.reserve_share)) - 1, split))
+    return sorted(limits, key=lambda limit_and_split: limit_and_split[0])
 
 
 def _least_limit(pricing: Pricing, training: Training, low: int, high: int, time_left: TimeLeft) -> int:
-    """Return a limit below which a configuration does not fit; `low` is one, `high` is not."""
+    """Return by bisection nearly the largest limit between `low` and `high` that a configuration does not fit."""
     while high - low > _NEAR / 2 * high and not time_left.is_over:
         middle = (low + high) // 2
         low, high = (low, middle) if _may_fit(pricing, training, middle) else (middle, high)
@@ -95,11 +96,11 @@ def _least_limit(pricing: Pricing, training: Training, low: int, high: int, time
 
 
 def _may_fit(pricing: Pricing, training: Training, limit_bytes: int) -> bool:
-    return Bounds(pricing=_with_limit(pricing, limit_bytes)).step_ns(training) < float("inf")
+    return StepBounds(pricing=_with_limit(pricing, limit_bytes)).step_ns(training) < float("inf")
 
 
-def _fewest_devices(question: Question, time_left: TimeLeft) -> int | None:
-    """Return the fewest devices found with which something fits: doubled first, then between."""
+def _fewest_devices(question: TuningQuestion, time_left: TimeLeft) -> int | None:
+    """Return the fewest devices found with which a plan fits: doubled first, then between."""
     low, high = question.devices, 2 * question.devices
     while not _fits_on(question, high, time_left):
         low, high = high, 2 * high
@@ -113,11 +114,11 @@ def _fewest_devices(question: Question, time_left: TimeLeft) -> int | None:
     return high
 
 
-def _fits_on(question: Question, devices: int, time_left: TimeLeft) -> bool:
-    """Return whether a plan was found on so many devices, for one of the splits that need least."""
+def _fits_on(question: TuningQuestion, devices: int, time_left: TimeLeft) -> bool:
+    """Return whether a plan was found on this many devices, for one of the splits that need the least memory."""
     pricing = Pricing(question=replace(question, devices=devices))
     limit, tried = question.memory_limit_bytes, 0
-    bounds = Bounds(pricing=pricing)
+    bounds = StepBounds(pricing=pricing)
     for floor, split in _by_least_limit(pricing, time_left):
         for training in split.trainings() if floor < limit and tried < _TRIED else ():
             if time_left.is_over:
@@ -130,17 +131,17 @@ def _fits_on(question: Question, devices: int, time_left: TimeLeft) -> bool:
 
 
 def _with_limit(pricing: Pricing, limit_bytes: int) -> Pricing:
-    """Return the same costs under another limit."""
+    """Return `pricing` with another memory limit."""
     return replace(pricing, question=replace(pricing.question, memory_limit_bytes=limit_bytes))
 
 
 def _least_found(pricing: Pricing, every: Iterable[Training], time_left: TimeLeft) -> int | None:
-    """Return what the fullest rank holds in the plan found that needs the least; None without any."""
+    """Return the peak memory of the plan found that needs the least; None without a plan."""
     least: int | None = None
     for training in every:
-        found = coarse(pricing, training)
-        if found is not None:
-            least = min(max(found.rank_bytes), least or max(found.rank_bytes))
+        planned = coarse(pricing, training)
+        if planned is not None:
+            least = min(max(planned.rank_bytes), least or max(planned.rank_bytes))
         if time_left.is_over:
             break
     return least

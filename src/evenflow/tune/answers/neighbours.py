@@ -1,4 +1,4 @@
-"""What is one step away from a configuration on every axis: the price, or the reason why it cannot be.
+"""The neighbours of a configuration on every axis: the step of each, or the reason why it has none.
 
 The other axes stay as they are, but for what must follow: copies of the model where the devices of one change, experts
 that are split as everything else, an order of work that has so many chunks, and less of ZeRO beside a pipeline.
@@ -16,7 +16,7 @@ from evenflow.tune.answers.alone import Solve, needed_bytes
 from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis, Value, schedule_of, value_of
 from evenflow.tune.candidate import Candidate, Pricing
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.split import dealt
 from evenflow.tune.space import divisors, most_of, refusals
 
@@ -26,7 +26,7 @@ _WORDS = (Axis.SCHEDULE,)
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbour:
-    """A configuration one step away on an axis."""
+    """A configuration that differs by one step on one axis."""
 
     axis: Axis
     value: Value
@@ -39,7 +39,7 @@ class Neighbour:
 
 
 def neighbours(chosen: Candidate, solve: Solve, time_left: TimeLeft) -> Iterator[Neighbour]:
-    """Yield what is one step away from a configuration: of each axis the next smaller and larger legal value.
+    """Yield the neighbours of a configuration: on each axis the next smaller and the next larger legal value.
 
     Where no value on a side is legal, it is the nearest with its reason. `solve` returns a configuration as the rows of
     the ranking are solved; those that there is no time for have neither a candidate nor a refusal.
@@ -50,7 +50,7 @@ def neighbours(chosen: Candidate, solve: Solve, time_left: TimeLeft) -> Iterator
             yield from _nearest(chosen.pricing, training, axis, values, solve, time_left)
 
 
-def moved(question: Question, training: Training, axis: Axis, value: Value) -> Training:
+def moved(question: TuningQuestion, training: Training, axis: Axis, value: Value) -> Training:
     """Return a configuration with another value on one axis.
 
     Raises:
@@ -76,7 +76,7 @@ def moved(question: Question, training: Training, axis: Axis, value: Value) -> T
         numbers["chunks"] = _chunks_of(schedule, numbers["chunks"]) if numbers["pipeline"] > 1 else 1
     known = question.rules.known(numbers["pipeline"])
     if axis is Axis.PIPELINE and sharding not in known:
-        sharding = max((each for each in known if each < sharding), default=sharding)
+        sharding = max((degree for degree in known if degree < sharding), default=sharding)
     schedule = _order_of(question, schedule, numbers["pipeline"], numbers["chunks"])
     of_copy = numbers["tensor"] * numbers["context"] * numbers["pipeline"]
     if question.devices % of_copy:
@@ -114,7 +114,7 @@ _FIELDS = {
 """Fields of `Degrees` that are numbers."""
 
 
-def _sides(question: Question, training: Training, axis: Axis) -> list[Sequence[Value]]:
+def _sides(question: TuningQuestion, training: Training, axis: Axis) -> list[Sequence[Value]]:
     """Return the values on each side of the present one, the nearest first."""
     present, values = value_of(training, axis), _values(question, training, axis)
     if axis in _WORDS:
@@ -125,7 +125,7 @@ def _sides(question: Question, training: Training, axis: Axis) -> list[Sequence[
     return [side for side in (smaller, larger) if side]
 
 
-def _values(question: Question, training: Training, axis: Axis) -> Sequence[Value]:
+def _values(question: TuningQuestion, training: Training, axis: Axis) -> Sequence[Value]:
     """Return the values that an axis could have, in their order, legal or not."""
     model, degrees, most = question.model, training.degrees, most_of(question)
     match axis:
@@ -144,7 +144,7 @@ def _values(question: Question, training: Training, axis: Axis) -> Sequence[Valu
             of_copy = question.global_batch // degrees.data
             return divisors(of_copy, most=of_copy)
         case Axis.ZERO:
-            return [int(each) for each in question.rules.known(degrees.pipeline)]
+            return [int(value) for value in question.rules.known(degrees.pipeline)]
         case Axis.SCHEDULE:
             return question.schedules if degrees.pipeline > 1 else ()
     return ()  # copies of the model follow from the other axes
@@ -153,7 +153,7 @@ def _values(question: Question, training: Training, axis: Axis) -> Sequence[Valu
 def _nearest(
     pricing: Pricing, training: Training, axis: Axis, values: Sequence[Value], solve: Solve, time_left: TimeLeft
 ) -> Iterator[Neighbour]:
-    """Yield the first legal value; without one the first, with its reason."""
+    """Yield the neighbour with the first legal value; without one the first value's, with the rule against it."""
     first: Neighbour | None = None
     for value in values:
         try:
@@ -185,7 +185,7 @@ def _chunks_of(schedule: str, chunks: int) -> int:
     return family.num_chunks or max(chunks, family.fewest_chunks)
 
 
-def _order_of(question: Question, schedule: str, pipeline: int, chunks: int) -> str:
+def _order_of(question: TuningQuestion, schedule: str, pipeline: int, chunks: int) -> str:
     """Return the schedule, or where it has no such number of chunks the first of the question that has."""
     if pipeline == 1:
         return question.schedules[0]

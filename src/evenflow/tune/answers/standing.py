@@ -12,9 +12,9 @@ from evenflow.predict.training import Training
 from evenflow.tune.answers.alone import solved
 from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis, value_of
-from evenflow.tune.candidate import Candidate, Found, Pricing
+from evenflow.tune.candidate import Candidate, PlannedStep, Pricing
 from evenflow.tune.coarse import coarse
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.space import most_of, refusals
 from evenflow.tune.tuned import Tuned
 
@@ -46,16 +46,16 @@ class Standing:
 
 
 def standing(tuned: Tuned, training: Training, plan: Plan, time_left: TimeLeft) -> Standing:
-    """Return where a training under a plan stands, as far as that is found in the time."""
+    """Return where a training under a plan ranks among all configurations, as far as time allows to find out."""
     question = tuned.question
     pricing = tuned.made[0].pricing if tuned.made else Pricing(question=question)
-    one = priced(pricing, training, plan)
+    own = priced(pricing, training, plan)
     outside, improved = _outside(question, training), None
     if outside is None and not time_left.is_over:
         improved = solved(question, training, time_limit_s=time_left.at_most(_SOLVE_SECONDS).seconds)
-    faster, open_ones, of = _counted(tuned.candidates, one.step_ns, time_left)
+    faster, open_ones, of = _counted(tuned.candidates, own.step_ns, time_left)
     return Standing(
-        candidate=one,
+        candidate=own,
         rank=1 + faster,
         last_rank=1 + faster + open_ones,
         of=1 + of,
@@ -67,47 +67,47 @@ def standing(tuned: Tuned, training: Training, plan: Plan, time_left: TimeLeft) 
 def priced(pricing: Pricing, training: Training, plan: Plan) -> Candidate:
     """Return a training under a plan with its step, whether it fits or not."""
     prediction = pricing.predicted(training, plan)
-    found = Found(
+    planned = PlannedStep(
         plan=plan,
         step_ns=prediction.step_ns,
         parts=prediction.parts,
         rank_bytes=tuple(rank.total_bytes for rank in prediction.memory),
     )
-    return Candidate(training=training, pricing=pricing, found=found)
+    return Candidate(training=training, pricing=pricing, found=planned)
 
 
 def _counted(candidates: Iterable[Candidate], step_ns: float, time_left: TimeLeft) -> tuple[int, int, int]:
-    """Return how many splits are faster than a step, of how many it is open, and how many may fit.
+    """Return how many splits are faster than a step, how many of them are undecided, and how many may fit.
 
     First plans are made until it is known, as far as there is time.
     """
     rows: dict[Hashable, list[Candidate]] = defaultdict(list)
-    for one in candidates:
-        if isfinite(one.lower_bound_ns):
-            rows[one.split].append(one)
+    for candidate in candidates:
+        if isfinite(candidate.lower_bound_ns):
+            rows[candidate.split].append(candidate)
     faster = still_open = 0
     for row in rows.values():
-        row.sort(key=lambda one: one.lower_bound_ns)
-        if any(one.step_ns < step_ns for one in row):
+        row.sort(key=lambda candidate: candidate.lower_bound_ns)
+        if any(candidate.step_ns < step_ns for candidate in row):
             faster += 1
             continue
-        may_be = [one for one in row if one.lower_bound_ns < step_ns]
-        if any(_is_faster(one, step_ns, time_left) for one in may_be):
+        may_be = [candidate for candidate in row if candidate.lower_bound_ns < step_ns]
+        if any(_is_faster(candidate, step_ns, time_left) for candidate in may_be):
             faster += 1
         elif may_be:
             still_open += 1
     return faster, still_open, len(rows)
 
 
-def _is_faster(one: Candidate, step_ns: float, time_left: TimeLeft) -> bool:
+def _is_faster(candidate: Candidate, step_ns: float, time_left: TimeLeft) -> bool:
     """Return whether the first plan of a configuration is faster."""
-    if one.found is not None or time_left.is_over:
+    if candidate.found is not None or time_left.is_over:
         return False
-    found = coarse(one.pricing, one.training)
-    return found is not None and found.step_ns < step_ns
+    planned = coarse(candidate.pricing, candidate.training)
+    return planned is not None and planned.step_ns < step_ns
 
 
-def _outside(question: Question, training: Training) -> InputError | None:
+def _outside(question: TuningQuestion, training: Training) -> InputError | None:
     """Return why a training is not in the space of a question."""
     broken = next(refusals(question, training), None)
     if broken is not None:

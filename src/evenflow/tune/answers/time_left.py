@@ -4,39 +4,34 @@ import time
 from dataclasses import dataclass
 
 from evenflow.interruption import was_interrupted
-from evenflow.simulate import compiled_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLeft:
-    """Until a moment, or until a signal comes; compiling, which only a first run needs, does not count."""
+    """A deadline: some moment, or a signal to stop."""
 
     ends_s: float
-    """The moment, by a clock that stands while loops are compiled."""
+    """The moment, by ``time.monotonic()``."""
 
     @staticmethod
     def of(seconds: float) -> "TimeLeft":
-        """Return so many seconds from now."""
-        return TimeLeft(ends_s=_now_s() + seconds)
+        """Return a deadline some seconds from now."""
+        return TimeLeft(ends_s=time.monotonic() + seconds)
 
     @property
     def seconds(self) -> float:
-        """What is left, at least 0."""
-        return 0.0 if was_interrupted() else max(0.0, self.ends_s - _now_s())
+        """Seconds until the deadline, at least 0."""
+        return 0.0 if was_interrupted() else max(0.0, self.ends_s - time.monotonic())
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left."""
+        """Whether the deadline has passed or a signal has come."""
         return self.seconds <= 0.0
 
     def share(self, part: float) -> "TimeLeft":
-        """Return this part of what is left."""
+        """Return an earlier deadline, after this share of the time that is left."""
         return TimeLeft.of(part * self.seconds)
 
     def at_most(self, seconds: float) -> "TimeLeft":
-        """Return what is left, and no more than so many seconds of it."""
+        """Return this deadline, or an earlier one after at most so many seconds."""
         return TimeLeft.of(min(seconds, self.seconds))
-
-
-def _now_s() -> float:
-    return time.monotonic() - compiled_s()

@@ -3,12 +3,14 @@
 Whoever plans both levels makes them: this room does not know how.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoLevelStep:
-    """A two-level plan in short."""
+    """The main figures of a two-level plan."""
 
     step_ns: int
     """Simulated, by the costs of single operators."""
@@ -18,8 +20,20 @@ class TwoLevelStep:
     schedule: str
     peak_bytes: int
     """Of the fullest rank, without the reserve."""
-    words: str
+    description: str
     """What its stages are, as a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refiner:
+    """What answers ``evenflow tune --refine NAME``: an installed package brings it, as an entry point `NAME`."""
+
+    check: Callable[..., None]
+    """Raises InputError for a question that it has no answer to; takes the question and the model's file."""
+    command: Callable[..., str]
+    """Returns the command that plans the same for longer; takes the options and the question."""
+    answer: Callable[..., Any]
+    """Returns a `TwoLevel`; takes the ranking, the model's configuration and the time that is left, and `rows`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +58,7 @@ class TwoLevel:
         """The shorter of the plans with degrees; None where one of them is not known."""
         if self.degrees is None or self.plain is None:
             return None
-        return min(self.degrees, self.plain, key=lambda one: one.step_ns)
+        return min(self.degrees, self.plain, key=lambda step: step.step_ns)
 
     @property
     def gain(self) -> float | None:
@@ -54,6 +68,6 @@ class TwoLevel:
 
     @property
     def most_gain(self) -> float | None:
-        """The share of it that any plan could save; None where that is not known."""
+        """The share of the best degrees' step that any plan could save at most; None where that is not known."""
         best = self.best_degrees
         return None if best is None or not self.lower_bound_ns else max(0.0, 1 - self.lower_bound_ns / best.step_ns)

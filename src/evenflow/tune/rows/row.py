@@ -8,7 +8,7 @@ from evenflow.tune.rows.split import Split
 
 
 @dataclass(kw_only=True, eq=False)
-class Row:
+class SplitRow:
     """A split with a bound on all of its configurations."""
 
     split: Split
@@ -21,18 +21,18 @@ class Row:
     def candidates(self) -> list[Candidate]:
         """Return its configurations, with the bound of the row."""
         return [
-            Candidate(training=each, pricing=self.pricing, lower_bound_ns=self.lower_bound_ns)
-            for each in self.split.trainings()
+            Candidate(training=training, pricing=self.pricing, lower_bound_ns=self.lower_bound_ns)
+            for training in self.split.trainings()
         ]
 
 
-def num_refuted(made: Iterable[Candidate], unmade: Iterable[Row], step_ns: float) -> int:
+def num_refuted(made: Iterable[Candidate], unmade: Iterable[SplitRow], step_ns: float) -> int:
     """Return how many configurations a lower bound alone shows to be no better than `step_ns`, or not to fit."""
-    by_itself = sum(one.found is None and one.lower_bound_ns >= step_ns for one in made)
+    by_itself = sum(candidate.found is None and candidate.lower_bound_ns >= step_ns for candidate in made)
     return by_itself + sum(len(row.split) for row in unmade if row.lower_bound_ns >= step_ns)
 
 
-def least_bound_ns(made: Iterable[Candidate], unmade: Iterable[Row]) -> float:
-    """Return what no configuration undercuts; infinite where none fits."""
-    bounds = [one.lower_bound_ns for one in made] + [row.lower_bound_ns for row in unmade]
+def least_bound_ns(made: Iterable[Candidate], unmade: Iterable[SplitRow]) -> float:
+    """Return a lower bound on the steps of all configurations; infinite where none fits."""
+    bounds = [candidate.lower_bound_ns for candidate in made] + [row.lower_bound_ns for row in unmade]
     return min(bounds, default=float("inf"))

@@ -39,8 +39,8 @@ class Split:
 def split_of(first: Training, shardings: Sequence[Sharding], orders: tuple[tuple[str, int], ...]) -> Split:
     """Return the split of a training, without stages of ZeRO that are the same because nothing has copies."""
     alone = dense_group(first.degrees).size == 1 and (first.model.experts is None or expert_group(first).size == 1)
-    same = [each for each in shardings if each is not Sharding.PARAMETERS] if alone else []
-    kept = tuple(each for each in shardings if each not in same[1:])
+    same = [sharding for sharding in shardings if sharding is not Sharding.PARAMETERS] if alone else []
+    kept = tuple(sharding for sharding in shardings if sharding not in same[1:])
     (schedule, chunks), layers = orders[0], first.model.layers
     degrees = replace(first.degrees, sharding=kept[0], chunks=chunks)
     layout = dealt(layers, degrees.pipeline, chunks)
@@ -50,5 +50,7 @@ def split_of(first: Training, shardings: Sequence[Sharding], orders: tuple[tuple
 def dealt(layers: int, pipeline: int, chunks: int) -> tuple[tuple[int, ...], ...]:
     """Return the layers of every cell [chunk][rank] as evenly as they can be dealt."""
     cells = pipeline * chunks
-    each, rest = divmod(layers, cells)
-    return tuple(tuple(each + (chunk * pipeline + rank < rest) for rank in range(pipeline)) for chunk in range(chunks))
+    of_cell, rest = divmod(layers, cells)
+    return tuple(
+        tuple(of_cell + (chunk * pipeline + rank < rest) for rank in range(pipeline)) for chunk in range(chunks)
+    )

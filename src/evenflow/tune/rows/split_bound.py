@@ -5,20 +5,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
 
-from evenflow.model import Request
 from evenflow.predict.end_work import head_passes, tail_passes
 from evenflow.predict.layer_work import Passes, layer_passes
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.predict.work import Operators
-from evenflow.tune.bounds import Bounds
-from evenflow.tune.question import Question
+from evenflow.solve.bounds import even_memory_bytes, lowered
+from evenflow.tune.bounds import StepBounds
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.split import Split
 
-_SAFE = 1 - 1e-9
-"""Factor by which a bound is lowered for rounding in floating point."""
 
-
-def floor_ns(question: Question) -> float:
+def floor_ns(question: TuningQuestion) -> float:
     """Return a lower bound on the step of every configuration: the model's arithmetic, dealt evenly to all devices.
 
     Each device computes at the best rate that training reaches. No split needs fewer operations than one device.
@@ -30,14 +27,17 @@ def floor_ns(question: Question) -> float:
     )  # fmt: skip
     kinds = Counter((model.has_experts(layer), model.has_window(layer)) for layer in range(model.layers))
     passes = [(head_passes(whole), 1), (tail_passes(whole), 1)]
-    passes += [(layer_passes(whole, has_experts=one, has_window=two), count) for (one, two), count in kinds.items()]
-    sequence_ns = sum(count * _arithmetic_ns(question, each) for each, count in passes)
+    passes += [
+        (layer_passes(whole, has_experts=has_experts, has_window=has_window), count)
+        for (has_experts, has_window), count in kinds.items()
+    ]
+    sequence_ns = sum(count * _arithmetic_ns(question, of_pass) for of_pass, count in passes)
     step_ns = question.topology.accelerator.reached.step_ns
-    return (sequence_ns * question.global_batch / question.devices + step_ns) * _SAFE
+    return lowered(sequence_ns * question.global_batch / question.devices + step_ns)
 
 
-def _arithmetic_ns(question: Question, passes: Passes) -> float:
-    """Return the time of the operations alone, of sums without end and without launches."""
+def _arithmetic_ns(question: TuningQuestion, passes: Passes) -> float:
+    """Return the time of the arithmetic alone: infinitely deep products, without memory traffic or launches."""
     accelerator = question.topology.accelerator
     return sum(
         replace(work, moved_bytes=0.0, calls=0, depth=inf if work.depth else 0.0).time_ns(accelerator)
@@ -46,7 +46,7 @@ def _arithmetic_ns(question: Question, passes: Passes) -> float:
     )
 
 
-def split_ns(bounds: Bounds, split: Split) -> float:
+def split_ns(bounds: StepBounds, split: Split) -> float:
     """Return a lower bound on the step of all configurations of a split; infinite where none fits."""
     if not any(_may_fit(bounds, training) for training in that_hold_least(split)):
         return inf
@@ -56,27 +56,13 @@ def split_ns(bounds: Bounds, split: Split) -> float:
 
 
 def that_hold_least(split: Split) -> Iterable[Training]:
-    """Return the configurations of which one holds the least: whole parameters take room while they are gathered."""
-    by_gathering = {each is Sharding.PARAMETERS: each for each in split.shardings}
+    """Return the configurations that may hold the least: with parameters fully sharded (gathered), and without."""
+    by_gathering = {kept is Sharding.PARAMETERS: kept for kept in split.shardings}
     for sharding in by_gathering.values():
         yield replace(split.first, degrees=replace(split.first.degrees, sharding=sharding))
 
 
-def _may_fit(bounds: Bounds, training: Training) -> bool:
+def _may_fit(bounds: StepBounds, training: Training) -> bool:
     request = bounds.pricing.request(training)
     assert request.memory_limit_bytes is not None
-    return least_held(request) <= request.memory_limit_bytes
-
-
-def least_held(request: Request) -> float:
-    """Return a number of bytes that one of the ranks holds at least: the state, and once all activations, dealt evenly.
-
-    When a rank begins the backward of its first microbatch, it has the activations of all of its layers.
-    """
-    network = request.network
-    layers = sum(
-        run.count * (run.layer.parameter_bytes + min(mode.activation_bytes for mode in run.layer.modes.values()))
-        for run in network.runs
-    )
-    every = layers + network.head.parameter_bytes + network.tail.parameter_bytes
-    return every / request.sizes.num_ranks + network.constant_bytes
+    return even_memory_bytes(request) <= request.memory_limit_bytes

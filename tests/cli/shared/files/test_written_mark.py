@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from evenflow.cli.shared.files.written_mark import Mark, mark_of, marked
+from evenflow.cli.shared.files.written_mark import WrittenMark, mark_of, marked
 from evenflow.export.results.json_text import MARK, format_object
 
 
@@ -29,7 +29,7 @@ SAMPLES = {
     "html": "<!doctype html>\n<html><body>✓</body></html>\n".encode(),
     "png": PICTURE,
 }
-UNTOUCHED = Mark(measured_by="", is_changed=False)
+UNTOUCHED = WrittenMark(measured_by="", is_changed=False)
 
 
 @pytest.mark.parametrize("content", SAMPLES.values(), ids=SAMPLES)
@@ -37,7 +37,7 @@ class TestMarks:
     def test_a_mark_is_found_again(self, content):
         assert mark_of(content) is None
         assert mark_of(marked(content)) == UNTOUCHED
-        assert mark_of(marked(content, measured_by="run")) == Mark(measured_by="run", is_changed=False)
+        assert mark_of(marked(content, measured_by="run")) == WrittenMark(measured_by="run", is_changed=False)
 
     def test_marking_is_no_question_of_time(self, content):
         assert marked(content) == marked(content)
@@ -87,7 +87,7 @@ def test_a_first_line_changes_no_value(start, text):
     assert done.startswith(start.encode() + b"# written by evenflow ")
     assert done.decode().removeprefix(start).split("\n", 1)[1] == text
     assert YAML(typ="safe", pure=True).load(done.decode("utf-8-sig")) == YAML(typ="safe", pure=True).load(text)
-    assert mark_of(done + b"c: 3\n") == Mark(measured_by="", is_changed=True)
+    assert mark_of(done + b"c: 3\n") == WrittenMark(measured_by="", is_changed=True)
 
 
 @given(st.binary())

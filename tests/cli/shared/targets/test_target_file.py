@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from evenflow.cli.shared.targets.target_file import TargetFile, count_changed
-from evenflow.targets.frameworks.mindformers import TARGET
+from evenflow.targets.frameworks.mindformers.target import TARGET
 
 
 def test_files_made_from_it_stand_beside_it(tmp_path):

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from evenflow.cli.text.tune.explain_text import explain_text
 from evenflow.predict.work import Spent
-from evenflow.tune.answers.explain import COMPUTE, RECOMPUTATION, Change, Difference, PartDifference
+from evenflow.tune.answers.explain import COMPUTE, RECOMPUTATION, AxisChange, Difference, PartDifference
 from evenflow.tune.axes import Axis
 
 GB = 2**30
-TENSOR = Change(axis=Axis.TENSOR, first=4, other=8)
+TENSOR = AxisChange(axis=Axis.TENSOR, first=4, other=8)
 ONE = Difference(
-    changes=(TENSOR, Change(axis=Axis.DATA, first=4, other=2)),
+    changes=(TENSOR, AxisChange(axis=Axis.DATA, first=4, other=2)),
     parts=(
         PartDifference(name=COMPUTE, first_ns=900_040_000, other_ns=900_040_000, cause=TENSOR),
         PartDifference(name=RECOMPUTATION, first_ns=100_040_000, other_ns=40_000_000),

@@ -6,14 +6,14 @@ from evenflow.tune.answers.two_level import TwoLevel, TwoLevelStep
 from tests.tune.rankings import ranking
 
 
-def step(milliseconds: float, words: str) -> TwoLevelStep:
+def step(milliseconds: float, description: str) -> TwoLevelStep:
     return TwoLevelStep(
         step_ns=int(1e6 * milliseconds),
         microbatch=4,
         num_microbatches=16,
         schedule="1f1b",
         peak_bytes=2**31,
-        words=words,
+        description=description,
     )
 
 

@@ -1,6 +1,7 @@
 """``evenflow plan --schedule best``, with the real solver on a model small enough to prove everything."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from evenflow.errors import Interrupted
 from evenflow.model import ANY_CONTENT, Request, Sizes
 from evenflow.profiles.plan_file import read_plan_file
 from evenflow.schedule import FAMILIES
+from evenflow.solve.requests import ContestSearch
 
 TWO = ("plan", "tiny.json", "--ranks", 2, "--microbatches", 4, "--schedule", "best", "--time-limit", 20)
 ONE_CHUNK = sorted(name for name, each in FAMILIES.items() if not each.comparison_only and each.fewest_chunks == 1
@@ -115,8 +117,8 @@ def test_nothing_fits(folder, evenflow):
 def test_options_reach_the_solver(folder, evenflow, monkeypatch):
     asked = {}
 
-    def record(request, **options):
-        asked.update(options, request=request)
+    def record(request, search, *, families):
+        asked.update(request=request, search=replace(search, progress=None), families=families)
         raise Interrupted
 
     monkeypatch.setattr(solve, "solve_best", record)
@@ -126,7 +128,6 @@ def test_options_reach_the_solver(folder, evenflow, monkeypatch):
     )  # fmt: skip
     request = asked.pop("request")
     assert request.communication.latency_ns == 5000
-    asked.pop("progress")
     assert request == Request(
         network=request.network,
         sizes=Sizes(num_ranks=2, num_microbatches=4, num_chunks=2, sequence_splits=2),
@@ -135,13 +136,7 @@ def test_options_reach_the_solver(folder, evenflow, monkeypatch):
         allow_empty=True,
         communication=request.communication,
     )
-    assert asked == {
-        "num_chunks": (2,),
-        "families": (),
-        "time_limit_s": 20.0,
-        "layers": None,
-        "group_sizes": "promising",
-    }
+    assert asked == {"families": (), "search": ContestSearch(num_chunks=(2,), time_limit_s=20.0)}
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from evenflow.cli.verbs.predict.plan_command import next_plan
 from evenflow.cluster.topology import Topology
-from evenflow.export.layer_writer import format_layer_file
 from evenflow.model import Communication
 from evenflow.predict.memory import Held, RankMemory
 from evenflow.predict.prediction import predict
 from evenflow.predict.training import Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import Experts
 from evenflow.profiles.layer_file import parse_layer_file
+from evenflow.profiles.layer_writer import format_layer_file
 from evenflow.simulate import simulate
 from tests.predict.trainings import DEVICE, LLAMA, TOPOLOGY, training, with_memory
 

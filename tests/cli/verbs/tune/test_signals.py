@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.verbs.tune.test_tune_baseline import SCRIPT
 from tests.cli.verbs.tune.test_tune_command import ASKED
-from tests.cli.verbs.tune.test_two_level import REFINED, needs_torch
-from tests.networks import SMALL_LLAMA
+
+pytestmark = pytest.mark.processes
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 WAITS = """
@@ -54,20 +54,6 @@ def test_the_ranking_is_there(tmp_path, number, module, name, options, says):
     assert "no configuration of this space is faster than" in out
     assert says in " ".join(out.split())
     assert json.loads((tmp_path / "tune.json").read_text())["ranked"]
-
-
-@needs_torch
-@pytest.mark.parametrize("number", list(STATUS))
-def test_free_shardings_are_not_waited_for(tmp_path, number):
-    (tmp_path / "small.json").write_text(json.dumps(SMALL_LLAMA))
-    command = (*REFINED, "--time-limit", 600, "--json", "tune.json")
-    process = started(command, "evenflow.auto.config_planner", "plan_config", tmp_path)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == STATUS[number], err
-    assert "no configuration of this space is faster than" in out
-    assert "--refine auto has no answer: a signal came before all were planned" in out
-    assert json.loads((tmp_path / "tune.json").read_text())["two_level"]["free"] is None
 
 
 @pytest.mark.parametrize("number", list(STATUS))

@@ -12,6 +12,7 @@ from evenflow.profiles.measured.logs.log_file import LogFile, parse_log
 from evenflow.profiles.measured.logs.logged_run import measured_run
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.profiles.measured.settings import is_read_from_device
+from evenflow.targets.log_formats import log_formats
 from tests.profiles.measured.logs import written
 from tests.profiles.measured.logs.written import LLAMA, arguments, memory, steps, titan_head, titan_step
 
@@ -19,7 +20,9 @@ from tests.profiles.measured.logs.written import LLAMA, arguments, memory, steps
 def run_of(*logs: list[str], names: tuple[str, ...] = ()) -> MeasuredRun:
     paths = [Path("runs/a") / name for name in names] or [Path("runs/a.log")] * len(logs)
     files = [
-        LogFile(path=path, run=parse_log([line.replace("\x1b", "") for line in log], place=str(path)))
+        LogFile(
+            path=path, run=parse_log([line.replace("\x1b", "") for line in log], place=str(path), formats=log_formats())
+        )
         for path, log in zip(paths, logs, strict=True)
     ]
     return measured_run(files, place=Path("runs/a.log"))

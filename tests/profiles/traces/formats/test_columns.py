@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.profiles.traces.formats.columns import Table, joined
+from evenflow.profiles.traces.formats.columns import IntegerColumns, joined
 
 columns = st.lists(st.integers(-3, 6), max_size=12).map(lambda values: np.array(values, dtype=np.int64))
 
@@ -17,7 +17,7 @@ def test_every_wanted_value_is_joined_to_one_key_that_has_it(keys, wanted):
 
 
 def test_batches_are_one_table():
-    table = Table(2)
+    table = IntegerColumns(2)
     assert not table
     assert table.columns().shape == (2, 0)
     table.add([1, 2], [3, 4])

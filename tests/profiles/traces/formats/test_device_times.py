@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.profiles.traces.formats.device_times import occurrences_of
-from evenflow.profiles.traces.formats.launches import BackwardNode, DeviceWork, LaunchLink, Scope
+from evenflow.profiles.traces.formats.launches import BackwardNode, DeviceWork, LaunchLink, LaunchScope
 from evenflow.profiles.traces.names import Match
 
 LAYER = Match("body", "Layer")
 
 
 def scope(start_ns, end_ns, name="Layer_0"):
-    return Scope(thread=0, start_ns=start_ns, end_ns=end_ns, match=LAYER, name=name)
+    return LaunchScope(thread=0, start_ns=start_ns, end_ns=end_ns, match=LAYER, name=name)
 
 
 def work(*kernels, collective=()):

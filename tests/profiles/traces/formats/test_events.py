@@ -128,6 +128,7 @@ def test_progress_hears_of_every_byte(tmp_path: Path):
     assert heard[-1] == path.stat().st_size
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the address space of a process")
 def test_a_large_file_needs_little_memory(tmp_path: Path):
     """The same limit on the size of the process does not do for `json.load`."""

@@ -1,17 +1,20 @@
-"""The model that a verb is given: a layer file, or a plan file, which also says what to plan it for."""
+"""The model that a verb plans: of a layer file, of a plan file, which also says its sizes, or of a configuration."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from evenflow.cli.shared.files.input_files import read_text
+from evenflow.cli.shared.model_config import ModelConfig, config_of, config_path
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
 from evenflow.language import _
-from evenflow.model import Network
+from evenflow.model import Communication, Network
 from evenflow.profiles.layer_file import parse_layer_file
+from evenflow.profiles.model_configuration import is_configuration
+from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.profiles.plan_file import PlanFile, parse_plan_file
 
 _DECIDING = ("schedule", "chunks", "less_memory")
@@ -20,14 +23,27 @@ _DECIDING = ("schedule", "chunks", "less_memory")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenModel:
-    """A network, and the plan of it that is there already."""
+    """A network, the plan of it that is there already, and what holds where no option says otherwise."""
 
     network: Network
     planned: PlanFile | None = None
-    """All of a plan file; None for a layer file."""
+    """All of a plan file; None for a layer file or a configuration."""
+    communication: Communication | None = None
+    """Cost of a message that the file says or the accelerator has; None: not known, as for a layer file."""
+    memory_limit_bytes: int | None = None
+    """Memory of a rank that the file says or the accelerator has; None: no limit is known."""
+    degrees: PlannedDegrees | MissingDegrees | None = None
+    """How stages are split over devices; None for a layer file, which does not say it."""
+    remarks: tuple[str, ...] = ()
+    """What was assumed of a configuration, each a line for people."""
 
-    def completed(self, keywords: Mapping[str, Any], *, given: Collection[str]) -> dict[str, Any]:
-        """Return the options, of which those `given` were written out; the others are those of the plan file.
+    def say_remarks(self) -> None:
+        """Print what was assumed, beside the answer."""
+        for remark in self.remarks:
+            click.echo(remark, err=True)
+
+    def completed(self, keywords: Mapping[str, Any], *, written_out: Collection[str]) -> dict[str, Any]:
+        """Return the options, with those of the plan file where they are not `written_out`.
 
         Raises:
             click.UsageError: sizes that neither the command line nor the file has.
@@ -40,25 +56,37 @@ class GivenModel:
                 "microbatches": plan.num_microbatches,
                 "sequence_splits": plan.sequence_splits,
             }
-            if not plan.order and not any(name in given for name in _DECIDING):
+            if not plan.order and not any(name in written_out for name in _DECIDING):
                 known |= {"schedule": plan.schedule, "chunks": plan.num_chunks}
-                if options["target"] is None and not {"ranks", "microbatches"} & set(given):
+                if options["target"] is None and not {"ranks", "microbatches"} & set(written_out):
                     known["group_size"] = plan.group_size
-            options |= {name: value for name, value in known.items() if name not in given}
+            options |= {name: value for name, value in known.items() if name not in written_out}
         for name in ("ranks", "microbatches"):
             if options[name] is None:
                 raise click.UsageError(_("Missing option '{option}', or a plan file that says it", option=f"--{name}"))
         return options
 
 
-def read_model(path: str) -> GivenModel:
+ConfiguredModel = Callable[[ModelConfig], GivenModel]
+"""Makes the model of a configuration, by the options of a command line."""
+
+
+def read_model(path: str, configured: ConfiguredModel, *, only_configured: Collection[str] = ()) -> GivenModel:
     """Return the model in a file, told apart by what is in it; ``-`` is standard input.
 
+    `only_configured` are options of the command line that mean nothing but for a configuration, which `configured`
+    reads; a configuration may also be the folder that has it as ``config.json``.
+
     Raises:
-        InputError: a file that is neither, or a plan file that does not hold its model.
+        InputError: a file that is none of these, a plan file that does not hold its model, or an option that does not
+            go with the file.
     """
+    path = config_path(path)
     text, place = read_text(path)
     fields = as_fields(load_json(text, file=place), file=place)
+    if is_configuration(fields):
+        return configured(config_of(fields, path))
+    refuse_without_configuration(only_configured, place=place)
     if "layers" not in fields or "layers_description" in fields:
         return GivenModel(network=parse_layer_file(text, place=place))
     planned = parse_plan_file(text, place=place)
@@ -69,4 +97,21 @@ def read_model(path: str) -> GivenModel:
             place=place,
             remedy=_("name the layer file instead"),
         )
-    return GivenModel(network=planned.network, planned=planned)
+    return GivenModel(
+        network=planned.network,
+        planned=planned,
+        communication=planned.communication,
+        memory_limit_bytes=planned.memory_limit_bytes,
+        degrees=planned.degrees,
+    )
+
+
+def refuse_without_configuration(only_configured: Collection[str], *, place: str) -> None:
+    """Raise InputError for the first of some options that go with a configuration only, beside the file `place`."""
+    for option in only_configured:
+        raise InputError(
+            value=None,
+            rule=_("must come with the configuration of a model; {file} has its times and memory already", file=place),
+            place=option,
+            remedy=_("leave it out"),
+        )

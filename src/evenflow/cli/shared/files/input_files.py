@@ -23,7 +23,7 @@ def read_text(path: str) -> tuple[str, str]:
 
 
 def read_whole(path: str) -> tuple[str, str]:
-    """Return the text of an input file as it is, and its name for messages."""
+    """Return the whole text of an input file, a report included, and its name for messages."""
     if path != STANDARD_INPUT:
         return read_file(path), path
     place = _("standard input")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
+import click
+
 from evenflow.cli.shared.files.picture_files import check_page_file, check_picture_file, picture_content
 from evenflow.cli.shared.files.written_mark import mark_of, marked
 from evenflow.errors import FileError, InputError
@@ -62,8 +64,8 @@ class Outputs:
         self._edited = edited
         self._without_mark = without_mark
         self._measured_by = measured_by
-        given = {name: numbered(str(path))[0] for name, path in (inputs or {}).items() if path is not None}
-        taken = {os.path.realpath(path): name for name, path in given.items()}
+        input_paths = {name: numbered(str(path))[0] for name, path in (inputs or {}).items() if path is not None}
+        taken = {os.path.realpath(path): name for name, path in input_paths.items()}
         for option, path in self._paths.items():
             real = os.path.realpath(path)
             if real in taken and not _is_special(path):
@@ -110,6 +112,15 @@ class Outputs:
     def sentence(self) -> str:
         """The files written so far, as ``wrote plan.json, plan.svg``; empty for none."""
         return _("wrote {files}", files=", ".join(map(str, self._written))) if self._written else ""
+
+    def say(self, *paragraphs: str, err: bool = False, is_apart: bool = False) -> None:
+        """Print an answer and the files written so far; an empty paragraph is none.
+
+        What `is_apart` follows an empty line.
+        """
+        text = "\n\n".join(filter(None, (*paragraphs, self.sentence)))
+        if text:
+            click.echo(f"\n{text}" if is_apart else text, err=err)
 
     def _check_replaceable(self, option: str) -> None:
         """Refuse to replace what evenflow did not write, or what somebody has changed or measured since."""

@@ -30,7 +30,7 @@ _PNG_MARK = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class WrittenMark:
     """The mark that a file has."""
 
     measured_by: str
@@ -66,19 +66,19 @@ def marked(
     return content
 
 
-def mark_of(content: bytes) -> Mark | None:
+def mark_of(content: bytes) -> WrittenMark | None:
     """Return the mark of a file; None where evenflow did not write it."""
     for pattern, end in ((_JSON, _JSON_END), (_MARKUP, b""), (_PNG_MARK, b""), (_COMMENT, b"")):
-        found = pattern.search(content)
-        if found is None:
+        match = pattern.search(content)
+        if match is None:
             continue
-        text = _MARK.fullmatch(found["mark"].decode("ascii", errors="replace"))
+        text = _MARK.fullmatch(match["mark"].decode("ascii", errors="replace"))
         if text is None:
             return None
         version, measured_by = text[1], text[2] or ""
         first_line = pattern is _COMMENT
-        before = found["before"] if first_line else content[: found.start()]
-        rest = before + end + content[found.end() :]
+        before = match["before"] if first_line else content[: match.start()]
+        rest = before + end + content[match.end() :]
         again = marked(rest, measured_by=measured_by, first_line=first_line, version=version)
-        return Mark(measured_by=measured_by, is_changed=again != content)
+        return WrittenMark(measured_by=measured_by, is_changed=again != content)
     return None

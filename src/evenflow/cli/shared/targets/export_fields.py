@@ -1,8 +1,8 @@
 """The JSON of a plan for a framework: a plan file, with what was written and what is lost."""
 
 from evenflow.cli.shared.targets.fitted_plan import FittedPlan
-from evenflow.export.results.network_fields import network_fields
-from evenflow.export.results.plan_fields import simulation_fields
+from evenflow.profiles.network_fields import network_fields
+from evenflow.profiles.plan_fields import simulation_fields
 from evenflow.targets.target import Target, Written
 from evenflow.units import megabytes, milliseconds
 
@@ -19,16 +19,16 @@ def written_fields(written: Written) -> dict[str, object]:
     }
 
 
-def fitted_fields(found: FittedPlan, target: Target, version: str) -> dict[str, object]:
+def fitted_fields(fitted_plan: FittedPlan, target: Target, version: str) -> dict[str, object]:
     """Return the fields of a plan as the framework runs it, with its losses.
 
     It is a plan file where the model is known.
     """
-    losses = () if found.fitted is None else found.fitted.losses
+    losses = () if fitted_plan.fitted is None else fitted_plan.fitted.losses
     plan: dict[str, object] = {}
-    if found.fitted is not None:
-        simulation = found.fitted.simulation
-        plan = simulation_fields(simulation, found.memory_limit_bytes) | network_fields(simulation)
+    if fitted_plan.fitted is not None:
+        simulation = fitted_plan.fitted.simulation
+        plan = simulation_fields(simulation, fitted_plan.memory_limit_bytes) | network_fields(simulation)
     return {
         "target": target.name,
         "target_version": version,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from evenflow.cli.shared.files.input_files import read_network, read_text
 from evenflow.cli.shared.options import memory_limit
 from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.targets.target_options import FittingOptions
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
@@ -16,9 +17,9 @@ from evenflow.targets.target import Target
 
 @dataclass(frozen=True, kw_only=True)
 class FittedPlan:
-    """What is written for a framework."""
+    """A plan as it is written for a framework, with what that loses."""
 
-    asked: Plan
+    original: Plan
     """The plan of the file."""
     plan: Plan
     """The plan that is written."""
@@ -32,14 +33,14 @@ class FittedPlan:
         return self.fitted is not None and not self.fitted.simulation.fits(self.memory_limit_bytes)
 
 
-def read_planned(plan_file: str, *, layer_file: str | None, memory: str | None) -> PlanFile:
-    """Return the plan file, with the model of `layer_file` and the limit of ``--memory`` where these are given."""
-    limit = memory_limit(memory)
+def read_planned(plan_file: str, fitting: FittingOptions) -> PlanFile:
+    """Return the plan file, with the model of ``--layers`` and the limit of ``--memory`` where these are given."""
+    limit = memory_limit(fitting.memory)
     text, place = read_text(plan_file)
     planned = parse_plan_file(text, place=place)
-    if layer_file is not None:
-        planned = replace(planned, network=read_network(layer_file))
-    if memory is not None:
+    if fitting.layer_file is not None:
+        planned = replace(planned, network=read_network(fitting.layer_file))
+    if fitting.memory is not None:
         planned = replace(planned, memory_limit_bytes=limit)
     if planned.network is not None and not planned.network.has_memory:
         planned = replace(planned, memory_limit_bytes=None)
@@ -66,9 +67,9 @@ def fit_plan(
                 place=refused.place,
                 remedy=_("name the model with --layers, for the nearest plan that {title} runs", title=target.title),
             )
-        return FittedPlan(asked=planned.plan, plan=planned.plan, fitted=None, memory_limit_bytes=limit)
+        return FittedPlan(original=planned.plan, plan=planned.plan, fitted=None, memory_limit_bytes=limit)
     with shown_progress(quiet=quiet) as progress:
-        found = fitted(
+        nearest = fitted(
             planned.plan,
             planned.network,
             planned.communication,
@@ -78,4 +79,4 @@ def fit_plan(
             time_limit_s=time_limit_s,
             progress=progress,
         )
-    return FittedPlan(asked=planned.plan, plan=found.plan, fitted=found, memory_limit_bytes=limit)
+    return FittedPlan(original=planned.plan, plan=nearest.plan, fitted=nearest, memory_limit_bytes=limit)

@@ -19,12 +19,12 @@ _TARGET_SECONDS = 1.5
 
 
 def run_blocks(planned: PlanFile, *, first: Target | None = None, time_limit_s: float = 10.0) -> list[RunBlock]:
-    """Return blocks of the frameworks that run the plan as it is, then of others; `first` before all.
+    """Return what to copy for each framework: `first`, then those that run the plan unchanged, then the others.
 
     A framework that runs nothing near it, or for which the time did not suffice, has none.
     """
     began = time.monotonic()
-    targets = sorted(all_targets().values(), key=lambda one: (one is not first, not one.can_run(planned.plan)))
+    targets = sorted(all_targets().values(), key=lambda known: (known is not first, not known.can_run(planned.plan)))
     blocks: list[RunBlock] = []
     for target in targets:
         left_s = time_limit_s - (time.monotonic() - began)
@@ -35,16 +35,16 @@ def run_blocks(planned: PlanFile, *, first: Target | None = None, time_limit_s: 
         version = target.versions[-1]
         try:
             seconds = max(0.1, min(_TARGET_SECONDS, left_s))
-            found = fit_plan(planned, target, version, time_limit_s=seconds, quiet=True)
-            blocks += _blocks(found, planned, target, version)
+            fitted_plan = fit_plan(planned, target, version, time_limit_s=seconds, quiet=True)
+            blocks += _blocks(fitted_plan, planned, target, version)
         except InputError:  # it runs nothing of the kind
             continue
     return blocks
 
 
-def _blocks(found: FittedPlan, planned: PlanFile, target: Target, version: str) -> Iterator[RunBlock]:
-    written = written_for(found.plan, planned.degrees, target, version)
-    note = joined([_loss(found, target), *written.notes])
+def _blocks(fitted_plan: FittedPlan, planned: PlanFile, target: Target, version: str) -> Iterator[RunBlock]:
+    written = written_for(fitted_plan.plan, planned.degrees, target, version)
+    note = joined([_loss(fitted_plan, target), *written.notes])
     title = f"{target.title} {version}"
     for piece in written.pieces:
         yield RunBlock(title=title, what=piece.title, text=shown_piece(piece).rstrip() + "\n", note=note)
@@ -53,11 +53,11 @@ def _blocks(found: FittedPlan, planned: PlanFile, target: Target, version: str) 
         yield RunBlock(title=title, what=_("environment variables"), text=settings, note=note)
 
 
-def _loss(found: FittedPlan, target: Target) -> str:
+def _loss(fitted_plan: FittedPlan, target: Target) -> str:
     """Return what the framework loses, as one sentence."""
-    if found.fitted is None or not found.fitted.losses:
+    if fitted_plan.fitted is None or not fitted_plan.fitted.losses:
         return _("runs the plan as it is")
-    losses = joined([loss.sentence for loss in found.fitted.losses])
-    if found.is_over:
+    losses = joined([loss.sentence for loss in fitted_plan.fitted.losses])
+    if fitted_plan.is_over:
         return _("{losses}; over the memory limit", losses=losses)
     return losses

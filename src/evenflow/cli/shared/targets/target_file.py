@@ -19,7 +19,7 @@ from evenflow.targets.target import Target
 
 @dataclass(frozen=True, kw_only=True)
 class TargetFile:
-    """A configuration or a script, and the framework whose it is."""
+    """A configuration file or a launch script, and the framework that it belongs to."""
 
     path: Path
     text: str
@@ -47,7 +47,7 @@ class TargetFile:
         content = read_text(path)
         has_mark = path.read_bytes().startswith(codecs.BOM_UTF8)
         text = f"\ufeff{content}" if has_mark else content
-        able = [each for each in registry.all_targets().values() if getattr(each, does) is not None]
+        able = [known for known in registry.all_targets().values() if getattr(known, does) is not None]
         is_yaml = path.suffix.lower() in (".yaml", ".yml")
         if named is None:
             target = registry.target_of_file(
@@ -56,7 +56,7 @@ class TargetFile:
         elif named in able:
             target = named
         else:
-            names = ", ".join(each.name for each in able)
+            names = ", ".join(known.name for known in able)
             edited = _("must be one of {names}, whose files can be edited", names=names)
             is_read = _("must be one of {names}, whose files can be read", names=names)
             rule = edited if does == "apply" else is_read
@@ -91,7 +91,7 @@ def changed_lines(before: str, after: str, *, old: Path, new: Path) -> str:
 
 
 def count_changed(before: str, after: str) -> int:
-    """Return the number of lines that differ: of a changed run the longer of both."""
+    """Return how many lines differ; of a block of lines that was replaced, the longer side counts."""
     old, new = before.splitlines(), after.splitlines()
     changes = difflib.SequenceMatcher(a=old, b=new, autojunk=len(old) > _MANY_LINES).get_opcodes()
     return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in changes if tag != "equal")

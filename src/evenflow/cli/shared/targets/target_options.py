@@ -1,19 +1,22 @@
 """Options that name a framework, which complete in the shell and are answered with the nearest name."""
 
-from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from evenflow.cli.shared.numbers import Number
-from evenflow.ranges import SECONDS
+from evenflow.asking import asked, asked_as
+from evenflow.cli.shared.options import MEMORY_TEXT
+from evenflow.language import _
+from evenflow.questions import TIME_LIMIT
 from evenflow.targets import registry
 from evenflow.targets.target import Target
 
 
 class TargetName(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
-    """The name of a target."""
+    """The type of an option that names a target."""
 
     name = "target"
 
@@ -25,33 +28,46 @@ class TargetName(click.ParamType):  # type: ignore[type-arg]  # generic in new v
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin with `incomplete`, with the names for people."""
-        found = registry.all_targets().values()
-        return [CompletionItem(each.name, help=each.title) for each in found if each.name.startswith(incomplete)]
+        targets = registry.all_targets().values()
+        return [
+            CompletionItem(target.name, help=target.title) for target in targets if target.name.startswith(incomplete)
+        ]
 
 
-def target_option(option: str, *names: str, **keywords: Any) -> Callable[[Any], Any]:
-    """Return an option that names a target."""
-    return click.option(option, *names, type=TargetName(), metavar="NAME", **keywords)
+VERSION = asked(option="--version-of", metavar="VERSION", help="Version of the framework.  [default: the newest known]")
 
 
-FITTING_TIME = click.option(
-    "--time-limit",
-    type=Number(SECONDS),
-    default=20.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Stop looking for the nearest plan after this time, where the framework cannot run this one.",
-)
-MODEL_OF_PLAN = click.option(
-    "--layers",
-    "layer_file",
-    metavar="LAYERS.json",
-    help="Layer file of the model.  [default: the model in the plan file]",
-)
-OVER_LIMIT = click.option("--over-limit", is_flag=True, help="Also write a plan that needs more memory than the limit.")
-VERSION_OF = click.option(
-    "--version-of", "asked_version", metavar="VERSION", help="Version of the framework.  [default: the newest known]"
-)
-MEMORY_OF_PLAN = click.option(
-    "--memory", metavar="SIZE", help="Memory limit of each rank, such as 56GB.  [default: that of the plan]"
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittingOptions:
+    """How a plan file is fitted to a framework: an option for each field."""
+
+    layer_file: str | None = field(
+        default=None,
+        metadata=asked(
+            option="--layers",
+            metavar="LAYERS.json",
+            help="Layer file of the model.  [default: the model in the plan file]",
+        ),
+    )
+    memory: str | None = field(
+        default=None,
+        metadata=asked_as(MEMORY_TEXT, help="Memory limit of each rank, such as 56GB.  [default: that of the plan]"),
+    )
+    over_limit: bool = field(
+        default=False,
+        metadata=asked(option="--over-limit", help="Also write a plan that needs more memory than the limit."),
+    )
+    time_limit: float = field(
+        default=20.0,
+        metadata=asked_as(
+            TIME_LIMIT,
+            help="Stop looking for the nearest plan after this time, where the framework cannot run this one.",
+        ),
+    )
+
+    def inputs(self, plan_file: str) -> dict[str, Path | None]:
+        """Return the files that are read, as messages name them."""
+        return {
+            _("the plan file"): Path(plan_file),
+            _("the layer file"): None if self.layer_file is None else Path(self.layer_file),
+        }

@@ -39,7 +39,7 @@ def written_text(written: Written) -> str:
 
 
 def shown_piece(piece: Piece) -> str:
-    """Return the text of a piece; of a long order of work, which nobody reads or pastes, how it begins."""
+    """Return the text of a piece; of an order of work too long to read or paste, only its beginning."""
     if piece.syntax != "csv" or len(piece.text) <= _LONGEST_ORDER:
         return piece.text.rstrip()
     lines = piece.text.splitlines()
@@ -49,7 +49,7 @@ def shown_piece(piece: Piece) -> str:
 
 
 def block_text(target: Target, version: str, plan: Plan, *, quiet: bool = False) -> str:
-    """Return what is pasted of a plan, below what has read it unless `quiet`; none, with a note, if it is refused."""
+    """Return the text to paste for a plan, below what has checked it unless `quiet`; empty, with a note, if refused."""
     try:
         block = written_text(target.write(plan, version))
     except InputError as error:
@@ -67,7 +67,7 @@ def environment_text(written: Written) -> str:
 
 
 def beside_text(written: Written) -> str:
-    """Return what a plan needs beside a file that has it: its order of work, environment variables; or nothing."""
+    """Return what a plan needs besides its configuration file: an order of work, environment variables, or nothing."""
     orders = [
         _("{file}, {title}:", file=piece.file_name, title=piece.title) + f"\n{shown_piece(piece)}"
         for piece in written.pieces
@@ -77,7 +77,7 @@ def beside_text(written: Written) -> str:
 
 
 def pipeline_alone_note(target: Target, *, plan_file: str = "") -> str:
-    """Return that of a two-level plan only the pipeline is written; the rest is in an export of `plan_file`."""
+    """Return a note that only the pipeline of a two-level plan is written, and how to get the rest of `plan_file`."""
     if plan_file and target.write_degrees is not None:
         return _(
             "only the pipeline is written: what the devices of a stage do is written by evenflow export {plan} --to "
@@ -91,7 +91,7 @@ def pipeline_alone_note(target: Target, *, plan_file: str = "") -> str:
 
 
 def checked_text(target: Target, version: str, *, has_degrees: bool = False) -> str:
-    """Return what has read the texts that are written for a target, and what has built the degrees in them."""
+    """Return a sentence on what the texts for a target, and the degrees in them, were checked with."""
     names = {"title": target.title, "version": version}
     if target.degrees_checked_with and has_degrees:
         return _(
@@ -113,54 +113,60 @@ def checked_text(target: Target, version: str, *, has_degrees: bool = False) -> 
     return _("{title} {version}: written to the documentation, not run", **names)
 
 
-def losses_text(found: Fitted, title: str) -> str:
+def losses_text(fitted: Fitted, title: str) -> str:
     """Return what the framework runs of a plan, and each loss with its price."""
-    step = f"{milliseconds(found.simulation.makespan_ns):,.3f} ms"
-    if not found.losses:
+    step = f"{milliseconds(fitted.simulation.makespan_ns):,.3f} ms"
+    if not fitted.losses:
         return _("exact: {title} runs the plan as it is, {step} a step of the pipeline", title=title, step=step)
     lines = [_("{title} cannot run the plan as it is:", title=title)]
-    lines += [f"  {loss.sentence}" for loss in found.losses]
-    lost_ns = sum(loss.longer_ns for loss in found.losses)
-    planned_ns = found.simulation.makespan_ns - lost_ns
+    lines += [f"  {loss.sentence}" for loss in fitted.losses]
+    lost_ns = sum(loss.longer_ns for loss in fitted.losses)
+    planned_ns = fitted.simulation.makespan_ns - lost_ns
     change = f"{100 * lost_ns / planned_ns:+.1f} %"
     lines.append(_("what it runs takes {step} a step, {change}", step=step, change=change))
     return "\n".join(lines)
 
 
-def answer_text(found: FittedPlan, target: Target, version: str, *, has_degrees: bool = False) -> str:
+def answer_text(fitted_plan: FittedPlan, target: Target, version: str, *, has_degrees: bool = False) -> str:
     """Return the plan that the framework runs, its losses and memory, and what has read what is written for it.
 
     `has_degrees`: degrees of parallelism are written beside the pipeline.
     """
-    if found.fitted is None:
+    if fitted_plan.fitted is None:
         exact = _("exact: {title} runs the plan as it is; its model is not in the file", title=target.title)
         return f"{exact}\n{checked_text(target, version, has_degrees=has_degrees)}"
-    simulation = found.fitted.simulation
-    memory = memory_note(simulation, found.memory_limit_bytes)
+    simulation = fitted_plan.fitted.simulation
+    memory = memory_note(simulation, fitted_plan.memory_limit_bytes)
     answer = [
-        losses_text(found.fitted, target.title),
-        *_ways(found, target, version),
+        losses_text(fitted_plan.fitted, target.title),
+        *_ways(fitted_plan, target, version),
         memory,
         checked_text(target, version, has_degrees=has_degrees),
     ]
     return f"{headline(simulation)}\n\n" + "\n".join(answer)
 
 
-def _ways(found: FittedPlan, target: Target, version: str) -> list[str]:
-    """Return how less could be lost, a line for each way: another plan, another target for the same framework."""
-    if found.fitted is None or not found.fitted.losses:
+def _ways(fitted_plan: FittedPlan, target: Target, version: str) -> list[str]:
+    """Return a line for each way to lose less: another plan, or another target for the same framework."""
+    if fitted_plan.fitted is None or not fitted_plan.fitted.losses:
         return []
     name = target.name if version == target.versions[-1] else f"{target.name} --version-of {version}"
-    others = [each for each in registry.all_targets().values() if each.page == target.page and each is not target]
+    others = [other for other in registry.all_targets().values() if other.page == target.page and other is not target]
     return [
         _("the shortest plan that it can run: evenflow plan … --target {name}", name=name),
-        *(_("--to {name} runs the plan as it is", name=each.name) for each in others if each.can_run(found.asked)),
+        *(
+            _("--to {name} runs the plan as it is", name=other.name)
+            for other in others
+            if other.can_run(fitted_plan.original)
+        ),
     ]
 
 
-def over_limit_text(found: FittedPlan, target: Target, version: str) -> str:
+def over_limit_text(fitted_plan: FittedPlan, target: Target, version: str) -> str:
     """Return why nothing is written of a plan over the limit, and what can be done."""
-    assert found.fitted is not None
-    memory = memory_note(found.fitted.simulation, found.memory_limit_bytes)
+    assert fitted_plan.fitted is not None
+    memory = memory_note(fitted_plan.fitted.simulation, fitted_plan.memory_limit_bytes)
     nothing = _("nothing is written: it is over the memory limit; add --over-limit to write it all the same")
-    return "\n".join((losses_text(found.fitted, target.title), *_ways(found, target, version), memory, nothing))
+    return "\n".join(
+        (losses_text(fitted_plan.fitted, target.title), *_ways(fitted_plan, target, version), memory, nothing)
+    )

@@ -1,47 +1,25 @@
 """The options that describe a model: a configuration, or plain numbers."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evenflow import ranges
-from evenflow.cli.shared import options
+from evenflow.asking import Metadata, asked
 from evenflow.cli.shared.model_config import config_path, read_config
-from evenflow.cli.shared.numbers import Number
-from evenflow.cli.shared.option_groups import grouped
-from evenflow.cli.shared.training.sections import of_model
+from evenflow.cli.shared.training.sections import MODEL
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.transformer import Experts, Transformer
+from evenflow.predict.transformer import Experts
 from evenflow.profiles.transformer.config_file import transformer_of_config
 from evenflow.profiles.transformer.numbers import Described, Numbers, described
 
-_OPTIONS = (
-    of_model(
-        "--model",
-        metavar="CONFIG.json",
-        help="Configuration of a decoder, as transformers writes it, or the folder that has it.",
-    ),
-    of_model("--hidden", type=options.MODEL_SIZE, help="Hidden size."),
-    of_model("--layers", type=Number(ranges.MODEL_LAYERS), help="Layers."),
-    of_model("--heads", type=options.MODEL_SIZE, help="Attention heads."),
-    of_model("--vocab", type=options.MODEL_SIZE, help="Words of the vocabulary."),
-    of_model(
-        "--gated-mlp", is_flag=True, help="The MLP is gated, as in Llama: three matrices, no biases; else as in GPT."
-    ),
-    of_model("--kv-heads", type=options.MODEL_SIZE, help="Heads of keys and values.  [default: --heads]"),
-    of_model("--head-dim", type=options.MODEL_SIZE, help="Width of a head.  [default: --hidden / --heads]"),
-    of_model("--ffn", type=options.MODEL_SIZE, help="Width of the MLP.  [default: 4 x --hidden, gated 8/3 x]"),
-    of_model("--experts", type=options.MODEL_SIZE, help="Experts in place of the MLP.  [default: none]"),
-    of_model("--active-experts", type=options.MODEL_SIZE, help="Experts that a token goes to.  [default: 2]"),
-    of_model("--expert-ffn", type=options.MODEL_SIZE, help="Width of an expert.  [default: --ffn]"),
-    of_model(
-        "--expert-capacity",
-        type=Number(ranges.EXPERT_CAPACITY),
-        metavar="FACTOR",
-        help="Times an equal share of a device's tokens that an expert takes at most; others are dropped.  "
-        "[default: no limit]",
-    ),
+EXPERT_CAPACITY = asked(
+    ranges.EXPERT_CAPACITY,
+    option="--expert-capacity",
+    section=MODEL,
+    metavar="FACTOR",
+    help="Times an equal share of a device's tokens that an expert takes at most; others are dropped.  "
+    "[default: no limit]",
 )
 _NEEDED = ("hidden", "layers", "heads", "vocab")
 """Options without which plain numbers are no model."""
@@ -50,23 +28,54 @@ _OTHERS = ("gated_mlp", "kv_heads", "head_dim", "ffn", "experts", *_OF_EXPERTS)
 _ACTIVE_EXPERTS = 2
 
 
+def _size(option: str, help_text: str, within: ranges.Range = ranges.MODEL_SIZE) -> Metadata:
+    return asked(within, option=option, section=MODEL, help=help_text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
     """What was given of the model."""
 
-    model: str | None
-    hidden: int | None
-    layers: int | None
-    heads: int | None
-    vocab: int | None
-    gated_mlp: bool
-    kv_heads: int | None
-    head_dim: int | None
-    ffn: int | None
-    experts: int | None
-    active_experts: int | None
-    expert_ffn: int | None
-    expert_capacity: float | None
+    model: str | None = field(
+        default=None,
+        metadata=asked(
+            option="--model",
+            section=MODEL,
+            metavar="CONFIG.json",
+            help="Configuration of a decoder, as transformers writes it, or the folder that has it.",
+        ),
+    )
+    hidden: int | None = field(default=None, metadata=_size("--hidden", "Hidden size."))
+    layers: int | None = field(default=None, metadata=_size("--layers", "Layers.", within=ranges.MODEL_LAYERS))
+    heads: int | None = field(default=None, metadata=_size("--heads", "Attention heads."))
+    vocab: int | None = field(default=None, metadata=_size("--vocab", "Words of the vocabulary."))
+    gated_mlp: bool = field(
+        default=False,
+        metadata=asked(
+            option="--gated-mlp",
+            section=MODEL,
+            help="The MLP is gated, as in Llama: three matrices, no biases; else as in GPT.",
+        ),
+    )
+    kv_heads: int | None = field(
+        default=None, metadata=_size("--kv-heads", "Heads of keys and values.  [default: --heads]")
+    )
+    head_dim: int | None = field(
+        default=None, metadata=_size("--head-dim", "Width of a head.  [default: --hidden / --heads]")
+    )
+    ffn: int | None = field(
+        default=None, metadata=_size("--ffn", "Width of the MLP.  [default: 4 x --hidden, gated 8/3 x]")
+    )
+    experts: int | None = field(
+        default=None, metadata=_size("--experts", "Experts in place of the MLP.  [default: none]")
+    )
+    active_experts: int | None = field(
+        default=None, metadata=_size("--active-experts", "Experts that a token goes to.  [default: 2]")
+    )
+    expert_ffn: int | None = field(
+        default=None, metadata=_size("--expert-ffn", "Width of an expert.  [default: --ffn]")
+    )
+    expert_capacity: float | None = field(default=None, metadata=EXPERT_CAPACITY)
 
     @property
     def file(self) -> Path | None:
@@ -80,34 +89,22 @@ class ModelOptions:
             InputError: numbers beside a configuration, those that are missing, or a file that cannot be read.
         """
         found = self._described(sequence)
-        return replace(found, model=self._with_capacity(found.model))
+        return with_capacity(found, self.expert_capacity)
 
     def _described(self, sequence: int) -> Described:
         if self.model is None:
             return described(self._numbers(sequence))
-        for field in (*_NEEDED, *_OTHERS):
-            value = getattr(self, field)
+        for name in (*_NEEDED, *_OTHERS):
+            value = getattr(self, name)
             if value:
                 rule = _("must not be given beside --model, which says it")
                 shown = None if value is True else value
-                raise InputError(value=shown, rule=rule, place=_option(field), remedy=_("leave one of the two out"))
+                raise InputError(value=shown, rule=rule, place=_option(name), remedy=_("leave one of the two out"))
         config = read_config(config_path(self.model))
         return transformer_of_config(config.fields, name=config.name)
 
-    def _with_capacity(self, model: Transformer) -> Transformer:
-        if self.expert_capacity is None:
-            return model
-        if model.experts is None:
-            raise InputError(
-                value=self.expert_capacity,
-                rule=_("must not be given for a model without experts"),
-                place="--expert-capacity",
-                remedy=_("leave it out"),
-            )
-        return replace(model, experts=replace(model.experts, capacity_factor=self.expert_capacity))
-
     def _numbers(self, sequence: int) -> Numbers:
-        hidden, layers, heads, vocabulary = (self._given(field) for field in _NEEDED)
+        hidden, layers, heads, vocabulary = (self._given(name) for name in _NEEDED)
         gated = True if self.gated_mlp else None if self.experts else False
         return Numbers(
             hidden=hidden,
@@ -122,19 +119,19 @@ class ModelOptions:
             experts=self._experts(),
         )
 
-    def _given(self, field: str) -> int:
-        value: int | None = getattr(self, field)
+    def _given(self, name: str) -> int:
+        value: int | None = getattr(self, name)
         if value is None:
             rule = _("must be given where no --model is")
-            raise InputError(value=None, rule=rule, place=_option(field), remedy=_("add it, or --model CONFIG.json"))
+            raise InputError(value=None, rule=rule, place=_option(name), remedy=_("add it, or --model CONFIG.json"))
         return value
 
     def _experts(self) -> Experts | None:
         if self.experts is None:
-            for field in _OF_EXPERTS:
-                if getattr(self, field) is not None:
+            for name in _OF_EXPERTS:
+                if getattr(self, name) is not None:
                     rule = _("must come with --experts")
-                    raise InputError(value=getattr(self, field), rule=rule, place=_option(field))
+                    raise InputError(value=getattr(self, name), rule=rule, place=_option(name))
             return None
         ffn = self.expert_ffn or self.ffn
         if ffn is None:
@@ -143,10 +140,21 @@ class ModelOptions:
         return Experts(count=self.experts, active=active, ffn=ffn)
 
 
-def model_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options to a command, which gets them as `described`."""
-    return grouped(command, _OPTIONS, name="described", made=ModelOptions)
+def with_capacity(transformer: Described, factor: float | None) -> Described:
+    """Return the model whose experts take at most `factor` times their equal share; None: as many tokens as come."""
+    if factor is None:
+        return transformer
+    model = transformer.model
+    if model.experts is None:
+        raise InputError(
+            value=factor,
+            rule=_("must not be given for a model without experts"),
+            place="--expert-capacity",
+            remedy=_("leave it out"),
+        )
+    experts = replace(model.experts, capacity_factor=factor)
+    return replace(transformer, model=replace(model, experts=experts))
 
 
-def _option(field: str) -> str:
-    return f"--{field.replace('_', '-')}"
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

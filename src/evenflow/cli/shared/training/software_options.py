@@ -1,74 +1,79 @@
 """The options that say what a framework does with the same mathematics."""
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import click
 
-from evenflow.cli.shared.option_groups import grouped
+from evenflow.asking import Metadata, asked
 from evenflow.cli.shared.overlaps import OVERLAPS, OverlapList, usual
-from evenflow.cli.shared.training.sections import of_software
+from evenflow.cli.shared.training.sections import SOFTWARE
 from evenflow.predict.training import CONTEXT_EXCHANGES, Software
 
-_OPTIONS = (
-    of_software(
-        "--context-exchange",
-        type=click.Choice(list(CONTEXT_EXCHANGES)),
-        default="ring",
-        show_default=True,
-        help="How devices that share a sequence exchange keys and values.",
-    ),
-    of_software(
-        "--token-dispatcher",
-        type=click.Choice(["alltoall", "deepep"]),
-        default="alltoall",
-        show_default=True,
-        help="How tokens go to experts: a copy for each expert, or one for each node (DeepEP, HybridEP).",
-    ),
-    of_software(
-        "--attention",
-        type=click.Choice(["fused", "unfused"]),
-        default="fused",
-        show_default=True,
-        help="One kernel that keeps no scores (FlashAttention), or operator by operator.",
-    ),
-    of_software(
-        "--elementwise",
-        type=click.Choice(["fused", "eager"]),
-        default="fused",
-        show_default=True,
-        help="Norms, activation functions and residuals: fused or compiled, or one by one.",
-    ),
-    of_software("--cuda-graphs", is_flag=True, help="Launches are captured in graphs."),
-    of_software(
-        "--overlap",
-        type=OverlapList(),
-        default=usual(OVERLAPS),
-        show_default=True,
-        help=f"What runs under computation: some of {', '.join(OVERLAPS)}; or none.",
-    ),
-    of_software(
-        "--gradient-dtype",
-        type=click.Choice(["fp32", "bf16"]),
-        default="fp32",
-        show_default=True,
-        help="Number format in which gradients are kept and reduced.",
-    ),
-)
+
+def _way(option: str, choices: list[str], help_text: str) -> Metadata:
+    return asked(option=option, section=SOFTWARE, kind=click.Choice(choices), shows_default=True, help=help_text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareOptions:
     """What was given of the framework's ways."""
 
-    context_exchange: str
-    token_dispatcher: str
-    attention: str
-    elementwise: str
-    cuda_graphs: bool
-    overlap: tuple[str, ...]
-    gradient_dtype: str
+    context_exchange: str = field(
+        default="ring",
+        metadata=_way(
+            "--context-exchange",
+            list(CONTEXT_EXCHANGES),
+            "How devices that share a sequence exchange keys and values.",
+        ),
+    )
+    token_dispatcher: str = field(
+        default="alltoall",
+        metadata=_way(
+            "--token-dispatcher",
+            ["alltoall", "deepep"],
+            "How tokens go to experts: a copy for each expert, or one for each node (DeepEP, HybridEP).",
+        ),
+    )
+    attention: str = field(
+        default="fused",
+        metadata=_way(
+            "--attention",
+            ["fused", "unfused"],
+            "One kernel that keeps no scores (FlashAttention), or operator by operator.",
+        ),
+    )
+    elementwise: str = field(
+        default="fused",
+        metadata=_way(
+            "--elementwise",
+            ["fused", "eager"],
+            "Norms, activation functions and residuals: fused or compiled, or one by one.",
+        ),
+    )
+    cuda_graphs: bool = field(
+        default=False,
+        metadata=asked(option="--cuda-graphs", section=SOFTWARE, help="Launches are captured in graphs."),
+    )
+    overlap: tuple[str, ...] = field(
+        metadata=asked(
+            option="--overlap",
+            section=SOFTWARE,
+            kind=OverlapList(),
+            typed_default=usual(OVERLAPS),
+            shows_default=True,
+            help=f"What runs under computation: some of {', '.join(OVERLAPS)}; or none.",
+        )
+    )
+    gradient_dtype: str = field(
+        default="fp32",
+        metadata=_way(
+            "--gradient-dtype",
+            ["fp32", "bf16"],
+            "Number format in which gradients are kept and reduced.",
+        ),
+    )
 
     def software(self, usual: Software | None = None, *, given: Collection[str] = ()) -> Software:
         """Return what the options say; beside the `usual` of a framework only those that were `given`."""
@@ -97,8 +102,3 @@ def written_out(software: Software) -> dict[str, str]:
         "overlap": ",".join(overlaps) or "none",
         "gradient_dtype": "fp32" if software.gradient_bytes == 4 else "bf16",
     }
-
-
-def software_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options to a command, which gets them as `behaviour`."""
-    return grouped(command, _OPTIONS, name="behaviour", made=SoftwareOptions)

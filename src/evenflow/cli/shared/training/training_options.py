@@ -1,34 +1,164 @@
-"""Options of devices and of the step that verbs about a training share."""
+"""Options of devices, degrees and the step that verbs about a training share, and their values together."""
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 import click
 from click.core import ParameterSource
 
+from evenflow import ranges
+from evenflow.asking import Metadata, asked, asked_as
 from evenflow.cli.shared import options
-from evenflow.cli.shared.training.sections import of_devices, of_step
+from evenflow.cli.shared.training import sections
+from evenflow.cli.shared.training.software_options import SoftwareOptions
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.model import FULL, NONE, SELECT
 from evenflow.predict.training import FORMATS
+from evenflow.questions import NUM_CHUNKS, NUM_RANKS
 
 KIND_WORDS = {NONE: "none", SELECT: "selective", FULL: "full"}
 """Word of ``--recompute`` by recompute kind."""
 KINDS = {word: kind for kind, word in KIND_WORDS.items()}
 """Recompute kind by the word of ``--recompute``."""
 
-GPUS_PER_NODE = of_devices(
-    "--gpus-per-node",
-    type=options.DEVICE_COUNT,
+ACCELERATOR = asked(
+    option="--accelerator",
+    section=sections.DEVICES,
+    metavar="NAME|FILE",
+    help="Accelerator by the name of its data sheet, such as h100, or a file that describes one.",
+)
+GPUS = asked(
+    ranges.DEVICES,
+    option="--gpus",
+    section=sections.DEVICES,
+    help="Devices in all.  [default: the product of the degrees]",
+)
+GPUS_PER_NODE = asked(
+    ranges.DEVICES,
+    option="--gpus-per-node",
+    section=sections.DEVICES,
     help="Devices that fast links connect.  [default: those of the accelerator: 8, or 72 in a rack of GB200]",
 )
-MEMORY = of_devices("--memory", metavar="SIZE", help="Memory limit of a device, such as 80GB.  [default: all it has]")
-GLOBAL_BATCH = of_step("--global-batch", type=options.SEQUENCE_COUNT, required=True, help="Sequences of a step.")
-SEQUENCE = of_step("--seq", "sequence", type=options.TOKEN_COUNT, required=True, help="Tokens of a sequence.")
-PRECISION = of_step(
-    "--precision",
-    type=click.Choice(list(FORMATS)),
+MEMORY = asked(
+    option="--memory",
+    section=sections.DEVICES,
+    metavar="SIZE",
+    help="Memory limit of a device, such as 80GB.  [default: all it has]",
+)
+
+
+def _degree(option: str, help_text: str) -> Metadata:
+    return asked(ranges.DEVICES, option=option, section=sections.DEGREES, shows_default=True, help=help_text)
+
+
+TENSOR = _degree("--tensor", "Devices that share every layer.")
+CONTEXT = _degree("--context", "Devices that share a sequence.")
+EXPERT = _degree("--expert", "Devices that share out the experts; they lie in tensor, context and data.")
+EXPERT_TENSOR = _degree(
+    "--expert-tensor", "Devices that share every expert.  [default: 1 with --expert, else --tensor]"
+)
+DATA = _degree("--data", "Copies of the pipeline, each with a part of the batch.  [default: what --gpus leaves]")
+ZERO = asked(
+    option="--zero",
+    section=sections.DEGREES,
+    kind=click.Choice(["0", "1", "2", "3"]),
+    shows_default=True,
+    help="What the copies share out: nothing, the optimizer, gradients too, parameters too (FSDP).",
+)
+NO_SEQUENCE_PARALLEL = asked(
+    option="--no-sequence-parallel",
+    section=sections.DEGREES,
+    help="Norms and residuals are whole on each device of --tensor.",
+)
+GLOBAL_BATCH = asked(ranges.SEQUENCES, option="--global-batch", section=sections.STEP, help="Sequences of a step.")
+MICROBATCH = asked(
+    ranges.SEQUENCES,
+    option="--microbatch",
+    section=sections.STEP,
+    shows_default=True,
+    help="Sequences of a microbatch.",
+)
+SEQUENCE = asked(ranges.TOKENS, option="--seq", section=sections.STEP, help="Tokens of a sequence.")
+PRECISION = asked(
+    option="--precision",
+    section=sections.STEP,
+    kind=click.Choice(list(FORMATS)),
     help="Number format of the linear layers.  [default: bf16; fp16 on devices that are slower in bf16]",
 )
+RECOMPUTE = asked(
+    option="--recompute",
+    section=sections.STEP,
+    kind=click.Choice(list(KINDS)),
+    shows_default=True,
+    help="What the backward computes again.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOptions:
+    """How a training is split, its step, and what its framework does: all but the model."""
+
+    behaviour: SoftwareOptions = field(metadata=asked(group=SoftwareOptions))
+    accelerator: str = field(metadata=ACCELERATOR)
+    gpus: int | None = field(default=None, metadata=GPUS)
+    gpus_per_node: int | None = field(default=None, metadata=GPUS_PER_NODE)
+    memory: str | None = field(default=None, metadata=MEMORY)
+    tensor: int = field(default=1, metadata=TENSOR)
+    pipeline: int = field(
+        default=1,
+        metadata=asked_as(NUM_RANKS, option="--pipeline", section=sections.DEGREES, shows_default=True),
+    )
+    chunks: int | None = field(default=None, metadata=asked_as(NUM_CHUNKS, section=sections.DEGREES))
+    context: int = field(default=1, metadata=CONTEXT)
+    data: int | None = field(default=None, metadata=DATA)
+    expert: int = field(default=1, metadata=EXPERT)
+    expert_tensor: int | None = field(default=None, metadata=EXPERT_TENSOR)
+    zero: str = field(default="1", metadata=ZERO)
+    no_sequence_parallel: bool = field(default=False, metadata=NO_SEQUENCE_PARALLEL)
+    global_batch: int = field(metadata=GLOBAL_BATCH)
+    microbatch: int = field(default=1, metadata=MICROBATCH)
+    sequence: int = field(metadata=SEQUENCE)
+    precision: str | None = field(default=None, metadata=PRECISION)
+    recompute: str = field(default="none", metadata=RECOMPUTE)
+    recompute_modules: str | None = field(
+        default=None,
+        metadata=asked(
+            option="--recompute-modules",
+            section=sections.STEP,
+            metavar="NAME,…",
+            help="What of a layer is computed again, with --recompute selective.  [default: core_attn]",
+        ),
+    )
+    recompute_layers: int | None = field(
+        default=None,
+        metadata=asked(
+            ranges.LAYERS,
+            option="--recompute-layers",
+            section=sections.STEP,
+            help="Layers of each cell that are computed again, with --recompute full.  [default: all]",
+        ),
+    )
+    schedule: str | None = field(default=None, metadata=asked_as(options.ONE_SCHEDULE, section=sections.STEP))
+    group_size: int | None = field(
+        default=None,
+        metadata=asked(
+            ranges.MICROBATCHES,
+            option="--group-size",
+            section=sections.STEP,
+            help="Microbatches of a group in an interleaved schedule.  [default: as many as ranks]",
+        ),
+    )
+    layers_per_rank: tuple[str, ...] = field(
+        default=(),
+        metadata=asked(
+            option="--layers-per-rank",
+            section=sections.STEP,
+            is_multiple=True,
+            metavar="N,N,…",
+            help="Layers of each rank. Given once, they are dealt over the chunks of the rank in turn; or give it once "
+            "for each chunk, in their order.  [default: dealt evenly]",
+        ),
+    )
 
 
 def usual_precision(accelerator: Accelerator) -> str:

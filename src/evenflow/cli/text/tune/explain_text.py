@@ -6,7 +6,7 @@ from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.predict_text import part_name
 from evenflow.cli.text.tables import aligned
 from evenflow.language import _
-from evenflow.tune.answers.explain import COMPUTE, RECOMPUTATION, Change, Difference, PartDifference, whole
+from evenflow.tune.answers.explain import COMPUTE, RECOMPUTATION, AxisChange, Difference, PartDifference, whole
 
 WIDTH = 120
 _TENTH = 1e5
@@ -32,7 +32,7 @@ def explain_text(difference: Difference, *, first: str, other: str, is_tied: boo
     )
 
 
-def change_words(changes: Sequence[Change]) -> str:
+def change_words(changes: Sequence[AxisChange]) -> str:
     """Return what is not the same: ``tensor 8 instead of 4, data 2 instead of 4``."""
     if not changes:
         return _("the same degrees")
@@ -75,7 +75,7 @@ def _title(difference: Difference, *, first: str, other: str) -> str:
 
 
 def _table(difference: Difference, *, first: str, other: str) -> str:
-    """Return milliseconds that add up in every column, tenth by tenth, and memory below."""
+    """Return a table of times by part, rounded so that every column adds up to its total, with memory below."""
     ours = whole((part.first_ns for part in difference.parts), _TENTH)
     theirs = whole((part.other_ns for part in difference.parts), _TENTH)
 

@@ -12,48 +12,54 @@ from evenflow.tune.axes import value_of
 from evenflow.tune.candidate import Candidate
 
 
-def neighbours_text(chosen: Candidate, found: Sequence[Neighbour]) -> str:
+def neighbours_text(chosen: Candidate, neighbours: Sequence[Neighbour]) -> str:
     """Return a table of what each step would cost, and of why some cannot be made."""
     title = _("one step away from #1 on each axis, with the layers and recomputation that are best there")
-    rows = [row for one in found if (row := _row(chosen, one)) is not None]
+    rows = [row for neighbour in neighbours if (row := _row(chosen, neighbour)) is not None]
     header = [_("axis"), _("now"), _("then"), _("step ms"), _("more ms"), "%", _("peak GB"), _("with it")]
     table = aligned(header, rows, left={0, len(header) - 1})
-    reasons = [line for one in found for line in _reason(one)]
-    untried = ", ".join(f"{one.axis} {one.value}" for one in found if one.candidate is None and one.refusal is None)
+    reasons = [line for neighbour in neighbours for line in _reason(neighbour)]
+    untried = ", ".join(
+        f"{neighbour.axis} {neighbour.value}"
+        for neighbour in neighbours
+        if neighbour.candidate is None and neighbour.refusal is None
+    )
     if untried:
         reasons += wrapped(_("not solved for, the time was over: {what}", what=untried), WIDTH)
     return "\n".join([*wrapped(title, WIDTH), *([table] if rows else []), *reasons])
 
 
-def _row(chosen: Candidate, one: Neighbour) -> list[str] | None:
-    """Return a row for a neighbour that has a step."""
-    candidate = one.candidate
+def _row(chosen: Candidate, neighbour: Neighbour) -> list[str] | None:
+    """Return a neighbour's row of the table; None where it has no plan."""
+    candidate = neighbour.candidate
     if candidate is None or candidate.found is None:
         return None
     more_ns = candidate.step_ns - chosen.step_ns
     return [
-        str(one.axis),
-        str(value_of(chosen.training, one.axis)),
-        str(one.value),
+        str(neighbour.axis),
+        str(value_of(chosen.training, neighbour.axis)),
+        str(neighbour.value),
         ms(candidate.step_ns),
         f"{more_ns / 1e6 + 0.0:+,.1f}",
         f"{100 * more_ns / chosen.step_ns + 0.0:+.1f}",
         gigabytes(max(candidate.found.rank_bytes)),
         ", ".join(
-            f"{change.axis} {change.other}" for change in changes_between(chosen, candidate) if change.axis != one.axis
+            f"{change.axis} {change.other}"
+            for change in changes_between(chosen, candidate)
+            if change.axis != neighbour.axis
         ),
     ]
 
 
-def _reason(one: Neighbour) -> list[str]:
-    """Return why a neighbour has no step."""
-    name = f"{one.axis} {one.value}"
-    if one.refusal is not None:
-        refusal = one.refusal
+def _reason(neighbour: Neighbour) -> list[str]:
+    """Return lines on why a neighbour has no plan; none where it has one."""
+    name = f"{neighbour.axis} {neighbour.value}"
+    if neighbour.refusal is not None:
+        refusal = neighbour.refusal
         return wrapped(_("{name} cannot be: {place} {rule}", name=name, place=refusal.place, rule=refusal.rule), WIDTH)
-    if one.candidate is None or one.candidate.found is not None:
+    if neighbour.candidate is None or neighbour.candidate.found is not None:
         return []
-    if one.missing_bytes is None:
+    if neighbour.missing_bytes is None:
         return wrapped(_("{name}: no plan was found in the time given", name=name), WIDTH)
-    missing = gigabytes(one.missing_bytes + 2**30 // 20)  # never 0.0
+    missing = gigabytes(neighbour.missing_bytes + 2**30 // 20)  # never 0.0
     return wrapped(_("{name} does not fit: {missing} GB of memory are missing", name=name, missing=missing), WIDTH)

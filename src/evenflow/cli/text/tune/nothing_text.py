@@ -12,7 +12,7 @@ from evenflow.tune.tuned import Tuned
 
 
 def needed_text(tuned: Tuned, needed: Needed) -> str:
-    """Return which rule excludes most where nothing is legal, and the memory and the devices that would do."""
+    """Return why there is no ranking: the rule that excludes most, and the memory and devices that would suffice."""
     return "\n".join(line for sentence in _sentences(tuned, needed) for line in wrapped(sentence, WIDTH))
 
 

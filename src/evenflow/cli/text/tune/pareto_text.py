@@ -1,4 +1,4 @@
-"""Steps against memory, devices, and what has to be changed, as text."""
+"""The best plans by step time against memory, number of devices or changed settings, as text."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,13 @@ from evenflow.tune.candidate import Candidate
 from evenflow.tune.wording import recompute_words, split_words
 
 
-def memory_text(found: Sequence[Candidate]) -> str:
-    """Return what nothing beats in both step and memory."""
-    first = found[0].step_ns
+def memory_text(candidates: Sequence[Candidate]) -> str:
+    """Return a table of the plans that no other beats in both step time and memory."""
+    first = candidates[0].step_ns
     by_peak: dict[str, Candidate] = {}
-    for one in found:  # of those that hold the same as it is printed, the fastest
-        by_peak.setdefault(gigabytes(peak_bytes(one)), one)
-    rows = [[peak, *_times(one, first), _words(one)] for peak, one in by_peak.items()]
+    for candidate in candidates:  # of those that hold the same as it is printed, the fastest
+        by_peak.setdefault(gigabytes(peak_bytes(candidate)), candidate)
+    rows = [[peak, *_times(candidate, first), _words(candidate)] for peak, candidate in by_peak.items()]
     return _table(
         _("step against memory: nothing that was solved is both as fast and as small"),
         [_("peak GB"), _("step ms"), "%", _("configuration")],
@@ -28,15 +28,20 @@ def memory_text(found: Sequence[Candidate]) -> str:
     )
 
 
-def devices_text(found: Sequence[OnDevices], without: Sequence[int]) -> str:
-    """Return what nothing beats in both step and number of devices, with the tokens per second of each device.
+def devices_text(by_devices: Sequence[OnDevices], without: Sequence[int]) -> str:
+    """Return a table of the plans that no other beats in both step time and number of devices.
 
     `without` are numbers of devices for which nothing was found.
     """
-    best = [one.best for one in found if one.best is not None]
+    best = [on_devices.best for on_devices in by_devices if on_devices.best is not None]
     rows = [
-        [f"{one.training.degrees.devices:,}", *_times(one, best[0].step_ns), f"{_tokens(one):,.1f}", _words(one)]
-        for one in best
+        [
+            f"{candidate.training.degrees.devices:,}",
+            *_times(candidate, best[0].step_ns),
+            f"{_tokens(candidate):,.1f}",
+            _words(candidate),
+        ]
+        for candidate in best
     ]
     table = _table(
         _("step against devices: the same batch on fewer of them"),
@@ -49,9 +54,12 @@ def devices_text(found: Sequence[OnDevices], without: Sequence[int]) -> str:
     return "\n".join([table, *wrapped(_("nothing was found that fits on {counts} devices", counts=counts), WIDTH)])
 
 
-def distance_text(today: Candidate, found: Sequence[Candidate]) -> str:
-    """Return what nothing beats in both step and number of settings that are changed."""
-    rows = [[str(distance(today, one)), *_times(one, today.step_ns), _changed(today, one)] for one in found]
+def distance_text(today: Candidate, candidates: Sequence[Candidate]) -> str:
+    """Return a table of the plans that no other beats in both step time and number of changed settings."""
+    rows = [
+        [str(distance(today, candidate)), *_times(candidate, today.step_ns), _changed(today, candidate)]
+        for candidate in candidates
+    ]
     return _table(
         _("step against changes: how much each change to yours can give, with the best layers and recomputation"),
         [_("changes"), _("step ms"), "%", _("configuration")],
@@ -60,40 +68,40 @@ def distance_text(today: Candidate, found: Sequence[Candidate]) -> str:
 
 
 def untried_text(limits: Sequence[int], devices: Sequence[int]) -> str:
-    """Return the memory limits in bytes and the numbers of devices that there was no time for."""
-    what = [_("{size} GB of memory", size=gigabytes(limit)) for limit in limits]
-    what += [_n("1 device", "{count:,} devices", count=count) for count in devices]
-    return "\n".join(wrapped(_("not solved for, the time was over: {what}", what=", ".join(what)), WIDTH))
+    """Return a sentence on the memory limits (bytes) and numbers of devices that there was no time to solve for."""
+    untried = [_("{size} GB of memory", size=gigabytes(limit)) for limit in limits]
+    untried += [_n("1 device", "{count:,} devices", count=count) for count in devices]
+    return "\n".join(wrapped(_("not solved for, the time was over: {what}", what=", ".join(untried)), WIDTH))
 
 
 def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*wrapped(title, WIDTH), aligned(header, rows, left={len(header) - 1})])
 
 
-def _times(one: Candidate, first_ns: float) -> list[str]:
-    return [ms(one.step_ns), f"{100 * (one.step_ns / first_ns - 1) + 0.0:+.1f}"]
+def _times(candidate: Candidate, first_ns: float) -> list[str]:
+    return [ms(candidate.step_ns), f"{100 * (candidate.step_ns / first_ns - 1) + 0.0:+.1f}"]
 
 
-def _changed(today: Candidate, one: Candidate) -> str:
-    """Return the values that are not today's."""
-    changes = changes_between(today, one)
+def _changed(today: Candidate, candidate: Candidate) -> str:
+    """Return the values that differ from today's: ``tensor 8, data 2``."""
+    changes = changes_between(today, candidate)
     return ", ".join(f"{change.axis} {change.other}" for change in changes) or _("the same degrees")
 
 
-def _tokens(one: Candidate) -> float:
+def _tokens(candidate: Candidate) -> float:
     """Return the tokens per second of a device."""
-    training = one.training
-    return training.global_batch * training.sequence / (one.step_ns / 1e9) / training.degrees.devices
+    training = candidate.training
+    return training.global_batch * training.sequence / (candidate.step_ns / 1e9) / training.degrees.devices
 
 
-def _words(one: Candidate) -> str:
-    assert one.plan is not None
-    words = _(
+def _words(candidate: Candidate) -> str:
+    assert candidate.plan is not None
+    description = _(
         "{split}, microbatch {microbatch}, ZeRO {zero}, {schedule}",
-        split=split_words(one.training),
-        microbatch=one.training.microbatch,
-        zero=one.training.degrees.sharding.value,
-        schedule=schedule_of(one.training),
+        split=split_words(candidate.training),
+        microbatch=candidate.training.microbatch,
+        zero=candidate.training.degrees.sharding.value,
+        schedule=schedule_of(candidate.training),
     )
-    again = recompute_words(one.plan)
-    return words if again == NONE else f"{words}, {again}"
+    again = recompute_words(candidate.plan)
+    return description if again == NONE else f"{description}, {again}"

@@ -9,7 +9,7 @@ from evenflow.schedule import FAMILIES
 from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import tied, uncertain_ns
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.space import most_of
 from evenflow.tune.tuned import Tuned
 
@@ -59,9 +59,9 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
 
 
 def _sure_rows(tuned: Tuned, rows: Sequence[Candidate]) -> int:
-    """Return how many of the rows no split can come before that was not solved."""
+    """Return how many rows have their rank for certain, since nothing that was not solved can be faster."""
     open_ns = tuned.open_bound_ns
-    return sum(one.step_ns <= open_ns for one in rows)
+    return sum(candidate.step_ns <= open_ns for candidate in rows)
 
 
 def proof(tuned: Tuned) -> Iterator[str]:
@@ -81,7 +81,7 @@ def proof(tuned: Tuned) -> Iterator[str]:
             WIDTH,
         )
     if excluded:
-        most = sorted(tuned.excluded.items(), key=lambda one: -one[1])
+        most = sorted(tuned.excluded.items(), key=lambda rule: -rule[1])
         yield from wrapped(
             _(
                 "{count:,} combinations are not legal: {rules}",
@@ -95,12 +95,12 @@ def proof(tuned: Tuned) -> Iterator[str]:
 
 
 def option_word(place: str) -> str:
-    """Return what breaks a rule as options write it: ``global-batch``."""
+    """Return the name of a field as options spell it: ``global-batch``."""
     return place.replace("_", "-")
 
 
-def space(question: Question) -> Iterator[str]:
-    """Yield what was searched beside what was asked for."""
+def space(question: TuningQuestion) -> Iterator[str]:
+    """Yield the space that was searched: its schedules, the limits of its axes, and what was fixed."""
     fixed = question.fixed
     most = {
         axis: min(limit, question.devices) if axis in _OF_DEVICES else limit
@@ -110,7 +110,9 @@ def space(question: Question) -> Iterator[str]:
     decided = ", ".join(f"{axis} {value}" for axis, value in fixed.items())
     names = question.schedules
     tried = ", ".join(names)
-    if Axis.SCHEDULE not in fixed and set(names) >= {name for name, one in FAMILIES.items() if not one.comparison_only}:
+    if Axis.SCHEDULE not in fixed and set(names) >= {
+        name for name, family in FAMILIES.items() if not family.comparison_only
+    }:
         tried = _("all schedules")
     yield from wrapped(_("the space: {tried}; at most {limits} (--max-…)", tried=tried, limits=limits), WIDTH)
     if decided:

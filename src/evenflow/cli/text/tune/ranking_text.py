@@ -16,7 +16,7 @@ from evenflow.predict.training import Training
 from evenflow.tune.binding import Binding
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import tied
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.tuned import Tuned
 from evenflow.tune.wording import recompute_words
 
@@ -25,7 +25,7 @@ _GIGABYTE = 2**30
 
 
 def tune_text(tuned: Tuned, setting: TuneSetting, *, plan_file: str | None, yours: Candidate | None = None) -> str:
-    """Return headline, ranking, what cannot be told apart, the proof, the space, and what to run next.
+    """Return headline, ranking, notes on ties, the proof, the space that was searched, and what to run next.
 
     `plan_file` is the JSON file that was written; None without one. `yours` is what the user runs, a row of the table.
     """
@@ -42,14 +42,14 @@ def tune_text(tuned: Tuned, setting: TuneSetting, *, plan_file: str | None, your
 
 
 def nothing_text(tuned: Tuned) -> str:
-    """Return why there is no ranking, on how many configurations each rule stands in the way, and the space."""
+    """Return why there is no ranking, how many configurations each rule excludes, and the space that was searched."""
     paragraphs = [_head(tuned.question), "\n".join(proof(tuned)), "\n".join(space(tuned.question))]
     if isfinite(tuned.lower_bound_ns):
         paragraphs.append(_("--time-limit allows more seconds; --fix and --max-… leave fewer configurations"))
     return "\n\n".join(paragraphs)
 
 
-def _head(question: Question) -> str:
+def _head(question: TuningQuestion) -> str:
     return _(
         "{name}: {layers}, {parameters:,.1f} billion parameters, {precision} on {devices:,} x {device}"
         "{framework}\n{batch} of {sequence:,} tokens a step, {memory:.1f} GB of memory on a device",
@@ -79,37 +79,43 @@ class _Column:
 
 def _columns(tuned: Tuned, rows: Sequence[Candidate], yours: Candidate | None) -> list[_Column]:
     same, limit = set(tied(tuned.ranked)), tuned.question.memory_limit_bytes
-    numbers = {id(one): str(number) for number, one in enumerate(rows, 1)} | {id(yours): _("yours")}
+    numbers = {id(candidate): str(number) for number, candidate in enumerate(rows, 1)} | {id(yours): _("yours")}
 
     def degree(title: str, value: Callable[[Training], int], *, can_be_hidden: bool = True) -> _Column:
         return _Column(
             title,
-            lambda one, _found: str(value(one.training)),
+            lambda candidate, _prediction: str(value(candidate.training)),
             shown_for=(lambda training: value(training) > 1) if can_be_hidden else None,
         )
 
-    def peak(found: Prediction) -> int:
-        return found.memory[fullest(found.memory)].total_bytes
+    def peak(prediction: Prediction) -> int:
+        return prediction.memory[fullest(prediction.memory)].total_bytes
 
     return [
-        _Column("#", lambda one, _found: numbers[id(one)] + (TIE if one in same else ""), is_left=True),
+        _Column(
+            "#",
+            lambda candidate, _prediction: numbers[id(candidate)] + (TIE if candidate in same else ""),
+            is_left=True,
+        ),
         degree("TP", lambda training: training.degrees.tensor, can_be_hidden=False),
         degree("CP", lambda training: training.degrees.context),
         degree("EP", lambda training: training.degrees.expert),
         degree("ETP", lambda training: (training.degrees.expert_tensor or 1) if training.model.experts else 1),
-        _Column("PP", lambda one, _found: _pipeline(one.training)),
+        _Column("PP", lambda candidate, _prediction: _pipeline(candidate.training)),
         degree("DP", lambda training: training.degrees.data, can_be_hidden=False),
         degree("MBS", lambda training: training.microbatch, can_be_hidden=False),
-        _Column(_("schedule"), lambda one, found: found.simulation.plan.schedule, is_left=True),
-        _Column("ZeRO", lambda one, _found: one.training.degrees.sharding.value),
-        _Column(_("recompute"), lambda _one, found: recompute_words(found.simulation.plan), is_left=True),
-        _Column(_("step ms"), lambda one, _found: f"{one.step_ns / 1e6:,.1f}"),
-        _Column("±%", lambda _one, found: f"{100 * _half_width(found):.0f}"),
-        _Column(_("tokens/s"), lambda _one, found: f"{found.tokens_per_device_s:,.1f}", can_go=3),
-        _Column("MFU%", lambda _one, found: f"{100 * found.utilisation:.1f}", can_go=2),
-        _Column(_("peak"), lambda _one, found: f"{peak(found) / _GIGABYTE:.1f}"),
-        _Column(_("free"), lambda _one, found: f"{(limit - peak(found)) / _GIGABYTE:.1f}"),
-        _Column(_("limited by"), lambda one, _found: _limit(one), is_left=True, can_go=1),
+        _Column(_("schedule"), lambda candidate, prediction: prediction.simulation.plan.schedule, is_left=True),
+        _Column("ZeRO", lambda candidate, _prediction: candidate.training.degrees.sharding.value),
+        _Column(
+            _("recompute"), lambda _candidate, prediction: recompute_words(prediction.simulation.plan), is_left=True
+        ),
+        _Column(_("step ms"), lambda candidate, _prediction: f"{candidate.step_ns / 1e6:,.1f}"),
+        _Column("±%", lambda _candidate, prediction: f"{100 * _half_width(prediction):.0f}"),
+        _Column(_("tokens/s"), lambda _candidate, prediction: f"{prediction.tokens_per_device_s:,.1f}", can_go=3),
+        _Column("MFU%", lambda _candidate, prediction: f"{100 * prediction.utilisation:.1f}", can_go=2),
+        _Column(_("peak"), lambda _candidate, prediction: f"{peak(prediction) / _GIGABYTE:.1f}"),
+        _Column(_("free"), lambda _candidate, prediction: f"{(limit - peak(prediction)) / _GIGABYTE:.1f}"),
+        _Column(_("limited by"), lambda candidate, _prediction: _limit(candidate), is_left=True, can_go=1),
     ]
 
 
@@ -133,19 +139,23 @@ def ranking_table(tuned: Tuned, most: int, yours: Candidate | None) -> tuple[lis
 
 
 def _whole_table(tuned: Tuned, most: int, yours: Candidate | None) -> tuple[list[_Column], list[Candidate]]:
-    """Return the columns that say something, and the rows in the order of their steps."""
+    """Return the columns that have something to show, and the rows by step time."""
     known = list(tuned.ranked[:most])
-    rows = known if yours is None else sorted([*known, yours], key=lambda one: one.step_ns)
+    rows = known if yours is None else sorted([*known, yours], key=lambda candidate: candidate.step_ns)
     columns = [
         column
         for column in _columns(tuned, known, yours)
-        if column.shown_for is None or any(column.shown_for(one.training) for one in rows)
+        if column.shown_for is None or any(column.shown_for(candidate.training) for candidate in rows)
     ]
     return columns, rows
 
 
 def _cells(columns: Sequence[_Column], rows: Sequence[Candidate]) -> list[list[str]]:
-    return [[column.cell(one, one.prediction) for column in columns] for one in rows if one.prediction is not None]
+    return [
+        [column.cell(candidate, candidate.prediction) for column in columns]
+        for candidate in rows
+        if candidate.prediction is not None
+    ]
 
 
 def _pipeline(training: Training) -> str:
@@ -153,12 +163,12 @@ def _pipeline(training: Training) -> str:
     return f"{degrees.pipeline} x {degrees.chunks}" if degrees.chunks > 1 else str(degrees.pipeline)
 
 
-def _limit(one: Candidate) -> str:
+def _limit(candidate: Candidate) -> str:
     """Return what limits a step, and its share of the step."""
-    found = one.limited
-    if found is None:
+    limited = candidate.limited
+    if limited is None:
         return ""
-    words = {
+    name = {
         Binding.COMPUTE: _("compute"),
         Binding.MEMORY: _("memory"),
         Binding.BUBBLE: _("bubble"),
@@ -167,8 +177,8 @@ def _limit(one: Candidate) -> str:
         Binding.EXPERT: _("EP traffic"),
         Binding.DATA: _("DP traffic"),
         Binding.PIPELINE: _("PP traffic"),
-    }[found.by]
-    return words if found.by is Binding.COMPUTE else f"{words} {100 * found.time_ns / one.step_ns:.0f} %"
+    }[limited.by]
+    return name if limited.by is Binding.COMPUTE else f"{name} {100 * limited.time_ns / candidate.step_ns:.0f} %"
 
 
 def _half_width(prediction: Prediction) -> float:

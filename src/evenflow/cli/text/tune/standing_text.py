@@ -24,19 +24,19 @@ def rank_words(yours: Standing) -> str:
 
 
 def _sentences(first: Candidate | None, yours: Standing, file: str) -> Iterator[str]:
-    one = yours.candidate
-    assert one.found is not None
+    candidate = yours.candidate
+    assert candidate.found is not None
     if first is not None:
-        found = difference(first, one)
-        values = {"rank": rank_words(yours), "file": file, "share": f"{100 * abs(found.share):.1f}", "why": why(found)}
-        values["changes"] = change_words(found.changes)
-        if found.more_ns >= 0:
+        gap = difference(first, candidate)
+        values = {"rank": rank_words(yours), "file": file, "share": f"{100 * abs(gap.share):.1f}", "why": why(gap)}
+        values["changes"] = change_words(gap.changes)
+        if gap.more_ns >= 0:
             yield _("yours ({file}): {rank}; {share} % slower than #1: {why}", **values)
         else:
             yield _("yours ({file}): {rank}; {share} % faster than #1: {why}", **values)
         yield _("it has {changes}", **values)
     if not yours.fits:
-        limit, held = one.pricing.question.memory_limit_bytes, max(one.found.rank_bytes)
+        limit, held = candidate.pricing.question.memory_limit_bytes, max(candidate.found.rank_bytes)
         yield _(
             "yours does not fit in memory: {held} GB on the fullest rank, {over} GB above the limit",
             held=gigabytes(held),
@@ -44,9 +44,9 @@ def _sentences(first: Candidate | None, yours: Standing, file: str) -> Iterator[
         )
     if yours.outside is not None:
         yield _("yours is not in the space: {reason}", reason=yours.outside.sentence)
-    elif yours.improved is not None and yours.improved.step_ns < one.step_ns:
+    elif yours.improved is not None and yours.improved.step_ns < candidate.step_ns:
         yield _(
             "the degrees of yours with the layers and recomputation that are best take {step} ms, {share:.1f} % less",
             step=ms(yours.improved.step_ns),
-            share=100 * (1 - yours.improved.step_ns / one.step_ns),
+            share=100 * (1 - yours.improved.step_ns / candidate.step_ns),
         )

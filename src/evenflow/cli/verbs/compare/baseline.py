@@ -28,7 +28,7 @@ class GivenBaseline:
     baseline: Baseline
 
     @classmethod
-    def read(cls, path: Path, named: Target | None, given: GivenSizes) -> "GivenBaseline":
+    def read(cls, path: Path, named: Target | None, sizes: GivenSizes) -> "GivenBaseline":
         """Read the file; `named` is its framework where the user names it.
 
         Raises:
@@ -36,7 +36,7 @@ class GivenBaseline:
         """
         file = TargetFile.read(path, named, option=BASELINE_OF, does="read")
         assert file.target.read is not None
-        return cls(file=file, baseline=file.target.read(file.text, str(path), given))
+        return cls(file=file, baseline=file.target.read(file.text, str(path), sizes))
 
     @property
     def target(self) -> Target:
@@ -106,8 +106,8 @@ def _figures(simulation: Simulation, limit: int | None) -> str:
     figures = _("{step} and {peak} on rank {rank}", step=step, peak=_size(peak), rank=rank)
     if limit is None:
         return figures
-    words = {"figures": figures, "limit": _size(limit)}
-    return _("{figures}, within {limit}", **words) if peak <= limit else _("{figures}, over {limit}", **words)
+    amounts = {"figures": figures, "limit": _size(limit)}
+    return _("{figures}, within {limit}", **amounts) if peak <= limit else _("{figures}, over {limit}", **amounts)
 
 
 def _size(size_bytes: int) -> str:

@@ -1,45 +1,98 @@
 """The options of ``evenflow compare``, and what is planned by them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 
+from evenflow.asking import asked, asked_as
 from evenflow.cli.shared import options
-from evenflow.cli.shared.files.given_model import read_model
+from evenflow.cli.shared.files.given_model import GivenModel
 from evenflow.cli.shared.message_options import MessageOptions
+from evenflow.cli.shared.targets.target_options import TargetName
 from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF, GivenBaseline
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Network, Plan, Request, Sizes
 from evenflow.profiles.plan_file import PlanFile
+from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, SEARCH_TIME
 from evenflow.schedule import default_family
 from evenflow.targets.target import GivenSizes, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOptions:
-    """The command line, as click passes it."""
+    """What ``evenflow compare`` is asked for: an option for each field."""
 
     layers: str
-    ranks: int | None
-    microbatches: int | None
-    chunks: int | None
-    memory: str | None
-    schedule: str | None
-    less_memory: bool
-    sequence_splits: int
-    time_limit: float
-    baseline_file: Path | None
-    baseline_of: Target | None
-    manual: Path | None
-    naive: bool
-    messages: MessageOptions
-    output_folder: Path
-    json_file: Path | None
-    html_file: Path | None
-    trace_file: Path | None
-    overwrite: bool
+    ranks: int | None = field(default=None, metadata=asked_as(NUM_RANKS, help="Pipeline ranks; known from --baseline."))
+    microbatches: int | None = field(
+        default=None, metadata=asked_as(NUM_MICROBATCHES, help="Microbatches of one step; known from --baseline.")
+    )
+    chunks: int | None = field(default=None, metadata=NUM_CHUNKS)
+    memory: str | None = field(default=None, metadata=options.MEMORY_TEXT)
+    schedule: str | None = field(
+        default=None,
+        metadata=asked(
+            option="--schedule",
+            metavar="NAME",
+            help="One of `evenflow schedules`, such as zb-h1; with --baseline also best, to try all that its framework "
+            "has.  [default: that of --baseline, or 1f1b, or interleaved for several chunks]",
+        ),
+    )
+    less_memory: bool = field(default=False, metadata=options.SHORTEST_WARM_UP)
+    sequence_splits: int = field(default=1, metadata=NUM_SEQUENCE_SPLITS)
+    time_limit: float = field(default=60.0, metadata=SEARCH_TIME)
+    baseline_file: Path | None = field(
+        default=None,
+        metadata=asked(
+            option=BASELINE,
+            kind=options.FILE,
+            metavar="FILE",
+            help="Also compare what you run today: a configuration or script of your framework, which is planned for.",
+        ),
+    )
+    baseline_of: Target | None = field(
+        default=None,
+        metadata=asked(
+            option=BASELINE_OF,
+            kind=TargetName(),
+            metavar="NAME",
+            help="Framework of that file.  [default: the one that is recognised]",
+        ),
+    )
+    manual: Path | None = field(
+        default=None,
+        metadata=asked(
+            option="--manual",
+            kind=options.FILE,
+            metavar="FILE.yaml",
+            help="Also compare your own plans, from this file.",
+        ),
+    )
+    naive: bool = field(
+        default=True,
+        metadata=asked(
+            option="--naive/--no-naive",
+            shows_default=True,
+            help="Also compare layers dealt evenly, with everything recomputed and with nothing.",
+        ),
+    )
+    messages: MessageOptions = field(metadata=asked(group=MessageOptions))
+    output_folder: Path = field(
+        default=Path("output"),
+        metadata=asked(
+            option="--output-folder",
+            kind=options.FILE,
+            shows_default=True,
+            metavar="DIR",
+            help="Folder that pictures are written to.",
+        ),
+    )
+    json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
+    html_file: Path | None = field(default=None, metadata=options.HTML_FILE)
+    trace_file: Path | None = field(default=None, metadata=options.TRACE_FILE)
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +103,7 @@ class CompareJob:
     schedule: str
     """The family of the recommended plan, and of the naive ones."""
     baseline: GivenBaseline | None
-    given: Plan | None
+    file_plan: Plan | None
     """The plan of a plan file that was given instead of a layer file."""
     tries_all: bool
     """Whether the recommended plan may have any schedule of the baseline's framework."""
@@ -58,28 +111,24 @@ class CompareJob:
     """Numbers of chunks that it may have; none: 1 to 4."""
 
 
-def compare_job(asked: CompareOptions) -> CompareJob:
-    """Read the layer file and the baseline, whose sizes and schedule hold where no option gives others.
+def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJob:
+    """Read the baseline, whose sizes and schedule hold where no option gives others.
 
-    A plan file in the place of the layer file holds its model, and is a baseline too.
+    A plan file in the place of the layer file, which holds its model, is a baseline too.
 
     Raises:
         InputError: an option or a file that breaks a rule.
     """
-    limit = options.memory_limit(asked.memory)
-    if asked.baseline_of is not None and asked.baseline_file is None:
+    if compare_options.baseline_of is not None and compare_options.baseline_file is None:
         rule = _("must come with {option}, the file that it is about", option=BASELINE)
-        raise InputError(value=asked.baseline_of.name, rule=rule, place=BASELINE_OF)
-    given = read_model(asked.layers)
-    network, planned = given.network, given.planned
-    baseline = _baseline(asked, network)
+        raise InputError(value=compare_options.baseline_of.name, rule=rule, place=BASELINE_OF)
+    network, planned = model.network, model.planned
+    baseline = _baseline(compare_options, network)
     plan = _plan(baseline, planned)
-    tries_all = baseline is not None and (asked.schedule or "").lower() == options.BEST
-    sizes, schedule = _sizes(replace(asked, schedule=None) if tries_all else asked, plan)
-    communication = asked.messages.communication(sequence_splits=sizes.sequence_splits)
-    if planned is not None:
-        limit = planned.memory_limit_bytes if asked.memory is None else limit
-        communication = communication or planned.communication
+    tries_all = baseline is not None and (compare_options.schedule or "").lower() == options.BEST
+    sizes, schedule = _sizes(replace(compare_options, schedule=None) if tries_all else compare_options, plan)
+    limit = model.memory_limit_bytes if compare_options.memory is None else options.memory_limit(compare_options.memory)
+    communication = compare_options.messages.communication(sequence_splits=sizes.sequence_splits) or model.communication
     request = Request(
         network=network,
         sizes=sizes,
@@ -91,17 +140,19 @@ def compare_job(asked: CompareOptions) -> CompareJob:
         request=request,
         schedule=schedule,
         baseline=baseline,
-        given=None if planned is None else planned.plan,
+        file_plan=None if planned is None else planned.plan,
         tries_all=tries_all,
-        chunk_counts=() if tries_all and asked.chunks is None else (sizes.num_chunks,),
+        chunk_counts=() if tries_all and compare_options.chunks is None else (sizes.num_chunks,),
     )
 
 
-def _baseline(asked: CompareOptions, network: Network) -> GivenBaseline | None:
-    if asked.baseline_file is None:
+def _baseline(compare_options: CompareOptions, network: Network) -> GivenBaseline | None:
+    if compare_options.baseline_file is None:
         return None
-    given = GivenSizes(num_layers=network.num_layers, num_ranks=asked.ranks, num_microbatches=asked.microbatches)
-    return GivenBaseline.read(asked.baseline_file, asked.baseline_of, given)
+    sizes = GivenSizes(
+        num_layers=network.num_layers, num_ranks=compare_options.ranks, num_microbatches=compare_options.microbatches
+    )
+    return GivenBaseline.read(compare_options.baseline_file, compare_options.baseline_of, sizes)
 
 
 def _plan(baseline: GivenBaseline | None, planned: PlanFile | None) -> Plan | None:
@@ -111,24 +162,32 @@ def _plan(baseline: GivenBaseline | None, planned: PlanFile | None) -> Plan | No
     return None if planned is None else planned.plan
 
 
-def _sizes(asked: CompareOptions, plan: Plan | None) -> tuple[Sizes, str]:
+def _sizes(compare_options: CompareOptions, plan: Plan | None) -> tuple[Sizes, str]:
     """Return the sizes and the schedule that are planned for."""
-    ranks = asked.ranks or (None if plan is None else plan.num_ranks)
-    microbatches = asked.microbatches or (None if plan is None else plan.num_microbatches)
+    ranks = compare_options.ranks or (None if plan is None else plan.num_ranks)
+    microbatches = compare_options.microbatches or (None if plan is None else plan.num_microbatches)
     for option, count in (("--ranks", ranks), ("--microbatches", microbatches)):
         if count is None:
             raise click.UsageError(
                 _("Missing option '{option}', or {baseline}, or a plan file", option=option, baseline=BASELINE)
             )
-    if plan is None or asked.schedule is not None or asked.less_memory:
-        chunks = asked.chunks if asked.schedule or plan is None else asked.chunks or plan.num_chunks
-        num_chunks = options.num_chunks(chunks, schedule=asked.schedule)
-        schedule = options.schedule_name(asked.schedule, num_chunks=num_chunks, less_memory=asked.less_memory)
+    if plan is None or compare_options.schedule is not None or compare_options.less_memory:
+        chunks = (
+            compare_options.chunks
+            if compare_options.schedule or plan is None
+            else compare_options.chunks or plan.num_chunks
+        )
+        num_chunks = options.num_chunks(chunks, schedule=compare_options.schedule)
+        schedule = options.schedule_name(
+            compare_options.schedule, num_chunks=num_chunks, less_memory=compare_options.less_memory
+        )
     else:
-        num_chunks = asked.chunks or plan.num_chunks
+        num_chunks = compare_options.chunks or plan.num_chunks
         is_same = num_chunks == plan.num_chunks and not plan.order
         schedule = plan.schedule if is_same else default_family(num_chunks=num_chunks)
-    splits = asked.sequence_splits if plan is None or asked.sequence_splits > 1 else plan.sequence_splits
+    splits = (
+        compare_options.sequence_splits if plan is None or compare_options.sequence_splits > 1 else plan.sequence_splits
+    )
     assert ranks is not None
     assert microbatches is not None
     sizes = Sizes(num_ranks=ranks, num_chunks=num_chunks, num_microbatches=microbatches, sequence_splits=splits)

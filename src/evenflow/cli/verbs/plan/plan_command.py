@@ -9,102 +9,57 @@ import click
 
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.exit_status import status_code
-from evenflow.cli.shared import options
 from evenflow.cli.shared.decided_plans import MOST_SECONDS, decided
-from evenflow.cli.shared.files.given_model import read_model
 from evenflow.cli.shared.files.output_files import Outputs
-from evenflow.cli.shared.layers_per_rank import LAYERS_PER_RANK
-from evenflow.cli.shared.message_options import message_options
+from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
 from evenflow.cli.shared.progress import shown_progress
-from evenflow.cli.shared.targets import target_options
+from evenflow.cli.shared.request_options import options_as, options_of
+from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.targets.target_text import block_text
+from evenflow.cli.shared.training.configuration_options import (
+    ConfigurableCommand,
+    ConfigurationOptions,
+)
+from evenflow.cli.shared.training.configured_model import read_planned_model
 from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.best_text import best_text, elsewhere_text
 from evenflow.cli.text.block_text import block_to_paste, without_environment
-from evenflow.cli.text.neighbours_text import neighbour_line, shorter_neighbour
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
+from evenflow.cli.text.shorter_neighbour_text import neighbour_line, shorter_neighbour
 from evenflow.cli.text.tables import binding_note
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.best_fields import best_fields, elsewhere_fields, neighbour_fields
 from evenflow.export.results.comparison_fields import RECOMMENDED
-from evenflow.export.results.degrees_fields import kept_degrees
-from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.language import _
+from evenflow.profiles.degrees_fields import kept_degrees
+from evenflow.profiles.network_fields import network_fields
 from evenflow.schedule import FAMILIES, format_schedule
 from evenflow.simulate import Simulation
 from evenflow.solve import Neighbours, Outcome
-from evenflow.targets.frameworks.mindformers import TARGET as MINDFORMERS
-from evenflow.targets.mindformers.values import environment
+from evenflow.targets.frameworks.mindformers.target import TARGET as MINDFORMERS
+from evenflow.targets.frameworks.mindformers.values import environment
 
 _DECISION_SHARE = 0.25
 """Share of the time limit that the page may take for what memory is worth, and again for what frameworks run."""
 
 
-@click.command()
-@click.argument("layers", metavar="LAYERS.json")
-@click.option("--ranks", type=options.RANK_COUNT, help="Pipeline ranks.  [default: those of a plan file]")
-@click.option(
-    "--microbatches",
-    type=options.MICROBATCH_COUNT,
-    help="Microbatches of one step.  [default: those of a plan file]",
-)
-@options.CHUNKS
-@options.MEMORY
-@options.PLAN_SCHEDULE
-@click.option(
-    "--split-backward",
-    is_flag=True,
-    help=f"With --schedule {options.SEARCH}: split backwards into input and weight gradients where that helps.",
-)
-@options.LESS_MEMORY
-@options.GROUP_SIZE
-@options.SEQUENCE_SPLITS
-@options.TIME_LIMIT
-@click.option(
-    "--mix",
-    type=click.Choice(["mindformers", "any"]),
-    default="mindformers",
-    show_default=True,
-    help="Recompute kinds that may share a cell: those that MindFormers can express, or any.",
-)
-@click.option("--allow-empty", is_flag=True, help="Allow cells without a layer.")
-@LAYERS_PER_RANK
-@message_options
-@options.JSON
-@options.SVG
-@options.HTML
-@options.TRACE
-@click.option(
-    "--order",
-    "order_file",
-    type=options.FILE,
-    metavar="FILE.csv",
-    help="Write the order of work as the CSV that torch.distributed.pipelining reads.",
-)
-@click.option(
-    "--apply",
-    "applied_file",
-    type=options.FILE,
-    metavar="FILE",
-    help="Write FILE.planned beside this configuration or script of your framework, with the plan.",
-)
-@target_options.target_option(
-    "--target", help="Plan only what this framework can run, and print the plan for it.  [default: MindFormers]"
-)
-@target_options.VERSION_OF
-@options.OVERWRITE
-@click.option("--quiet", is_flag=True, help="Print only the block to paste.")
-def plan(**keywords: Any) -> int:
+@click.command(cls=ConfigurableCommand)
+@click.argument("layers", metavar="LAYERS.json|CONFIG.json")
+@options_of(PlanOptions)
+@options_as("configuration", ConfigurationOptions)
+def plan(configuration: ConfigurationOptions, **keywords: Any) -> int:
     """Find the shortest step of the model in LAYERS.json that fits in memory, and prove how short it can be.
 
     LAYERS.json is a layer file; - reads it from standard input. A plan file, such as evenflow tune writes, is one too,
-    and has the ranks, microbatches, schedule, memory limit and messages that are not given here. --apply takes a
-    MindFormers training YAML and writes another beside it, with all that the plan decides and otherwise unchanged. With
-    --schedule best, all schedules are tried side by side, with --apply those that MindFormers can run. --schedule
+    and has the ranks, microbatches, schedule, memory limit and messages that are not given here. CONFIG.json is the
+    configuration of a model, as transformers writes it, or the folder that has it: with --accelerator, its layers are
+    those that evenflow predict -o writes, and its memory limit and messages follow from the accelerator. --apply takes
+    a MindFormers training YAML and writes another beside it, with all that the plan decides and otherwise unchanged.
+    With --schedule best, all schedules are tried side by side, with --apply those that MindFormers can run. --schedule
     search looks for the order of work as well, and bounds the step over any order. --group-size best tries every group
     size of an interleaved schedule, and the proof is over all of them.
 
@@ -112,6 +67,7 @@ def plan(**keywords: Any) -> int:
 
     \b
     Examples:
+      evenflow plan examples/configs/llama3_70b.json --accelerator h100 --tensor 8 --ranks 8 --microbatches 32
       evenflow plan examples/llama2_70b.json --ranks 8 --chunks 2 --microbatches 32 --memory 56GB \\
         --time-limit 60 --json plan.json --svg plan.svg
       evenflow plan examples/llama2_70b.json --ranks 4 --chunks 2 --microbatches 8 --memory 56GB \\
@@ -121,32 +77,32 @@ def plan(**keywords: Any) -> int:
         --split-backward --order order.csv
       evenflow plan tune.json --json plan.json
     """
-    given = read_model(keywords["layers"])
-    asked = PlanOptions(**given.completed(keywords, given=options_given()))
-    job = plan_job(asked, given)
+    model = read_planned_model(keywords["layers"], configuration, keywords)
+    model.say_remarks()
+    plan_options = PlanOptions(**model.completed(keywords, written_out=options_given()))
+    job = plan_job(plan_options, model)
     outputs = Outputs(
         {
-            "--json": asked.json_file,
-            "--svg": asked.svg_file,
-            "--html": asked.html_file,
-            "--trace": asked.trace_file,
-            "--order": asked.order_file,
+            **paths_of(plan_options),
             "--apply": None if job.applied_file is None else job.applied_file.beside("planned"),
         },
-        inputs={_("the layer file"): Path(asked.layers), _("the file of --apply"): asked.applied_file},
-        overwrite=asked.overwrite,
+        inputs={
+            _("the layer file"): Path(config_path(plan_options.layers)),
+            _("the file of --apply"): plan_options.applied_file,
+        },
+        overwrite=plan_options.overwrite,
         without_mark=("--order",)
         if job.applied_file is None or job.applied_file.has_comments
         else ("--order", "--apply"),
     )
-    if asked.memory is not None and not job.request.network.has_memory:
+    if plan_options.memory is not None and not job.request.network.has_memory:
         click.echo(_("note: the layer file has no memory data, so --memory is not checked"), err=True)
-    with shown_progress(quiet=asked.quiet) as progress:
+    with shown_progress(quiet=plan_options.quiet) as progress:
         answer = solve_job(job, progress)
     try:
         _write(answer, job, outputs)
     finally:  # a file that fails does not take the plan with it
-        _print(answer, job, outputs, quiet=asked.quiet)
+        _print(answer, job, outputs)
     return status_code(answer.outcome.status)
 
 
@@ -165,10 +121,10 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
 
     decide = partial(
         decided,
-        asked=job.request if job.kept_layers is None else replace(job.request, layers=simulation.plan.layers),
-        target=job.target,
+        request=job.request if job.kept_layers is None else replace(job.request, layers=simulation.plan.layers),
+        target=job.options.target,
         version=job.version,
-        time_limit_s=min(MOST_SECONDS, _DECISION_SHARE * job.time_limit_s),
+        time_limit_s=min(MOST_SECONDS, _DECISION_SHARE * job.options.time_limit),
     )
 
     def page() -> str:
@@ -205,8 +161,8 @@ def _fields(answer: Answer, job: PlanJob) -> dict[str, object]:
         fields = outcome_fields(answer.outcome, sizes, schedule=job.schedule)
     if answer.neighbours is not None:
         fields |= neighbour_fields(answer.neighbours, sizes)
-    if job.target is not None:
-        fields |= {"target": job.target.name, "target_version": job.version}
+    if job.options.target is not None:
+        fields |= {"target": job.options.target.name, "target_version": job.version}
     if answer.elsewhere is not None:
         fields["elsewhere"] = elsewhere_fields(answer.elsewhere)
     if job.degrees is not None and answer.outcome.plan is not None:
@@ -214,9 +170,10 @@ def _fields(answer: Answer, job: PlanJob) -> dict[str, object]:
     return fields | ({} if answer.outcome.simulation is None else network_fields(answer.outcome.simulation))
 
 
-def _print(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> None:
+def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
+    quiet = job.options.quiet
     outcome, simulation = answer.outcome, answer.outcome.simulation
-    others = best_text(answer.best, target=job.target) if answer.best and not quiet else ""
+    others = best_text(answer.best, target=job.options.target) if answer.best and not quiet else ""
     if answer.elsewhere is not None and not quiet:
         others = "\n".join(filter(None, (others, elsewhere_text(answer.elsewhere, outcome))))
     neighbours = answer.neighbours or Neighbours()
@@ -225,10 +182,10 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> No
         if outputs.sentence and not quiet:
             click.echo(outputs.sentence, err=True)
         return
-    if job.target is None:
+    if job.options.target is None:
         block = block_to_paste(simulation, outcome.memory_limit_bytes)
     else:
-        block = block_text(job.target, job.version, simulation.plan, quiet=quiet)
+        block = block_text(job.options.target, job.version, simulation.plan, quiet=quiet)
     if quiet:
         click.echo(block, nl=bool(block))
         return
@@ -239,7 +196,7 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> No
     )
     binding = binding_note(outcome, same_without_limit=neighbours.same_without_limit)
     answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate, binding=binding)
-    click.echo("\n\n".join(filter(None, (answered, others or _shorter(neighbours, outcome), block, outputs.sentence))))
+    outputs.say(answered, others or _shorter(neighbours, outcome), block)
 
 
 def _shorter(neighbours: Neighbours, outcome: Outcome) -> str:
@@ -247,4 +204,4 @@ def _shorter(neighbours: Neighbours, outcome: Outcome) -> str:
     if shorter is None:
         return ""
     chunks = "" if FAMILIES[shorter.schedule].num_chunks else f" --chunks {shorter.num_chunks}"
-    return neighbour_line(shorter, outcome, words=f"--schedule {shorter.schedule}{chunks}")
+    return neighbour_line(shorter, outcome, options=f"--schedule {shorter.schedule}{chunks}")

@@ -8,7 +8,7 @@ from evenflow import solve
 from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel
-from evenflow.cli.shared.group_sizes import check_asked
+from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layers_per_rank import kept_by_chunks
 from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
@@ -25,8 +25,9 @@ from evenflow.solve.for_target import search_for_target, solve_for_target
 from evenflow.solve.group_choice import GroupSizes
 from evenflow.solve.order.alternate import solve_any_order
 from evenflow.solve.order.fitted import solve_fitted
-from evenflow.targets.frameworks.mindformers import TARGET as MINDFORMERS
-from evenflow.targets.mindformers.values import SCHEDULES
+from evenflow.solve.requests import ContestSearch
+from evenflow.targets.frameworks.mindformers.target import TARGET as MINDFORMERS
+from evenflow.targets.frameworks.mindformers.values import SCHEDULES
 from evenflow.targets.target import Target
 
 _ELSEWHERE_SHARE = 0.25
@@ -37,7 +38,8 @@ _ELSEWHERE_SHARE = 0.25
 class PlanJob:
     """A request, and how it is solved."""
 
-    task: Task
+    options: PlanOptions
+    """The options; their target is that of the file that the plan goes into, where they name none."""
     request: Request
     """The request; with `Task.BEST_SCHEDULE` it has the largest number of chunks."""
     schedule: str
@@ -48,20 +50,24 @@ class PlanJob:
     """Layers that the user has decided, by number of chunks."""
     group_sizes: GroupSizes
     """Group sizes of interleaved schedules that are tried where several schedules are."""
-    split_backward: bool
-    time_limit_s: float
-    compares: bool
-    """Whether the plan is compared with its neighbours."""
     applied_file: TargetFile | None
     """File that the plan goes into."""
-    target: Target | None
-    """Framework whose plans alone are tried."""
     version: str
-    """Its version; empty without one."""
+    """Version of the framework whose plans alone are tried; empty without one."""
     degrees: PlannedDegrees | MissingDegrees | None
     """What stages of several devices do, by a plan file."""
     looks_elsewhere: bool
     """Whether the plan is compared with what other frameworks could run."""
+
+    def contest(self, progress: ProgressCallback | None) -> ContestSearch:
+        """Return the search over all that is left free."""
+        return ContestSearch(
+            num_chunks=self.chunk_counts,
+            layers=self.kept_layers,
+            group_sizes=self.group_sizes,
+            time_limit_s=self.options.time_limit,
+            progress=progress,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,103 +83,97 @@ class Answer:
     """What a quick look at all schedules found, where the plan is for one framework; None where none was taken."""
 
 
-def plan_job(asked: PlanOptions, given: GivenModel) -> PlanJob:
+def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
     """Read the other files and check everything that can be checked before the search.
 
     Raises:
         InputError: an option or a file that breaks a rule.
     """
-    planned, network = given.planned, given.network
-    limit = options.memory_limit(asked.memory)
-    communication = asked.messages.communication(sequence_splits=asked.sequence_splits)
-    if planned is not None:
-        limit = planned.memory_limit_bytes if asked.memory is None else limit
-        communication = communication or planned.communication
-    applied, asked = _applied_file(asked)
-    target, task = asked.target, asked.task
-    version = _version(asked)
-    num_chunks, schedule = _schedule(asked, task)
+    network = model.network
+    limit = model.memory_limit_bytes if plan_options.memory is None else options.memory_limit(plan_options.memory)
+    communication = (
+        plan_options.messages.communication(sequence_splits=plan_options.sequence_splits) or model.communication
+    )
+    applied, plan_options = _applied_file(plan_options)
+    target, task = plan_options.target, plan_options.task
+    version = _version(plan_options)
+    num_chunks, schedule = _schedule(plan_options, task)
     sizes = Sizes(
-        num_ranks=asked.ranks,
+        num_ranks=plan_options.ranks,
         num_chunks=num_chunks,
-        num_microbatches=asked.microbatches,
-        sequence_splits=asked.sequence_splits,
+        num_microbatches=plan_options.microbatches,
+        sequence_splits=plan_options.sequence_splits,
     )
     if task is Task.ONE_SCHEDULE:
-        check_asked(asked.group_size, schedule=schedule, sizes=sizes)
-    tries_all = task is Task.BEST_SCHEDULE and asked.chunks is None
-    counts = chunk_counts(network, num_ranks=asked.ranks) if tries_all else (num_chunks,)
+        check_given_size(plan_options.group_size, schedule=schedule, sizes=sizes)
+    tries_all = task is Task.BEST_SCHEDULE and plan_options.chunks is None
+    counts = chunk_counts(network, num_ranks=plan_options.ranks) if tries_all else (num_chunks,)
     most = None if target is None else target.abilities(version).most_chunks
     if target is not None and most is not None:
         counts = _few_enough(counts, most, target.title)
     kept = kept_by_chunks(
-        asked.layers_per_rank,
+        plan_options.layers_per_rank,
         num_layers=network.num_layers,
-        num_ranks=asked.ranks,
+        num_ranks=plan_options.ranks,
         counts=counts,
-        allow_empty=asked.allow_empty,
+        allow_empty=plan_options.allow_empty,
     )
     if applied is not None:
-        group_size = asked.group_size if isinstance(asked.group_size, int) else None
+        group_size = plan_options.group_size if isinstance(plan_options.group_size, int) else None
         _check_applies(applied, network, replace(sizes, num_chunks=min(kept or counts)), schedule, group_size, kept)
     request = Request(
         network=network,
         sizes=replace(sizes, num_chunks=max(counts)),
         memory_limit_bytes=limit if network.has_memory else None,
-        cell_rule=mixing(asked.mix == "any"),
-        allow_empty=asked.allow_empty,
-        group_size=asked.group_size if isinstance(asked.group_size, int) else None,
+        cell_rule=mixing(plan_options.mix == "any"),
+        allow_empty=plan_options.allow_empty,
+        group_size=plan_options.group_size if isinstance(plan_options.group_size, int) else None,
         communication=communication,
         layers=None if kept is None or task is Task.BEST_SCHEDULE else kept[num_chunks],
     )
     return PlanJob(
-        task=task,
+        options=plan_options,
         request=request,
         schedule=schedule,
         chunk_counts=counts,
         kept_layers=kept,
         group_sizes="every"
-        if asked.group_size == options.EVERY
+        if plan_options.group_size == options.EVERY
         else "usual"
         if applied and not target
         else "promising",
-        split_backward=asked.split_backward,
-        time_limit_s=asked.time_limit,
-        compares=not asked.quiet,
         applied_file=applied,
-        target=target,
         version=version,
-        degrees=None if planned is None else planned.degrees,
-        looks_elsewhere=target is not None and asked.schedule is not None and task is Task.BEST_SCHEDULE,
+        degrees=model.degrees,
+        looks_elsewhere=target is not None and plan_options.schedule is not None and task is Task.BEST_SCHEDULE,
     )
 
 
 def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
     """Search for the plan."""
-    if job.target is not None:
-        return _solve_for_target(job, job.target, progress)
-    if job.task is Task.BEST_SCHEDULE or job.group_sizes == "every":
+    if job.options.target is not None:
+        return _solve_for_target(job, job.options.target, progress)
+    if job.options.task is Task.BEST_SCHEDULE or job.group_sizes == "every":
         of_target = SCHEDULES if job.applied_file else ()
         best = solve.solve_best(
             job.request,
-            num_chunks=job.chunk_counts,
-            families=of_target if job.task is Task.BEST_SCHEDULE else (job.schedule,),
-            layers=job.kept_layers,
-            group_sizes=job.group_sizes,
-            time_limit_s=job.time_limit_s,
-            progress=progress,
+            job.contest(progress),
+            families=of_target if job.options.task is Task.BEST_SCHEDULE else (job.schedule,),
         )
         return Answer(outcome=best.outcome, best=best)
-    if job.task is Task.ANY_ORDER:
+    if job.options.task is Task.ANY_ORDER:
         return Answer(
             outcome=solve_any_order(
-                job.request, split_backward=job.split_backward, time_limit_s=job.time_limit_s, progress=progress
+                job.request,
+                split_backward=job.options.split_backward,
+                time_limit_s=job.options.time_limit,
+                progress=progress,
             )
         )
-    comparison_s = comparison_seconds(job.time_limit_s) if job.compares else 0.0
+    comparison_s = comparison_seconds(job.options.time_limit) if not job.options.quiet else 0.0
     solver = solve_fitted if FAMILIES[job.schedule].patterns else solve.solve
     outcome = solver(
-        job.request, schedule=job.schedule, time_limit_s=job.time_limit_s - comparison_s, progress=progress
+        job.request, schedule=job.schedule, time_limit_s=job.options.time_limit - comparison_s, progress=progress
     )
     if not comparison_s or outcome.simulation is None:
         return Answer(outcome=outcome)
@@ -192,39 +192,37 @@ def _few_enough(counts: tuple[int, ...], most: int, title: str) -> tuple[int, ..
 
 def _solve_for_target(job: PlanJob, target: Target, progress: ProgressCallback | None) -> Answer:
     """Search among the plans that a framework can run, and take a quick look at the others where that was asked."""
-    elsewhere_s = _ELSEWHERE_SHARE * job.time_limit_s if job.looks_elsewhere else 0.0
+    elsewhere_s = _ELSEWHERE_SHARE * job.options.time_limit if job.looks_elsewhere else 0.0
     abilities = target.abilities(job.version)
     with _named_by_options():
-        if job.task is Task.ANY_ORDER:
+        if job.options.task is Task.ANY_ORDER:
             outcome = search_for_target(
                 job.request,
                 abilities,
                 title=target.title,
-                split_backward=job.split_backward,
-                time_limit_s=job.time_limit_s,
+                split_backward=job.options.split_backward,
+                time_limit_s=job.options.time_limit,
                 progress=progress,
             )
             return Answer(outcome=outcome)
         best = solve_for_target(
             job.request,
             abilities,
+            replace(job.contest(progress), time_limit_s=job.options.time_limit - elsewhere_s),
             title=target.title,
-            schedules=() if job.task is Task.BEST_SCHEDULE else (job.schedule,),
-            num_chunks=job.chunk_counts,
-            layers=job.kept_layers,
-            group_sizes=job.group_sizes,
-            time_limit_s=job.time_limit_s - elsewhere_s,
-            progress=progress,
+            schedules=() if job.options.task is Task.BEST_SCHEDULE else (job.schedule,),
         )
     elsewhere = None
     if elsewhere_s and not was_interrupted():
         with suppress(Interrupted):  # the answer is there already
             elsewhere = solve.solve_best(
                 replace(job.request, cell_rule=ANY_CONTENT),
-                num_chunks=() if job.kept_layers is None else job.chunk_counts,
-                layers=job.kept_layers,
-                time_limit_s=elsewhere_s,
-                progress=progress,
+                replace(
+                    job.contest(progress),
+                    num_chunks=() if job.kept_layers is None else job.chunk_counts,
+                    group_sizes="promising",
+                    time_limit_s=elsewhere_s,
+                ),
             )
     return Answer(outcome=best.outcome, best=best, elsewhere=elsewhere)
 
@@ -243,34 +241,36 @@ def _named_by_options() -> Iterator[None]:
         raise InputError(value=error.value, rule=error.rule, place=place, remedy=error.remedy) from None
 
 
-def _applied_file(asked: PlanOptions) -> tuple[TargetFile | None, PlanOptions]:
+def _applied_file(plan_options: PlanOptions) -> tuple[TargetFile | None, PlanOptions]:
     """Return the file of ``--apply``; a file of another framework than MindFormers says what is planned for."""
-    if asked.applied_file is None:
-        return None, asked
-    file = TargetFile.read(asked.applied_file, asked.target, option="--target", yaml=MINDFORMERS)
-    if asked.target is None and file.target is not MINDFORMERS:
-        return file, replace(asked, target=file.target)
-    if asked.target is None:
-        asked.check_beside_training_yaml()
-    return file, asked
+    if plan_options.applied_file is None:
+        return None, plan_options
+    file = TargetFile.read(plan_options.applied_file, plan_options.target, option="--target", yaml=MINDFORMERS)
+    if plan_options.target is None and file.target is not MINDFORMERS:
+        return file, replace(plan_options, target=file.target)
+    if plan_options.target is None:
+        plan_options.check_beside_training_yaml()
+    return file, plan_options
 
 
-def _version(asked: PlanOptions) -> str:
+def _version(plan_options: PlanOptions) -> str:
     """Return the version of the framework that is planned for; empty without one."""
-    if asked.target is not None:
-        return asked.target.version(asked.asked_version)
-    if asked.asked_version is not None:
+    if plan_options.target is not None:
+        return plan_options.target.version(plan_options.asked_version)
+    if plan_options.asked_version is not None:
         rule = _("must come with --target, the framework whose version it is")
-        raise InputError(value=asked.asked_version, rule=rule, place="--version-of", remedy=_("add --target"))
+        raise InputError(value=plan_options.asked_version, rule=rule, place="--version-of", remedy=_("add --target"))
     return ""
 
 
-def _schedule(asked: PlanOptions, task: Task) -> tuple[int, str]:
+def _schedule(plan_options: PlanOptions, task: Task) -> tuple[int, str]:
     """Return the chunks of each rank and the name of the schedule."""
     if task is not Task.ONE_SCHEDULE:
-        return asked.chunks or 1, options.BEST if task is Task.BEST_SCHEDULE else options.SEARCH
-    num_chunks = options.num_chunks(asked.chunks, schedule=asked.schedule)
-    return num_chunks, options.schedule_name(asked.schedule, num_chunks=num_chunks, less_memory=asked.less_memory)
+        return plan_options.chunks or 1, options.BEST if task is Task.BEST_SCHEDULE else options.SEARCH
+    num_chunks = options.num_chunks(plan_options.chunks, schedule=plan_options.schedule)
+    return num_chunks, options.schedule_name(
+        plan_options.schedule, num_chunks=num_chunks, less_memory=plan_options.less_memory
+    )
 
 
 def _check_applies(

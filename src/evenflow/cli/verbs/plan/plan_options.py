@@ -1,13 +1,21 @@
 """The options of ``evenflow plan``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 
+import click
+
+from evenflow.asking import asked, asked_as
+from evenflow.cli.shared import options
+from evenflow.cli.shared.layers_per_rank import KEPT_LAYERS
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.options import BEST, EVERY, SEARCH
+from evenflow.cli.shared.result_files import ResultFiles
+from evenflow.cli.shared.targets.target_options import VERSION, TargetName
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, SEARCH_TIME
 from evenflow.schedule import family_name
 from evenflow.targets.target import Target
 
@@ -22,33 +30,86 @@ class Task(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """The command line, as click passes it."""
+    """What ``evenflow plan`` is asked for: an option for each field."""
 
     layers: str
-    ranks: int
-    microbatches: int
-    chunks: int | None
-    memory: str | None
-    schedule: str | None
-    split_backward: bool
-    less_memory: bool
-    group_size: int | str | None
-    sequence_splits: int
-    time_limit: float
-    mix: str
-    allow_empty: bool
-    layers_per_rank: tuple[str, ...]
-    messages: MessageOptions
-    json_file: Path | None
-    svg_file: Path | None
-    html_file: Path | None
-    trace_file: Path | None
-    order_file: Path | None
-    applied_file: Path | None
-    target: Target | None
-    asked_version: str | None
-    overwrite: bool
-    quiet: bool
+    ranks: int = field(
+        metadata=asked_as(NUM_RANKS, is_optional=True, help="Pipeline ranks.  [default: those of a plan file]")
+    )
+    microbatches: int = field(
+        metadata=asked_as(
+            NUM_MICROBATCHES, is_optional=True, help="Microbatches of one step.  [default: those of a plan file]"
+        )
+    )
+    chunks: int | None = field(default=None, metadata=NUM_CHUNKS)
+    memory: str | None = field(default=None, metadata=options.MEMORY_TEXT)
+    schedule: str | None = field(
+        default=None,
+        metadata=asked(
+            option="--schedule",
+            metavar="NAME",
+            help="One of `evenflow schedules`, such as zb-h1; best to try them all, with --chunks or with 1 to 4 "
+            "chunks; or search to look for the order of work as well.  [default: 1f1b, or interleaved for several "
+            "chunks]",
+        ),
+    )
+    split_backward: bool = field(
+        default=False,
+        metadata=asked(
+            option="--split-backward",
+            help=f"With --schedule {SEARCH}: split backwards into input and weight gradients where that helps.",
+        ),
+    )
+    less_memory: bool = field(default=False, metadata=options.SHORTEST_WARM_UP)
+    group_size: int | str | None = field(default=None, metadata=options.GROUP_OF)
+    sequence_splits: int = field(default=1, metadata=NUM_SEQUENCE_SPLITS)
+    time_limit: float = field(default=60.0, metadata=SEARCH_TIME)
+    mix: str = field(
+        default="mindformers",
+        metadata=asked(
+            option="--mix",
+            kind=click.Choice(["mindformers", "any"]),
+            shows_default=True,
+            help="Recompute kinds that may share a cell: those that MindFormers can express, or any.",
+        ),
+    )
+    allow_empty: bool = field(
+        default=False, metadata=asked(option="--allow-empty", help="Allow cells without a layer.")
+    )
+    layers_per_rank: tuple[str, ...] = field(default=(), metadata=KEPT_LAYERS)
+    messages: MessageOptions = field(metadata=asked(group=MessageOptions))
+    results: ResultFiles = field(metadata=asked(group=ResultFiles))
+    order_file: Path | None = field(
+        default=None,
+        metadata=asked(
+            option="--order",
+            is_written=True,
+            kind=options.FILE,
+            metavar="FILE.csv",
+            help="Write the order of work as the CSV that torch.distributed.pipelining reads.",
+        ),
+    )
+    applied_file: Path | None = field(
+        default=None,
+        metadata=asked(
+            option="--apply",
+            kind=options.FILE,
+            metavar="FILE",
+            help="Write FILE.planned beside this configuration or script of your framework, with the plan.",
+        ),
+    )
+    target: Target | None = field(
+        default=None,
+        metadata=asked(
+            option="--target",
+            kind=TargetName(),
+            metavar="NAME",
+            help="Plan only what this framework can run, and print the plan for it.  [default: MindFormers]",
+        ),
+    )
+    asked_version: str | None = field(default=None, metadata=VERSION)
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+    quiet: bool = field(default=False, metadata=asked(option="--quiet", help="Print only the block to paste."))
 
     @property
     def task(self) -> Task:
@@ -106,7 +167,7 @@ class PlanOptions:
             )
 
     def _check_beside_target(self, target: Target) -> None:
-        """Refuse what the target decides."""
+        """Refuse options whose values follow from the target."""
         if self.mix != "mindformers":
             raise InputError(
                 value=self.mix,

@@ -1,30 +1,30 @@
 """The verb ``evenflow predict``."""
 
-from typing import Any
-
 import click
 
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_step
+from evenflow.cli.shared.request_options import options_as
+from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.sections import SectionedCommand
+from evenflow.cli.shared.training.option_names import changed_options, option
+from evenflow.cli.shared.training.training_job import training_job
 from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.predict_text import predict_text
-from evenflow.cli.verbs.predict.option_names import changed_options
 from evenflow.cli.verbs.predict.plan_command import next_plan
-from evenflow.cli.verbs.predict.predict_job import predict_job
-from evenflow.cli.verbs.predict.predict_options import PredictOptions, predict_options
-from evenflow.export.layer_writer import format_layer_file
+from evenflow.cli.verbs.predict.predict_options import PredictOptions
 from evenflow.export.results.prediction_fields import PredictionSetting, prediction_fields
 from evenflow.language import _
 from evenflow.predict.limits.smallest_change import peak_bytes, smallest_change
 from evenflow.predict.prediction import predict as predict_step
 from evenflow.profiles.accelerator_file import accelerator_path
+from evenflow.profiles.layer_writer import format_layer_file
 
 
 @click.command(cls=SectionedCommand)
-@predict_options
-def predict(**keywords: Any) -> int:
+@options_as("request", PredictOptions)
+def predict(request: PredictOptions) -> int:
     """Predict step time and memory of a training from its configuration, its degrees and an accelerator's name.
 
     The time is that of operators and exchanges on the accelerator's data sheet, put in order by the exact simulator of
@@ -39,16 +39,17 @@ def predict(**keywords: Any) -> int:
       evenflow predict --hidden 12288 --layers 96 --heads 96 --vocab 51200 --accelerator a100 --gpus 1024 \\
         --tensor 8 --pipeline 16 --global-batch 1536 --seq 2048 --recompute selective
     """
-    asked = PredictOptions(**keywords)
+    training = request.training
     outputs = Outputs(
-        {"--output": asked.layer_file, "--json": asked.json_file},
-        inputs={"--model": asked.described.file, "--accelerator": accelerator_path(asked.accelerator)},
-        overwrite=asked.overwrite,
+        paths_of(request),
+        inputs={"--model": request.described.file, "--accelerator": accelerator_path(training.accelerator)},
+        overwrite=request.overwrite,
     )
-    job = predict_job(asked, given=options_given())
+    model = request.described.described(training.sequence)
+    job = training_job(training, model, written=options_given(), named=option)
     result = predict_step(job.training, job.topology)
     outputs.write("--output", lambda: format_layer_file(result.priced.network))
-    limit, layers = job.memory_limit_bytes, asked.layer_file
+    limit, layers = job.memory_limit_bytes, request.layer_file
     is_over = bool(limit) and peak_bytes(result) > limit
     change = None
     if is_over:
@@ -63,5 +64,5 @@ def predict(**keywords: Any) -> int:
         changed_options=() if change is None else changed_options(change.settings),
     )
     outputs.write_json(lambda: prediction_fields(result, setting))
-    click.echo("\n\n".join(filter(None, (predict_text(result, setting), outputs.sentence))))
+    outputs.say(predict_text(result, setting))
     return INFEASIBLE if is_over else 0

@@ -1,74 +1,139 @@
 """A plan to simulate: in a file, or row by row on the command line."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 
 import click
 
+from evenflow.asking import asked, asked_as
 from evenflow.baselines.even_plan import even_plan
+from evenflow.cli.shared.files.given_model import GivenModel, refuse_without_configuration
 from evenflow.cli.shared.files.input_files import read_text
-from evenflow.cli.shared.group_sizes import check_asked
+from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layer_counts import layers_by_chunk, parse_counts
-from evenflow.cli.shared.options import num_chunks, schedule_name
+from evenflow.cli.shared.model_config import ModelConfig, config_of, config_path
+from evenflow.cli.shared.options import GROUP_OF, ONE_SCHEDULE, SHORTEST_WARM_UP, num_chunks, schedule_name
+from evenflow.cli.shared.training.configured_model import PipelineOptions
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
 from evenflow.language import _
-from evenflow.model import Cells, Communication, Network, Plan, Sizes, cells
+from evenflow.model import Cells, Network, Plan, Sizes, cells
 from evenflow.profiles.layer_file import parse_layer_file
+from evenflow.profiles.model_configuration import is_configuration
 from evenflow.profiles.plan_file import parse_plan, parse_plan_file
+from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS
 
 
-def read_files(files: Sequence[str]) -> tuple[Network, Plan | None, Communication | None]:
-    """Read the layer file and the plan file, if there is one, told apart by what is in them.
+def read_files(
+    files: Sequence[str],
+    configured: Callable[[ModelConfig, Plan | None], GivenModel],
+    *,
+    only_configured: Collection[str] = (),
+) -> tuple[GivenModel, Plan | None]:
+    """Read the model and the plan file, if there is one, told apart by what is in them.
 
-    A layer file has `layers_description`, a plan file `layers`. ``-`` is standard input. A plan file alone has the
-    network and the messages of its plan; a layer file wins over both.
+    A layer file has `layers_description`, a plan file `layers`; a configuration is made a model by `configured`, with
+    the plan that it is for, and alone has a use for the options `only_configured`. ``-`` is standard input. A plan file
+    alone has the network and the messages of its plan; a layer file wins over both.
     """
     if len(files) > 2:
         raise InputError(value=list(files), rule=_("must be one layer file and at most one plan file"), place="FILES")
-    networks, plans = [], []
-    for file in files:
+    models: list[GivenModel | ModelConfig] = []
+    plans = []
+    for file in map(config_path, files):
         text, place = read_text(file)
         fields = as_fields(load_json(text, file=place), file=place)
-        if "layers" in fields and "layers_description" not in fields:
+        if is_configuration(fields):
+            models.append(config_of(fields, file))
+        elif "layers" in fields and "layers_description" not in fields:
             plans.append((text, place))
         else:
-            networks.append(parse_layer_file(text, place=place))
-    if len(networks) == 1:
-        return networks[0], parse_plan(plans[0][0], place=plans[0][1]) if plans else None, None
+            models.append(GivenModel(network=parse_layer_file(text, place=place)))
+    if not any(isinstance(model, ModelConfig) for model in models):
+        refuse_without_configuration(only_configured, place=", ".join(files))
+    if len(models) == 1:
+        plan = parse_plan(plans[0][0], place=plans[0][1]) if plans else None
+        (model,) = models
+        return configured(model, plan) if isinstance(model, ModelConfig) else model, plan
     alone = parse_plan_file(plans[0][0], place=plans[0][1]) if len(plans) == 1 else None
     if alone is None or alone.network is None:
         raise InputError(
             value=list(files),
             rule=_("must have one layer file, with 'layers_description'"),
             place="FILES",
-            remedy=_("leave one out") if networks else _("name the layer file too: this plan does not hold the model"),
+            remedy=_("leave one out") if models else _("name the layer file too: this plan does not hold the model"),
         )
-    return alone.network, alone.plan, alone.communication
+    return GivenModel(network=alone.network, communication=alone.communication), alone.plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenPlan:
     """The options of ``evenflow simulate`` that make a plan."""
 
-    layers: tuple[str, ...] = ()
-    recompute: tuple[str, ...] = ()
-    ranks: int | None = None
-    chunks: int | None = None
-    microbatches: int | None = None
-    schedule: str | None = None
-    less_memory: bool = False
-    group_size: int | str | None = None
-    sequence_splits: int | None = None
+    layers: tuple[str, ...] = field(
+        default=(),
+        metadata=asked(
+            option="--layers",
+            metavar="N,N,…",
+            is_multiple=True,
+            help="Layers of each rank. Given once, they are dealt over the chunks of the rank in turn; or give it once "
+            "for each chunk, in their order.",
+        ),
+    )
+    recompute: tuple[str, ...] = field(
+        default=(),
+        metadata=asked(
+            option="--recompute",
+            metavar="KIND=N,N,…",
+            is_multiple=True,
+            help="Layers of each rank that recompute under KIND; given once for each chunk, in their order.",
+        ),
+    )
+    ranks: int | None = field(
+        default=None, metadata=asked_as(NUM_RANKS, help="Pipeline ranks; known from --layers or a plan file.")
+    )
+    chunks: int | None = field(
+        default=None, metadata=asked_as(NUM_CHUNKS, help="Model chunks of each rank; known likewise.")
+    )
+    microbatches: int | None = field(default=None, metadata=NUM_MICROBATCHES)
+    schedule: str | None = field(default=None, metadata=ONE_SCHEDULE)
+    less_memory: bool = field(default=False, metadata=SHORTEST_WARM_UP)
+    group_size: int | str | None = field(default=None, metadata=GROUP_OF)
+    sequence_splits: int | None = field(
+        default=None,
+        metadata=asked_as(
+            NUM_SEQUENCE_SPLITS, shows_default=False, help="Parts that each sequence is cut into.  [default: 1]"
+        ),
+    )
+
+    def pipeline(self, plan: Plan | None) -> PipelineOptions:
+        """Return the pipeline of the plan in a file, or of the options where there is none."""
+        if plan is not None:
+            return PipelineOptions(
+                ranks=plan.num_ranks,
+                microbatches=plan.num_microbatches,
+                chunks=plan.num_chunks,
+                schedule=None if plan.order else plan.schedule,
+                group_size=plan.group_size,
+            )
+        chunks = self._num_chunks()
+        layers = layers_by_chunk(self.layers, num_chunks=chunks, place="--layers") if self.layers else ()
+        return PipelineOptions(
+            ranks=self._num_ranks(layers),
+            microbatches=self.microbatches,
+            chunks=chunks,
+            schedule=self.schedule,
+            group_size=self.group_size,
+        )
 
     def check_unused(self) -> None:
         """Refuse the options beside a plan file, which says the same."""
-        for field in self.__slots__:
-            if getattr(self, field):
+        for name in self.__slots__:
+            if getattr(self, name):
                 raise InputError(
                     value=None,
                     rule=_("must not be given beside a plan file, which says the same"),
-                    place=_option(field),
+                    place=_option(name),
                     remedy=_("leave the option out, or the plan file"),
                 )
 
@@ -82,7 +147,7 @@ class GivenPlan:
         splits = self.sequence_splits or 1
         family = schedule_name(self.schedule, num_chunks=chunks, less_memory=self.less_memory)
         sizes = Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=self.microbatches, sequence_splits=splits)
-        check_asked(self.group_size, schedule=family, sizes=sizes)
+        check_given_size(self.group_size, schedule=family, sizes=sizes)
         if not layers:
             layers = even_plan(network, sizes, schedule=family).layers
         return Plan(
@@ -95,7 +160,7 @@ class GivenPlan:
         )
 
     def _num_chunks(self) -> int:
-        """Return the chunks of each rank: so many lists of layers as there are, or those of the options."""
+        """Return the chunks of each rank: as many as there are lists of layers, or as the options say."""
         if len(self.layers) > 1 and self.chunks is None:
             return len(self.layers)
         return num_chunks(self.chunks, schedule=self.schedule)
@@ -133,5 +198,5 @@ class GivenPlan:
         return rows
 
 
-def _option(field: str) -> str:
-    return "--" + field.replace("_", "-")
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,18 +1,29 @@
 """The verb ``evenflow simulate``."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from evenflow.asking import asked
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.shared import options
 from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.group_sizes import best_simulated
-from evenflow.cli.shared.message_options import MessageOptions, message_options
+from evenflow.cli.shared.message_options import MessageOptions
+from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.shared.plan_pictures import plan_file_fields, plan_svg, plans_html
+from evenflow.cli.shared.request_options import options_as, options_of
+from evenflow.cli.shared.result_files import ResultFiles, paths_of
+from evenflow.cli.shared.training.configuration_options import (
+    ConfigurableCommand,
+    ConfigurationOptions,
+    only_for_configurations,
+)
+from evenflow.cli.shared.training.configured_model import configured_model
+from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import plan_text
 from evenflow.cli.verbs.simulate.given_plan import GivenPlan, read_files
@@ -22,51 +33,28 @@ from evenflow.simulate import simulate as run_on_paper
 from evenflow.units import milliseconds
 
 
-@click.command()
-@click.argument("files", metavar="[LAYERS.json] [PLAN.json]", nargs=-1, required=True)
-@click.option(
-    "--layers",
-    metavar="N,N,…",
-    multiple=True,
-    help="Layers of each rank. Given once, they are dealt over the chunks of the rank in turn; or give it once for "
-    "each chunk, in their order.",
-)
-@click.option(
-    "--recompute",
-    metavar="KIND=N,N,…",
-    multiple=True,
-    help="Layers of each rank that recompute under KIND; given once for each chunk, in their order.",
-)
-@click.option("--ranks", type=options.RANK_COUNT, help="Pipeline ranks; known from --layers or a plan file.")
-@click.option("--chunks", type=options.CHUNK_COUNT, help="Model chunks of each rank; known likewise.")
-@click.option("--microbatches", type=options.MICROBATCH_COUNT, help="Microbatches of one step.")
-@options.SCHEDULE
-@options.LESS_MEMORY
-@options.GROUP_SIZE
-@click.option("--sequence-splits", type=options.SPLIT_COUNT, help="Parts that each sequence is cut into.  [default: 1]")
-@options.MEMORY
-@message_options
-@options.JSON
-@options.SVG
-@options.HTML
-@options.TRACE
-@options.OVERWRITE
-def simulate(
-    files: tuple[str, ...],
-    memory: str | None,
-    messages: MessageOptions,
-    json_file: Path | None,
-    svg_file: Path | None,
-    html_file: Path | None,
-    trace_file: Path | None,
-    overwrite: bool,
-    **plan_options: Any,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateOptions:
+    """What ``evenflow simulate`` is asked for beside its files."""
+
+    plan: GivenPlan = field(metadata=asked(group=GivenPlan))
+    memory: str | None = field(default=None, metadata=options.MEMORY_TEXT)
+    messages: MessageOptions = field(metadata=asked(group=MessageOptions))
+    results: ResultFiles = field(metadata=asked(group=ResultFiles))
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+
+
+@click.command(cls=ConfigurableCommand)
+@click.argument("files", metavar="[LAYERS.json|CONFIG.json] [PLAN.json]", nargs=-1, required=True)
+@options_of(SimulateOptions)
+@options_as("configuration", ConfigurationOptions)
+def simulate(files: tuple[str, ...], configuration: ConfigurationOptions, **keywords: Any) -> int:
     """Run a plan on paper: exact timeline, memory and bubbles.
 
     The plan is a PLAN.json that --json wrote, or is given by --microbatches with --layers and --recompute. Without
     --layers, the layers are dealt evenly to --ranks x --chunks cells. The two files may stand in any order. A PLAN.json
-    alone is simulated with the model and the messages that it was made for.
+    alone is simulated with the model and the messages that it was made for. CONFIG.json is the configuration of a
+    model, as for evenflow plan.
 
     Exit status: 0 simulated (also when over the memory limit, which is said), 2 bad input.
 
@@ -75,23 +63,29 @@ def simulate(
       evenflow simulate examples/llama2_70b.json plan.json --memory 56GB --svg plan.svg
       evenflow simulate examples/llama2_70b.json --microbatches 8 --layers 20,20,20,20 --recompute full=5,4,3,2
     """
-    limit = options.memory_limit(memory)
-    network, plan, messages_of_plan = read_files(files)
-    given = GivenPlan(**plan_options)
-    if plan is None:
-        plan = given.plan(network)
-    else:
-        given.check_unused()
-    outputs = Outputs(
-        {"--json": json_file, "--svg": svg_file, "--html": html_file, "--trace": trace_file},
-        inputs={_("the input file {file}", file=file): Path(file) for file in files},
-        overwrite=overwrite,
+    request, written = SimulateOptions(**keywords), options_given()
+    model, plan = read_files(
+        files,
+        lambda config, plan: configured_model(config, configuration, request.plan.pipeline(plan), written=written),
+        only_configured=only_for_configurations(written),
     )
-    communication = messages.communication(sequence_splits=plan.sequence_splits) or messages_of_plan
+    model.say_remarks()
+    network = model.network
+    limit = model.memory_limit_bytes if request.memory is None else options.memory_limit(request.memory)
+    if plan is None:
+        plan = request.plan.plan(network)
+    else:
+        request.plan.check_unused()
+    outputs = Outputs(
+        paths_of(request),
+        inputs={_("the input file {file}", file=file): Path(config_path(file)) for file in files},
+        overwrite=request.overwrite,
+    )
+    communication = request.messages.communication(sequence_splits=plan.sequence_splits) or model.communication
     if not network.has_memory:
         limit = None
     choice = ""
-    if given.group_size == options.EVERY:
+    if request.plan.group_size == options.EVERY:
         simulation, choice = best_simulated(
             lambda size: run_on_paper(network, replace(plan, group_size=size), communication=communication),
             schedule=plan.schedule,
@@ -107,10 +101,5 @@ def simulate(
     outputs.write("--trace", lambda: chrome_trace([TracedStep.of(simulation, memory_limit_bytes=limit)]))
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan
-    paragraphs = [
-        plan_text(simulation, limit, certificate=makespan),
-        block_to_paste(simulation, limit),
-        outputs.sentence,
-    ]
-    click.echo("\n\n".join(filter(None, paragraphs)))
+    outputs.say(plan_text(simulation, limit, certificate=makespan), block_to_paste(simulation, limit))
     return 0

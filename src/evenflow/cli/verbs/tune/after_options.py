@@ -1,75 +1,85 @@
 """The options of ``evenflow tune`` for what is asked after the ranking."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 
 from evenflow import ranges
+from evenflow.asking import asked
 from evenflow.cli.shared import options
-from evenflow.cli.shared.numbers import Number
-from evenflow.cli.shared.option_groups import grouped
-from evenflow.cli.shared.sections import in_section
 from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.shared.targets.target_options import TargetName
 from evenflow.errors import InputError
 from evenflow.language import _, to_translate
 from evenflow.targets.target import Target
 
-_of_answers = in_section(to_translate("What is asked of the ranking"))
+_SECTION = to_translate("What is asked of the ranking")
 _EXPLAIN = "--explain"
 AUTO = "auto"
 BASELINE, BASELINE_OF = "--baseline", "--baseline-of"
-_OPTIONS = (
-    _of_answers(
-        _EXPLAIN,
-        type=Number(ranges.ROWS),
-        metavar="N",
-        help="Say why row N is not the first, by part of the step.",
-    ),
-    _of_answers(
-        "--pareto",
-        is_flag=True,
-        help="Set steps against memory, against numbers of devices, and with --baseline against what is changed.",
-    ),
-    _of_answers(
-        BASELINE,
-        "baseline_file",
-        type=options.FILE,
-        metavar="FILE",
-        help="What you run today, as a file of your framework: it gets a row and a rank, and the reasons of its place.",
-    ),
-    _of_answers(
-        BASELINE_OF,
-        "baseline_target",
-        type=TargetName(),
-        metavar="NAME",
-        help="Framework of that file, where it cannot be told.",
-    ),
-    _of_answers(
-        "--neighbours",
-        is_flag=True,
-        help="Price every axis one step away from the first row, or say why that cannot be.",
-    ),
-    _of_answers(
-        "--refine",
-        type=click.Choice([AUTO]),
-        help="Say what shardings of every operator could still gain, as `evenflow auto` finds them.",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AfterOptions:
-    """What was given of them."""
+    """What is asked after the ranking: an option for each field."""
 
-    explain: int | None
-    neighbours: bool
-    pareto: bool
-    refine: str | None
-    baseline_file: Path | None
-    baseline_target: Target | None
+    explain: int | None = field(
+        default=None,
+        metadata=asked(
+            ranges.ROWS,
+            option=_EXPLAIN,
+            section=_SECTION,
+            metavar="N",
+            help="Say why row N is not the first, by part of the step.",
+        ),
+    )
+    pareto: bool = field(
+        default=False,
+        metadata=asked(
+            option="--pareto",
+            section=_SECTION,
+            help="Set steps against memory, against numbers of devices, and with --baseline against what is changed.",
+        ),
+    )
+    baseline_file: Path | None = field(
+        default=None,
+        metadata=asked(
+            option=BASELINE,
+            section=_SECTION,
+            kind=options.FILE,
+            metavar="FILE",
+            help="What you run today, as a file of your framework: it gets a row and a rank, and the reasons of its "
+            "place.",
+        ),
+    )
+    baseline_target: Target | None = field(
+        default=None,
+        metadata=asked(
+            option=BASELINE_OF,
+            section=_SECTION,
+            kind=TargetName(),
+            metavar="NAME",
+            help="Framework of that file, where it cannot be told.",
+        ),
+    )
+    neighbours: bool = field(
+        default=False,
+        metadata=asked(
+            option="--neighbours",
+            section=_SECTION,
+            help="Price every axis one step away from the first row, or say why that cannot be.",
+        ),
+    )
+    refine: str | None = field(
+        default=None,
+        metadata=asked(
+            option="--refine",
+            section=_SECTION,
+            kind=click.Choice([AUTO]),
+            help="Say what shardings of every operator could still gain, as `evenflow auto` finds them.",
+        ),
+    )
 
     def check(self, *, rows: int) -> None:
         """Refuse a row that the table will not have, and a framework without a file; raises InputError."""
@@ -106,8 +116,3 @@ class AfterOptions:
         if self.baseline_file is None:
             return None
         return TargetFile.read(self.baseline_file, self.baseline_target, option=BASELINE_OF, does="read_degrees")
-
-
-def after_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options to a command, which gets them as `after`."""
-    return grouped(command, _OPTIONS, name="after", made=AfterOptions)

@@ -13,7 +13,7 @@ from evenflow.cli.text.tune.standing_text import standing_text
 from evenflow.cli.text.tune.two_level_text import two_level_text
 from evenflow.cli.verbs.tune.after_options import AfterOptions
 from evenflow.cli.verbs.tune.fronts import Fronts
-from evenflow.cli.verbs.tune.two_level import two_level
+from evenflow.cli.verbs.tune.refiner import refiner_named
 from evenflow.export.results.tune_answers import (
     difference_fields,
     needed_fields,
@@ -142,7 +142,9 @@ class Answers:
         if self.asked.refine is None or self.tuned.best is None:
             return None
         assert self.model is not None
-        return two_level(self.tuned, read_config(config_path(self.model)), self._share("refine"), rows=self.rows)
+        refiner, config = refiner_named(self.asked.refine), read_config(config_path(self.model))
+        answer: TwoLevel = refiner.answer(self.tuned, config, self._share("refine"), rows=self.rows)
+        return answer
 
     @cached_property
     def _explained(self) -> Difference | None:

@@ -1,11 +1,12 @@
 """``--fix`` and ``--max-…``: what the user has decided of the degrees."""
 
-import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from evenflow.cli.shared.numbers import Number, as_number
-from evenflow.cli.shared.training.sections import of_degrees
+from evenflow.asking import Metadata, asked
+from evenflow.cli.shared.numbers import as_number
+from evenflow.cli.shared.training.sections import DEGREES
 from evenflow.errors import InputError
 from evenflow.fields import nearest
 from evenflow.language import _
@@ -15,61 +16,69 @@ from evenflow.tune.axes import Axis, Value
 from evenflow.tune.limits import LIMITED, RANGES
 
 _FIX = "--fix"
-_OPTIONS = (
-    of_degrees(
-        _FIX,
-        multiple=True,
-        metavar="NAME=VALUE,…",
-        help="What every configuration must have, such as tensor=8,pipeline=4; also "
-        f"{', '.join(axis for axis in Axis if axis not in ('tensor', 'pipeline'))}. May be given several times.",
-    ),
-    *(
-        of_degrees(
-            f"--max-{axis}",
-            type=Number(RANGES[axis]),
-            metavar="N",
-            help=text,
-        )
-        for axis, text in zip(
-            LIMITED,
-            (
-                "Largest tensor-parallel degree.  [default: the devices that fast links connect]",
-                "Largest context-parallel degree.  [default: 1,024 tokens are left on a device]",
-                "Largest expert-parallel degree.  [default: the number of experts]",
-                "Most pipeline ranks.  [default: one for each layer]",
-                "Most model chunks of a rank.  [default: 8]",
-                "Most sequences of a microbatch.  [default: 16]",
-            ),
-            strict=True,
-        )
-    ),
-)
 
 
-def axis_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options to a command, which gets their values by axis as `fixed` and `most`."""
-
-    @functools.wraps(command)
-    def with_axes(*, fix: tuple[str, ...], **keywords: Any) -> int:
-        limits = {axis: keywords.pop(f"max_{axis}") for axis in LIMITED}
-        most = {axis: limit for axis, limit in limits.items() if limit is not None}
-        return command(fixed=parse_fixed(fix), most=most, **keywords)
-
-    for option in reversed(_OPTIONS):
-        with_axes = option(with_axes)
-    return with_axes
+def _most(axis: Axis, help_text: str) -> Metadata:
+    return asked(RANGES[axis], option=f"--max-{axis}", section=DEGREES, metavar="N", help=help_text)
 
 
-def option_of(field: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisOptions:
+    """What is decided of the degrees: an option for each field."""
+
+    fix: tuple[str, ...] = field(
+        default=(),
+        metadata=asked(
+            option=_FIX,
+            section=DEGREES,
+            is_multiple=True,
+            metavar="NAME=VALUE,…",
+            help="What every configuration must have, such as tensor=8,pipeline=4; also "
+            f"{', '.join(axis for axis in Axis if axis not in ('tensor', 'pipeline'))}. May be given several times.",
+        ),
+    )
+    max_tensor: int | None = field(
+        default=None,
+        metadata=_most(Axis.TENSOR, "Largest tensor-parallel degree.  [default: the devices that fast links connect]"),
+    )
+    max_context: int | None = field(
+        default=None,
+        metadata=_most(Axis.CONTEXT, "Largest context-parallel degree.  [default: 1,024 tokens are left on a device]"),
+    )
+    max_expert: int | None = field(
+        default=None,
+        metadata=_most(Axis.EXPERT, "Largest expert-parallel degree.  [default: the number of experts]"),
+    )
+    max_pipeline: int | None = field(
+        default=None, metadata=_most(Axis.PIPELINE, "Most pipeline ranks.  [default: one for each layer]")
+    )
+    max_chunks: int | None = field(
+        default=None, metadata=_most(Axis.CHUNKS, "Most model chunks of a rank.  [default: 8]")
+    )
+    max_microbatch: int | None = field(
+        default=None, metadata=_most(Axis.MICROBATCH, "Most sequences of a microbatch.  [default: 16]")
+    )
+
+    @property
+    def fixed(self) -> Mapping[Axis, Value]:
+        """The values that are decided, by axis; raises InputError for a text that says none."""
+        return parse_fixed(self.fix)
+
+    @property
+    def most(self) -> Mapping[Axis, int]:
+        """The largest values, by axis, where they are given."""
+        limits = {axis: getattr(self, f"max_{axis}") for axis in LIMITED}
+        return {axis: limit for axis, limit in limits.items() if limit is not None}
+
+
+def option_of(name: str) -> str:
     """Return the option of a field of the question, as messages name it."""
-    kind, _colon, axis = field.partition(": ")
+    kind, _colon, axis = name.partition(": ")
     if kind == "fixed":
         return f"{_FIX}: {axis}"
     if kind == "most":
         return f"--max-{axis}"
-    return {"devices": "--gpus", "sequence": "--seq", "vocabulary": "--vocab"}.get(
-        field, f"--{field.replace('_', '-')}"
-    )
+    return {"devices": "--gpus", "sequence": "--seq", "vocabulary": "--vocab"}.get(name, f"--{name.replace('_', '-')}")
 
 
 def parse_fixed(texts: Iterable[str]) -> Mapping[Axis, Value]:

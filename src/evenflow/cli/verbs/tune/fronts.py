@@ -21,7 +21,7 @@ from evenflow.tune.answers.pareto import (
 )
 from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.candidate import Candidate
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import search
 from evenflow.tune.tuned import Tuned
 
@@ -64,7 +64,7 @@ class Fronts:
         return found
 
     @cached_property
-    def _limits(self) -> Sequence[Question]:
+    def _limits(self) -> Sequence[TuningQuestion]:
         return smaller_limits(self.tuned)
 
     @cached_property
@@ -99,7 +99,7 @@ class Fronts:
         return left, [count for count in self._counts if count not in counts]
 
     @staticmethod
-    def _answers(questions: Sequence[Question], time_left: TimeLeft) -> list[Tuned]:
+    def _answers(questions: Sequence[TuningQuestion], time_left: TimeLeft) -> list[Tuned]:
         """Return the answers to the questions that there is time for."""
         found: list[Tuned] = []
         with shown_step(_("solving for less")):

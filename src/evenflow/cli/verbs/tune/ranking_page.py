@@ -23,14 +23,14 @@ def ranking_page(
     target: Target | None,
 ) -> str:
     """Return the page; `fields` are those of the JSON file, the plan of the first row, and `yours` is what runs now."""
-    from evenflow.report import Table, report_html
+    from evenflow.report import ReportTable, report_html
     from evenflow.report.of_files import with_own_names
     from evenflow.report.of_tune import MOST_TIMELINES, shown_ranking
 
     shown = min(setting.rows, MOST_TIMELINES)
     plans = [fields, *(row_fields(tuned, one, setting) for one in tuned.ranked[1:shown])]
     columns, rows = ranking_table(tuned, setting.rows, yours)
-    table = Table(
+    table = ReportTable(
         title=_("Ranking"),
         columns=tuple(columns),
         rows=tuple(map(tuple, rows)),

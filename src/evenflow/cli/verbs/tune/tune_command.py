@@ -2,13 +2,14 @@
 
 import shlex
 from dataclasses import replace
-from typing import Any
 
 import click
 
 from evenflow.cli.exit_status import INFEASIBLE, TIMEOUT
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_tuning
+from evenflow.cli.shared.request_options import options_as
+from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.sections import SectionedCommand
 from evenflow.cli.shared.targets.target_file import print_notes
 from evenflow.cli.shared.training.training_options import options_given
@@ -17,9 +18,9 @@ from evenflow.cli.text.tune.ranking_text import nothing_text, tune_text
 from evenflow.cli.verbs.tune.after_options import BASELINE
 from evenflow.cli.verbs.tune.answers import Answers, ranking_share
 from evenflow.cli.verbs.tune.ranking_page import ranking_page
+from evenflow.cli.verbs.tune.refiner import refiner_named
 from evenflow.cli.verbs.tune.tune_job import accelerator_file, tune_job
-from evenflow.cli.verbs.tune.tune_options import TuneOptions, tune_options
-from evenflow.cli.verbs.tune.two_level import check_refine, free_command
+from evenflow.cli.verbs.tune.tune_options import TuneOptions
 from evenflow.draw.ranking_picture import ranking_svg
 from evenflow.export.results.json_text import finite
 from evenflow.export.results.tune_fields import TuneSetting, tune_fields
@@ -31,8 +32,8 @@ from evenflow.tune.tuned import Tuned
 
 
 @click.command(cls=SectionedCommand)
-@tune_options
-def tune(**keywords: Any) -> int:
+@options_as("request", TuneOptions)
+def tune(request: TuneOptions) -> int:
     """Rank all ways to split a training over devices, and prove how good the first is.
 
     Tensor, context, expert, pipeline and data parallelism, chunks, microbatch, ZeRO and schedule are chosen; for each
@@ -49,47 +50,49 @@ def tune(**keywords: Any) -> int:
       evenflow tune --model examples/configs/qwen3_235b.json --calibration my_cluster.yaml --gpus 256 \\
         --seq 4096 --global-batch 2048 --fix zero=1,tensor=4 --max-context 2
     """
-    asked = TuneOptions(**keywords)
     outputs = Outputs(
-        {"--json": asked.json_file, "--svg": asked.svg_file, "--html": asked.html_file},
+        paths_of(request),
         inputs={
-            "--model": asked.described.file,
-            "--accelerator" if asked.calibration is None else "--calibration": accelerator_file(asked),
-            BASELINE: asked.after.baseline_file,
+            "--model": request.described.file,
+            "--accelerator" if request.calibration is None else "--calibration": accelerator_file(request),
+            BASELINE: request.after.baseline_file,
         },
-        overwrite=asked.overwrite,
+        overwrite=request.overwrite,
     )
-    asked.after.check(rows=asked.rows)
-    file = asked.after.baseline()
-    if file is not None and asked.target is None:
-        asked = replace(asked, target=file.target)
-    job = tune_job(asked, given=options_given())
-    if asked.after.refine is not None:
-        check_refine(job.question, asked.described.model)
+    request.after.check(rows=request.rows)
+    file = request.after.baseline()
+    if file is not None and request.target is None:
+        request = replace(request, target=file.target)
+    job = tune_job(request, given=options_given())
+    free_command = ""
+    if request.after.refine is not None:
+        refiner = refiner_named(request.after.refine)
+        refiner.check(job.question, request.described.model)
+        free_command = refiner.command(request, job.question)
     yours = None
     if file is not None:
         yours = read_training(file.target, file.text, str(file.path), job.question)
         print_notes(file, notes=yours.notes, unknown=yours.unknown)
-    time_left = TimeLeft.of(asked.time_limit)
+    time_left = TimeLeft.of(request.time_limit)
     with shown_tuning() as progress:
-        seconds = asked.time_limit * ranking_share(asked.after)
-        found = search(job.question, rows=asked.rows, time_limit_s=seconds, progress=progress)
+        seconds = request.time_limit * ranking_share(request.after)
+        found = search(job.question, rows=request.rows, time_limit_s=seconds, progress=progress)
     answer_exists()  # a signal leaves the ranking, or that there is none, and ends what comes after it
-    target = asked.target
+    target = request.target
     setting = TuneSetting(
-        rows=asked.rows,
+        rows=request.rows,
         target="" if target is None else target.name,
-        version="" if target is None else target.version(asked.asked_version),
+        version="" if target is None else target.version(request.asked_version),
         assumed=job.assumed,
         notes=job.notes,
     )
     answers = Answers(
         tuned=found,
-        asked=asked.after,
+        asked=request.after,
         time_left=time_left,
-        rows=asked.rows,
-        model=asked.described.model,
-        free_command=free_command(asked, job.question),
+        rows=request.rows,
+        model=request.described.model,
+        free_command=free_command,
         yours=yours,
     )
 
@@ -99,16 +102,16 @@ def tune(**keywords: Any) -> int:
     outputs.write_json(fields)
     if found.best is None:
         what_would_do = "" if answers.needed is None else needed_text(found, answers.needed)
-        click.echo("\n\n".join(filter(None, (nothing_text(found), what_would_do, outputs.sentence))), err=True)
+        outputs.say(nothing_text(found), what_would_do, err=True)
         return INFEASIBLE if finite(found.lower_bound_ns) is None else TIMEOUT
-    outputs.write("--svg", lambda: ranking_svg(found, rows=asked.rows, title=_title(found)))
-    plan_file = None if asked.json_file is None else shlex.quote(str(asked.json_file))
+    outputs.write("--svg", lambda: ranking_svg(found, rows=request.rows, title=_title(found)))
+    plan_file = None if request.json_file is None else shlex.quote(str(request.json_file))
     own = None if answers.standing is None else answers.standing.candidate
     outputs.write(
         "--html", lambda: ranking_page(found, setting, fields(), title=_title(found), yours=own, target=target)
     )
     text = tune_text(found, setting, plan_file=plan_file, yours=own)
-    click.echo("\n\n".join(filter(None, (text, *answers.text(), outputs.sentence))))
+    outputs.say(text, *answers.text())
     return 0
 
 

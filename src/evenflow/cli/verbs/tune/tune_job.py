@@ -19,7 +19,7 @@ from evenflow.schedule import FAMILIES, family_name
 from evenflow.targets.tuning import for_framework
 from evenflow.tune.axes import Axis
 from evenflow.tune.limits import check_question
-from evenflow.tune.question import Question
+from evenflow.tune.question import TuningQuestion
 from evenflow.tune.space import most_of
 
 
@@ -27,7 +27,7 @@ from evenflow.tune.space import most_of
 class TuneJob:
     """A question, and what was assumed."""
 
-    question: Question
+    question: TuningQuestion
     assumed: tuple[str, ...]
     """Options that were not given, each with the value it has in all configurations."""
     notes: tuple[str, ...]
@@ -43,16 +43,16 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
     accelerator = _accelerator(asked)
     found = asked.described.described(asked.sequence)
     _check_version(asked)
-    question = Question(
+    question = TuningQuestion(
         model=found.model,
-        topology=Topology(accelerator=accelerator, domain_devices=asked.gpus_per_node or accelerator.link_devices),
+        topology=Topology.of(accelerator, asked.gpus_per_node),
         devices=asked.gpus,
         global_batch=asked.global_batch,
         sequence=asked.sequence,
         memory_limit_bytes=options.memory_limit(asked.memory) or accelerator.memory_bytes,
         precision=asked.precision or usual_precision(accelerator),
-        fixed=asked.fixed,
-        most=asked.most,
+        fixed=asked.axes.fixed,
+        most=asked.axes.most,
         recompute=None if asked.recompute is None else KINDS[asked.recompute],
     )
     question = for_framework(question, asked.target, asked.asked_version, schedules=_schedules(asked))
@@ -69,7 +69,7 @@ def accelerator_file(asked: TuneOptions) -> Path | None:
     return asked.calibration or accelerator_path(asked.accelerator)
 
 
-def _assumed(question: Question, given: Collection[str]) -> Iterator[str]:
+def _assumed(question: TuningQuestion, given: Collection[str]) -> Iterator[str]:
     """Yield what a command line left open, in the words of its options."""
     software = written_out(question.software)
     if question.model.experts is None:

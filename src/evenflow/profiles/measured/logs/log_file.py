@@ -8,32 +8,16 @@ from pathlib import Path
 from evenflow.errors import FileError
 from evenflow.language import _
 from evenflow.profiles.logs.log_lines import log_lines
-from evenflow.profiles.measured.logs.deepspeed import DEEPSPEED
-from evenflow.profiles.measured.logs.log_format import LogFormat, PeakOf
-from evenflow.profiles.measured.logs.megatron import MEGATRON, MEGATRON_BRIDGE
-from evenflow.profiles.measured.logs.mindformers import MINDFORMERS
-from evenflow.profiles.measured.logs.nemo import NEMO
-from evenflow.profiles.measured.logs.stated import Names, Stated
+from evenflow.profiles.measured.logs.log_format import LogFormat, LogFormats, PeakOf
+from evenflow.profiles.measured.logs.stated import Stated
 from evenflow.profiles.measured.logs.step_times import SteadyStep, StepTimes
-from evenflow.profiles.measured.logs.torchtitan import TORCHTITAN
-
-FORMATS = (MEGATRON, TORCHTITAN, MINDFORMERS, NEMO, MEGATRON_BRIDGE, DEEPSPEED)
-"""Where a log has lines of several, as Megatron-DeepSpeed's have, the first counts."""
-_NAMES = Names(name for each in FORMATS for name in each.names)
-_BEGINNINGS = (
-    "-- arguments --",
-    "Starting job: ",
-    "Running with args: ",
-    "Running with configs: ",
-    "Trainer Init Success",
-)
-"""What frameworks say when a run begins."""
 
 
 @dataclass(slots=True)
 class LoggedRun:
     """What a log says of one run."""
 
+    formats: LogFormats
     stated: Stated = field(default_factory=Stated)
     times: dict[str, StepTimes] = field(default_factory=dict)
     """By the name of the format."""
@@ -43,8 +27,10 @@ class LoggedRun:
     @property
     def format(self) -> LogFormat | None:
         """The first format with steady steps, or else with any."""
-        logged = [each for each in FORMATS if each.name in self.times]
-        return next((each for each in logged if self.times[each.name].steady()), logged[0] if logged else None)
+        logged = [log_format for log_format in self.formats.formats if log_format.name in self.times]
+        return next(
+            (log_format for log_format in logged if self.times[log_format.name].steady()), logged[0] if logged else None
+        )
 
     @property
     def steady(self) -> SteadyStep | None:
@@ -70,8 +56,8 @@ class LogFile:
     run: LoggedRun
 
 
-def read_log(path: Path) -> LogFile:
-    """Read a log.
+def read_log(path: Path, *, formats: LogFormats) -> LogFile:
+    """Read a log that may have any of the formats.
 
     Raises:
         InputError: a file that cannot be read, or a size of memory in it that cannot be.
@@ -81,25 +67,25 @@ def read_log(path: Path) -> LogFile:
         if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind) or stat.S_ISDIR(kind)):
             raise FileError(path, reason=_("it is not a file"))
         with path.open("rb") as file:
-            return LogFile(path=path, run=parse_log(log_lines(file), place=str(path)))
+            return LogFile(path=path, run=parse_log(log_lines(file), place=str(path), formats=formats))
     except (OSError, ValueError) as error:
         raise FileError.from_os(path, error) from None
 
 
-def parse_log(lines: Iterable[str], *, place: str) -> LoggedRun:
+def parse_log(lines: Iterable[str], *, place: str, formats: LogFormats) -> LoggedRun:
     """Return what the lines of a log say of the last run in them that has steady steps, or else of the last."""
     complete: LoggedRun | None = None
-    run, is_configuring = LoggedRun(), True
+    run, is_configuring = LoggedRun(formats=formats), True
     for line in lines:
-        if not is_configuring and any(beginning in line for beginning in _BEGINNINGS):
+        if not is_configuring and any(beginning in line for beginning in formats.beginnings):
             complete = run if run.steady else complete
-            run, is_configuring = LoggedRun(), True
+            run, is_configuring = LoggedRun(formats=formats), True
         if _takes_step(run, line):
             is_configuring = False
         elif is_configuring:
-            _take_configuration(run.stated, line)
-        for each in FORMATS:
-            for peak in each.peaks(line, place):
+            _take_configuration(run, line)
+        for log_format in formats.formats:
+            for peak in log_format.peaks(line, place):
                 run.keep_peak(peak.of, peak.rank, peak.size_bytes)
     if complete is None or run.steady is not None:
         return run
@@ -112,17 +98,17 @@ def parse_log(lines: Iterable[str], *, place: str) -> LoggedRun:
 
 
 def _takes_step(run: LoggedRun, line: str) -> bool:
-    for each in FORMATS:
-        step = each.step(line)
+    for log_format in run.formats.formats:
+        step = log_format.step(line)
         if step is not None:
-            run.times.setdefault(each.name, StepTimes()).add(step)
+            run.times.setdefault(log_format.name, StepTimes()).add(step)
             return True
     return False
 
 
-def _take_configuration(stated: Stated, line: str) -> None:
-    for name, text in _NAMES.pairs(line):
-        stated.state(name, text)
-    for each in FORMATS:
-        for name, text in each.sentences(line):
-            stated.state(name, text)
+def _take_configuration(run: LoggedRun, line: str) -> None:
+    for name, text in run.formats.names.pairs(line):
+        run.stated.state(name, text)
+    for log_format in run.formats.formats:
+        for name, text in log_format.sentences(line):
+            run.stated.state(name, text)

@@ -7,6 +7,7 @@ from pathlib import Path
 from evenflow.errors import FileError, InputError
 from evenflow.language import _
 from evenflow.profiles.measured.logs.log_file import LogFile, read_log
+from evenflow.profiles.measured.logs.log_format import LogFormats
 from evenflow.profiles.measured.logs.logged_run import measured_run
 from evenflow.profiles.measured.run import MeasuredRun
 
@@ -17,7 +18,7 @@ _RANK_FOLDER = re.compile(r"(?:attempt|rank|worker|node|stage)?[_-]?[0-9]{1,5}(?
 _RANK_LOG = re.compile(r"(?:rank|worker|node|local)[_-]?[0-9]{1,6}(?![0-9])")
 
 
-def runs_of_folder(folder: Path) -> tuple[MeasuredRun, ...]:
+def runs_of_folder(folder: Path, *, formats: LogFormats) -> tuple[MeasuredRun, ...]:
     """Return the runs whose logs are in a folder, at any depth, in order of their names.
 
     Logs in one folder, and in folders of ranks in it (``rank_3``, ``attempt_0/3``), are of one run, but for those that
@@ -29,7 +30,7 @@ def runs_of_folder(folder: Path) -> tuple[MeasuredRun, ...]:
     """
     by_run: dict[Path, list[LogFile]] = {}
     for path in _logs(folder):
-        log = read_log(path)
+        log = read_log(path, formats=formats)
         if not log.run.is_empty:
             by_run.setdefault(_folder_of_run(path, folder), []).append(log)
     runs = [run for place, logs in by_run.items() for run in _runs(logs, place)]
@@ -44,18 +45,18 @@ def runs_of_folder(folder: Path) -> tuple[MeasuredRun, ...]:
 
 
 def _logs(folder: Path) -> list[Path]:
-    found: list[Path] = []
+    logs: list[Path] = []
     try:
         for path in folder.rglob("*"):
             if path.suffix in SUFFIXES and path.is_file() and not path.name.startswith("."):
-                found.append(path)
-                if len(found) > MOST_FILES:
+                logs.append(path)
+                if len(logs) > MOST_FILES:
                     rule = _("must have at most {most:,} logs", most=MOST_FILES)
                     remedy = _("give those of the first and the last rank")
                     raise InputError(value=None, rule=rule, place=str(folder), remedy=remedy)
     except OSError as error:
         raise FileError.from_os(folder, error) from None
-    return sorted(found, key=_in_order)
+    return sorted(logs, key=_in_order)
 
 
 def _in_order(path: Path) -> list[tuple[int, int | str]]:

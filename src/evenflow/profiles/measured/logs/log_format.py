@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
-from evenflow.profiles.measured.logs.stated import Stated
+from evenflow.profiles.measured.logs.stated import Names, Stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,27 @@ class LogFormat:
     """Names and texts of values that a line states in a form of the framework's own."""
     peaks: Callable[[str, str], Iterator[LoggedPeak]] = lambda line, place: iter(())
     """The peaks in a line; the second text names the log."""
+    beginnings: tuple[str, ...] = ()
+    """What the framework says when a run begins."""
+    gives_way: bool = False
+    """Whether another format counts where a log has lines of both, as Megatron-DeepSpeed's have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogFormats:
+    """The formats that a log may have; where it has lines of several, the first counts."""
+
+    formats: tuple[LogFormat, ...]
+
+    @cached_property
+    def names(self) -> Names:
+        """Names whose values a log may state."""
+        return Names(name for log_format in self.formats for name in log_format.names)
+
+    @cached_property
+    def beginnings(self) -> tuple[str, ...]:
+        """What frameworks say when a run begins."""
+        return tuple(text for log_format in self.formats for text in log_format.beginnings)
 
 
 NUMBER = r"([0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?|nan|inf)"
@@ -68,5 +90,5 @@ NUMBER = r"([0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?|nan|inf)"
 
 def number_in(pattern: re.Pattern[str], line: str) -> float | None:
     """The first number that a pattern finds in a line."""
-    found = pattern.search(line)
-    return None if found is None else float(found[1].replace(",", ""))
+    match = pattern.search(line)
+    return None if match is None else float(match[1].replace(",", ""))

@@ -108,9 +108,9 @@ def _precision(stated: Stated) -> str | None:
 
 def _chunks(stated: Stated, layers: int | None, ranks: int | None) -> int | None:
     chunks = stated.whole("virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank")
-    each = stated.whole("num_layers_per_virtual_pipeline_stage")
-    if chunks is None and each and layers and ranks and layers % (ranks * each) == 0:
-        return layers // (ranks * each)
+    of_chunk = stated.whole("num_layers_per_virtual_pipeline_stage")
+    if chunks is None and of_chunk and layers and ranks and layers % (ranks * of_chunk) == 0:
+        return layers // (ranks * of_chunk)
     return 1 if chunks is None and stated.is_nothing("virtual_pipeline_model_parallel_size") else chunks
 
 
@@ -129,9 +129,9 @@ def _layout(stated: Stated, layers: int | None, ranks: int | None) -> str | None
     if layout is not None:
         return layout
     first, last = stated.whole(*_FIRST), stated.whole(*_LAST)
-    one = first or last
-    if one and layers and ranks and ranks > 1:  # the others have equally many
-        others = (layers - one) // (ranks - 1)
+    of_end = first or last
+    if of_end and layers and ranks and ranks > 1:  # the others have equally many
+        others = (layers - of_end) // (ranks - 1)
         return f"first={first or others} last={last or others}"
     counted = " and ".join(end for end, name in _ENDS.items() if stated.flag(name))
     return f"{counted} count as one layer each" if counted else None
@@ -164,11 +164,11 @@ def _overlaps(stated: Stated) -> str | None:
 
 def _settings(stated: Stated) -> str | None:
     """Settings that no field has, by the names of the command line, as `measured.settings` reads them."""
-    found = {name.replace("_", "-"): stated.word(name) for name in _SETTINGS}
-    found["attention-backend"] = (found["attention-backend"] or "").rpartition(".")[2]
-    found["disable-bias-linear"] = "True" if stated.flag("add_bias_linear") is False else None
-    found["moe-layer-freq"] = _dense_first(stated.words("moe_layer_freq"))
-    texts = [f"{name}={value}" for name, value in found.items() if value and " " not in value]
+    settings = {name.replace("_", "-"): stated.word(name) for name in _SETTINGS}
+    settings["attention-backend"] = (settings["attention-backend"] or "").rpartition(".")[2]
+    settings["disable-bias-linear"] = "True" if stated.flag("add_bias_linear") is False else None
+    settings["moe-layer-freq"] = _dense_first(stated.words("moe_layer_freq"))
+    texts = [f"{name}={value}" for name, value in settings.items() if value and " " not in value]
     split = stated.whole("expert_tensor_parallel_size")
     return "; ".join((*texts, *([f"expert tensor parallel {split}"] if split else []))) or None
 

@@ -99,5 +99,5 @@ def _rate(step: LoggedStep) -> float | None:
 
 
 def _median(steps: Iterable[LoggedStep], value: Callable[[LoggedStep], float | None]) -> float | None:
-    values = [found for found in map(value, steps) if found is not None and 0 < found < math.inf]
+    values = [number for number in map(value, steps) if number is not None and 0 < number < math.inf]
     return median(values) if values else None

@@ -29,7 +29,7 @@ from evenflow.profiles.traces.trace import StepMarkers, Trace
 
 
 def read_chrome_trace(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], None]) -> Trace:
-    """Return what a file says; `on_bytes` hears how many bytes of it have been read.
+    """Return the trace in a file; `on_bytes` is told how many bytes have been read.
 
     Raises:
         InputError: a file that is damaged or no trace, or kernels that nothing joins to the host.
@@ -65,7 +65,7 @@ def _collected(path: Path, matcher: NameMatcher, on_bytes: Callable[[int], None]
 
 
 def _host_trace(collected: ChromeCollector) -> Trace:
-    """Return the layers by ranges on the host."""
+    """Return the trace with layers found by ranges on the host."""
     work, source = _work(collected)
     occurrences, recomputed = device_times.occurrences_of(collected.scopes, collected.nodes, collected.links, work)
     note = _("{name}: layers recompute; that time is in neither forward nor backward", name=Path(collected.file).name)
@@ -100,7 +100,7 @@ def _scope_trace(collected: ChromeCollector, pids: set[object]) -> Trace:
 
 
 def _work(collected: ChromeCollector) -> tuple[DeviceWork, str]:
-    """Return what ran, with where it was launched, and what its times are."""
+    """Return the kernels with the places of their launches and their times."""
     if collected.flows:
         return _npu_work(collected), _("Ascend, host ranges: time in which the device is busy")
     if collected.kernels:
@@ -136,7 +136,7 @@ def _npu_work(collected: ChromeCollector) -> DeviceWork:
 
 
 def _not_joined(file: str, link: str, activities: str) -> InputError:
-    """Return the refusal of kernels of which nothing on the host is known."""
+    """Return the refusal of a trace whose kernels cannot be joined to anything on the host."""
     rule = _("must join the kernels of the device to the host by {link}, and joins none", link=link)
     return InputError(
         value=None,

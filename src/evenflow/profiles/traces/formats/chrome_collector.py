@@ -1,4 +1,4 @@
-"""What matters of the events of a Chrome trace, kept in one pass (see `chrome`)."""
+"""Collects the events of a Chrome trace that matter, in one pass (see `chrome`)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -6,11 +6,11 @@ from pathlib import Path
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.profiles.traces.formats.columns import Integers, Table
+from evenflow.profiles.traces.formats.columns import IntegerColumns, Integers
 from evenflow.profiles.traces.formats.event_times import time_ns, times_ns
 from evenflow.profiles.traces.formats.events import Event
-from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, LaunchLink, Scope, check_scopes
-from evenflow.profiles.traces.formats.scope_rows import PASSES, Row
+from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, LaunchLink, LaunchScope, check_scopes
+from evenflow.profiles.traces.formats.scope_rows import PASSES, ScopeRow
 from evenflow.profiles.traces.markers import is_step
 from evenflow.profiles.traces.names import NameMatcher, count_name
 
@@ -33,21 +33,21 @@ class ChromeCollector:
         self.matcher = matcher
         self._threads: dict[tuple[Name, Name], int] = {}
         self.processes: dict[object, object] = {}
-        self.scopes: list[Scope] = []
+        self.scopes: list[LaunchScope] = []
         self.nodes: list[BackwardNode] = []
         self.steps: list[tuple[int, int]] = []
         self.counts: Counter[str] = Counter()
         self.row_counts: Counter[tuple[object, str]] = Counter()
-        self.rows: list[tuple[Name, Name, Row]] = []
+        self.rows: list[tuple[Name, Name, ScopeRow]] = []
         self.operator = ""
         self.operator_starts: list[int] = []
         self._flow_starts: dict[tuple[str, object], tuple[int, int]] = {}
         self.links: list[LaunchLink] = []
-        self.launches = Table(3)  # correlation, thread, time
-        self.kernels = Table(4)  # correlation, start, end, is collective
-        self.operators = Table(4)  # thread, start, end, is collective
-        self.flows = Table(4)  # thread and time of the launch, thread and time of the kernel
-        self.bare_rows = Table(4)  # thread, start, end, is collective
+        self.launches = IntegerColumns(3)  # correlation, thread, time
+        self.kernels = IntegerColumns(4)  # correlation, start, end, is collective
+        self.operators = IntegerColumns(4)  # thread, start, end, is collective
+        self.flows = IntegerColumns(4)  # thread and time of the launch, thread and time of the kernel
+        self.bare_rows = IntegerColumns(4)  # thread, start, end, is collective
 
     def add(self, events: Iterable[Event]) -> None:
         """Take the next events of the file."""
@@ -129,7 +129,7 @@ class ChromeCollector:
             count_name(self.counts, event.name)
             match = self.matcher(event.name)
             if match is not None:
-                self.scopes.append(Scope(self._thread(event), *self._span(event), match, event.name))
+                self.scopes.append(LaunchScope(self._thread(event), *self._span(event), match, event.name))
 
     def _add_bare_rows(self, events: Sequence[Event]) -> None:
         """Take rows without a category: Ascend's device, CANN and scopes; a label may tell later which."""
@@ -148,7 +148,7 @@ class ChromeCollector:
             if is_step(name):
                 self.steps.append(self._span(event))
             elif (name in PASSES and event.tid in (0, "0")) or self.matcher(name):
-                self.rows.append((event.pid, event.tid, Row(name, *self._span(event))))
+                self.rows.append((event.pid, event.tid, ScopeRow(name, *self._span(event))))
         threads = [self._thread(event) for event in events]
         self.bare_rows.add(threads, *self._spans(events), [_is_collective(event.name) for event in events])
 

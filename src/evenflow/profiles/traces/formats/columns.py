@@ -8,7 +8,7 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 
 
-class Table:
+class IntegerColumns:
     """`width` columns of 64-bit integers."""
 
     def __init__(self, width: int) -> None:
@@ -33,7 +33,7 @@ class Table:
 
 
 def joined(keys: Integers, wanted: Integers) -> tuple[Integers, Integers]:
-    """Return pairs of equal values as indices into `keys` and `wanted`; a value that `keys` has twice counts once."""
+    """Return the places of equal values in `keys` and in `wanted`; of duplicate keys only one is used."""
     order = np.argsort(keys, kind="stable")
     place = np.searchsorted(keys[order], wanted)
     inside = np.flatnonzero(place < len(keys))

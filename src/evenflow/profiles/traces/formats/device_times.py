@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evenflow.profiles.traces.formats.columns import Integers
-from evenflow.profiles.traces.formats.launches import BackwardNode, DeviceWork, LaunchLink, Scope
+from evenflow.profiles.traces.formats.launches import BackwardNode, DeviceWork, LaunchLink, LaunchScope
 from evenflow.profiles.traces.trace import BACKWARD, FORWARD, Occurrence
 
 _NOTHING = -1
@@ -36,7 +36,7 @@ class _Thread:
 
 
 def occurrences_of(
-    scopes: Sequence[Scope], nodes: Sequence[BackwardNode], links: Iterable[LaunchLink], work: DeviceWork
+    scopes: Sequence[LaunchScope], nodes: Sequence[BackwardNode], links: Iterable[LaunchLink], work: DeviceWork
 ) -> tuple[list[Occurrence], bool]:
     """Return forwards and backwards of the layers with their device time, and whether some forwards were recomputed.
 
@@ -57,14 +57,14 @@ def occurrences_of(
         owner = owners[region - len(scopes)]
         if owner != _NOTHING and (is_linked[region - len(scopes)] or not work.is_collective[index]):
             intervals[owner, BACKWARD].append(span)
-    found = []
+    occurrences = []
     for index, scope in enumerate(scopes):
         if inside[index]:
             continue
         for phase in (FORWARD, BACKWARD):
             spans = intervals.get((index, phase), [])
             if spans or (phase == FORWARD and not is_repeated[index]):
-                found.append(
+                occurrences.append(
                     Occurrence(
                         match=scope.match,
                         scope=scope.name,
@@ -73,15 +73,15 @@ def occurrences_of(
                         time_ns=_union(spans),
                     )
                 )
-    return found, any(is_repeated)
+    return occurrences, any(is_repeated)
 
 
 def _regions(
-    scopes: Sequence[Scope], nodes: Sequence[BackwardNode]
+    scopes: Sequence[LaunchScope], nodes: Sequence[BackwardNode]
 ) -> tuple[dict[int, _Thread], list[bool], list[bool]]:
     """Return the innermost region of each thread at any time, and which scopes are inside another, which repeated."""
     ranges: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    items: list[Scope | BackwardNode] = [*scopes, *nodes]
+    items: list[LaunchScope | BackwardNode] = [*scopes, *nodes]
     for region, item in enumerate(items):
         ranges[item.thread].append((item.start_ns, -item.end_ns, region))
     threads: dict[int, _Thread] = {}

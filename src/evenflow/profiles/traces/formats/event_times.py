@@ -14,7 +14,7 @@ _LARGEST_NS = 2**62
 
 
 def times_ns(microseconds: Sequence[int | float | str | None], *, file: str) -> Integers:
-    """Return `time_ns` of each; fast for numbers."""
+    """Return `time_ns` of every value, fast where all are numbers."""
     if set(map(type, microseconds)) <= {int, float}:
         with suppress(OverflowError):  # an integer of hundreds of digits, which is refused below
             times = np.array(microseconds, dtype=np.float64) * 1000

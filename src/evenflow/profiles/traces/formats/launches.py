@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.profiles.traces.formats.columns import Integers, Table, joined
+from evenflow.profiles.traces.formats.columns import IntegerColumns, Integers, joined
 from evenflow.profiles.traces.names import Match
 
 AUTOGRAD_NODE = "autograd::engine::evaluate_function"
@@ -16,7 +16,7 @@ AUTOGRAD_NODE = "autograd::engine::evaluate_function"
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class LaunchScope:
     """A layer, as a range on a host thread."""
 
     thread: int
@@ -76,13 +76,13 @@ class LaunchedRanges:
     """Ranges on the host of one process, and the work that was launched."""
 
     file: str
-    scopes: Sequence[Scope]
+    scopes: Sequence[LaunchScope]
     work: DeviceWork
     names: Mapping[str, int]
     """Names of all ranges with their numbers, for messages."""
 
 
-def work_of_launches(calls: Table, kernels: Table) -> DeviceWork:
+def work_of_launches(calls: IntegerColumns, kernels: IntegerColumns) -> DeviceWork:
     """Join kernels, copies and fills to the calls that launched them, by their correlation.
 
     `calls` has the columns correlation, thread, time; `kernels` has correlation, start, end, is collective.

@@ -13,17 +13,17 @@ from pathlib import Path
 
 from evenflow.language import _, to_translate
 from evenflow.profiles.traces.formats import device_times
-from evenflow.profiles.traces.formats.columns import Table
+from evenflow.profiles.traces.formats.columns import IntegerColumns
 from evenflow.profiles.traces.formats.launches import (
     AUTOGRAD_NODE,
     BackwardNode,
     LaunchedRanges,
     LaunchLink,
-    Scope,
+    LaunchScope,
     check_scopes,
     work_of_launches,
 )
-from evenflow.profiles.traces.formats.nsight_tables import Tables, check_size, damaged, no_ranges
+from evenflow.profiles.traces.formats.nsight_tables import NsightTables, check_size, damaged, no_ranges
 from evenflow.profiles.traces.markers import complete_steps, is_step
 from evenflow.profiles.traces.names import NameMatcher, count_name
 from evenflow.profiles.traces.trace import StepMarkers, Trace
@@ -37,14 +37,14 @@ class _Process:
     """Ranges, calls and kernels of one process."""
 
     def __init__(self) -> None:
-        self.scopes: list[Scope] = []
+        self.scopes: list[LaunchScope] = []
         self.nodes: list[BackwardNode] = []
         self.steps: list[tuple[int, int]] = []
         self.counts: Counter[str] = Counter()
         self.forward_of: dict[int, tuple[int, int]] = {}
         self.backward_of: list[tuple[int, int, int]] = []
-        self.calls = Table(3)  # correlation, thread, time
-        self.kernels = Table(4)  # correlation, start, end, is collective
+        self.calls = IntegerColumns(3)  # correlation, thread, time
+        self.kernels = IntegerColumns(4)  # correlation, start, end, is collective
 
     def links(self) -> Iterator[LaunchLink]:
         """Yield links from the forward operator that last had a sequence number to the backward node that has it."""
@@ -113,7 +113,7 @@ def _processes(path: Path, matcher: NameMatcher, on_bytes: Callable[[int], None]
 
 def _read(database: sqlite3.Connection, path: Path, matcher: NameMatcher) -> dict[int, _Process]:
     """Return the processes that have NVTX ranges."""
-    tables = Tables(database, place=str(path))
+    tables = NsightTables(database, place=str(path))
     processes: dict[int, _Process] = defaultdict(_Process)
     for thread, start, end, name in tables.ranges():
         ranged = processes[thread >> _THREAD_BITS]
@@ -160,4 +160,4 @@ def _add_range(process: _Process, matcher: NameMatcher, name: str, thread: int, 
     count_name(process.counts, name)
     match = matcher(name)
     if match is not None:
-        process.scopes.append(Scope(thread, start, end, match, name))
+        process.scopes.append(LaunchScope(thread, start, end, match, name))

@@ -25,7 +25,7 @@ _REQUIRED = {
 _BATCH = 100_000
 
 
-class Tables:
+class NsightTables:
     """The tables of one report, checked on creation."""
 
     def __init__(self, database: sqlite3.Connection, *, place: str) -> None:

@@ -23,7 +23,7 @@ PASSES = {"Default": FORWARD, "Gradients": BACKWARD, "recompute_Default": "recom
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ScopeRow:
     """One row of a trace, as a range on the device."""
 
     name: str
@@ -31,7 +31,7 @@ class Row:
     end_ns: int
 
 
-def occurrences_of(passes: Sequence[Row], layers: Iterable[Row], matcher: NameMatcher) -> list[Occurrence]:
+def occurrences_of(passes: Sequence[ScopeRow], layers: Iterable[ScopeRow], matcher: NameMatcher) -> list[Occurrence]:
     """Return forwards and backwards of layers: rows within a pass that no other layer's row surrounds.
 
     So the norms inside a decoder layer are part of it, and the norm after the last one is the tail's.

@@ -1,0 +1,1 @@
+"""Pictures of two-level plans, and what reports show of plans and runs."""

@@ -1,0 +1,232 @@
+"""The profile of a model that never ran: every distinct part is profiled once, equal neighbours become one run."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import torch
+from torch import nn
+
+from evenflow.cluster import parse_dtype
+from evenflow.fields import Fields, as_fields
+from evenflow.language import _
+from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model.kept_per_parameter import check_optimizer
+from evenflow.profiles.accelerator_file import accelerator_given
+from evenflow_torch.models.equal_parts import kinds_of
+from evenflow_torch.models.parts import ModelRow, Part
+from evenflow_torch.models.rows import row_with_inputs
+from evenflow_torch.models.training_row import read_decoder
+from evenflow_torch.profile.part_profile import PartProfile, profile_part
+from evenflow_torch.profile.predicted_parts import (
+    PredictedParts,
+    is_same_layer,
+    predicted_parts,
+    with_predicted,
+)
+from evenflow_torch.profile.timers import FAKE, Timer, timer
+
+FUSED, EAGER = "fused", "eager"
+"""Elementwise operators: in few kernels, or one by one as PyTorch runs them."""
+
+
+def _silent(_step: str) -> None:
+    """Show no progress."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProfile:
+    """The profiles of a model's parts, in order."""
+
+    name: str
+    head: PartProfile | None
+    layers: tuple[PartProfile, ...]
+    tail: PartProfile | None
+    constant_bytes: int | None = None
+    """Bytes that every rank holds; None: the message that comes and the one that goes."""
+    notes: tuple[str, ...] = ()
+    """Where the times come from, and what else a user should know, a sentence each."""
+
+    @property
+    def runs(self) -> list[tuple[PartProfile, int]]:
+        """Equal layers in a row, under the name of the first, and how many they are."""
+        groups = [list(group) for _, group in groupby(self.layers, key=lambda layer: replace(layer, name=""))]
+        return [(group[0], len(group)) for group in groups]
+
+    @property
+    def parts(self) -> list[tuple[str, PartProfile, int]]:
+        """Head, distinct layers in order, and tail: type in a layer file, profile, and how many of them in a row."""
+        head = [] if self.head is None else [("HEAD", self.head, 1)]
+        tail = [] if self.tail is None else [("TAIL", self.tail, 1)]
+        return [*head, *(("BODY", layer, count) for layer, count in self.runs), *tail]
+
+    def network(self) -> Network:
+        """Return the network to plan for."""
+        messages = max(part.message_bytes for _, part, _ in self.parts)
+        return Network(
+            name=self.name,
+            runs=tuple(LayerRun(layer=_layer(layer), count=count) for layer, count in self.runs),
+            head=_end_block(self.head),
+            tail=_end_block(self.tail),
+            constant_bytes=messages if self.constant_bytes is None else self.constant_bytes,
+        )
+
+
+def profile(
+    layers: Sequence[nn.Module],
+    example_input: torch.Tensor,
+    *,
+    head: nn.Module | None = None,
+    tail: nn.Module | None = None,
+    name: str = "model",
+    device: str = FAKE,
+    accelerator: str | None = None,
+    efficiency: float | None = None,
+    optimizer: str = "adam",
+) -> Network:
+    """Return the network of a model given as layers in order, each of which takes what the one before hands over.
+
+    `head` takes `example_input`, of which shape and type matter; without a head the first layer does. `tail` gives the
+    loss. Modules and input may be on the meta device, so a model needs no memory; nothing is changed in them. Of a
+    layer that gives several values, the first goes on.
+
+    Raises:
+        InputError: no layers, or as `timer` and `check_optimizer`.
+    """
+    times = timer(device=device, accelerator=accelerator, efficiency=efficiency)
+    row = row_with_inputs(layers, example_input, head=head, tail=tail, name=name)
+    return profile_row(row, timer=times, optimizer=optimizer).network()
+
+
+def profile_config(
+    config: Fields | Mapping[str, object],
+    *,
+    sequence: int,
+    microbatch: int = 1,
+    tensor_parallel: int = 1,
+    device: str = FAKE,
+    accelerator: str | None = None,
+    efficiency: float | None = None,
+    dtype: str = "bf16",
+    optimizer: str = "adam",
+    elementwise: str = FUSED,
+    name: str = "model",
+    progress: Callable[[str], None] = _silent,
+) -> ModelProfile:
+    """Return the profile of the decoder that `config`, the contents of a ``config.json``, describes.
+
+    A microbatch has `microbatch` sequences of `sequence` tokens on one device, which has its share of every layer where
+    `tensor_parallel` devices share them. Computed times are, with elementwise operators `FUSED`, those of the tables of
+    `evenflow.predict` where these know the model; ``eager``, or measured, every operator of the trace is one.
+
+    Raises:
+        InputError: as `read_decoder`, `timer` and `check_optimizer`.
+    """
+    times = timer(device=device, accelerator=accelerator, efficiency=efficiency)
+    progress(_("building the model"))
+    fields = config if isinstance(config, Fields) else as_fields(dict(config), file=name)
+    number = parse_dtype(dtype)
+    row = read_decoder(
+        fields,
+        sequence=sequence,
+        microbatch=microbatch,
+        dtype=number,
+        tensor_parallel=tensor_parallel,
+        name=name,
+    )
+    traced = profile_row(row, timer=times, optimizer=optimizer, progress=progress)
+    if device != FAKE or elementwise != FUSED or accelerator is None:
+        return traced
+    tables = predicted_parts(
+        fields,
+        sequence=sequence,
+        microbatch=microbatch,
+        dtype=number,
+        tensor_parallel=tensor_parallel,
+        accelerator=accelerator_given(accelerator).reaching(efficiency),
+    )
+    return _with_tables(traced, tables)
+
+
+def profile_row(
+    row: ModelRow, *, timer: Timer, optimizer: str, progress: Callable[[str], None] = _silent
+) -> ModelProfile:
+    """Profile every distinct part of `row` once; `progress` is told which, before it begins."""
+    check_optimizer(optimizer)
+
+    def profiled(part: Part, *, is_layer: bool) -> PartProfile:
+        progress(part.name)
+        return profile_part(part, timer, optimizer, is_layer=is_layer)
+
+    def end(parts: tuple[Part, ...]) -> PartProfile | None:
+        (part,) = parts or (None,)
+        return None if part is None else profiled(part, is_layer=False)
+
+    kinds, order = kinds_of(row.body)
+    head, profiles = end(row.head), [profiled(part, is_layer=True) for part in kinds]
+    return ModelProfile(
+        name=row.name,
+        head=head,
+        layers=tuple(replace(profiles[kind], name=part.name) for kind, part in zip(order, row.body, strict=True)),
+        tail=end(row.tail),
+        notes=(timer.origin, *row.notes),
+    )
+
+
+def _with_tables(traced: ModelProfile, tables: PredictedParts | None) -> ModelProfile:
+    """Return the profile with what the tables say of its parts, if they know all of them."""
+    head, tail = traced.head, traced.tail
+    if tables is None or head is None or tail is None or len(tables.layers) != len(traced.layers):
+        return _untabled(traced)
+    pairs = list(zip(traced.layers, tables.layers, strict=True))
+    if not all(is_same_layer(layer, predicted) for layer, predicted in pairs):
+        return _untabled(traced)
+    notes = [_("elementwise operators and the loss are fused, as evenflow predict assumes")]
+    if tables.left_out:
+        notes.append(_("the blocks that predict further tokens are left out: transformers does not build them"))
+    return replace(
+        traced,
+        head=with_predicted(head, tables.head),
+        layers=tuple(with_predicted(layer, predicted) for layer, predicted in pairs),
+        tail=with_predicted(tail, tables.tail),
+        constant_bytes=tables.constant_bytes,
+        notes=(*traced.notes, *notes),
+    )
+
+
+def _untabled(traced: ModelProfile) -> ModelProfile:
+    note = _("the tables of evenflow predict do not know this model: every operator of the trace counts by itself")
+    return replace(traced, notes=(*traced.notes, note))
+
+
+def _layer(profile: PartProfile) -> Layer:
+    return Layer(
+        name=profile.name,
+        forward_ns=profile.times.forward_ns,
+        parameter_bytes=profile.parameter_bytes,
+        modes={
+            kind: Mode(
+                activation_bytes=size,
+                backward_ns=profile.times.backward_ns[kind],
+                working_bytes=profile.working_bytes[kind],
+            )
+            for kind, size in profile.activation_bytes.items()
+        },
+        stated_weight_ns=profile.times.weight_ns,
+        stated_until_weight_bytes=profile.until_weight_bytes,
+    )
+
+
+def _end_block(profile: PartProfile | None) -> EndBlock:
+    if profile is None:
+        return EndBlock()
+    return EndBlock(
+        name=profile.name,
+        forward_ns=profile.times.forward_ns,
+        backward_ns=profile.times.backward_ns[NONE],
+        parameter_bytes=profile.parameter_bytes,
+        activation_bytes=profile.activation_bytes[NONE],
+        working_bytes=profile.working_bytes[NONE],
+        stated_weight_ns=profile.times.weight_ns,
+        stated_until_weight_bytes=profile.until_weight_bytes,
+    )

@@ -1,0 +1,70 @@
+"""What one part of a model costs: memory from its traces on fake tensors, times from a timer."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from evenflow.model import NONE
+from evenflow.model.kept_per_parameter import kept_bytes
+from evenflow_torch.models.checkpointing import offered_kinds
+from evenflow_torch.models.part_output import runs_on_fakes
+from evenflow_torch.models.part_trace import trace
+from evenflow_torch.models.parts import Part
+from evenflow_torch.profile.part_times import PartTimes
+from evenflow_torch.profile.timers import Timer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartProfile:
+    """Memory and times of one part for one microbatch."""
+
+    name: str
+    num_parameters: int
+    parameter_bytes: int
+    """Bytes of weights, gradients and optimizer state."""
+    forward_flops: int
+    activation_bytes: Mapping[str, int]
+    """Bytes from the forward to the backward, by recompute kind; ends of the model have ``none`` only."""
+    fused_activation_bytes: Mapping[str, int]
+    """As `activation_bytes`, where elementwise operators are fused."""
+    until_weight_bytes: int
+    """Bytes from the input gradient to the weight gradient, without recomputation."""
+    working_bytes: Mapping[str, int]
+    """Bytes that forward or backward need at their peak beyond the activation, by recompute kind."""
+    message_bytes: int
+    """Bytes of its input and of the gradient that goes back, where the part before is on another rank."""
+    times: PartTimes
+
+
+def profile_part(part: Part, timer: Timer, optimizer: str, *, is_layer: bool) -> PartProfile:
+    """Profile `part` under every recompute kind that it offers as a layer, or under ``none`` as an end of the model."""
+    kinds = offered_kinds(part.module) if is_layer else (NONE,)
+    with runs_on_fakes(part.name):
+        traces = {kind: trace(part, kind) for kind in kinds}
+    parameters = list(part.module.parameters())
+    return PartProfile(
+        name=part.name,
+        num_parameters=sum(tensor.numel() for tensor in parameters),
+        parameter_bytes=parameter_bytes(parameters, optimizer),
+        forward_flops=sum(operator.cost.flops for operator in traces[NONE].forward),
+        activation_bytes={kind: part_trace.activation_bytes for kind, part_trace in traces.items()},
+        fused_activation_bytes={kind: part_trace.fused_activation_bytes for kind, part_trace in traces.items()},
+        until_weight_bytes=traces[NONE].until_weight_bytes,
+        working_bytes={kind: part_trace.working_bytes for kind, part_trace in traces.items()},
+        message_bytes=2 * part.inputs[0].nbytes if part.takes_gradient else 0,
+        times=timer.times(part, traces),
+    )
+
+
+def parameter_bytes(parameters: Iterable[torch.Tensor], optimizer: str) -> int:
+    """Return the bytes of `parameters` in training; a frozen one has neither gradient nor optimizer state."""
+    return sum(
+        tensor.numel()
+        * (
+            kept_bytes(optimizer, weight_bytes=tensor.element_size()).total
+            if tensor.requires_grad
+            else tensor.element_size()
+        )
+        for tensor in parameters
+    )

@@ -1,0 +1,130 @@
+"""What the tables of `evenflow predict` say of a traced decoder: times of fused operators, the embedding, the loss.
+
+A profile takes these where the tables know the model, so that both verbs give one answer; the trace says what stays
+alive, how the backward falls apart, and what the recompute kinds save that only it knows.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from evenflow.cluster import Accelerator, Dtype
+from evenflow.cluster.topology import Topology
+from evenflow.errors import InputError
+from evenflow.fields import Fields
+from evenflow.model import FULL, NONE, EndBlock, Layer
+from evenflow.predict.layer_work import HALF
+from evenflow.predict.pricing import Spending
+from evenflow.predict.step_network import PricedPart, priced_network
+from evenflow.predict.training import Degrees, Sharding, Training
+from evenflow.predict.work import Spent
+from evenflow.profiles.transformer.config_file import transformer_of_config
+from evenflow_torch.profile.part_profile import PartProfile
+from evenflow_torch.profile.part_times import PartTimes
+
+_ON_THE_DEVICE = (Spent.PRODUCTS, Spent.ATTENTION, Spent.OTHER)
+"""What a device does by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedPart:
+    """One part of a decoder, with its costs by the tables of `evenflow predict`."""
+
+    block: Layer | EndBlock
+    priced: PricedPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedParts:
+    """The parts of a decoder, with their costs by the tables, for one microbatch on one device."""
+
+    head: PredictedPart
+    layers: tuple[PredictedPart, ...]
+    tail: PredictedPart
+    constant_bytes: int
+    left_out: int
+    """Blocks that predict further tokens, which transformers does not build."""
+
+
+def predicted_parts(
+    config: Fields, *, sequence: int, microbatch: int, dtype: Dtype, tensor_parallel: int, accelerator: Accelerator
+) -> PredictedParts | None:
+    """Return what the tables say of the decoder that `config` describes; None where they do not know it."""
+    if dtype.item_bytes != HALF:  # the tables are of 16-bit activations
+        return None
+    try:
+        model = transformer_of_config(config).model
+        training = Training(
+            model=replace(model, predicted_tokens=0),
+            degrees=Degrees(
+                tensor=tensor_parallel, pipeline=2, sequence_parallel=False, sharding=Sharding.NOTHING
+            ),
+            microbatch=microbatch,
+            global_batch=microbatch,
+            sequence=sequence,
+            precision=dtype.short_name,
+        )  # fmt: skip
+        priced = priced_network(training, Topology(accelerator=accelerator, domain_devices=tensor_parallel))
+    except InputError:
+        return None
+    network = priced.network
+    blocks = [run.layer for run in network.runs for _ in range(run.count)]
+    return PredictedParts(
+        head=PredictedPart(block=network.head, priced=priced.head),
+        layers=tuple(
+            PredictedPart(block=block, priced=part) for block, part in zip(blocks, priced.layers, strict=True)
+        ),
+        tail=PredictedPart(block=network.tail, priced=priced.tail),
+        constant_bytes=network.constant_bytes,
+        left_out=model.predicted_tokens,
+    )
+
+
+def is_same_layer(profile: PartProfile, predicted: PredictedPart) -> bool:
+    """Whether the tables describe the traced layer: it has as many parameters."""
+    parameters = predicted.priced.parameters
+    return profile.num_parameters == parameters.dense + parameters.expert
+
+
+def with_predicted(profile: PartProfile, predicted: PredictedPart) -> PartProfile:
+    """Return the profile of a traced part with what the tables say of it in its place.
+
+    Times of a recompute kind that only the trace knows are those of the tables without recomputation, and the traced
+    time of what is computed again, in the proportion of both forwards; so is the share of the weight gradient.
+    """
+    block, traced = predicted.block, profile.times
+    backward_ns = {
+        kind: _computing_ns([spending]) for kind, spending in predicted.priced.backward.items() if kind in (NONE, FULL)
+    }
+    forward_ns = _computing_ns([predicted.priced.forward])
+    plain_ns = traced.backward_ns[NONE]
+    scale = forward_ns / max(1, traced.forward_ns)
+    again_ns = {kind: round(scale * (time_ns - plain_ns)) for kind, time_ns in traced.backward_ns.items()}
+    times = PartTimes(
+        forward_ns=forward_ns,
+        backward_ns={kind: backward_ns.get(kind, backward_ns[NONE] + max(0, again_ns[kind])) for kind in again_ns},
+        weight_ns=round(backward_ns[NONE] * traced.weight_ns / max(1, plain_ns)),
+    )
+    if isinstance(block, EndBlock):
+        return replace(
+            profile,
+            times=times,
+            activation_bytes={NONE: block.activation_bytes},
+            working_bytes={NONE: block.working_bytes},
+            until_weight_bytes=block.until_weight_bytes,
+        )
+    fused = profile.fused_activation_bytes
+    working = profile.working_bytes
+    own = {kind: mode.working_bytes for kind, mode in block.modes.items() if kind in (NONE, FULL)}
+    further = {kind: max(0, size - working[NONE]) for kind, size in working.items()}
+    return replace(
+        profile,
+        times=times,
+        activation_bytes=fused,
+        until_weight_bytes=min(profile.until_weight_bytes, fused[NONE]),
+        working_bytes={kind: own.get(kind, own[NONE] + further[kind]) for kind in working},
+    )
+
+
+def _computing_ns(spendings: Iterable[Spending]) -> int:
+    """Return the computing time in nanoseconds, without exchanges between devices."""
+    return round(sum(spending.exposed.get(spent, 0.0) for spending in spendings for spent in _ON_THE_DEVICE))

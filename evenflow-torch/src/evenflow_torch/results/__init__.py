@@ -1,0 +1,1 @@
+"""Results as the fields of JSON files."""

@@ -1,0 +1,88 @@
+"""A training run on torch.distributed: predicted against measured, and the timelines of both."""
+
+from evenflow.export.results.json_text import finite
+from evenflow.profiles.timeline_file import TimelineFile
+from evenflow.simulate import Timeline
+from evenflow.units import megabytes, milliseconds
+from evenflow_torch.results.aa_fields import aa_fields
+from evenflow_torch.run.measure.comparison import Comparison
+from evenflow_torch.run.values.run_job import RunJob
+from evenflow_torch.run.values.run_result import RunResult, Verification
+
+
+def run_fields(job: RunJob, result: RunResult, comparison: Comparison) -> dict[str, object]:
+    """Return the result of a run."""
+    return {
+        "model": result.model,
+        "parameters": result.num_parameters,
+        "dtype": job.dtype,
+        "device": job.device,
+        "processes": job.num_processes,
+        "ranks": job.plan.num_ranks,
+        "chunks": job.plan.num_chunks,
+        "microbatches": job.plan.num_microbatches,
+        "schedule": job.plan.schedule,
+        "losses": [finite(loss) for loss in result.losses],
+        "step_ms": [milliseconds(ns) for ns in comparison.step_ns],
+        "step_error": comparison.error,
+        "predicted": _side(comparison.predicted, comparison.predicted_peak_bytes),
+        "measured": _side(comparison.measured, comparison.measured_peak_bytes),
+        "memory_limit_mb": None if job.memory_limit_bytes is None else megabytes(job.memory_limit_bytes),
+        "over_memory_limit": [
+            rank
+            for rank, peak in enumerate(comparison.measured_peak_bytes)
+            if job.memory_limit_bytes is not None and peak > job.memory_limit_bytes
+        ],
+        "calibration": _calibration(result, comparison),
+        "verification": None if result.verification is None else _verification(result.verification),
+        "aa_check": None if result.aa_check is None else aa_fields(result.aa_check),
+    }
+
+
+def timeline_file_of(job: RunJob, comparison: Comparison) -> TimelineFile:
+    """Return the timelines of a run, predicted and measured, with the peaks of both, as a file has them."""
+    return TimelineFile(
+        predicted=comparison.predicted,
+        measured=comparison.measured,
+        predicted_peak_bytes=comparison.predicted_peak_bytes,
+        measured_peak_bytes=comparison.measured_peak_bytes,
+        memory_limit_bytes=job.memory_limit_bytes,
+    )
+
+
+def _side(timeline: Timeline, peak_bytes: tuple[int, ...]) -> dict[str, object]:
+    return {
+        "step_ms": milliseconds(timeline.makespan_ns),
+        "busy_ms": [milliseconds(int(ns)) for ns in timeline.busy_ns],
+        "bubble_ms": [milliseconds(timeline.makespan_ns - int(ns)) for ns in timeline.busy_ns],
+        "peak_memory_mb": [megabytes(peak) for peak in peak_bytes],
+    }
+
+
+def _calibration(result: RunResult, comparison: Comparison) -> dict[str, object]:
+    costs, overhead = comparison.costs, result.overhead
+    return {
+        "forward_ms": [milliseconds(int(ns)) for ns in costs.forward_ns],
+        "backward_ms": [milliseconds(int(ns)) for ns in costs.backward_ns],
+        "weight_ms": [milliseconds(int(ns)) for ns in costs.weight_ns],
+        "activation_mb": [megabytes(int(size)) for size in costs.activation_bytes],
+        "weight_mb": [megabytes(int(size)) for size in costs.until_weight_bytes],
+        "static_mb": [megabytes(int(size)) for size in costs.static_bytes],
+        "working_mb": [megabytes(int(size)) for size in costs.working_bytes],
+        "message_ms": milliseconds(result.message_ns),
+        "overhead_ms": {
+            "action": milliseconds(overhead.action_ns),
+            "send": milliseconds(overhead.send_ns),
+            "receive": milliseconds(overhead.receive_ns),
+        },
+    }
+
+
+def _verification(verification: Verification) -> dict[str, object]:
+    return {
+        "agrees": verification.agrees,
+        "loss_error": finite(verification.loss_error),
+        "gradient_error": finite(verification.gradient_error),
+        "worst_parameter": verification.worst_parameter,
+        "tolerance": verification.tolerance,
+    }

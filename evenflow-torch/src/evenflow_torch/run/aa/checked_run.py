@@ -1,0 +1,89 @@
+"""The A/A check of ``evenflow run``: every other measured step has checks, so that the same run shows their cost."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from evenflow.model import Communication
+from evenflow.simulate import build_graph, run
+from evenflow_torch.run.aa.aa_check import AACheck, measure_compare_ns
+from evenflow_torch.run.aa.plan_checks import RankChecks, plan_checks
+from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
+from evenflow_torch.run.measure.calibrate import MeasuredCosts
+from evenflow_torch.run.measure.comparison import costs_of, durations_of
+from evenflow_torch.run.measure.recorder import synchronize
+from evenflow_torch.run.values.aa_report import AAReport, Fault, Mismatch, RankAudit
+
+_Steps = list[tuple[bool, int, int]]
+"""Measured steps: whether a step had checks, its begin and its end."""
+
+
+def checks_of_rank(pipe: Pipeline, calibration: MeasuredCosts, *, everywhere: bool = False) -> RankChecks:
+    """Return the checks of this rank, from the durations that all ranks have measured; every rank calls it."""
+    compare_ns = {stage.stage_index: measure_compare_ns(stage) for stage in pipe.stages}
+    gathered: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(gathered, (calibration.rank_result(), compare_ns))
+    by_stage = {stage: ns for _, compared in gathered for stage, ns in compared.items()}
+    costs = costs_of(pipe.schedule, [rank for rank, _ in gathered], calibration.overhead)
+    communication = Communication(latency_ns=calibration.message_ns)
+    return plan_checks(
+        run(build_graph(pipe.schedule), durations_of(costs, calibration.overhead), communication),
+        costs,
+        compare_ns=[by_stage[stage] for stage in range(pipe.schedule.num_stages)],
+        communication=communication,
+        everywhere=everywhere,
+    )[dist.get_rank()]
+
+
+class AARun:
+    """Steps of a pipeline with and without checks, and their times."""
+
+    def __init__(
+        self,
+        pipe: Pipeline,
+        checks: RankChecks,
+        *,
+        faults: Sequence[Fault] = (),
+        clock_offset_ns: int = 0,
+        tell: Callable[[Mismatch], None] = lambda _: None,
+    ) -> None:
+        """Prepare this rank's checks and its own `faults`; `tell` is called with every mismatch, after its step."""
+        self._offset_ns = clock_offset_ns
+        self._device: torch.device = pipe.stages[0].device
+        self._steps: _Steps = []
+        self._tell = tell
+        self._check = AACheck(pipe, checks, faults=[fault for fault in faults if fault.rank == dist.get_rank()])
+
+    def step(self, batch: Batch, *, check: bool, measure: bool) -> Tensor | None:
+        """Run one step of the pipeline, with checks or without; its time counts if `measure` says so."""
+        known = len(self._check.mismatches)
+        start_ns = time.perf_counter_ns()
+        loss = self._check.step(batch, check=check)
+        synchronize(self._device)  # on every rank: its device may still be busy when the host is not
+        if measure:
+            self._steps.append((check, start_ns - self._offset_ns, time.perf_counter_ns() - self._offset_ns))
+        for mismatch in self._check.mismatches[known:]:
+            self._tell(mismatch)
+        return loss
+
+    def own(self) -> tuple[RankAudit, _Steps]:
+        """Return the audit and the times of this rank, for `report`."""
+        return self._check.audit(), self._steps
+
+
+def report(ranks: Sequence[tuple[RankAudit, _Steps]]) -> AAReport:
+    """Return what all ranks found; a step takes from the first begin on any rank to the last end."""
+    times: dict[bool, list[int]] = {False: [], True: []}
+    for step in zip(*(steps for _, steps in ranks), strict=True):
+        times[step[0][0]].append(max(end for *_, end in step) - min(start for _, start, _ in step))
+    return AAReport(
+        ranks=[audit for audit, _ in ranks],
+        num_checked_steps=len(times[True]),
+        checked_step_ns=round(statistics.median(times[True])),
+        plain_step_ns=round(statistics.median(times[False])),
+    )

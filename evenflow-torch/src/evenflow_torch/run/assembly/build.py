@@ -1,0 +1,174 @@
+"""From a plan and a model to a pipeline: the function `evenflow.run.pipeline`."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from evenflow.cluster import MeshPlan
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import RECOMPUTE_PARTS, Plan
+from evenflow_torch.models.checkpointing import Patterns
+from evenflow_torch.models.parts import ModelRow
+from evenflow_torch.models.rows import as_row
+from evenflow_torch.run.assembly.pipeline import Batch, Pipeline, RankStages
+from evenflow_torch.run.engine.order import check_world, runnable_order
+from evenflow_torch.run.engine.recompute_layers import check_kinds
+from evenflow_torch.run.engine.runtime import LossFunction
+from evenflow_torch.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.engine.shared_parameters import SharedParameters
+from evenflow_torch.run.engine.stages import (
+    StageModule,
+    StageParts,
+    StageSettings,
+    boundary_shapes,
+    cut,
+    weight_builder,
+)
+from evenflow_torch.run.mesh.mesh_loss import MeshLoss
+from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
+from evenflow_torch.run.mesh.mesh_plan_check import check_mesh_plan
+from evenflow_torch.run.mesh.mesh_stages import mesh_stages, message_of, place_parameters
+from evenflow_torch.run.mesh.stage_modules import device_meshes
+
+
+def pipeline(
+    plan: Plan,
+    model: nn.Module | Sequence[nn.Module] | ModelRow,
+    loss_fn: LossFunction,
+    example_batch: Batch,
+    *,
+    mesh_plan: MeshPlan | None = None,
+    device: torch.device | str = "cpu",
+    seed: int | None = None,
+    head_modules: int = 0,
+    tail_modules: int = 0,
+    recompute_modules: Patterns = RECOMPUTE_PARTS,
+) -> Pipeline:
+    """Return this rank's part of `model` as `plan` cuts it; call it on every rank, after ``init_process_group``.
+
+    The modules of this rank's stages are taken over: moved to `device` and changed in place where they recompute or
+    leave weight gradients for later. Other modules are not touched and may be on the meta device. The model, and the
+    seed of the random numbers that made it, are the same on every rank.
+
+    Args:
+        plan: its number of ranks is the world size; its own order of work is run if it has one.
+        model: see `evenflow.run.as_row`, as for `head_modules` and `tail_modules`.
+        loss_fn: ``loss_fn(output, target)`` of one microbatch, a mean over its samples.
+        example_batch: inputs and targets, of which only shapes and types matter; the first dimension is split into
+            the plan's microbatches.
+        mesh_plan: where every stage lies, if on several devices: of ``evenflow auto`` (`AutoPlan.mesh_plan`, or
+            `evenflow.profiles.mesh_plan_file.parse_mesh_plan`). The world size is its number of devices then, the
+            parameters become DTensors, and the first dimension of the batch counts for all devices of a stage together.
+        seed: makes dropout the same however the model is split. Without it, random numbers come as they come.
+        recompute_modules: glob patterns of the sub-modules that each kind but ``full`` runs again, by their names in a
+            layer; see `evenflow.model.recompute_parts`.
+
+    Raises:
+        InputError: plan, model, batch and world size do not fit.
+    """
+    row = model if isinstance(model, ModelRow) else as_row(model, head_modules=head_modules, tail_modules=tail_modules)
+    schedule = runnable_order(plan)
+    if not dist.is_initialized():
+        raise InputError(
+            value=None,
+            rule=_("must be initialised first"),
+            place="torch.distributed",
+            remedy=_("start the ranks with torchrun and call torch.distributed.init_process_group"),
+        )
+    check_world(plan, dist.get_world_size(), mesh_plan)
+    stages = cut(row, plan, schedule)
+    patterns = {**RECOMPUTE_PARTS, **recompute_modules}
+    check_kinds(plan, row.body, patterns)
+    example = microbatch_of(example_batch[0], plan, place=_("example batch, inputs"))
+    microbatch_of(example_batch[1], plan, place=_("example batch, targets"))
+    boundaries = boundary_shapes(stages, row.context, example)
+    settings = StageSettings(
+        context=row.context, seed=seed, recompute_modules=patterns, device=torch.device(device), shared=row.shared
+    )
+    if mesh_plan is None:
+        rank_stages = _on_one_device(stages, boundaries, settings, loss_fn)
+    else:
+        check_mesh_plan(mesh_plan, row, stages, boundaries)
+        rank_stages = _on_meshes(mesh_plan, stages, boundaries, settings, loss_fn)
+    return Pipeline(rank_stages, schedule, example_batch=example_batch, mesh_plan=mesh_plan)
+
+
+def _on_one_device(
+    stages: Sequence[StageParts], boundaries: Sequence[Tensor], settings: StageSettings, loss_fn: LossFunction
+) -> RankStages:
+    """Build the stages of this rank, whose device has all of them."""
+    rank = dist.get_rank()
+    own = _moved(stages, rank, settings.device)
+    shared = SharedParameters(settings.shared, stages, rank)
+    built = [_stage(stage, boundaries, settings) for stage in own]
+    return RankStages(stages=built, shared=shared, loss_fn=loss_fn, message=boundaries[1])
+
+
+def _on_meshes(
+    mesh_plan: MeshPlan,
+    stages: Sequence[StageParts],
+    boundaries: Sequence[Tensor],
+    settings: StageSettings,
+    loss_fn: LossFunction,
+) -> RankStages:
+    """Build this device's part of the stages of its rank, which several devices share."""
+    rank = mesh_plan.rank_of(dist.get_rank())
+    own = _moved(stages, rank, settings.device)
+    meshes = device_meshes(mesh_plan, settings.device.type)
+    place_parameters(own, mesh_plan, meshes)
+    shared = MeshParameters(settings.shared, stages, mesh_plan, rank)
+    built = mesh_stages(own, mesh_plan, meshes, boundaries, settings, shared)
+    if built[-1].is_last:
+        loss_fn = MeshLoss(loss_fn, built[-1].submod)
+    return RankStages(stages=built, shared=shared, loss_fn=loss_fn, message=message_of(mesh_plan, boundaries))
+
+
+def _stage(stage: StageParts, boundaries: Sequence[Tensor], settings: StageSettings) -> RuntimeStage:
+    return RuntimeStage(
+        StageModule(stage, settings.context, seed=settings.seed, recompute_modules=settings.recompute_modules),
+        index=stage.index,
+        num_stages=len(boundaries) - 1,
+        device=settings.device,
+        example_input=boundaries[stage.index],
+        example_output=boundaries[stage.index + 1],
+        weight_builder=weight_builder(stage),
+    )
+
+
+def microbatch_of(tensor: Tensor, plan: Plan, *, place: str) -> Tensor:
+    """Return the first microbatch of a batch.
+
+    Raises:
+        InputError: the microbatches of the plan do not divide the batch.
+    """
+    size = tensor.shape[0] if tensor.dim() else 0
+    if size == 0 or size % plan.num_microbatches:
+        raise InputError(
+            value=size,
+            rule=_(
+                "must have a first dimension that the plan's {num_microbatches} microbatches divide",
+                num_microbatches=plan.num_microbatches,
+            ),
+            place=place,
+            remedy=_("use a multiple of {num_microbatches}", num_microbatches=plan.num_microbatches),
+        )
+    return tensor[: size // plan.num_microbatches]
+
+
+def _moved(stages: Sequence[StageParts], rank: int, device: torch.device) -> list[StageParts]:
+    """Return the stages of a rank, their modules moved to `device`."""
+    own = [stage for stage in stages if stage.rank == rank]
+    for part in (part for stage in own for part in stage.parts):
+        for name, value in (*part.module.named_parameters(), *part.module.named_buffers()):
+            if value.is_meta:
+                raise InputError(
+                    value=_("{name} on the meta device", name=f"{part.name}.{name}"),
+                    rule=_("must have storage for the modules of this rank"),
+                    place="model",
+                    remedy=_("materialise them first"),
+                )
+        part.module.to(device)
+    return own

@@ -1,0 +1,187 @@
+"""This rank's part of a model in training."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from evenflow.cluster import MeshPlan
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.schedule import Schedule
+from evenflow_torch.models.parts import Part
+from evenflow_torch.run.engine.boundaries import agree_on_boundaries
+from evenflow_torch.run.engine.gradient_norm import norm_over_ranks, scale_to_norm
+from evenflow_torch.run.engine.hooks import Hook, insert_hooks
+from evenflow_torch.run.engine.runtime import LossFunction, make_runtime
+from evenflow_torch.run.engine.runtime_stage import Observer, RuntimeStage
+from evenflow_torch.run.engine.shared_parameters import SharedParameters
+from evenflow_torch.run.mesh.mesh_loss import MeshLoss
+from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
+from evenflow_torch.run.mesh.stage_modules import placed_like
+
+Batch = tuple[Tensor, Tensor]
+"""Inputs and targets, each of shape [batch, ...]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankStages:
+    """The stages of this rank, ready to compute, and what they have in common."""
+
+    stages: Sequence[RuntimeStage]
+    """Stages in the order of the pipeline."""
+    shared: SharedParameters | MeshParameters
+    """Gradients that other devices have a part of."""
+    loss_fn: LossFunction
+    """Loss of one microbatch on this device."""
+    message: Tensor
+    """Tensor that the first device sends to the next stage for one microbatch, on the meta device."""
+
+
+class Pipeline:
+    """This rank's part of a model in training. Make one with `evenflow.run.pipeline`."""
+
+    def __init__(
+        self,
+        rank_stages: RankStages,
+        schedule: Schedule,
+        *,
+        example_batch: Batch,
+        mesh_plan: MeshPlan | None = None,
+    ) -> None:
+        self.schedule = schedule
+        self.mesh_plan = mesh_plan
+        self.stages = tuple(rank_stages.stages)
+        self.loss_fn = rank_stages.loss_fn
+        self.message = rank_stages.message
+        """Tensor that the first device sends to the next stage for one microbatch, on the meta device."""
+        self.runtime = make_runtime(self.stages, schedule, self.loss_fn)
+        self.num_steps = 0
+        """Steps done, which the random numbers depend on; set it when training goes on from a checkpoint."""
+        self._shared = rank_stages.shared
+        self._has_agreed = mesh_plan is not None
+        """Whether the stages know what will cross between them; on several devices it is part of the plan."""
+        self._shapes = tuple(tuple(tensor.shape) for tensor in example_batch)
+
+    def step(self, batch: Batch) -> Tensor | None:
+        """Run forward and backward of all microbatches; gradients are added to what the parameters hold.
+
+        Return the mean of the microbatches' losses on the rank of the last stage, None on the others. Every rank gives
+        the whole batch, of the example's shape; only the first stage reads the inputs, only the last the targets.
+        """
+        shapes = tuple(tuple(tensor.shape) for tensor in batch)
+        if shapes != self._shapes:
+            raise InputError(
+                value=shapes,
+                rule=_("must have the shapes of the example batch, {shapes}", shapes=self._shapes),
+                place="batch",
+                remedy=_("drop or fill up the last batch of an epoch"),
+            )
+        for stage in self.stages:
+            stage.submod.step = self.num_steps
+        first, last = self.stages[0], self.stages[-1]
+        # Without waiting: from pinned memory the copy runs beside the host.
+        inputs = batch[0].to(first.device, non_blocking=True) if first.is_first else None
+        targets = batch[1].to(last.device, non_blocking=True) if last.is_last else None
+        if not self._has_agreed:
+            example = batch[0][: len(batch[0]) // self.schedule.num_microbatches]
+            agree_on_boundaries(self.stages, self.schedule.stage_ranks, example)
+            self._has_agreed = True
+        self._shared.before_step()
+        loss = self.runtime.run(inputs, targets)
+        self._shared.after_step()
+        self.num_steps += 1
+        return self.loss_fn.total(loss) if loss is not None and isinstance(self.loss_fn, MeshLoss) else loss
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Yield the parameters of this rank under the names of the unsplit model, each once."""
+        seen: set[int] = set()
+        for part in self._parts():
+            for name, parameter in part.module.named_parameters(prefix=part.path):
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield name, self._shared.updated(parameter)
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters for an optimizer of this rank."""
+        return (parameter for _, parameter in self.named_parameters())
+
+    def owned_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters of this rank that count where all ranks add up, as in a norm of the gradients.
+
+        All ranks together yield each parameter once: one that several have, such as a tied embedding, comes from the
+        first of them. On several devices every one of them yields the parameters of its rank.
+        """
+        seen: set[int] = set()
+        for part in self._parts():
+            for parameter in part.module.parameters():
+                if id(parameter) not in seen and self._shared.is_owned(parameter):
+                    seen.add(id(parameter))
+                    yield self._shared.updated(parameter)
+
+    def clip_grad_norm_(self, max_norm: float, *, norm_type: float = 2.0) -> Tensor:
+        """Scale the gradients so that their norm over all ranks is at most `max_norm`; return the norm before.
+
+        As `torch.nn.utils.clip_grad_norm_` on the unsplit model: every parameter counts once. Every rank calls it, and
+        gets the same norm. With `max_norm` infinite it only measures.
+        """
+        is_first = self.mesh_plan is None or dist.get_rank() == self.mesh_plan.devices_of_rank()[self._rank()][0]
+        gradients = [parameter.grad for parameter in self.owned_parameters() if parameter.grad is not None]
+        norm = norm_over_ranks(gradients, norm_type, counts=is_first, device=self.stages[0].device)
+        scale_to_norm([parameter.grad for parameter in self.parameters()], norm, max_norm)
+        return norm
+
+    def _rank(self) -> int:
+        """Return the rank of the pipeline that this process belongs to."""
+        return self.schedule.stage_ranks[self.stages[0].stage_index]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return this rank's part of the unsplit model's state_dict; all ranks together have the whole of it."""
+        state: dict[str, Any] = {}
+        for part in self._parts():
+            state.update(part.module.state_dict(prefix=f"{part.path}."))
+            for name, parameter in part.module.named_parameters(prefix=part.path, remove_duplicate=False):
+                state[name] = self._shared.updated(parameter).detach()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load this rank's part out of the whole model's state_dict; names of other ranks are left alone.
+
+        Raises:
+            InputError: a name of this rank is missing.
+        """
+        for part in self._parts():
+            prefix = f"{part.path}."
+            own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+            try:
+                part.module.load_state_dict(placed_like(part.module, own))
+            except RuntimeError as error:
+                raise InputError(
+                    value=None,
+                    rule=_("must fit the model in {name}: {error}", name=part.name, error=error),
+                    place="state_dict",
+                ) from None
+        self._shared.loaded()
+
+    def train(self, mode: bool = True) -> None:
+        """Switch dropout and the like on or off, as `torch.nn.Module.train` does."""
+        for stage in self.stages:
+            stage.submod.train(mode)
+
+    def observe(self, observer: Observer) -> None:
+        """Tell `observer` when the actions of this rank compute, from now on."""
+        for stage in self.stages:
+            stage.observer = observer
+
+    def add_hooks(self, hooks: Sequence[Hook]) -> None:
+        """Call `hooks` behind their actions in every step from now on.
+
+        Raises:
+            InputError: a hook follows an action of another rank.
+        """
+        insert_hooks(self.runtime, hooks)
+
+    def _parts(self) -> list[Part]:
+        return [part for stage in self.stages for part in stage.submod.parts]

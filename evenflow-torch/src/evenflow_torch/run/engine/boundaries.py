@@ -1,0 +1,72 @@
+"""What really crosses between stages: found by running them on tensors without values, as they will run.
+
+A plan of the boundaries is made when a pipeline is built. But what a stage hands over also depends on the state in
+which it runs: under autocast a product of float32 tensors is in 16 bits, and a message received with another type than
+it was sent with is garbage. So the first step begins with a probe of every stage in that very state, and the result is
+made known to the stage before and behind.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from evenflow_torch.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.engine.stages import StageModule, one_tensor
+
+_Crossing = tuple[tuple[int, ...], torch.dtype]
+"""Shape and type of the output of a stage for one microbatch."""
+
+
+def agree_on_boundaries(stages: Sequence[RuntimeStage], stage_ranks: Sequence[int], example: Tensor) -> None:
+    """Tell every stage what it will receive and hand over in the state of now; every rank calls it.
+
+    `stages` are those of this rank, `example` is the first one's input of one microbatch, and `stage_ranks` has the
+    rank of every stage.
+    """
+    own = {stage.stage_index: stage for stage in stages}
+    incoming = torch.empty(example.shape, dtype=example.dtype, device="meta")
+    for index, rank in enumerate(stage_ranks[:-1]):
+        crossings: list[_Crossing | None] = [None]
+        if index in own:
+            outgoing = probed_output(own[index].submod, incoming, own[index].device)
+            if outgoing is None:
+                outgoing = own[index].example_output
+            crossings = [(tuple(outgoing.shape), outgoing.dtype)]
+        dist.broadcast_object_list(crossings, src=rank, device=stages[0].device if _on_gpu(stages) else None)
+        assert crossings[0] is not None
+        shape, dtype = crossings[0]
+        crossing = torch.empty(shape, dtype=dtype, device="meta").requires_grad_(dtype.is_floating_point)
+        if index in own:
+            own[index].expect(own[index].example_input, crossing)
+        if index + 1 in own:
+            own[index + 1].expect(crossing, own[index + 1].example_output)
+        incoming = crossing
+
+
+def probed_output(module: StageModule, example: Tensor, device: torch.device) -> Tensor | None:
+    """Return the output of a stage for an input like `example`, without values; None where it does not run so."""
+
+    def stand_in(value: Tensor) -> Tensor:
+        return torch.empty(value.shape, dtype=value.dtype, device=device)
+
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+            hidden = stand_in(example)
+            for part in module.parts:
+                if not part.keeps_shape:
+                    state = {
+                        name: stand_in(value)
+                        for name, value in (*part.module.named_parameters(), *part.module.named_buffers())
+                    }
+                    named = dict(module.context(hidden, part)) if module.context else {}
+                    hidden = one_tensor(torch.func.functional_call(part.module, state, (hidden,), named), part)
+    except Exception:  # noqa: BLE001  what a module raises on such tensors is anything; the real output is checked
+        return None
+    return torch.empty(hidden.shape, dtype=hidden.dtype, device="meta")
+
+
+def _on_gpu(stages: Sequence[RuntimeStage]) -> bool:
+    return bool(stages[0].device.type == "cuda")

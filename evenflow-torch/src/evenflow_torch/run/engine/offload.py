@@ -1,0 +1,143 @@
+"""Layers whose activations wait for the backward in the host's memory.
+
+    forward     layer 0     layer 1     layer 2          every layer's activations go to the host while the next
+                  |  send 0   |  send 1   | send 2       one computes
+    backward    layer 2     layer 1     layer 0          and come back while the one behind it computes
+         fetch 1  |  fetch 0  |
+
+Both happen on a stream of their own where the device has streams. Parameters and buffers, which are there anyway, stay.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.distributed.tensor import DTensor
+
+
+class Offload:
+    """The layers of one stage that offload; `begin` before every forward of the stage."""
+
+    def __init__(self) -> None:
+        self.pack: Callable[[Tensor], Any] = _as_it_is
+        """What the graph keeps of parameters and buffers, and `unpack` what that stands for."""
+        self.unpack: Callable[[Any], Tensor] = _as_it_is
+        self._newest: _Layer | None = None
+        self._streams: dict[torch.device, Any] = {}
+
+    def begin(self) -> None:
+        """Start a new microbatch: layers of the one before are no longer fetched ahead."""
+        self._newest = None
+
+    def forward_of(self, module: nn.Module) -> Callable[..., Any]:
+        """Return the forward of `module` that sends what it saves to the host."""
+        return partial(self._forward, module)
+
+    def _forward(self, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        stays = {_storage(tensor) for tensor in (*module.parameters(), *module.buffers())}
+        layer = self._newest = _Layer(self, before=self._newest)
+
+        def pack(tensor: Tensor) -> Any:
+            return self.pack(tensor) if _storage(tensor) in stays else layer.send(tensor)
+
+        def unpack(packed: Any) -> Tensor:
+            return layer.fetched(packed) if isinstance(packed, _Sent) else self.unpack(packed)
+
+        with saved_tensors_hooks(pack, unpack):
+            return module(*args, **kwargs)
+
+    def stream(self, device: torch.device) -> Any:
+        """Return the stream for copies, None where the device has none."""
+        if device.type != "cuda":
+            return None
+        if device not in self._streams:
+            self._streams[device] = torch.cuda.Stream(device)
+        return self._streams[device]
+
+
+class _Sent:
+    """A tensor on the host; afterwards also on its device again."""
+
+    def __init__(self, tensor: Tensor, stream: Any) -> None:
+        self.spec = (
+            (tensor.device_mesh, tensor.placements, tensor.shape, tensor.stride()) if _is_spread(tensor) else None
+        )
+        local = tensor.detach().to_local() if _is_spread(tensor) else tensor.detach()
+        self.device = local.device
+        self.back: Tensor | None = None
+        if stream is None:
+            self.host = local.clone(memory_format=torch.preserve_format)
+            return
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream):
+            self.host = torch.empty_strided(local.size(), local.stride(), dtype=local.dtype, pin_memory=True)
+            self.host.copy_(local, non_blocking=True)
+        local.record_stream(stream)
+
+    def fetch(self, stream: Any) -> None:
+        """Begin to copy the tensor back to its device."""
+        if self.back is not None:
+            return
+        if stream is None:
+            self.back = self.host
+            return
+        with torch.cuda.stream(stream):
+            self.back = self.host.to(self.device, non_blocking=True)
+
+    def taken(self, stream: Any) -> Tensor:
+        """Return the tensor on its device, for the computation that follows."""
+        self.fetch(stream)
+        assert self.back is not None
+        if stream is not None:
+            current = torch.cuda.current_stream(self.device)
+            current.wait_stream(stream)
+            self.back.record_stream(current)
+        local, self.back = self.back, None
+        if self.spec is None:
+            return local
+        mesh, placements, shape, stride = self.spec
+        spread: Tensor = DTensor.from_local(local, mesh, placements, shape=shape, stride=stride)
+        return spread
+
+
+class _Layer:
+    """What one layer saved for one microbatch."""
+
+    def __init__(self, offload: Offload, before: "_Layer | None") -> None:
+        self._offload = offload
+        self._before = before
+        self._sent: list[_Sent] = []
+
+    def send(self, tensor: Tensor) -> _Sent:
+        sent = _Sent(tensor, self._offload.stream(tensor.device))
+        self._sent.append(sent)
+        return sent
+
+    def fetched(self, sent: _Sent) -> Tensor:
+        """Return a tensor; with the first one of a layer, those of the layer before it are on their way."""
+        before, self._before = self._before, None
+        result = sent.taken(self._offload.stream(sent.device))
+        if before is not None:
+            before.fetch()
+        return result
+
+    def fetch(self) -> None:
+        for sent in self._sent:
+            sent.fetch(self._offload.stream(sent.device))
+
+
+def _as_it_is(saved: Any) -> Any:
+    return saved
+
+
+def _is_spread(tensor: Tensor) -> bool:
+    return isinstance(tensor, DTensor)
+
+
+def _storage(tensor: Tensor) -> int:
+    detached = tensor.detach()
+    local: Tensor = detached.to_local() if isinstance(detached, DTensor) else detached
+    return local.untyped_storage().data_ptr()

@@ -1,0 +1,89 @@
+"""Layers that recompute as planned, whole or by named parts, or whose activations go to the host instead.
+
+Recomputation runs under torch.utils.checkpoint.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import FULL, NONE, OFFLOAD, RECOMPUTE_PARTS, Plan, ordered_kinds
+from evenflow_torch.models.checkpointing import Patterns, recomputed_modules, under_checkpoint
+from evenflow_torch.models.parts import Part
+from evenflow_torch.run.engine.offload import Offload
+
+
+def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
+    """Return the recompute kind of each layer of a cell, strongest first, so that the first layers recompute.
+
+    >>> plan = Plan(schedule="1f1b", num_microbatches=1, layers=((4,),), recompute={"select": ((1,),), "full": ((2,),)})
+    >>> kinds_of_cell(plan, 0, 0)
+    ['full', 'full', 'select', 'none']
+    """
+    kinds = ordered_kinds({*plan.recompute, NONE})
+    return [kind for kind in kinds for _ in range(plan.count(kind, chunk, rank))]
+
+
+def forward_of(
+    part: Part,
+    kind: str,
+    patterns: Patterns = RECOMPUTE_PARTS,
+    inside: Callable[[], AbstractContextManager[None]] = nullcontext,
+    offload: Offload | None = None,
+) -> Callable[..., Any]:
+    """Return the forward of `part` under a recompute kind; sub-modules that recompute are changed in place.
+
+    The second forward runs in the context that `inside` gives; layers of one stage that offload share an `offload`.
+
+    Raises:
+        InputError: no sub-module of the part belongs to the kind.
+    """
+    if kind == NONE:
+        return part.module
+    if kind == OFFLOAD:
+        return (offload or Offload()).forward_of(part.module)
+    again = partial(under_checkpoint, context_fn=lambda: (nullcontext(), inside()))
+    if kind == FULL:
+        return again(part.module)
+    chosen = _chosen(part, kind, patterns)
+    for module in chosen:
+        module.forward = again(module.forward)
+    return part.module
+
+
+def check_kinds(plan: Plan, layers: Sequence[Part], patterns: Patterns = RECOMPUTE_PARTS) -> None:
+    """Raise InputError for a kind that some layer has no sub-modules for, before any work."""
+    for kind in plan.used_kinds:
+        if kind not in (FULL, OFFLOAD):
+            for part in layers:
+                _chosen(part, kind, patterns)
+
+
+def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
+    kinds = [name for name in ordered_kinds({FULL, *patterns}) if name != NONE]
+    remedy = _("say which sub-modules the kind runs again: recompute_modules={...}")
+    if kind not in patterns:
+        raise InputError(
+            value=kind,
+            rule=_("must have kinds that can run: {names}", names=", ".join(kinds)),
+            place=_("plan, recompute"),
+            remedy=remedy,
+        )
+    chosen = recomputed_modules(part.module, kind, patterns)
+    if not chosen:
+        raise InputError(
+            value=kind,
+            rule=_(
+                "must have sub-modules for its kinds in every layer: {name} lacks {names}",
+                name=part.name,
+                names=", ".join(patterns[kind]),
+            ),
+            place=_("plan, recompute"),
+            remedy=remedy,
+        )
+    return chosen

@@ -1,0 +1,102 @@
+"""The runtime of torch.distributed.pipelining for evenflow's orders: it adds the messages and executes them.
+
+What is changed here, and in `evenflow_torch.run.engine.runtime_stage`:
+
+    loss            kept by microbatch; the runtime indexes them by arrival, which fails for orders not ascending
+    scale           each loss is divided by the number of microbatches before its backward, so that gradients accumulate
+                    over any number of steps; the runtime divides what has accumulated, earlier steps included
+    receive buffer  taken when the message is asked for, given back after its use; the runtime takes all up front
+    sent tensor     given back when its receiver has answered; the runtime keeps all of them to the end of the step
+    last output     given back when the loss has it, unless there are hooks; the runtime keeps it to the backward
+    observer        told when an action computes, without the time that it waits for its input
+    witness         sees inputs and results of an action, and may ask for the graph of a backward to be kept
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from evenflow.schedule import Schedule
+from evenflow_torch.run.engine.order import answered_backwards
+from evenflow_torch.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.engine.torch_names import TorchRuntime, torch_action
+
+LossFunction = Callable[[Any, Any], Tensor]
+"""Loss of one microbatch from output and target, a mean over its samples."""
+
+
+class Runtime(TorchRuntime):
+    """Executes one rank of a `Schedule`. Make one with `make_runtime`."""
+
+    def __init__(self, stages: Sequence[RuntimeStage], num_microbatches: int, loss_fn: LossFunction) -> None:
+        super().__init__(list(stages), num_microbatches, loss_fn=loss_fn, scale_grads=False)
+        self.keeps_outputs = False
+        """Whether the outputs of the last stage stay in its `fwd_cache`."""
+        self.hooked: list[Callable[[Runtime], None]] = []
+        """Functions of the hooks, by the microbatch index under which their calls stand in the order."""
+        self._open_losses: dict[int, Tensor] = {}
+        self._losses: dict[int, Tensor] = {}
+        self._targets: Sequence[Any] = ()
+
+    def stage(self, index: int) -> RuntimeStage:
+        """Return a stage of this rank by its index in the pipeline."""
+        return next(stage for stage in self._stages if stage.stage_index == index)
+
+    def run(self, inputs: Tensor | None, targets: Tensor | None) -> Tensor | None:
+        """Run one step over a whole batch; return the mean of the microbatches' losses where the last stage is.
+
+        `inputs` are needed on the rank of the first stage, `targets` on that of the last, shape [batch, ...].
+        """
+        self._losses.clear()
+        try:
+            self.step(*(() if inputs is None else (inputs,)), target=targets, return_outputs=False)
+        finally:
+            self._open_losses.clear()
+            self._targets = ()
+        if not self._losses:
+            return None
+        return torch.stack([self._losses[index] for index in sorted(self._losses)]).mean()
+
+    def repeat_loss(self, microbatch: int, output: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of a microbatch of this step, and the loss of `output` in its place."""
+        return self._losses[microbatch], self._compute_loss(output, self._targets[microbatch]).detach()
+
+    def _maybe_compute_loss(
+        self,
+        stage: RuntimeStage,
+        output: Any,
+        target_mbs: Any,
+        mb_index: int,
+        loss_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        if stage.is_last:
+            loss = self._compute_loss(output, target_mbs[mb_index], loss_kwargs)
+            self._losses[mb_index] = loss.detach()
+            self._targets = target_mbs
+            self._open_losses[mb_index] = loss / self._n_microbatches
+            if not self.keeps_outputs:
+                stage.fwd_cache[mb_index] = ((), stage.fwd_cache[mb_index][1])
+            stage.end_action()
+
+    def _maybe_get_loss(self, stage: RuntimeStage, mb_index: int) -> Tensor | None:
+        return self._open_losses.pop(mb_index) if stage.is_last else None
+
+    def _update_losses(self, stages: Any, losses: Any) -> None:
+        """Copy nothing: `run` reports the losses."""
+
+    def _step_microbatches(self, *args: Any, **kwargs: Any) -> None:
+        super()._step_microbatches(*args, **kwargs)
+        for stage in self._stages:
+            stage.finish_sends()
+
+
+def make_runtime(stages: Sequence[RuntimeStage], schedule: Schedule, loss_fn: LossFunction) -> Runtime:
+    """Return the runtime that executes `schedule` on this rank's `stages`."""
+    result = Runtime(stages, schedule.num_microbatches, loss_fn)
+    for stage in stages:
+        stage.answered = answered_backwards(schedule, stage.stage_index)
+    orders = {rank: [torch_action(action) for action in schedule.order(rank)] for rank in range(schedule.num_ranks)}
+    result._prepare_schedule_with_comms(orders)
+    return result

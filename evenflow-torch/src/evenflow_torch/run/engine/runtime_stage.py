@@ -1,0 +1,232 @@
+"""A stage as torch's runtime executes it; `evenflow_torch.run.engine.runtime` says what is changed."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.schedule import Op
+from evenflow_torch.run.engine.torch_names import PipelineStage, ReceiveInfo, buffer_of, take_boundaries
+
+Sends = dict[int, list[tuple[dist.Work, dist.P2POp]]]
+"""Messages on the way with their tensors, by microbatch."""
+
+
+class Observer(Protocol):
+    """An object that is told when the actions of this rank compute."""
+
+    def begin(self, op: Op, stage: int, microbatch: int) -> None:
+        """Note that an action starts: its input is there."""
+
+    def end(self) -> None:
+        """Note that the action that began last has ended; called again when its loss has been computed."""
+
+
+class Witness(Protocol):
+    """An object that sees what a stage computes, such as to compute it again."""
+
+    def computing(
+        self, op: Op, stage: "RuntimeStage", microbatch: int, loss: Tensor | None = None
+    ) -> AbstractContextManager[None]:
+        """Return a context for an action's work.
+
+        Before a backward, the stage's ``fwd_cache`` and ``grad_recv_info`` have its inputs; after it ``bwd_cache`` has
+        the gradient of its input. A backward of the last stage begins with `loss`.
+        """
+
+
+class RuntimeStage(PipelineStage):
+    """A stage of the runtime whose buffers live only as long as they are needed.
+
+    `module` has a field `microbatch`, which is set before its forward. `weight_builder` returns, after an input
+    gradient, the function that computes the weight gradients that were left out.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        index: int,
+        num_stages: int,
+        device: torch.device,
+        example_input: Tensor,
+        example_output: Tensor,
+        weight_builder: Callable[[], Callable[[], None]] | None,
+        group: dist.ProcessGroup | None = None,
+    ) -> None:
+        super().__init__(
+            module,
+            index,
+            num_stages,
+            device,
+            input_args=example_input,
+            output_args=example_output,
+            dw_builder=weight_builder,
+            group=group,
+        )
+        self.example_input, self.example_output = example_input, example_output
+        self.observer: Observer | None = None
+        self.answered: Mapping[int, Sequence[int]] = {}
+        """Backwards of the stage before, by the forward that it sends after them: their gradients have arrived."""
+        self.witness: Witness | None = None
+        self.keeps_graph = False
+        """Whether the next backward keeps its graph, to be run again."""
+        self.forward_sends: Sends = {}
+        self.backward_sends: Sends = {}
+
+    def expect(self, example_input: Tensor, example_output: Tensor) -> None:
+        """Change what this stage receives and hands over for one microbatch; before its first step."""
+        self.example_input, self.example_output = example_input, example_output
+        told = PipelineStage(
+            self.submod,
+            self.stage_index,
+            self.num_stages,
+            self.device,
+            input_args=example_input,
+            output_args=example_output,
+            group=self.group,
+        )
+        take_boundaries(self, told)
+
+    def _setup_forward_recv_info(self, num_microbatches: int, has_backward: bool) -> None:
+        super()._setup_forward_recv_info(1, has_backward)
+        (infos,) = self.args_recv_info.values()
+        self.args_recv_info.update({index: _without_buffers(infos) for index in range(num_microbatches)})
+
+    def _create_grad_recv_info(self, act_send_info: dict[int, list[int]]) -> tuple[ReceiveInfo, ...]:
+        return _without_buffers(super()._create_grad_recv_info(act_send_info))
+
+    def _get_recv_ops(self, recv_infos: tuple[ReceiveInfo, ...]) -> list[dist.P2POp]:
+        for info in recv_infos:
+            if not info.is_root_arg and info.tensor_meta is not None:
+                info.buffer = buffer_of(info.tensor_meta, self.device)
+        return super()._get_recv_ops(recv_infos)
+
+    def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        """Post the sends here and leave none to the runtime, which would keep them to the end of the step."""
+        self.forward_sends[fwd_chunk_id] = post(super().get_fwd_send_ops(fwd_chunk_id))
+        return []
+
+    def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        """Post the sends here, as `get_fwd_send_ops` does."""
+        self.backward_sends[bwd_chunk_id] = post(super().get_bwd_send_ops(bwd_chunk_id))
+        return []
+
+    def finish_sends(self) -> None:
+        """Wait for the messages that are still on the way."""
+        for sends in (self.backward_sends, self.forward_sends):
+            for microbatch in list(sends):
+                _finish(sends, microbatch)
+
+    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        """Run a forward; its input has arrived, so the gradients in `answered` have been received.
+
+        Afterwards only the graph holds the input.
+        """
+        for microbatch in self.answered.get(fwd_chunk_id, ()):
+            _finish(self.backward_sends, microbatch)
+        self.submod.microbatch = fwd_chunk_id
+        self._begin(Op.F, fwd_chunk_id)
+        with self._witnessed(Op.F, fwd_chunk_id):
+            output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+        self.end_action()
+        if not self.is_last:
+            check_output(self.stage_index, self.example_output, output)
+        _drop_buffers(self.args_recv_info[fwd_chunk_id])
+        return output
+
+    def backward_one_chunk(
+        self, bwd_chunk_id: int, loss: Tensor | None = None, full_backward: bool = True, last_backward: bool = False
+    ) -> None:
+        """Run a backward; its gradient has arrived, so the output that was sent has been received."""
+        _finish(self.forward_sends, bwd_chunk_id)
+        op = Op.B if full_backward else Op.I
+        self._begin(op, bwd_chunk_id)
+        with self._witnessed(op, bwd_chunk_id, loss):
+            if loss is not None:
+                # The runtime would detach the output in place, which a loss that keeps it for a check forbids.
+                self.fwd_cache[bwd_chunk_id] = ((), self.fwd_cache[bwd_chunk_id][1])
+            super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
+        self.end_action()
+        _drop_buffers(self.grad_recv_info[bwd_chunk_id])
+
+    def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
+        """Compute the weight gradients that an input gradient has left."""
+        self._begin(Op.W, bwd_chunk_id)
+        with self._witnessed(Op.W, bwd_chunk_id):
+            super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
+        self.end_action()
+
+    def backward_maybe_with_nosync(
+        self, backward_type: Any, bwd_kwargs: dict[str, Any], last_backward: bool = False
+    ) -> Any:
+        """Run autograd, keeping the graph where `keeps_graph` says so, which the runtime's own method cannot."""
+        if not self.keeps_graph:
+            return super().backward_maybe_with_nosync(backward_type, bwd_kwargs, last_backward)
+        assert backward_type == "full", "backwards are split by a weight builder"
+        torch.autograd.backward(bwd_kwargs["stage_output"], bwd_kwargs["output_grads"], retain_graph=True)
+        return tuple(take_gradient(value) for value in bwd_kwargs["input_values"]), None
+
+    def _witnessed(self, op: Op, microbatch: int, loss: Tensor | None = None) -> AbstractContextManager[None]:
+        if self.witness is None:
+            return nullcontext()
+        return self.witness.computing(op, self, microbatch, loss)
+
+    def _begin(self, op: Op, microbatch: int) -> None:
+        if self.observer is not None:
+            self.observer.begin(op, self.stage_index, microbatch)
+
+    def end_action(self) -> None:
+        """Tell the observer that the action has ended."""
+        if self.observer is not None:
+            self.observer.end()
+
+
+def check_output(stage: int, expected: Tensor, output: Tensor) -> None:
+    """Raise InputError where a stage hands over something else than the next one has been told to expect."""
+    if (output.shape, output.dtype) != (expected.shape, expected.dtype):
+        raise InputError(
+            value=_described(output),
+            rule=_("must be {expected}, as the next stage expects", expected=_described(expected)),
+            place=_("the output of stage {stage}", stage=stage),
+            remedy=_(
+                "give every microbatch the same shape, and use autocast in all steps and on all ranks alike, or not"
+            ),
+        )
+
+
+def _described(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def take_gradient(leaf: Tensor) -> Tensor | None:
+    """Take the gradient of a stage's input away from it and return it."""
+    gradient, leaf.grad = leaf.grad, None
+    return gradient
+
+
+def _finish(sends: Sends, microbatch: int) -> None:
+    for work, _tensor in sends.pop(microbatch, ()):
+        work.wait()
+
+
+def post(ops: list[dist.P2POp]) -> list[tuple[dist.Work, dist.P2POp]]:
+    """Start messages, each by itself; return their handles with their tensors."""
+    return [(op.op(op.tensor, group=op.group, tag=op.tag, group_dst=op.group_peer), op) for op in ops]
+
+
+def _without_buffers(infos: tuple[ReceiveInfo, ...]) -> tuple[ReceiveInfo, ...]:
+    copies = tuple(copy.copy(info) for info in infos)
+    _drop_buffers(copies)
+    return copies
+
+
+def _drop_buffers(infos: tuple[ReceiveInfo, ...]) -> None:
+    for info in infos:
+        info.buffer = None

@@ -1,0 +1,82 @@
+"""Parameters that several stages share, such as tied embeddings: one copy per rank, gradients summed over the ranks."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from evenflow_torch.models.parts import Part
+from evenflow_torch.run.engine.stages import StageParts
+
+
+class SharedParameters:
+    """Keeps the copies of shared parameters equal. Every rank makes one, since it makes process groups.
+
+    A rank that holds several of the names holds one parameter for them. Where the names are on several ranks, each has
+    a copy, which begins with the value on the first of them and gets the sum of all gradients; equal optimizers then
+    keep the copies equal.
+    """
+
+    def __init__(self, shared: Sequence[Sequence[str]], stages: Sequence[StageParts], rank: int) -> None:
+        self._copies: list[tuple[nn.Parameter, dist.ProcessGroup]] = []
+        self._before: list[Tensor | None] = []
+        self._copied: set[int] = set()
+        ranks_of = {name: stage.rank for stage in stages for part in stage.parts for name in names_of(part)}
+        own = {name: part for stage in stages if stage.rank == rank for part in stage.parts for name in names_of(part)}
+        share(shared, own)
+        for names in shared:
+            ranks = sorted({ranks_of[name] for name in names})
+            group = dist.new_group(ranks) if len(ranks) > 1 else None
+            held = [name for name in names if name in own]
+            if group is not None and held:
+                parameter = parameter_of(held[0], own[held[0]])
+                dist.broadcast(parameter.data, src=ranks[0], group=group)
+                self._copies.append((parameter, group))
+                if rank != ranks[0]:
+                    self._copied.add(id(parameter))
+
+    def is_owned(self, parameter: nn.Parameter) -> bool:
+        """Return whether a parameter is this rank's own, or the first of its copies, so that each is owned once."""
+        return id(parameter) not in self._copied
+
+    def updated(self, parameter: nn.Parameter) -> nn.Parameter:
+        """Return the parameter that the optimizer updates for `parameter`: itself."""
+        return parameter
+
+    def loaded(self) -> None:
+        """Do nothing about new values of the parameters."""
+
+    def before_step(self) -> None:
+        """Set aside the gradients of earlier steps, which have been summed already."""
+        self._before = []
+        for parameter, _ in self._copies:
+            self._before.append(parameter.grad)
+            parameter.grad = None
+
+    def after_step(self) -> None:
+        """Sum the gradients of the step over the ranks."""
+        for (parameter, group), before in zip(self._copies, self._before, strict=True):
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            dist.all_reduce(gradient, group=group)
+            parameter.grad = gradient if before is None else before.add_(gradient)
+        self._before = []
+
+
+def names_of(part: Part) -> list[str]:
+    """Return the names of a part's parameters in the unsplit model, all of them where they share one."""
+    return [name for name, _ in part.module.named_parameters(prefix=part.path, remove_duplicate=False)]
+
+
+def share(shared: Sequence[Sequence[str]], homes: Mapping[str, Part]) -> None:
+    """Make shared names on this rank one parameter again; `homes` has the part of every name on this rank."""
+    for names in shared:
+        held = [name for name in names if name in homes]
+        for name in held[1:]:
+            path, _, last = name.removeprefix(f"{homes[name].path}.").rpartition(".")
+            setattr(homes[name].module.get_submodule(path), last, parameter_of(held[0], homes[held[0]]))
+
+
+def parameter_of(name: str, part: Part) -> nn.Parameter:
+    """Return a parameter of a part by its name in the unsplit model."""
+    return part.module.get_parameter(name.removeprefix(f"{part.path}."))

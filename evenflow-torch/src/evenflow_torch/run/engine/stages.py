@@ -1,0 +1,178 @@
+"""The stages of a plan, cut out of the real model."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import RECOMPUTE_PARTS, Plan
+from evenflow.schedule import Op, Schedule
+from evenflow_torch.models.checkpointing import Patterns
+from evenflow_torch.models.part_output import part_output
+from evenflow_torch.models.parts import Context, ModelRow, Part
+from evenflow_torch.run.engine.offload import Offload
+from evenflow_torch.run.engine.recompute_layers import forward_of, kinds_of_cell
+from evenflow_torch.run.engine.seeds import seed_of, seeded
+from evenflow_torch.run.engine.split_backward import WeightGradients
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageParts:
+    """One stage of a plan and the parts of the model in it."""
+
+    index: int
+    rank: int
+    parts: tuple[Part, ...]
+    kinds: Mapping[int, str]
+    """Recompute kind of the body layers, by position."""
+    splits_backward: bool
+    """Whether some backward of the stage is split into input and weight gradient."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSettings:
+    """Settings that all stages of a pipeline have in common; see `evenflow.run.pipeline`."""
+
+    context: Context | None
+    seed: int | None
+    recompute_modules: Patterns
+    device: torch.device
+    shared: Sequence[Sequence[str]]
+    """Names of parameters that are one and the same, such as tied embeddings."""
+
+
+def cut(model: ModelRow, plan: Plan, schedule: Schedule) -> tuple[StageParts, ...]:
+    """Return all stages of a plan in order: head on the first, ``layers[a:b]`` on each, tail on the last.
+
+    Raises:
+        InputError: plan and model have different numbers of layers.
+    """
+    check_layers(plan, model.num_layers)
+    split = set(schedule.stages[schedule.ops == Op.W].tolist())
+    places = {
+        int(stage): (chunk, rank)
+        for chunk, row in enumerate(schedule.stage_table.tolist())
+        for rank, stage in enumerate(row)
+    }
+    stages, first = [], 0
+    for index in range(schedule.num_stages):
+        chunk, rank = places[index]
+        layers = tuple(model.body[first : first + plan.layers[chunk][rank]])
+        first += len(layers)
+        kinds = kinds_of_cell(plan, chunk, rank)
+        head = model.head if index == 0 else ()
+        tail = model.tail if index == schedule.num_stages - 1 else ()
+        stages.append(
+            StageParts(
+                index=index,
+                rank=rank,
+                parts=head + layers + tail,
+                kinds={part.position: kind for part, kind in zip(layers, kinds, strict=True)},
+                splits_backward=index in split,
+            )
+        )
+    return tuple(stages)
+
+
+def check_layers(plan: Plan, num_layers: int) -> None:
+    """Raise InputError unless the plan has as many layers as the model."""
+    if plan.num_layers != num_layers:
+        raise InputError(
+            value=plan.num_layers,
+            rule=_("must add up to the {num_layers} layers of the model", num_layers=num_layers),
+            place=_("plan, layers"),
+            remedy=_("plan for this model, or say which modules are not layers (head_modules, tail_modules)"),
+        )
+
+
+class StageModule(nn.Module):
+    """The modules of one stage in a row.
+
+    `step` and `microbatch` say what is being computed; with a seed, the random numbers of every module depend on them
+    and on its position in the unsplit model, and on nothing else.
+    """
+
+    def __init__(
+        self,
+        stage: StageParts,
+        context: Context | None,
+        *,
+        seed: int | None = None,
+        recompute_modules: Patterns = RECOMPUTE_PARTS,
+        recompute_inside: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        super().__init__()
+        self.parts = stage.parts
+        self.modules_in_order = nn.ModuleList(part.module for part in stage.parts)
+        self.offload = Offload()
+        self.forwards: list[Callable[..., Any]] = [
+            forward_of(part, stage.kinds.get(part.position, "none"), recompute_modules, recompute_inside, self.offload)
+            for part in stage.parts
+        ]
+        self.context = context
+        self.seed = seed
+        self.step = 0
+        self.microbatch = 0
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return the output of the stage for one microbatch."""
+        self.offload.begin()
+        for part, forward in zip(self.parts, self.forwards, strict=True):
+            hidden = self.entering(part, hidden)
+            arguments = self.context(hidden, part) if self.context else {}
+            with self._random(part, hidden.device):
+                hidden = forward(hidden, **arguments)
+        return hidden
+
+    def entering(self, part: Part, hidden: Tensor) -> Tensor:
+        """Return the input of a part, from the output of the part before; a place for placements."""
+        return hidden
+
+    def _random(self, part: Part, device: torch.device) -> Any:
+        if self.seed is None or not self.training or device.type == "meta":
+            return nullcontext()
+        return seeded(seed_of(self.seed, self.step, self.microbatch, part.position), device)
+
+
+def boundary_shapes(stages: Sequence[StageParts], context: Context | None, example: Tensor) -> list[Tensor]:
+    """Return the tensors into the first stage, between stages, and out of the last, of one microbatch on meta.
+
+    Nothing is computed, and nothing in the modules changes.
+
+    Raises:
+        InputError: a part that returns no tensor, or cannot run on tensors without values.
+    """
+    hidden = torch.empty_like(example, device="meta")
+    boundaries = [hidden]
+    for stage in stages:
+        for part in stage.parts:
+            if not part.keeps_shape:
+                hidden = one_tensor(part_output(part, hidden, context(hidden, part) if context else {}), part)
+        boundaries.append(hidden.detach().requires_grad_(hidden.is_floating_point()))
+    return boundaries
+
+
+def one_tensor(output: object, part: Part) -> Tensor:
+    """Return the output of a part where it is one tensor, as stages hand over; raise InputError for anything else."""
+    if not isinstance(output, Tensor):
+        raise InputError(
+            value=type(output).__name__,
+            rule=_("must return one tensor"),
+            place=_("model, {name}", name=part.name),
+        )
+    return output
+
+
+def weight_builder(stage: StageParts) -> Callable[[], Callable[[], None]] | None:
+    """Return, for a stage that splits backwards, a function that takes the weight gradients it left for later."""
+    if not stage.splits_backward:
+        return None
+    gradients = WeightGradients()
+    for part in stage.parts:
+        gradients.defer(part.module)
+    return gradients.take

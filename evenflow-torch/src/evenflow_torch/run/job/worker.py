@@ -1,0 +1,245 @@
+"""One rank of ``evenflow run``: build, calibrate, train, measure, compare."""
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from evenflow.cluster import MeshPlan
+from evenflow.schedule import schedule_of
+from evenflow_torch.run.aa.checked_run import AARun, checks_of_rank
+from evenflow_torch.run.aa.checked_run import report as aa_report
+from evenflow_torch.run.assembly.build import pipeline
+from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
+from evenflow_torch.run.engine.stages import cut
+from evenflow_torch.run.job.models import build_model, materialise, next_token_loss, tokens
+from evenflow_torch.run.job.rank_environment import rank_environment
+from evenflow_torch.run.measure.calibrate import MeasuredCosts, calibrate
+from evenflow_torch.run.measure.live_memory import local_part, memory_meter
+from evenflow_torch.run.measure.recorder import Recorder, clock_offset_ns, synchronize
+from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients, gradient_error, limit_as_planned, loss_error
+from evenflow_torch.run.values.aa_report import Mismatch
+from evenflow_torch.run.values.run_job import MOST_MEASURED_STEPS, TOLERANCES, WARM_UP_STEPS, Device, RunJob
+from evenflow_torch.run.values.run_result import ActionRow, RankResult, RunResult, StepReport, Verification
+
+Report = Callable[[StepReport | Mismatch], None]
+
+
+def train(job: RunJob, report: Report) -> RunResult | None:
+    """Run `job` as one rank; RANK, WORLD_SIZE and so on are in the environment, as torchrun sets them.
+
+    `report` is called on the rank of the last stage after every step, and on every rank with what the A/A check finds.
+    Rank 0 gets the result, the others None.
+    """
+    device = (
+        torch.device("cuda", rank_environment(os.environ).local_rank)
+        if job.device is Device.CUDA
+        else torch.device("cpu")
+    )
+    logging.getLogger("torch.distributed.pipelining.schedules").setLevel(logging.CRITICAL)  # it writes whole schedules
+    logging.getLogger("torch.distributed.tensor").setLevel(logging.ERROR)  # it warns of what a plan asks for
+    if job.aa_check:
+        _compute_deterministically()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", device_id=device)
+    else:
+        dist.init_process_group("gloo")
+    result = _Trainer(job, device).train(report)
+    # Not after a failure: closed connections make the other ranks fail before this one has said why.
+    dist.destroy_process_group()
+    return result
+
+
+def _compute_deterministically() -> None:
+    """Use kernels that give the same bits again; an operation without one fails with a message that says so."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+
+
+class _Trainer:
+    """The state of one rank from step to step."""
+
+    def __init__(self, job: RunJob, device: torch.device) -> None:
+        self.job = job
+        self.device = device
+        self.rank = dist.get_rank() if job.mesh_plan is None else job.mesh_plan.rank_of(dist.get_rank())
+        """Rank of the pipeline, which several devices may share."""
+        self.model = build_model(job)
+        self.num_parameters = self.model.num_parameters
+        self.clock_offset_ns = clock_offset_ns(device)
+        self.recorder = Recorder(device, clock_offset_ns=self.clock_offset_ns)
+        self.pipe = self._pipeline()
+        self.aa: AARun | None = None
+
+    def train(self, report: Report) -> RunResult | None:
+        """Calibrate, run all steps and gather the results on rank 0."""
+        calibration = calibrate(self.pipe, self._batch(0), self.pipe.loss_fn)
+        own = calibration.rank_result()
+        if self.job.aa_check:
+            self.aa = self._aa_check(calibration, report)
+        optimizer = self._optimizer(list(self.pipe.parameters()))
+        unsplit = self._unsplit() if self.job.verify and dist.get_rank() == 0 else None
+        losses, expected, errors = [], [], []
+        actions: deque[list[ActionRow]] = deque(maxlen=MOST_MEASURED_STEPS)
+        peak_bytes = 0
+        coming = self._batch(0)
+        for step in range(self.job.num_steps):
+            batch = coming
+            loss, step_ns, peak = self._step(step, batch, optimizer)
+            peak_bytes = max(peak_bytes, peak)
+            if step >= WARM_UP_STEPS and not self.job.has_aa_checks(step):
+                actions.append(self.recorder.rows())
+            if loss is not None:
+                losses.append(float(loss))
+            if loss is not None and self._is_first_device():
+                report(StepReport(step=step, loss=losses[-1], step_ns=step_ns))
+            if self.job.verify:
+                gradients = gathered_gradients(self.pipe)
+                if unsplit is not None and gradients is not None:
+                    expected.append(float(unsplit.step(*batch, self.job.plan.num_microbatches)))
+                    errors.append(gradient_error(gradients, unsplit.parameters))
+                    unsplit.optimizer.step()
+            optimizer.step()
+            coming = self._batch(step + 1)  # on its way to the device while that updates the parameters
+        own = replace(
+            own, static_bytes=own.static_bytes + self._static_bytes(optimizer), peak_bytes=peak_bytes,
+            actions=list(actions),
+        )  # fmt: skip
+        gathered: list[Any] | None = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
+        dist.gather_object((own, losses, self.aa.own() if self.aa else None), gathered)
+        if gathered is None:
+            return None
+        losses = next(losses for _, losses, _ in gathered if losses)
+        return RunResult(
+            model=self.job.model,
+            num_parameters=self.num_parameters,
+            losses=losses,
+            message_ns=calibration.message_ns,
+            overhead=calibration.overhead,
+            ranks=by_rank([result for result, *_ in gathered], self.job.mesh_plan),
+            verification=_verification(self.job, losses, expected, errors) if self.job.verify else None,
+            aa_check=aa_report([audit for *_, audit in gathered]) if self.aa else None,
+        )
+
+    def _pipeline(self) -> Pipeline:
+        schedule = schedule_of(self.job.plan)
+        own = [stage for stage in cut(self.model, self.job.plan, schedule) if stage.rank == self.rank]
+        parts = [part for stage in own for part in stage.parts]
+        materialise(self.model, parts, seed=self.job.seed, device=self.device)
+        pipe = pipeline(
+            self.job.plan,
+            self.model,
+            next_token_loss,
+            self._batch(0),
+            mesh_plan=self.job.mesh_plan,
+            device=self.device,
+            seed=self.job.seed,
+        )
+        pipe.observe(self.recorder)
+        return pipe
+
+    def _aa_check(self, calibration: MeasuredCosts, tell: Report) -> AARun:
+        checks = checks_of_rank(self.pipe, calibration, everywhere=self.job.aa_everywhere)
+        return AARun(self.pipe, checks, faults=self.job.faults, clock_offset_ns=self.clock_offset_ns, tell=tell)
+
+    def _step(self, step: int, batch: Batch, optimizer: torch.optim.Optimizer) -> tuple[Tensor | None, int, int]:
+        """Run one step; return loss (where the last stage is), time, and highest memory if this step measures it.
+
+        All ranks begin together, as in the simulation.
+        """
+        optimizer.zero_grad(set_to_none=False)  # gradients keep their memory, so that a step's peak is every step's
+        dist.barrier()
+        self.recorder.start_step()
+        start_ns = time.perf_counter_ns()
+        if step != WARM_UP_STEPS - 1:
+            loss = self._run(step, batch)
+            synchronize(self.device)
+            return loss, time.perf_counter_ns() - start_ns, 0
+        gradients = [parameter.grad for parameter in self.pipe.parameters() if parameter.grad is not None]
+        held = [*self._parameters(), *gradients, *_state(optimizer)]
+        with memory_meter(self.device, [*held, *batch]) as meter:
+            start = meter.live_bytes()
+            loss = self._run(step, batch)
+            peak = meter.peak_bytes() - start
+        synchronize(self.device)
+        return loss, time.perf_counter_ns() - start_ns, peak + sum(local_part(tensor).nbytes for tensor in held)
+
+    def _run(self, step: int, batch: Batch) -> Tensor | None:
+        if self.aa is None:
+            return self.pipe.step(batch)
+        return self.aa.step(batch, check=self.job.has_aa_checks(step), measure=step >= WARM_UP_STEPS)
+
+    def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
+        """Return the bytes of parameters, gradients and optimizer state."""
+        parameters = sum(2 * local_part(parameter).nbytes for parameter in self._parameters())
+        return parameters + sum(local_part(tensor).nbytes for tensor in _state(optimizer))
+
+    def _parameters(self) -> list[nn.Parameter]:
+        """Return the parameters that compute, and those that are updated where these are others."""
+        computing = [parameter for stage in self.pipe.stages for parameter in stage.submod.parameters()]
+        return list({id(parameter): parameter for parameter in (*computing, *self.pipe.parameters())}.values())
+
+    def _is_first_device(self) -> bool:
+        """Return whether this device is the first one of its rank."""
+        return self.job.mesh_plan is None or dist.get_rank() == self.job.mesh_plan.devices_of_rank()[self.rank][0]
+
+    def _unsplit(self) -> Unsplit:
+        model = build_model(self.job)
+        materialise(model, list(model.parts), seed=self.job.seed, device=self.device)
+        if self.job.mesh_plan is not None:
+            limit_as_planned(model, self.job.mesh_plan)
+        return Unsplit(model, next_token_loss, self._optimizer, seed=self.job.seed)
+
+    def _optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(parameters, lr=self.job.learning_rate)
+
+    def _batch(self, step: int) -> Batch:
+        return tokens(
+            seed=self.job.seed,
+            step=step,
+            batch=self.job.microbatch_size * self.job.plan.num_microbatches,
+            length=self.job.input_length,
+            target_length=self.job.target_length,
+            vocabulary=self.model.whole.config.vocab_size,
+            device=self.device,
+        )
+
+
+def by_rank(devices: Sequence[RankResult], mesh_plan: MeshPlan | None) -> list[RankResult]:
+    """Return a result per rank of the pipeline: actions of its first device, memory of its fullest one."""
+    if mesh_plan is None:
+        return list(devices)
+    return [
+        replace(
+            devices[own[0]],
+            static_bytes=max(devices[device].static_bytes for device in own),
+            working_bytes=max(devices[device].working_bytes for device in own),
+            peak_bytes=max(devices[device].peak_bytes for device in own),
+        )
+        for own in mesh_plan.devices_of_rank()
+    ]
+
+
+def _state(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
+
+
+def _verification(
+    job: RunJob, losses: Sequence[float], expected: Sequence[float], errors: Sequence[tuple[float, str]]
+) -> Verification:
+    gradient, worst = max(errors)
+    return Verification(
+        loss_error=loss_error(losses, expected),
+        gradient_error=gradient,
+        worst_parameter=worst,
+        tolerance=TOLERANCES[job.dtype],
+    )

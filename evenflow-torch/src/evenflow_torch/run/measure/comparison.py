@@ -1,0 +1,111 @@
+"""Predicted against measured: the plan's order simulated with calibrated costs, beside the steps of the ranks."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.model import Communication
+from evenflow.schedule import NUM_OPS, Op, Schedule
+from evenflow.simulate import StageCosts, Timeline, build_graph, peak_bytes
+from evenflow.simulate import run as run_on_paper
+from evenflow_torch.run.values.run_result import ActionRow, Overhead, RankResult, RunResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The measured steps of a run and their prediction."""
+
+    predicted: Timeline
+    measured: Timeline
+    """Measured step of median length."""
+    step_ns: tuple[int, ...]
+    """Length of every measured step, from the first start to the last end."""
+    costs: StageCosts
+    """Calibrated costs; the time that the runtime takes for an action is part of the action's."""
+    durations: NDArray[np.int64]
+    """What actions take by these costs, by class of the graph (see `durations_of`)."""
+    measured_peak_bytes: tuple[int, ...]
+    """Highest memory, by rank."""
+
+    @cached_property
+    def predicted_peak_bytes(self) -> tuple[int, ...]:
+        """Highest memory by the simulation, by rank."""
+        return tuple(int(peak) for peak in peak_bytes(self.predicted.schedule, self.costs))
+
+    @property
+    def error(self) -> float:
+        """Relative error of the predicted step time: 0.01 means predicted 1 % too long."""
+        return self.predicted.makespan_ns / self.measured.makespan_ns - 1
+
+
+def compare(schedule: Schedule, result: RunResult) -> Comparison:
+    """Simulate `schedule` with the durations of `result`, and lay its measured steps beside it."""
+    graph = build_graph(schedule)
+    costs = costs_of(schedule, result.ranks, result.overhead)
+    durations = durations_of(costs, result.overhead)
+    steps = [
+        _timeline(schedule, [rank.actions[step] for rank in result.ranks])
+        for step in range(len(result.ranks[0].actions))
+    ]
+    middle = statistics.median_low([end.max() - start.min() for start, end in steps])
+    start, end = next((start, end) for start, end in steps if end.max() - start.min() == middle)
+    first = start.min()
+    return Comparison(
+        predicted=run_on_paper(graph, durations, Communication(latency_ns=result.message_ns)),
+        measured=Timeline(graph=graph, start_ns=start - first, end_ns=end - first, makespan_ns=int(middle)),
+        step_ns=tuple(int(end.max() - start.min()) for start, end in steps),
+        costs=costs,
+        durations=durations,
+        measured_peak_bytes=tuple(rank.peak_bytes for rank in result.ranks),
+    )
+
+
+def costs_of(schedule: Schedule, ranks: Sequence[RankResult], overhead: Overhead) -> StageCosts:
+    """Return what the ranks measured, for the simulator; the runtime's own time is part of every action."""
+
+    def by_stage(name: str) -> NDArray[np.int64]:
+        values = {stage: value for rank in ranks for stage, value in getattr(rank, name).items()}
+        return np.array([values[stage] for stage in range(schedule.num_stages)], dtype=np.int64)
+
+    weight = by_stage("weight_ns")
+    is_split = weight > 0
+    forward, backward = _messages(schedule, overhead)
+    return StageCosts(
+        num_ranks=schedule.num_ranks,
+        forward_ns=by_stage("forward_ns") + forward,
+        backward_ns=by_stage("backward_ns") + backward + overhead.action_ns * is_split,
+        weight_ns=weight + overhead.action_ns * is_split,
+        recompute_ns=np.zeros(schedule.num_stages, dtype=np.int64),  # part of the backward, not measured by itself
+        activation_bytes=by_stage("activation_bytes"),
+        until_weight_bytes=by_stage("until_weight_bytes"),
+        static_bytes=np.array([rank.static_bytes for rank in ranks], dtype=np.int64),
+        working_bytes=np.array([rank.working_bytes for rank in ranks], dtype=np.int64),
+    )
+
+
+def durations_of(costs: StageCosts, overhead: Overhead) -> NDArray[np.int64]:
+    """Return the durations of `costs_of` for the simulator, where a backward that is not split is one action."""
+    table = costs.durations.copy()
+    table[Op.B :: NUM_OPS] -= overhead.action_ns * (costs.weight_ns > 0)
+    return table
+
+
+def _messages(schedule: Schedule, overhead: Overhead) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the runtime's time for every stage's forward, and for its backward, messages included."""
+    ranks = np.array(schedule.stage_ranks)
+    is_message = np.concatenate(([False], ranks[1:] != ranks[:-1], [False]))
+    below, above = is_message[:-1], is_message[1:]
+    forward = overhead.action_ns + overhead.receive_ns * below + overhead.send_ns * above
+    backward = overhead.action_ns + overhead.receive_ns * above + overhead.send_ns * below
+    return forward, backward
+
+
+def _timeline(schedule: Schedule, ranks: list[list[ActionRow]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return start and end of every action of the schedule, on the shared clock."""
+    rows = np.array([row for rank in ranks for row in rank], dtype=np.int64)
+    assert np.array_equal(rows[:, :3].T, (schedule.ops, schedule.stages, schedule.units)), "the order that was given"
+    return rows[:, 3], rows[:, 4]

@@ -1,0 +1,63 @@
+"""Time of messages between stages on several devices: from the parts of one to the parts of the other."""
+
+import statistics
+import time
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from evenflow.cluster import MeshPlan
+from evenflow_torch.run.mesh.exchange import StageExchange, finish
+from evenflow_torch.run.mesh.mesh_stage import MeshStage
+
+_TIMES = 20
+
+
+def measure_exchanges_ns(plan: MeshPlan, stages: Sequence[MeshStage], device: torch.device) -> int:
+    """Return half the time of an activation to the next stage and its gradient back, the mean over pairs of stages.
+
+    Every device calls it. Pair after pair, the devices of the first stage measure.
+    """
+    own = {stage.stage_index: stage for stage in stages}
+    total = torch.zeros(1, dtype=torch.float64, device=device)
+    for index in range(len(plan.stages) - 1):
+        dist.barrier()
+        if index in own:
+            there_and_back = [_there_and_back(own[index]) for _ in range(_TIMES)]
+            total += statistics.median(there_and_back[1:]) / 2 / len(plan.stages[index].devices)
+        elif index + 1 in own:
+            for _ in range(_TIMES):
+                _back(own[index + 1])
+    dist.all_reduce(total)
+    return round(total.item() / max(1, len(plan.stages) - 1))
+
+
+def _there_and_back(stage: MeshStage) -> int:
+    assert stage.links.activations_out is not None
+    assert stage.links.gradients_in is not None
+    start = time.perf_counter_ns()
+    _send(stage.links.activations_out, torch.zeros_like(stage.example_output, device=stage.device))
+    _receive(stage.links.gradients_in, stage)
+    if stage.device.type == "cuda":
+        torch.cuda.synchronize(stage.device)
+    return time.perf_counter_ns() - start
+
+
+def _back(stage: MeshStage) -> None:
+    assert stage.links.activations_in is not None
+    assert stage.links.gradients_out is not None
+    _receive(stage.links.activations_in, stage)
+    _send(stage.links.gradients_out, torch.zeros_like(stage.example_input, device=stage.device))
+
+
+def _send(exchange: StageExchange, part: Tensor) -> None:
+    finish(exchange.sends(part.detach()))
+
+
+def _receive(exchange: StageExchange, stage: MeshStage) -> None:
+    kind = stage.example_output.dtype
+    receives = exchange.receives(dtype=kind, device=stage.device)
+    finish(receives)
+    exchange.arrived(receives, None, dtype=kind, device=stage.device)

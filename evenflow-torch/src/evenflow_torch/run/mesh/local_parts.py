@@ -1,0 +1,39 @@
+"""This device's parts of DTensors, for kernels that know nothing of the others."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
+
+
+def replicated(tensor: Tensor, mesh: DeviceMesh) -> DTensor:
+    """Return a tensor that is the same on all devices as a DTensor."""
+    return DTensor.from_local(tensor, mesh, [Replicate()] * mesh.ndim)
+
+
+def local_part(tensor: DTensor, wanted: Sequence[Placement], result: Sequence[Placement]) -> Tensor:
+    """Return this device's part of `tensor` as `wanted`, for a result that is split as `result`.
+
+    Where the tensor is whole and the result is not, every device has the gradient of its own part of the result alone.
+    """
+    local: Tensor = tensor.redistribute(placements=wanted).to_local(
+        grad_placements=[_gradient(mine, theirs) for mine, theirs in zip(wanted, result, strict=True)]
+    )
+    if local.requires_grad:  # collectives give tensors in order, and views behind them expect the order of the gradient
+        local.register_hook(Tensor.contiguous)
+    return local
+
+
+def split_like(placements: Sequence[Placement], dimensions: dict[int, int]) -> list[Placement]:
+    """Return placements with dimensions renumbered by `dimensions`; whole along axes that split any other."""
+    return [
+        Shard(dimensions[placement.dim])
+        if isinstance(placement, Shard) and placement.dim in dimensions
+        else Replicate()
+        for placement in placements
+    ]
+
+
+def _gradient(mine: Placement, theirs: Placement) -> Placement:
+    return Partial() if isinstance(mine, Replicate) and isinstance(theirs, Shard) else mine

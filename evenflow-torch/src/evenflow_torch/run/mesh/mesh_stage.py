@@ -1,0 +1,122 @@
+"""A stage of the runtime on several devices."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from evenflow_torch.run.engine.runtime_stage import RuntimeStage, post
+from evenflow_torch.run.mesh.exchange import StageExchange
+from evenflow_torch.run.mesh.gathered import GatheredLayers
+from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """Exchanges of a stage on several devices with its neighbours; None where there is no neighbour."""
+
+    activations_in: StageExchange | None
+    activations_out: StageExchange | None
+    gradients_in: StageExchange | None
+    gradients_out: StageExchange | None
+
+
+class MeshStage(RuntimeStage):
+    """A stage on several devices, of which this one has its part of everything.
+
+    The runtime sees the pipeline alone: rank `rank` of `num_ranks`. What passes between stages may lie otherwise on the
+    devices of the one than on those of the other, so every device exchanges parts with several others.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        rank: int,
+        num_ranks: int,
+        links: Links,
+        parameters: MeshParameters,
+        gathered: GatheredLayers,
+        example_output: Tensor,
+        **others: Any,
+    ) -> None:
+        super().__init__(module, example_output=example_output, **others)
+        self._parameters_of_rank = parameters
+        self._gathered = gathered
+        self.group_rank, self.group_size = rank, num_ranks
+        self.links = links
+        self._dtype = example_output.dtype  # of what passes between stages
+        self._arriving: dict[tuple[StageExchange, int], list[dist.P2POp]] = {}
+
+    def _warmup_forward_vote(self, has_backward: bool, received_acc: Tensor | None = None) -> Tensor:
+        """Ask nobody: all shapes are given on every stage."""
+        return torch.ones(1, dtype=torch.int32, device=self.device)
+
+    def _warmup_backward_result(self, received_result: Tensor | None = None) -> Tensor:
+        """Ask nobody, as `_warmup_forward_vote`."""
+        return torch.ones(1, dtype=torch.int32, device=self.device)
+
+    def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        """Ask for the parts that make up this device's input."""
+        return self._receives(self.links.activations_in, fwd_chunk_id)
+
+    def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        """Ask for the parts that make up this device's gradient."""
+        return self._receives(self.links.gradients_in, bwd_chunk_id)
+
+    def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        """Post the sends here, as `RuntimeStage` does."""
+        if self.links.activations_out is not None:
+            (output,), _ = self.fwd_cache[fwd_chunk_id]
+            self.forward_sends[fwd_chunk_id] = post(self.links.activations_out.sends(output.detach()))
+        return []
+
+    def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        """Post the sends here, as `RuntimeStage` does."""
+        if self.links.gradients_out is not None:
+            (gradient,) = self.bwd_cache.pop(bwd_chunk_id)
+            assert gradient is not None
+            self.backward_sends[bwd_chunk_id] = post(self.links.gradients_out.sends(gradient))
+        return []
+
+    def backward_one_chunk(
+        self, bwd_chunk_id: int, loss: Tensor | None = None, full_backward: bool = True, last_backward: bool = False
+    ) -> None:
+        """Run a backward, with gradients reduced as they are made.
+
+        A witness sets the gradients of one microbatch apart, so then they wait for the end of the backward; those that
+        a split backward leaves for later wait for the weight gradient.
+        """
+        if full_backward and self.witness is None:
+            self._parameters_of_rank.backward_begins(self.stage_index, is_last=last_backward)
+        super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
+        self._gathered.ended()
+        if full_backward:
+            self._parameters_of_rank.backward_ended(self.stage_index, is_last=last_backward)
+
+    def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
+        """Compute weight gradients; behind them the gradients of the stage are reduced."""
+        super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
+        self._parameters_of_rank.backward_ended(self.stage_index, is_last=last_backward)
+
+    def _receives(self, exchange: StageExchange | None, microbatch: int) -> list[dist.P2POp]:
+        if exchange is None:
+            return []
+        receives = exchange.receives(dtype=self._dtype, device=self.device)
+        self._arriving[exchange, microbatch] = receives
+        return receives
+
+    def _retrieve_recv_activations(self, fwd_chunk_id: int) -> tuple[Tensor, ...]:
+        return (self._taken(self.links.activations_in, fwd_chunk_id).requires_grad_(),)
+
+    def _retrieve_recv_grads(self, bwd_chunk_id: int) -> tuple[Tensor, ...]:
+        return (self._taken(self.links.gradients_in, bwd_chunk_id),)
+
+    def _taken(self, exchange: StageExchange | None, microbatch: int) -> Tensor:
+        assert exchange is not None
+        receives = self._arriving.pop((exchange, microbatch))
+        taken = exchange.arrived(receives, None, dtype=self._dtype, device=self.device)
+        assert taken is not None
+        return taken

@@ -1,0 +1,86 @@
+"""What a run is asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from evenflow.cluster import Dtype, MeshPlan
+from evenflow.model import Plan
+from evenflow_torch.run.values.aa_report import Fault
+
+WARM_UP_STEPS = 2
+"""First steps, which are not in the measured times. In the second one memory is measured, which slows a CPU down."""
+LEAST_STEPS = WARM_UP_STEPS + 1
+"""Steps of the shortest run that measures anything."""
+MOST_MEASURED_STEPS = 100
+"""Most steps whose times are kept: the last ones of a longer run."""
+
+TINY = "llama-tiny"
+"""Name of the model that needs no configuration: a small Llama with as many layers as its plan."""
+
+
+class Device(StrEnum):
+    """What the ranks compute on, under the name that PyTorch gives it."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+TOLERANCES: Mapping[Dtype, float] = {Dtype.FLOAT64: 1e-12, Dtype.FLOAT32: 1e-4, Dtype.BFLOAT16: 5e-2}
+"""Number formats that can be run, each with its largest error of a loss or gradient.
+
+The error is the difference from the unsplit model, relative to the loss or to the largest gradient of a parameter. The
+two add the same numbers in another order. float64: what is left of 2.2e-16 after thousands of additions.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunJob:
+    """One training run of ``evenflow run``."""
+
+    plan: Plan
+    model: str
+    """`TINY`, or the name of the file that `config` comes from."""
+    config: str
+    """Text of a ``config.json``; empty for `TINY`."""
+    num_layers: int | None
+    """Layers instead of the configuration's, as the following sizes; None for the configuration's own."""
+    hidden_size: int | None
+    num_heads: int | None
+    vocab_size: int | None
+    num_steps: int
+    sequence_length: int
+    """Tokens of a sequence; of a model with encoder and decoder, of a source."""
+    microbatch_size: int
+    dtype: Dtype
+    learning_rate: float
+    device: Device | None
+    """None: GPUs where every rank has one, else the CPU."""
+    seed: int
+    verify: bool
+    target_length: int = 0
+    """Tokens of a target, which follows its source, of a model with encoder and decoder; else 0."""
+    memory_limit_bytes: int | None = None
+    """What no rank may exceed by the plan; None where it has no limit."""
+    mesh_plan: MeshPlan | None = None
+    """Devices of every stage, if a stage has several; each device is a process then."""
+    aa_check: bool = False
+    """Re-execute work in the bubbles, in every other measured step, and compare."""
+    aa_everywhere: bool = False
+    """Also re-execute work that fits no bubble."""
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def num_processes(self) -> int:
+        """Processes of the run: one per device."""
+        return self.plan.num_ranks if self.mesh_plan is None else self.mesh_plan.cluster.num_devices
+
+    @property
+    def input_length(self) -> int:
+        """Tokens of a sample: of a sequence, or of a source and its target."""
+        return self.sequence_length + self.target_length
+
+    def has_aa_checks(self, step: int) -> bool:
+        """Whether a step has A/A checks: every other measured step from the second on, and steps with a fault."""
+        in_turn = step > WARM_UP_STEPS and (step - WARM_UP_STEPS) % 2 == 1
+        return self.aa_check and (in_turn or any(fault.step == step for fault in self.faults))

@@ -1,0 +1,101 @@
+"""What the ranks of a run answer, from the first step to the result."""
+
+from dataclasses import dataclass
+
+from evenflow_torch.run.values.aa_report import AAReport
+
+ActionRow = tuple[int, int, int, int, int]
+"""An action that was run: op, stage, microbatch, start and end in ns on the clock that all ranks share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """A step that has ended, from the rank that has the loss."""
+
+    step: int
+    """Step of the training, from 0."""
+    loss: float
+    step_ns: int
+    """Time of the step on that rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a rank could not go on."""
+
+    time_ns: int
+    """Time of the failure since the epoch."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overhead:
+    """Time that the runtime takes for an action beside its work."""
+
+    action_ns: int
+    """Time for any action."""
+    send_ns: int
+    """Further time where the result goes to another rank."""
+    receive_ns: int
+    """Further time where the input comes from another rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankResult:
+    """What one rank measured; times and bytes of a stage are for one microbatch, by stage."""
+
+    forward_ns: dict[int, int]
+    backward_ns: dict[int, int]
+    """Whole backward, recomputation and weight gradients included."""
+    weight_ns: dict[int, int]
+    """Part of the backward that a split leaves for later; zero where no backward of the stage is split."""
+    activation_bytes: dict[int, int]
+    """Live after the forward."""
+    until_weight_bytes: dict[int, int]
+    """Live between input and weight gradient."""
+    static_bytes: int
+    """Parameters, gradients, optimizer state, and messages on the way."""
+    working_bytes: int
+    """Needed by an action for itself at most."""
+    peak_bytes: int
+    """Highest memory of the step in which it was measured."""
+    actions: list[list[ActionRow]]
+    """Actions of every measured step, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """How far the pipeline was from the unsplit model, over all steps."""
+
+    loss_error: float
+    """Largest relative error of a loss."""
+    gradient_error: float
+    """Largest difference of a parameter's gradient over its largest gradient."""
+    worst_parameter: str
+    """Parameter with that gradient."""
+    tolerance: float
+    """Largest error of either kind that is accepted."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether losses and gradients are within the tolerance."""
+        return self.loss_error <= self.tolerance and self.gradient_error <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """The result of a run, from rank 0."""
+
+    model: str
+    num_parameters: int
+    losses: list[float]
+    """Loss of every step."""
+    message_ns: int
+    """Time from the end of an action to the start of the next one that waits for it on another rank."""
+    overhead: Overhead
+    ranks: list[RankResult]
+    """Results of the ranks of the pipeline, in order."""
+    verification: Verification | None
+    """None if it was not asked for."""
+    aa_check: AAReport | None = None
+    """None if it was not asked for."""

@@ -1,0 +1,75 @@
+"""``--fix``: degrees of parallelism and placements of parameters that every plan keeps to."""
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+
+from evenflow.cli.shared.numbers import as_number
+from evenflow.errors import InputError
+from evenflow.fields import nearest
+from evenflow.language import _
+from evenflow.predict.training import Sharding
+from evenflow.ranges import DEVICES
+
+OPTION = "--fix"
+DEGREES = ("tensor", "data", "context", "expert", "pipeline")
+ZERO = "zero"
+
+
+def fix_option(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the option to a command, which gets what it decides as the keywords of `Fixed` in `fixed`."""
+
+    @functools.wraps(command)
+    def with_fixed(*, fix: tuple[str, ...], **keywords: Any) -> int:
+        return command(fixed=parse_fixed(fix), **keywords)
+
+    return click.option(
+        OPTION,
+        multiple=True,
+        metavar="NAME=VALUE,…",
+        help="What every plan must keep to: degrees such as tensor=8,pipeline=4, also data, context, expert; zero=0 to "
+        "3; and the split of a parameter, such as lm_head.weight=column or '*.down_proj.weight=row', also replicated "
+        "or a dimension's number. May be given several times.",
+    )(with_fixed)
+
+
+def parse_fixed(texts: Iterable[str]) -> dict[str, Any]:
+    """Return the keywords of `evenflow_torch.auto.fixing.fixed.Fixed` that the texts of ``--fix`` say.
+
+    Raises:
+        InputError: a text of another form, an unknown degree, a number out of range, or two values for one name.
+    """
+    decided: dict[str, Any] = {}
+    placements: dict[str, str] = {}
+    for item in (item.strip() for text in texts for item in text.split(",")):
+        name, _equals, value = (part.strip() for part in item.partition("="))
+        if not (name and value):
+            raise InputError(value=item, rule=_("must be NAME=VALUE, such as tensor=8"), place=OPTION)
+        if name in decided or name in placements:
+            raise InputError(value=item, rule=_("must say {name} once", name=name), place=OPTION)
+        if "." in name or "*" in name:
+            placements[name] = value
+        else:
+            decided[name] = _degree(name, value)
+    return {**decided, "placements": tuple(placements.items())} if placements else decided
+
+
+def _degree(name: str, value: str) -> object:
+    if name == ZERO:
+        if value not in tuple(Sharding):
+            rule = _("must be one of {names}", names=", ".join(Sharding))
+            raise InputError(value=value, rule=rule, place=f"{OPTION}: {name}")
+        return Sharding(value)
+    if name not in DEGREES:
+        near = nearest(name, (*DEGREES, ZERO))
+        raise InputError(
+            value=name,
+            rule=_("must be one of {names}, or the name of a parameter", names=", ".join((*DEGREES, ZERO))),
+            place=OPTION,
+            remedy=_("did you mean {near!r}?", near=near) if near else "",
+        )
+    number = as_number(value, DEVICES)
+    DEVICES.check(number, place=f"{OPTION}: {name}")
+    return number

@@ -1,0 +1,25 @@
+"""Configurations read as plain numbers, beside the models that transformers builds of them."""
+
+import json
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from tests.profiles.transformer.small_configs import SMALL_CONFIGS
+from tests.profiles.transformer.test_config_file import counted, read
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SMALL_CONFIGS)
+def test_parameters_are_those_of_the_model_that_transformers_builds(name: str) -> None:
+    """Both of the fields that a file states, and of all of them with what transformers fills in."""
+    values = dict(SMALL_CONFIGS[name])
+    built = AutoConfig.for_model(**values)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(built)
+    trained = sum(one.numel() for one in model.parameters() if one.requires_grad)
+    found = read(SMALL_CONFIGS[name])
+    assert counted(found.model) == trained
+    whole = json.loads(built.to_json_string(use_diff=False))
+    assert counted(read({**whole, "model_type": SMALL_CONFIGS[name]["model_type"]}).model) == trained

@@ -1,0 +1,59 @@
+"""What does not fit is refused before any stage is built, and on one rank the pipeline is the model."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow_torch.run import pipeline
+from evenflow_torch.run.assembly.build import microbatch_of
+
+PLAN = Plan(schedule="1f1b", num_microbatches=4, layers=((2,),))
+BATCH = (torch.ones(8, 3), torch.zeros(8, 3))
+
+
+def model() -> nn.Sequential:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+
+
+@pytest.mark.parametrize("size", [0, 3, 7])
+def test_a_batch_that_microbatches_do_not_divide_is_refused(size: int) -> None:
+    with pytest.raises(InputError, match=rf"the plan's 4 microbatches divide, got {size}; use a multiple of 4"):
+        microbatch_of(torch.zeros(size, 2), PLAN, place="example batch")
+    assert microbatch_of(torch.zeros(8, 2), PLAN, place="example batch").shape == (2, 2)
+
+
+def test_processes_must_be_initialised_first() -> None:
+    assert not dist.is_initialized()
+    with pytest.raises(InputError, match=r"^torch.distributed must be initialised first; .*init_process_group$"):
+        pipeline(PLAN, model(), nn.functional.mse_loss, BATCH)
+
+
+@pytest.mark.usefixtures("one_rank")
+def test_one_rank_computes_what_the_model_does() -> None:
+    pipe = pipeline(PLAN, model(), nn.functional.mse_loss, BATCH)
+    loss = pipe.step(BATCH)
+    alone = model()
+    expected = nn.functional.mse_loss(alone(BATCH[0]), BATCH[1])
+    expected.backward()
+    assert float(loss) == pytest.approx(float(expected.detach()))
+    for name, parameter in pipe.named_parameters():
+        torch.testing.assert_close(parameter.grad, alone.get_parameter(name).grad)
+    with pytest.raises(InputError, match="batch must have the shapes of the example batch"):
+        pipe.step((BATCH[0][:4], BATCH[1][:4]))
+
+
+@pytest.mark.usefixtures("one_rank")
+def test_a_model_without_storage_is_refused() -> None:
+    with pytest.raises(InputError, match=r"model must have storage .* got '0.weight on the meta device'; materialise"):
+        pipeline(PLAN, model().to("meta"), nn.functional.mse_loss, BATCH)
+
+
+@pytest.mark.usefixtures("one_rank")
+def test_another_number_of_ranks_is_refused() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=4, layers=((1, 1),))
+    with pytest.raises(InputError, match="world size must be 2, one process per rank, got 1"):
+        pipeline(plan, model(), nn.functional.mse_loss, BATCH)

@@ -1,0 +1,81 @@
+"""Every family and plans with an order of their own, on real processes: the numbers are the unsplit model's."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from evenflow.model import Plan
+from evenflow.schedule import FAMILIES, Action, Op
+from tests_torch.run.cases import NUM_RANKS, Answer, run_group
+from tests_torch.run.models import buffers_case, checkpoint_case, hooks_case, llama, llama_case, row_case
+from tests_torch.run.plans import V_PLAN, family_plan, own_order_plan
+
+pytestmark = pytest.mark.processes
+
+TOLERANCE = 1e-12
+
+
+FIRST_LAST_EMPTY = Plan(schedule="1f1b", num_microbatches=4, layers=((0, 3, 0),))
+PLAIN = Plan(schedule="1f1b", num_microbatches=9, layers=((1, 1, 1),))
+CHECKED = [Action(0, Op.F, 2), Action(0, Op.B, 0), Action(0, Op.B, 8)]
+
+CASES: dict[str, Callable[[int], Answer]] = {
+    **{name: partial(llama_case, family_plan(name)) for name in FAMILIES},
+    "tied": partial(llama_case, family_plan("interleaved"), tied=True),
+    "tied, split backward": partial(llama_case, family_plan("zb-h1"), tied=True),
+    "tied, in a V": partial(llama_case, V_PLAN, tied=True),
+    "in a V, backwards in reverse": partial(llama_case, V_PLAN),
+    "dropout": partial(llama_case, family_plan("1f1b"), dropout=0.2),
+    "dropout, split backward": partial(llama_case, family_plan("zb-h1"), dropout=0.2),
+    "eager attention": partial(llama_case, family_plan("1f1b"), attention="eager"),
+    "its own order": partial(llama_case, own_order_plan(5), dropout=0.2),
+    "empty stages": partial(llama_case, FIRST_LAST_EMPTY),
+}
+OTHERS: dict[str, Callable[[int], Answer]] = {
+    "row": partial(
+        row_case, Plan(schedule="zb-h1", num_microbatches=4, layers=((1, 2, 1),), recompute={"full": ((1, 1, 0),)})
+    ),
+    "buffers": partial(buffers_case, PLAIN),
+    "hooks": partial(hooks_case, PLAIN, after=CHECKED),
+    "checkpoint": partial(checkpoint_case, PLAIN),
+}
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, list[Answer]]:
+    found = run_group({**CASES, **OTHERS})
+    troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
+    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_losses_and_gradients_are_those_of_the_unsplit_model(answers: dict[str, list[Answer]], name: str) -> None:
+    assert max(answer.error for answer in answers[name]) <= TOLERANCE
+    losses = [answer.loss_error for answer in answers[name] if answer.loss_error is not None]
+    assert len(losses) == 1, "the loss is reported once"
+    assert losses[0] <= TOLERANCE
+
+
+def test_a_row_of_modules_draws_the_same_random_numbers_however_it_is_split(answers: dict[str, list[Answer]]) -> None:
+    assert max(answer.error for answer in answers["row"]) <= TOLERANCE
+    assert next(name for answer in answers["row"] for name in answer.names) == "0.weight"
+
+
+def test_receive_buffers_live_only_as_long_as_they_are_needed(answers: dict[str, list[Answer]]) -> None:
+    for most, left in (answer.found for answer in answers["buffers"]):
+        assert left == 0
+        assert most <= NUM_RANKS + 1 < PLAIN.num_microbatches
+
+
+def test_hooks_run_after_their_action_in_every_step(answers: dict[str, list[Answer]]) -> None:
+    # After 0F2 rank 0 has three microbatches alive; after 0B0 microbatches 1 and 2; after the last backward none.
+    once = [("0F2", [0, 1, 2]), ("0B0", [1, 2]), ("0B8", [])]
+    assert answers["hooks"][0].found == 2 * once
+
+
+def test_checkpoints_have_the_names_of_the_unsplit_model(answers: dict[str, list[Answer]]) -> None:
+    case = answers["checkpoint"]
+    assert {name for answer in case for name in answer.names} == set(llama(3, tied=True).state_dict())
+    assert [answer.found for answer in case] == [(True, ["state_dict", "batch"])] * NUM_RANKS

@@ -1,0 +1,23 @@
+"""Runs that were never started: they go as simulated, or slower."""
+
+from evenflow.simulate import Simulation, Timeline
+from evenflow_torch.run.measure.comparison import Comparison
+
+
+def comparison_of(simulation: Simulation, slower: int = 1) -> Comparison:
+    """A run that goes as simulated, or takes `slower` times as long."""
+    predicted = simulation.timeline
+    measured = Timeline(
+        graph=predicted.graph,
+        start_ns=slower * predicted.start_ns,
+        end_ns=slower * predicted.end_ns,
+        makespan_ns=slower * predicted.makespan_ns,
+    )
+    return Comparison(
+        predicted=predicted,
+        measured=measured,
+        step_ns=(measured.makespan_ns,),
+        costs=simulation.costs,
+        durations=simulation.costs.durations,
+        measured_peak_bytes=tuple(2**20 * (rank + 1) for rank in range(predicted.schedule.num_ranks)),
+    )

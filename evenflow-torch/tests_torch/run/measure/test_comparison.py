@@ -1,0 +1,72 @@
+"""Measured steps beside the prediction."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenflow.model import Communication, Plan
+from evenflow.schedule import FAMILIES, Op
+from evenflow.schedule.action import NUM_OPS
+from evenflow.simulate import build_graph, run
+from evenflow.simulate.costs import duration_table
+from evenflow_torch.run.engine.order import runnable_order
+from evenflow_torch.run.measure.comparison import compare
+from evenflow_torch.run.values.run_result import Overhead, RankResult, RunResult
+
+
+@settings(max_examples=25)
+@given(st.sampled_from(sorted(FAMILIES)), st.integers(1, 3), st.integers(0, 50), st.integers(0, 9), st.randoms())
+def test_a_run_that_goes_as_simulated_is_predicted_exactly(
+    family: str, ranks: int, message_ns: int, overhead_ns: int, random: Any
+) -> None:
+    chunks = FAMILIES[family].num_chunks or 2
+    plan = Plan(schedule=family, num_microbatches=2 * ranks, layers=((1,) * ranks,) * chunks)
+    schedule = runnable_order(plan)
+    stages = range(schedule.num_stages)
+    forward, backward = ([random.randint(1, 99) for _ in stages] for _ in range(2))
+    weight = [random.randint(1, time) if schedule.splits_backward else 0 for time in backward]
+    overhead = Overhead(action_ns=overhead_ns, send_ns=2 * overhead_ns, receive_ns=3 * overhead_ns)
+    table = duration_table(*(np.array(times) for times in (forward, backward, weight)))
+    for stage in stages:
+        for op in Op:
+            # A forward's input comes from the stage before and its result goes to the one after; a backward's the other
+            # way round; a weight gradient needs no message.
+            for step, cost in ((-1, overhead.receive_ns), (1, overhead.send_ns)):
+                other = stage + (step if op == Op.F else -step)
+                if op != Op.W and 0 <= other < schedule.num_stages:
+                    table[NUM_OPS * stage + op] += cost * (schedule.stage_ranks[other] != schedule.stage_ranks[stage])
+            table[NUM_OPS * stage + op] += overhead_ns
+    timeline = run(build_graph(schedule), table, Communication(latency_ns=message_ns))
+    results = []
+    for rank in range(ranks):
+        span = range(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
+        rows = [
+            (int(schedule.ops[i]), int(schedule.stages[i]), int(schedule.units[i]),
+             int(timeline.start_ns[i]) + 777, int(timeline.end_ns[i]) + 777)
+            for i in span
+        ]  # fmt: skip
+        own = [stage for stage in stages if schedule.stage_ranks[stage] == rank]
+        results.append(
+            RankResult(
+                forward_ns={stage: forward[stage] for stage in own},
+                backward_ns={stage: backward[stage] for stage in own},
+                weight_ns={stage: weight[stage] for stage in own},
+                activation_bytes=dict.fromkeys(own, 10),
+                until_weight_bytes=dict.fromkeys(own, 5),
+                static_bytes=100,
+                working_bytes=7,
+                peak_bytes=0,
+                actions=[rows],
+            )
+        )
+    result = RunResult(
+        model="m", num_parameters=1, losses=[1.0], message_ns=message_ns, overhead=overhead,
+        ranks=results, verification=None,
+    )  # fmt: skip
+    comparison = compare(schedule, result)
+    assert comparison.error == 0
+    assert comparison.step_ns == (timeline.makespan_ns,)
+    assert np.array_equal(comparison.predicted.start_ns, comparison.measured.start_ns)
+    assert all(peak >= 117 for peak in comparison.predicted_peak_bytes)

@@ -1,0 +1,238 @@
+"""Stages on several devices each, on real processes: losses and gradients are those of the unsplit model."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import pytest
+import torch
+
+from evenflow import auto
+from evenflow.cluster.cluster import Link
+from evenflow.cluster.mesh_plan import RowExchange
+from evenflow.model import Plan
+from tests.cluster.accelerators import plain_accelerator
+from tests_torch.run.cases import Answer, run_group
+from tests_torch.run.mesh.mesh_models import (
+    CONTEXT,
+    DATA,
+    HIDDEN,
+    SAMPLES,
+    SEQUENCE,
+    SHARDED,
+    TENSOR,
+    On,
+    cluster,
+    events_case,
+    gathers_case,
+    mesh_case,
+    planned_case,
+    row_model,
+    training_case,
+)
+
+pytestmark = pytest.mark.processes
+
+NUM_DEVICES = 4
+TOLERANCE = 1e-12
+
+ONE_STAGE = Plan(schedule="1f1b", num_microbatches=2, layers=((2,),))
+PAIR_ON_ONE = Plan(schedule="1f1b", num_microbatches=2, layers=((3,),), recompute={"full": ((1,),)})
+PAIR = Plan(schedule="1f1b", num_microbatches=3, layers=((1, 2),), recompute={"full": ((1, 1),)})
+SPLIT = Plan(schedule="zb-h1", num_microbatches=3, layers=((2, 1),), recompute={"full": ((1, 0),), "select": ((1, 1),)})
+CHECKPOINTED = Plan(
+    schedule="1f1b", num_microbatches=3, layers=((3, 2),), recompute={"full": ((1, 1),), "select": ((1, 1),)}
+)
+KEPT = Plan(schedule="1f1b", num_microbatches=3, layers=((2, 2),))
+OFFLOADED = Plan(schedule="1f1b", num_microbatches=3, layers=((2, 2),), recompute={"offload": ((2, 1),)})
+CHUNKS = Plan(schedule="interleaved", num_microbatches=4, layers=((1, 1), (2, 0)))
+THREE = Plan(schedule="eager-1f1b", num_microbatches=4, layers=((2, 1, 1),), recompute={"both": ((1, 0, 0),)})
+
+
+def half(first: str, second: str) -> tuple[On, ...]:
+    return (
+        On(devices=(0, 1), mesh=(2,), axes=(first,)),
+        On(devices=(2, 3), mesh=(2,), axes=(second,)),
+    )
+
+
+SQUARE = On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(DATA, TENSOR))
+UNEVEN = (
+    On(devices=(2, 3), mesh=(2,), axes=(TENSOR,)),
+    On(devices=(1,), mesh=(1,), axes=(DATA,)),
+    On(devices=(0,), mesh=(1,), axes=(DATA,)),
+)
+
+CASES: dict[str, Callable[[int], Answer]] = {
+    "data x tensor, one stage": partial(mesh_case, ONE_STAGE, (SQUARE,)),
+    "sharded data x sequence, one stage": partial(
+        mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, SEQUENCE)),)
+    ),
+    "context on two ranks": partial(mesh_case, PAIR, half(CONTEXT, CONTEXT)),
+    "data x context, one stage": partial(
+        mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(DATA, CONTEXT)),)
+    ),
+    "ring on two ranks": partial(mesh_case, PAIR, half(CONTEXT, CONTEXT), rows=RowExchange.RING),
+    "ring, split backward": partial(mesh_case, SPLIT, half(CONTEXT, DATA), rows=RowExchange.RING),
+    "ring, offloaded": partial(mesh_case, OFFLOADED, half(DATA, CONTEXT), rows=RowExchange.RING),
+    "ring x tensor": partial(
+        mesh_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(CONTEXT, TENSOR)),), rows=RowExchange.RING
+    ),
+    "balanced x data": partial(
+        mesh_case,
+        PAIR_ON_ONE,
+        (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(DATA, CONTEXT)),),
+        rows=RowExchange.BALANCED,
+    ),
+    "data on four": partial(mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(DATA,)),)),
+    "data, split sums": partial(mesh_case, PAIR, half(DATA, DATA), sums_parts=True),
+    "data, split backward, split sums": partial(mesh_case, SPLIT, half(DATA, SHARDED), sums_parts=True),
+    "data x tensor, split sums": partial(mesh_case, ONE_STAGE, (SQUARE,), sums_parts=True),
+    "sharded data x sequence, split sums": partial(
+        mesh_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, SEQUENCE)),), sums_parts=True
+    ),
+    "sharded data, sharded data": partial(mesh_case, PAIR, half(SHARDED, SHARDED)),
+    "sharded data x tensor, one stage": partial(
+        mesh_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, TENSOR)),)
+    ),
+    "sharded data, split backward": partial(mesh_case, SPLIT, half(SHARDED, SHARDED), sums_parts=True),
+    "sharded data, offloaded": partial(mesh_case, OFFLOADED, half(SHARDED, SHARDED)),
+    "sharded data, two chunks, tied": partial(mesh_case, CHUNKS, half(SHARDED, SHARDED), tied=True),
+    "sharded data on four, tied": partial(
+        mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(SHARDED,)),), tied=True
+    ),
+    "tensor, tensor": partial(mesh_case, PAIR, half(TENSOR, TENSOR)),
+    "data, tensor": partial(mesh_case, PAIR, half(DATA, TENSOR)),
+    "sequence, sharded data": partial(mesh_case, PAIR, half(SEQUENCE, SHARDED)),
+    "without products": partial(mesh_case, PAIR, half(TENSOR, SEQUENCE), with_products=False),
+    "split backward": partial(mesh_case, SPLIT, half(TENSOR, DATA)),
+    "offloaded": partial(mesh_case, OFFLOADED, half(TENSOR, SHARDED)),
+    "two chunks": partial(mesh_case, CHUNKS, half(SEQUENCE, TENSOR)),
+    "two, one and one device": partial(mesh_case, THREE, UNEVEN),
+    "eager attention": partial(mesh_case, PAIR, half(TENSOR, DATA), attention="eager"),
+    "tied": partial(mesh_case, PAIR, half(TENSOR, DATA), tied=True),
+    "tied, one stage": partial(mesh_case, ONE_STAGE, (SQUARE,), tied=True),
+    "tied, two, one and one device": partial(mesh_case, THREE, UNEVEN, tied=True),
+}
+TRAININGS: dict[str, Callable[[int], Answer]] = {
+    "data, tensor, trained": partial(training_case, PAIR, half(DATA, TENSOR)),
+    "sharded data, trained": partial(training_case, CHECKPOINTED, half(SHARDED, SHARDED)),
+    "tied, trained": partial(training_case, PAIR, half(DATA, DATA), tied=True),
+}
+EVENTS: dict[str, Callable[[int], Answer]] = {
+    "events, data on four": partial(events_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(DATA,)),)),
+    "events, data, data": partial(events_case, PAIR, half(DATA, DATA)),
+    "events, split sums": partial(events_case, PAIR, half(DATA, DATA), sums_parts=True),
+    "events, split backward": partial(events_case, SPLIT, half(DATA, DATA)),
+}
+GATHERS: dict[str, Callable[[int], Answer]] = {
+    f"gathers, {name}": partial(gathers_case, plan, half(SHARDED, SHARDED))
+    for name, plan in {
+        "kept": KEPT, "recomputed": CHECKPOINTED, "split backward": SPLIT, "offloaded": OFFLOADED
+    }.items()
+}  # fmt: skip
+
+
+def planned(intra: Link) -> Callable[[int], Answer]:
+    """A row of modules planned for four devices."""
+    machines = replace(cluster(NUM_DEVICES), intra=intra)
+    examples = torch.empty(SAMPLES, HIDDEN, dtype=torch.float64, device="meta")
+    accelerator = plain_accelerator(flops_per_s=1e8, memory_bytes_per_s=1e9)
+    found = auto.plan(row_model(), examples, machines, num_microbatches=3, accelerator=accelerator)
+    return partial(planned_case, found.simulation.plan, found.mesh_plan)
+
+
+PLANNED = ("planned, fast links in a node", "planned, slow links")
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, list[Answer]]:
+    links = Link(bytes_per_s=10**11), Link(bytes_per_s=10**7)
+    cases = {name: planned(link) for name, link in zip(PLANNED, links, strict=True)}
+    found = run_group({**CASES, **TRAININGS, **EVENTS, **GATHERS, **cases}, NUM_DEVICES)
+    troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
+    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
+    return found
+
+
+@pytest.mark.parametrize("name", [*CASES, *PLANNED])
+def test_losses_and_gradients_are_those_of_the_unsplit_model(answers: dict[str, list[Answer]], name: str) -> None:
+    assert max(answer.error for answer in answers[name]) <= TOLERANCE
+    losses = [answer.loss_error for answer in answers[name] if answer.loss_error is not None]
+    assert losses
+    assert max(losses) <= TOLERANCE
+
+
+def test_every_device_has_its_part_of_the_parameters_only(answers: dict[str, list[Answer]]) -> None:
+    assert all(answer.found == 1 for answer in answers["data on four"])
+    assert all(answer.found < 0.6 for answer in answers["data x tensor, one stage"])
+    assert all(answer.found < 0.4 for answer in answers["sharded data x sequence, one stage"])
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_stock_optimizer_trains_the_same_model(answers: dict[str, list[Answer]], name: str) -> None:
+    assert max(answer.error for answer in answers[name]) <= 1e-10
+    assert max(answer.found for answer in answers[name]) == 0, "what is loaded is there"
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_collectives_run_beside_the_computation(answers: dict[str, list[Answer]], name: str) -> None:
+    """Gathers begin before the first forward and are waited for inside it; reductions begin in the last backward."""
+    for answer in answers[name]:
+        seen: list[str] = answer.found
+        first, begun = seen.index("F0"), [at for at, event in enumerate(seen) if event[0] in "FBIW"]
+        gathers, gathered, reduces, reduced = (
+            [at for at, event in enumerate(seen) if event == kind]
+            for kind in ("gather", "gathered", "reduce", "reduced")
+        )
+        assert len(gathers) == len(gathered) > 0
+        assert max(gathers) < first < min(gathered)
+        assert max(gathered) < seen.index("end", first)
+        assert len(reduces) == len(reduced) >= len(gathers)
+        if "sums" in name:  # those of a backward are waited for in the next one
+            assert len({sum(at < one for one in reduces) for at in begun}) > 2
+            assert reduces[0] < reduced[0] < begun[-1]
+            assert seen[-1] == "reduced", "the last ones are waited for after the last backward"
+            continue
+        assert min(reduces) > begun[-1], "no earlier than the last backward or weight gradient"
+        assert min(reduced) > max(reduces)
+        last_end = len(seen) - 1 - seen[::-1].index("end")
+        assert min(reduced) > last_end
+        if "split" not in name:
+            inside = [at for at in reduces if at < last_end]
+            assert len(inside) > len(reduces) / 2, "layer by layer, while the backward goes on"
+
+
+@pytest.mark.parametrize("name", GATHERS)
+def test_parameters_are_gathered_under_the_layer_beside_and_freed_behind_their_own(
+    answers: dict[str, list[Answer]], name: str
+) -> None:
+    for answer in answers[name]:
+        seen: list[str] = answer.found
+        assert seen[-1] == "with []", "nothing is left"
+        for event in seen:
+            kind, *words = event.split(maxsplit=2)
+            if kind == "layer":
+                assert words[1] == f"with [{words[0]}]", "no other layer is whole meanwhile"
+        kinds = {step[0][0] for step in _actions(seen)}
+        assert kinds == ({"F", "I", "W"} if "split" in name else {"F", "B"})
+        for step in _actions(seen):
+            used = [int(event.split()[1]) for event in step if event.startswith("use")]
+            if step[0][0] == "F":
+                assert used == sorted(used)
+                assert len(used) > 2
+            else:
+                assert used == sorted(used, reverse=True)
+                assert bool(used) is (step[0][0] != "W")
+            for earlier, number in pairwise(used):
+                assert step.index(f"use {earlier}") < step.index(f"begin {number}") < step.index(f"free {earlier}")
+                if step[0][0] == "F":
+                    computing = next(at for at, event in enumerate(step) if event.startswith(f"layer {earlier} "))
+                    assert step.index(f"begin {number}") < computing < step.index(f"free {earlier}")
+
+
+def _actions(seen: list[str]) -> list[list[str]]:
+    """Events by the action in which they are."""
+    starts = [at for at, event in enumerate(seen) if event[0] in "FBIW" and event[1:].isdigit()]
+    return [seen[start:end] for start, end in pairwise([*starts, len(seen)])]

@@ -1,0 +1,128 @@
+"""From a configuration to a two-level plan to training on real processes, as users type it; and what is refused."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from evenflow.cli.main import main
+from tests_torch.run.warm_ranks import start_warm
+
+pytestmark = pytest.mark.processes
+
+CONFIG = {
+    "model_type": "llama",
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 2,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": False,
+}
+FAST_INSIDE = ["--intra-bandwidth", "200GBps", "--inter-bandwidth", "100MBps"]
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    line = [sys.executable, "-m", "evenflow", *arguments]
+    return subprocess.run(line, capture_output=True, text=True, env=environment)
+
+
+MIXTURE = {**CONFIG, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None}
+
+
+def planned(folder: Path, mesh: str, *options: str, config: dict[str, Any] = CONFIG) -> Path:
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    plan = folder / "auto_plan.json"
+    done = command(
+        *["auto", "--model", str(folder / "config.json"), "--mesh", mesh, "--memory", "1GB", "--microbatches", "3"],
+        *["--seq", "8", "--microbatch", "4", "--dtype", "fp32", "--json", str(plan), *FAST_INSIDE],
+        *options,
+    )
+    assert done.returncode == 0, done.stderr
+    return plan
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return planned(tmp_path_factory.mktemp("auto"), "2x2")
+
+
+def verified(plan: Path, num_processes: int) -> dict[str, Any]:
+    answer = plan.with_name("run.json")
+    arguments = ["run", str(plan), "--model", str(plan.with_name("config.json")), "--verify", "--dtype", "float64"]
+    arguments += ["--steps", "3", "--device", "cpu", "--lr", "0.01", "--json", str(answer)]
+    with pytest.MonkeyPatch.context() as patch:
+        start_warm(patch)
+        done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.stderr
+    assert f"starting {num_processes} processes" in done.stderr
+    result: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+    return result
+
+
+def test_four_processes_train_what_one_does(plan: Path) -> None:
+    stages = json.loads(plan.read_text(encoding="utf-8"))["stages"]
+    assert {len(stage["devices"]) for stage in stages} != {1}, "some stage lies on several devices"
+    result = verified(plan, 4)
+    assert result["verification"]["agrees"]
+    assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
+    assert result["losses"][-1] < result["losses"][0], "it learns"
+    assert result["processes"] == 4
+    assert len(result["measured"]["peak_memory_mb"]) == len({stage["rank"] for stage in stages})
+
+
+@pytest.mark.slow
+def test_eight_processes_train_what_one_does(tmp_path: Path) -> None:
+    result = verified(planned(tmp_path, "2x4"), 8)
+    assert result["verification"]["agrees"]
+    assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
+
+
+def refused(plan: Path, *options: str) -> str:
+    arguments = ["run", str(plan), "--model", str(plan.with_name("config.json")), *options]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2, result.output
+    return result.stderr
+
+
+def test_what_does_not_fit_the_plan_is_refused_before_any_process(plan: Path) -> None:
+    assert "made for, [4, 8]" in refused(plan, "--seq", "16")
+    assert "--aa-check" in refused(plan, "--aa-check", "--steps", "8")
+    assert "layers" in refused(plan, "--layers", "3")
+    other = plan.with_name("other.json")
+    fields = json.loads(plan.read_text(encoding="utf-8"))
+
+    def with_stage(**changes: object) -> Path:
+        stage = {**fields["stages"][-1], **changes}
+        other.write_text(json.dumps({**fields, "stages": [*fields["stages"][:-1], stage]}), encoding="utf-8")
+        return other
+
+    parameters = dict(fields["stages"][-1]["parameters"])
+    name = next(iter(parameters))
+    del parameters[name]
+    assert name in refused(with_stage(parameters=parameters))
+    parameters[name] = "S(7)" + " R" * (len(fields["stages"][-1]["mesh"]) - 1)
+    assert name in refused(with_stage(parameters=parameters))
+    parameters[name] = "everywhere"
+    assert "'everywhere'" in refused(with_stage(parameters=parameters))
+    assert "devices" in refused(with_stage(devices=[0] * len(fields["stages"][-1]["devices"])))
+
+
+def test_a_plan_keeps_the_capacity_of_experts_and_drops_what_exceeds_it(tmp_path: Path) -> None:
+    place = planned(tmp_path, "1x2", "--expert-capacity", "1", "--fix", "expert=2,data=2", config=MIXTURE)
+    fields = json.loads(place.read_text(encoding="utf-8"))
+    assert fields.pop("expert_capacity") == 1
+    limited = verified(place, 2)
+    place.write_text(json.dumps(fields), encoding="utf-8")
+    free = verified(place, 2)
+    assert limited["verification"]["agrees"]
+    assert free["verification"]["agrees"]
+    assert limited["losses"][0] != pytest.approx(free["losses"][0], rel=1e-9)

@@ -1,6 +1,0 @@
-"""Programs with one choice per node and a cost for each pair of choices along an edge, solved exactly."""
-
-from evenflow.auto.sharding.pairwise.program import Costs, Pairwise, PairwiseSolution
-from evenflow.auto.sharding.pairwise.solver import Solver, least_memory, solve
-
-__all__ = ["Costs", "Pairwise", "PairwiseSolution", "Solver", "least_memory", "solve"]

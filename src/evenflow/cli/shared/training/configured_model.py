@@ -1,0 +1,169 @@
+"""The model of a configuration as the planner takes it: what ``evenflow predict -o`` writes, for the same options."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import click
+
+from evenflow.baselines.even_plan import even_layers
+from evenflow.cli.shared import options
+from evenflow.cli.shared.files.given_model import GivenModel, read_model
+from evenflow.cli.shared.model_config import ModelConfig
+from evenflow.cli.shared.training.configuration_options import ConfigurationOptions, only_for_configurations
+from evenflow.cli.shared.training.model_options import with_capacity
+from evenflow.cli.shared.training.option_names import option
+from evenflow.cli.shared.training.planner_inputs import PlannerInputs, planner_inputs
+from evenflow.cli.shared.training.training_job import TrainingJob, training_job
+from evenflow.cli.shared.training.training_options import TrainingOptions, options_given
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Sizes
+from evenflow.predict.prediction import predict
+from evenflow.predict.transformer import Transformer
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.profiles.transformer.config_file import transformer_of_config
+from evenflow.schedule import default_family, family_name
+from evenflow.units import MEGABYTE
+
+_USUAL_SEQUENCE = 4096
+"""Tokens of a sequence where none are given."""
+_MESSAGES = ("p2p_latency", "p2p_bandwidth", "boundary", "p2p_latency_us", "p2p_bandwidth_gbps", "boundary_mb")
+_PLACES = {"pipeline": "--ranks", "global_batch": "--microbatches"}
+"""Options of settings that have another name here than for ``evenflow predict``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineOptions:
+    """The pipeline that a command line asks for; None is what it does not say."""
+
+    ranks: int | None
+    microbatches: int | None
+    chunks: int | None = None
+    schedule: str | None = None
+    """Name of a family, or of a task that chooses among families."""
+    group_size: int | str | None = None
+
+
+def read_planned_model(path: str, settings: ConfigurationOptions, keywords: Mapping[str, Any]) -> GivenModel:
+    """Return the model of a verb whose `keywords` say the pipeline: of a layer file, a plan file, a configuration."""
+    pipeline = PipelineOptions(**{field.name: keywords.get(field.name) for field in fields(PipelineOptions)})
+    written = options_given()
+    return read_model(
+        path,
+        lambda config: configured_model(config, settings, pipeline, written=written),
+        only_configured=only_for_configurations(written),
+    )
+
+
+def configured_model(
+    config: ModelConfig, settings: ConfigurationOptions, pipeline: PipelineOptions, *, written: Collection[str]
+) -> GivenModel:
+    """Return the model of a configuration, of which one device of every stage is planned.
+
+    `written` are the names of the options on the command line; what the others have is among the remarks.
+
+    Raises:
+        InputError: no accelerator, a configuration that cannot be read, settings that no training can have.
+        click.UsageError: a pipeline without its sizes.
+    """
+    described = with_capacity(transformer_of_config(config.fields, name=config.name), settings.expert_capacity)
+    training = _training_options(settings, pipeline, described.model, place=config.fields.file)
+    job = training_job(training, described, written={*written, "recompute"}, named=_place)
+    inputs = planner_inputs(predict(job.training, job.topology), memory_limit_bytes=job.memory_limit_bytes)
+    return GivenModel(
+        network=inputs.network,
+        communication=inputs.communication,
+        memory_limit_bytes=inputs.memory_limit_bytes,
+        degrees=PlannedDegrees(
+            degrees=job.training.degrees,
+            replicas=1,
+            microbatch=settings.microbatch,
+            num_microbatches=job.training.microbatches,
+            sequence=job.training.sequence,
+            expert_capacity=settings.expert_capacity,
+        ),
+        remarks=_remarks(settings, job, inputs, written),
+    )
+
+
+def _training_options(
+    settings: ConfigurationOptions, pipeline: PipelineOptions, model: Transformer, *, place: str
+) -> TrainingOptions:
+    """Return the training to predict: the pipeline with its layers dealt evenly, and nothing recomputed."""
+    if settings.accelerator is None:
+        raise InputError(
+            value=None,
+            rule=_("must be given for the configuration of a model, which has no times ({file})", file=place),
+            place="--accelerator",
+            remedy=_("add --accelerator NAME, such as a100, h100, gb200, mi300x or 910b"),
+        )
+    ranks = _size("--ranks", pipeline.ranks)
+    microbatches = _size("--microbatches", pipeline.microbatches)
+    schedule = _family(pipeline.schedule)
+    chunks = options.num_chunks(pipeline.chunks, schedule=schedule)
+    return TrainingOptions(
+        behaviour=settings.behaviour,
+        accelerator=settings.accelerator,
+        gpus_per_node=settings.gpus_per_node,
+        tensor=settings.tensor,
+        pipeline=ranks,
+        chunks=chunks,
+        context=settings.context,
+        data=settings.data,
+        expert=settings.expert,
+        expert_tensor=settings.expert_tensor,
+        zero=settings.zero,
+        no_sequence_parallel=settings.no_sequence_parallel,
+        global_batch=microbatches * settings.microbatch * settings.data,
+        microbatch=settings.microbatch,
+        sequence=settings.sequence or min(_USUAL_SEQUENCE, model.positions or _USUAL_SEQUENCE),
+        precision=settings.precision,
+        schedule=schedule,
+        group_size=pipeline.group_size if isinstance(pipeline.group_size, int) else None,
+        layers_per_rank=_even_rows(
+            model, Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches), schedule
+        ),
+    )
+
+
+def _size(name: str, count: int | None) -> int:
+    if count is None:
+        raise click.UsageError(_("Missing option '{option}', or a plan file that says it", option=name))
+    return count
+
+
+def _family(name: str | None) -> str | None:
+    """Return the family of ``--schedule``; None where it is left open or is a task that chooses among families."""
+    tasks = (options.BEST, options.SEARCH)
+    family = None if name is None else family_name(name, also=tasks)
+    return None if family in tasks else family
+
+
+def _even_rows(model: Transformer, sizes: Sizes, schedule: str | None) -> tuple[str, ...]:
+    """Return the layers of every rank as ``--layers-per-rank`` has them, once for each chunk."""
+    family = schedule or default_family(num_chunks=sizes.num_chunks, less_memory=False)
+    rows = even_layers(model.layers, sizes, schedule=family, name=model.name)
+    return tuple(",".join(map(str, row)) for row in rows)
+
+
+def _place(field: str) -> str:
+    """Return the option of a field of a training, as messages name it."""
+    return _PLACES.get(field) or option(field)
+
+
+def _remarks(
+    settings: ConfigurationOptions, job: TrainingJob, inputs: PlannerInputs, written: Collection[str]
+) -> tuple[str, ...]:
+    """Return what is to be known of the model, and the options that were left open with the values they have."""
+    left_open = []
+    if "sequence" not in written:
+        left_open.append(f"--seq={job.training.sequence}")
+    if "microbatch" not in written:
+        left_open.append(f"--microbatch={settings.microbatch}")
+    if inputs.memory_limit_bytes is not None and "memory" not in written:
+        left_open.append(f"--memory={inputs.memory_limit_bytes // MEGABYTE}MB")
+    if inputs.communication is not None and not any(name in written for name in _MESSAGES):
+        left_open.append(f"--p2p-latency={inputs.communication.message_ns}ns")
+    notes = [_("note: {note}", note=note) for note in job.notes]
+    return (*notes, _("assumed: {options}", options=", ".join([*left_open, *job.assumed])))

@@ -1,8 +1,0 @@
-"""A network from a PyTorch model that never ran: memory from fake tensors, times measured or computed.
-
-Importing this loads torch, so import it where it is needed.
-"""
-
-from evenflow.profiles.from_model.model_profile import profile, profile_config
-
-__all__ = ["profile", "profile_config"]

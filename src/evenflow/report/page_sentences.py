@@ -1,0 +1,138 @@
+"""Every sentence that the page's script shows, by key: the script itself has none."""
+
+from evenflow.language import _
+
+
+def page_sentences() -> dict[str, str]:
+    """Return the sentences in the language spoken now; the script fills in what is ``{in_braces}``."""
+    return _names() | _idle() | _table() | _viewer() | _page() | _keys()
+
+
+def _names() -> dict[str, str]:
+    return {
+        "forward": _("forward"),
+        "backward": _("backward"),
+        "input": _("input gradient"),
+        "weight": _("weight gradient"),
+        "recompute": _("recompute"),
+        "microbatch": _("microbatch"),
+        "chunk": _("chunk"),
+        "stage": _("stage"),
+        "rank": _("rank"),
+        "rank_label": _("rank {rank}"),
+        "memory": _("Memory"),
+        "limit": _("limit"),
+        "measured": _("measured"),
+    }
+
+
+def _idle() -> dict[str, str]:
+    return {
+        "idle": _("idle"),
+        "fill_drain": _("fill and drain"),
+        "imbalance": _("imbalance"),
+        "recomputing": _("recompute"),
+        "communication": _("communication"),
+    }
+
+
+def _table() -> dict[str, str]:
+    return {
+        "peak": _("peak memory"),
+        "busy": _("busy"),
+        "needs_script": _("This browser runs no scripts, so the timeline is not drawn; the figures stand below."),
+        "decision": _("Decision"),
+        "figures": _("Figures"),
+        "ranks": _("Ranks"),
+        "run": _("How to run it"),
+        "copy": _("Copy"),
+        "copied": _("Copied"),
+    }
+
+
+def _viewer() -> dict[str, str]:
+    """Return the sentences on an action under the pointer, and on the picture."""
+    return {
+        "viewer_label": _(
+            "Timeline and memory of {name}. Zoom with W and S, move with A and D, choose with the arrows."
+        ),
+        "action": _("{action} of microbatch {microbatch} on rank {rank}"),
+        "action_of_chunk": _("{action} of microbatch {microbatch}, chunk {chunk}, on rank {rank}"),
+        "part": _("part of the sequence"),
+        "layers": _("layers"),
+        "stage_label": _("stage {stage}"),
+        "begins": _("begins at"),
+        "takes": _("takes"),
+        "of_that_recompute": _("of that, recomputation"),
+        "needs": _("needs"),
+        "message_takes": _("which travels for {time}"),
+        "idle_before": _("idle before it"),
+        "started_by": _("could begin when this was done"),
+    }
+
+
+def _page() -> dict[str, str]:
+    """Return the sentences around the pictures."""
+    return {
+        "theme": _("Theme"),
+        "light": _("light"),
+        "dark": _("dark"),
+        "colours": _("Colours"),
+        "paper_colours": _("as in papers"),
+        "safe_colours": _("colour-blind safe"),
+        "save_svg": _("Save SVG"),
+        "save_png": _("Save PNG"),
+        "save_plan": _("Save plan"),
+        "perfetto": _("Open in Perfetto"),
+        "perfetto_hint": _("Saves a Chrome trace, which ui.perfetto.dev opens"),
+        "timelines": _("Timelines"),
+        "beside": _("side by side"),
+        "more_timelines": _("{count} more are not drawn here; choose them above"),
+        "made_by": _("made by {program}"),
+        "timeline_tools": _("Tools of the timeline"),
+        "search": _("Search"),
+        "search_example": _("search, as r3 mb7 B"),
+        "search_found": _("{number} of {count}"),
+        "search_nothing": _("nothing found"),
+        "search_unknown": _("r, c, s, mb with a number, or F, B, I, W"),
+        "zoom_in": _("Zoom in"),
+        "zoom_out": _("Zoom out"),
+        "whole": _("whole step"),
+        "show_causes": _("idle by cause"),
+        "show_critical": _("critical path"),
+        "legend": _("Legend"),
+        "shades_are_chunks": _("darker: later chunks"),
+        "idle_by": _("idle by:"),
+        "idle_share": _("idle, of the step"),
+        "differences": _("Differences by rank"),
+        "against": _("{name} against {base}"),
+        "step_difference": _("a step takes {step} in {name} and {before} in {base}: {change} ({percent})"),
+        "framework": _("Framework"),
+        "copy_failed": _("select it and copy"),
+        "actions": _("All actions as a table"),
+        "table_action": _("action"),
+        "previous": _("previous"),
+        "next": _("next"),
+        "page_of": _("{page} of {pages}"),
+        "close": _("Close"),
+    }
+
+
+def _keys() -> dict[str, str]:
+    return {
+        "help": _("Keys"),
+        "help_mouse": _(
+            "The wheel zooms, dragging moves, dragging with Shift zooms into what is marked, a double click fits an "
+            "action. A click on an action shows what decided when it starts."
+        ),
+        "key_zoom": _("zoom in and out"),
+        "key_pan": _("move left and right"),
+        "key_whole": _("see the whole step"),
+        "key_along": _("the action before, the action behind on the rank"),
+        "key_across": _("what the action needs, what needs it"),
+        "key_enter": _("choose an action, go to it"),
+        "key_escape": _("choose none"),
+        "key_search": _("search"),
+        "key_switch": _("another timeline"),
+        "key_help": _("these keys"),
+    }

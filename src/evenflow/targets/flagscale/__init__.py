@@ -1,1 +1,0 @@
-"""What FlagScale adds to the settings of Megatron-LM."""

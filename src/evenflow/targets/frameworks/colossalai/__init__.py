@@ -1,0 +1,1 @@
+"""ColossalAI: what its plugin for hybrid parallelism runs, and plans as arguments of it."""

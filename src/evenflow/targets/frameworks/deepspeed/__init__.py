@@ -1,0 +1,1 @@
+"""DeepSpeed: plans as a Python module and configuration, and its configuration as plans."""

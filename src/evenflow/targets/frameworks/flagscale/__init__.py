@@ -1,0 +1,1 @@
+"""FlagScale: plans as its training YAML, and its training YAML as plans."""

@@ -1,0 +1,1 @@
+"""Megatron-LM: plans as flags of its training scripts."""

@@ -1,0 +1,78 @@
+"""Megatron-LM: the flags of its training scripts."""
+
+from evenflow.language import _
+from evenflow.model import Abilities, Plan
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.megatron_family.baseline import is_run, read_run
+from evenflow.targets.megatron_family.degrees.degree_flags import degree_notes, parallel_flags
+from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron_family.degrees.stated import stated_in_run
+from evenflow.targets.megatron_family.edit import apply_flags
+from evenflow.targets.megatron_family.flags import (
+    CUT_FLAGS,
+    STOCK_WAYS,
+    megatron_abilities,
+    plan_flags,
+    plan_notes,
+    recompute_flags,
+    shell_array,
+)
+from evenflow.targets.megatron_family.logs import MEGATRON
+from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script
+from evenflow.targets.target import Piece, Target, Written
+
+
+def _abilities(version: str) -> Abilities:
+    return megatron_abilities(STOCK_WAYS)
+
+
+def _write(plan: Plan, version: str) -> Written:
+    flags = {**plan_flags(plan), **recompute_flags(plan)}
+    return Written(
+        pieces=(
+            Piece(
+                title=_("flags of the training script: add {array} to its command", array='"${PIPELINE_ARGS[@]}"'),
+                syntax="shell",
+                text=shell_array("PIPELINE_ARGS", flags),
+            ),
+        ),
+        notes=(_("leave out {flags}: the layout replaces them", flags=", ".join(CUT_FLAGS)), *plan_notes(plan)),
+    )
+
+
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    flags = {**parallel_flags(plan, planned), **recompute_flags(plan)}
+    notes = (_("leave out {flags}: the layout replaces them", flags=", ".join(CUT_FLAGS)), *plan_notes(plan)[1:])
+    return Written(
+        pieces=(
+            Piece(
+                title=_("flags of the training script: add {array} to its command", array='"${PARALLEL_ARGS[@]}"'),
+                syntax="shell",
+                text=shell_array("PARALLEL_ARGS", flags),
+            ),
+        ),
+        notes=(*(notes if plan.num_ranks > 1 else ()), *degree_notes(planned)),
+    )
+
+
+def _apply(text: str, file: str, plan: Plan) -> str:
+    return apply_flags(text, file, plan, {**plan_flags(plan), **recompute_flags(plan)})
+
+
+TARGET = Target(
+    name="megatron",
+    title="Megatron-LM",
+    versions=("0.13",),
+    checked_with="megatron-core 0.16.1",
+    degrees_checked_with="megatron-core 0.16.1",
+    page="megatron",
+    abilities=_abilities,
+    write=_write,
+    degree_rules=lambda version: megatron_rules(),
+    write_degrees=_write_degrees,
+    read=read_run,
+    read_degrees=stated_in_run,
+    recognise=lambda text, file: is_run(text, file) and not is_mindspeed_script(text, file),
+    apply=_apply,
+    logs=(MEGATRON,),
+)

@@ -1,0 +1,73 @@
+"""Megatron-LM with evenflow's adapter, which recomputes by layer: flags, and two lines of the training script."""
+
+from evenflow.language import _
+from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.megatron_family.degrees.degree_flags import degree_notes, parallel_flags
+from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron_family.edit import apply_flags
+from evenflow.targets.megatron_family.flags import CUT_FLAGS, megatron_abilities, plan_flags, plan_notes, shell_array
+from evenflow.targets.target import Piece, Target, Written
+
+_SNIPPET = """\
+from evenflow.adapters.megatron import with_plan
+
+model_provider = with_plan(model_provider, "plan.json")  # then pretrain(..., model_provider, ...)
+
+# in Megatron-Bridge instead:
+# from evenflow.adapters.megatron import plan_hook
+# provider.register_pre_wrap_hook(plan_hook("plan.json"))
+"""
+
+
+def _abilities(version: str) -> Abilities:
+    return megatron_abilities((Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT)),))
+
+
+def _write(plan: Plan, version: str) -> Written:
+    return Written(
+        pieces=(
+            Piece(
+                title=_("flags of the training script: add {array} to its command", array='"${PIPELINE_ARGS[@]}"'),
+                syntax="shell",
+                text=shell_array("PIPELINE_ARGS", plan_flags(plan)),
+            ),
+            Piece(title=_("lines of the training script; plan.json is the plan file"), syntax="python", text=_SNIPPET),
+        ),
+        notes=(
+            _("leave out {flags}: the layout replaces them", flags=", ".join(CUT_FLAGS)),
+            _("leave out all flags of recomputation: the adapter reads the plan file"),
+            *plan_notes(plan),
+        ),
+    )
+
+
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    flags = parallel_flags(plan, planned)
+    flags_piece = Piece(
+        title=_("flags of the training script: add {array} to its command", array='"${PARALLEL_ARGS[@]}"'),
+        syntax="shell",
+        text=shell_array("PARALLEL_ARGS", flags),
+    )
+    written = _write(plan, version)
+    layout, recomputed, _batch, *others = written.notes
+    of_pipeline = (layout, recomputed, *others) if plan.num_ranks > 1 else (recomputed,)
+    return Written(pieces=(flags_piece, *written.pieces[1:]), notes=(*of_pipeline, *degree_notes(planned)))
+
+
+def _apply(text: str, file: str, plan: Plan) -> str:
+    return apply_flags(text, file, plan, plan_flags(plan))
+
+
+TARGET = Target(
+    name="megatron-adapter",
+    title="Megatron-LM with evenflow's adapter",
+    versions=("0.13",),
+    checked_with="megatron-core 0.16.1",
+    page="megatron",
+    abilities=_abilities,
+    write=_write,
+    write_degrees=_write_degrees,
+    degree_rules=lambda version: megatron_rules(),
+    apply=_apply,
+)

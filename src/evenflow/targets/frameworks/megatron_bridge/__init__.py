@@ -1,0 +1,1 @@
+"""Megatron-Bridge: plans as fields of its configuration, and its configuration as plans."""

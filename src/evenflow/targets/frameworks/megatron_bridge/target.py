@@ -1,0 +1,180 @@
+"""Megatron-Bridge: fields of `model` in its configuration, as YAML and as overrides of a command.
+
+Recipes set these fields too, so everything that a plan decides is written, also what is null.
+"""
+
+import re
+from dataclasses import replace
+
+from evenflow.language import _
+from evenflow.model import Plan
+from evenflow.predict.training import Sharding
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.profiles.yaml_text import entry_lines
+from evenflow.targets.megatron_family.arguments import OF_DEGREES, arguments_of
+from evenflow.targets.megatron_family.baseline import baseline
+from evenflow.targets.megatron_family.degrees.degree_flags import FULLY_SHARED, check_no_pipeline
+from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron_family.degrees.degree_settings import (
+    batch_settings,
+    degree_settings,
+    setting_notes,
+    without_layout,
+)
+from evenflow.targets.megatron_family.degrees.stated import stated_degrees
+from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilities
+from evenflow.targets.megatron_family.logs import MEGATRON_BRIDGE
+from evenflow.targets.megatron_family.settings import (
+    Setting,
+    override_array,
+    pipeline_settings,
+    recompute_settings,
+    settings_notes,
+)
+from evenflow.targets.megatron_family.yaml_settings import apply_settings, mtp_layers_in, section_of
+from evenflow.targets.stated_degrees import StatedDegrees
+from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
+
+_IS_OURS = re.compile(r"^(?:model|ConfigContainer):", re.MULTILINE)
+_HAS_SIZES = re.compile(r"^[ ]+(?:virtual_)?pipeline_model_parallel_\w+[ ]*:", re.MULTILINE)
+_IS_ANOTHER = re.compile(r"^(?:modules|system):", re.MULTILINE)
+_ARRAY = '"${PIPELINE_ARGS[@]}"'
+_EXCLUDED = {
+    "num_layers_in_first_pipeline_stage": None,
+    "num_layers_in_last_pipeline_stage": None,
+    "account_for_embedding_in_pipeline_split": False,
+    "account_for_loss_in_pipeline_split": False,
+}
+"""What cannot stand beside a layout, and its value where there is none."""
+
+
+def _fields(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
+    return {
+        **pipeline_settings(plan, mtp_layers=mtp_layers),
+        "virtual_pipeline_model_parallel_size": plan.num_chunks if plan.num_chunks > 1 else None,
+        **recompute_settings(plan),
+    }
+
+
+def _write(plan: Plan, version: str) -> Written:
+    fields = _fields(plan)
+    overrides = [(f"model.{name}", value) for name, value in fields.items()]
+    pieces = (
+        Piece(
+            title=_("fields of the YAML of overrides"),
+            syntax="yaml",
+            text="".join(f"{line}\n" for line in entry_lines("model", fields)),
+        ),
+        Piece(
+            title=_("the same as overrides of the training script: add {array} to its command", array=_ARRAY),
+            syntax="shell",
+            text=override_array(overrides),
+        ),
+    )
+    excluded = _("leave out {fields}: the layout replaces them", fields=", ".join(_EXCLUDED))
+    return Written(pieces=pieces, notes=(excluded, *settings_notes(plan)))
+
+
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    degrees = planned.degrees
+    shares = degrees.sharding is not Sharding.NOTHING
+    sections: dict[str, dict[str, Setting]] = {
+        "model": {
+            **without_layout(_fields(plan), plan),
+            **degree_settings(planned),
+            "seq_length": planned.sequence,
+        },
+        "train": {**batch_settings(planned)},
+        "ddp": {"use_distributed_optimizer": shares},
+        "optimizer": {"use_distributed_optimizer": shares},
+    }
+    if planned.replicas > 1:
+        sections["ddp"]["num_distributed_optimizer_instances"] = planned.replicas
+    if degrees.sharding in FULLY_SHARED:
+        check_no_pipeline(planned)
+        sections["ddp"] |= {
+            "use_megatron_fsdp": True,
+            "data_parallel_sharding_strategy": FULLY_SHARED[degrees.sharding],
+        }
+        sections["dist"] = {"use_megatron_fsdp": True}
+    overrides = [(f"{name}.{key}", value) for name, section in sections.items() for key, value in section.items()]
+    excluded = _("leave out {fields}: the layout replaces them", fields=", ".join(_EXCLUDED))
+    of_pipeline = (excluded, *settings_notes(plan)[1:]) if plan.num_ranks > 1 else ()
+    return Written(
+        pieces=(
+            Piece(
+                title=_("sections of the YAML of overrides"),
+                syntax="yaml",
+                text="".join(f"{line}\n" for name in sections for line in entry_lines(name, sections[name])),
+            ),
+            Piece(
+                title=_("the same as overrides of the training script: add {array} to its command", array=_ARRAY),
+                syntax="shell",
+                text=override_array(overrides),
+            ),
+        ),
+        notes=(
+            *of_pipeline,
+            *setting_notes(planned),
+            _("the sequence length of the dataset must be {tokens} too", tokens=planned.sequence),
+        ),
+    )
+
+
+def _read(text: str, file: str, given: GivenSizes) -> Baseline:
+    path = _model_path(text, file)
+    model = section_of(text, path, file=file)
+    train = section_of(text, (*path[:-1], "train"), file=file)
+    sizes = {key: train.values[key] for key in ("micro_batch_size", "global_batch_size") if key in train}
+    if sizes.get("global_batch_size") is None:  # which the recipe has, unlike Megatron-LM
+        sizes = {}
+    lines = {**model.lines, **{key: train.lines[key] for key in sizes if key in train.lines}}
+    found = baseline(arguments_of({**model.values, **sizes}, file=file, lines=lines), given)
+    silent = [key for key in _fields(found.plan) if key not in model]
+    if not silent:
+        return found
+    note = _("{fields} are those of the recipe, which the file does not tell", fields=", ".join(silent))
+    return replace(found, notes=(*found.notes, note))
+
+
+def _stated(text: str, file: str) -> StatedDegrees:
+    path = _model_path(text, file)
+    sections = {
+        name: section_of(text, (*path[:-1], name), file=file) for name in ("model", "train", "ddp", "optimizer")
+    }
+    values = {key: value for section in sections.values() for key, value in section.values.items()}
+    lines = {key: line for section in sections.values() for key, line in section.lines.items()}
+    return stated_degrees(arguments_of(values, file=file, lines=lines, known=OF_DEGREES), has_recipe=True)
+
+
+def _recognise(text: str, file: str) -> bool:
+    return bool(_IS_OURS.search(text) and _HAS_SIZES.search(text) and not _IS_ANOTHER.search(text))
+
+
+def _apply(text: str, file: str, plan: Plan) -> str:
+    path = _model_path(text, file)
+    settings = _fields(plan, mtp_layers=mtp_layers_in(section_of(text, path, file=file)))
+    return apply_settings(text, path, settings=settings, instead=_EXCLUDED, plan=plan, file=file)
+
+
+def _model_path(text: str, file: str) -> tuple[str, ...]:
+    """Return where `model` stands: at the top, or in the section that older scripts have around everything."""
+    return ("ConfigContainer", "model") if "ConfigContainer" in section_of(text, (), file=file) else ("model",)
+
+
+TARGET = Target(
+    name="megatron-bridge",
+    title="Megatron-Bridge",
+    versions=("0.3",),
+    checked_with="megatron-bridge 0.3.1",
+    page="megatron-bridge",
+    abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    write=_write,
+    write_degrees=_write_degrees,
+    degree_rules=lambda version: megatron_rules(),
+    read=_read,
+    read_degrees=_stated,
+    recognise=_recognise,
+    apply=_apply,
+    logs=(MEGATRON_BRIDGE,),
+)

@@ -1,0 +1,92 @@
+"""What MindFormers in PyNative mode can run of a plan, and a plan as the values of its configuration YAML."""
+
+from collections.abc import Mapping
+
+from evenflow.errors import InputError
+from evenflow.export.train_yaml import BOM, apply_to_training_yaml, value_at
+from evenflow.language import _
+from evenflow.model import FULL, SELECT, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule, looped
+from evenflow.profiles.training_file import LAYER_KEYS
+from evenflow.profiles.yaml_values import load_document
+from evenflow.targets.frameworks.mindformers_pynative.layer_ranges import layer_ranges
+from evenflow.targets.stages import StageLayers, layers_by_kind, stages_of
+
+SCHEDULES = {"1f1b": "1f1b", "interleaved": "interleaved_1f1b", "f-then-b": "gpipe"}
+"""Schedule families that it runs in the same order, and their names in it. [hyper-parallel: scheduler.py]"""
+SELECT_MODULE = "self_attention"
+"""The module of a layer that is recomputed under `select` where the user's file names none: what evenflow's own
+profiles measure.
+"""
+
+
+def abilities() -> Abilities:
+    """Return what MindFormers in PyNative mode can run.
+
+    ``recompute_comm`` is not among it: it leaves alone the communication that parallel styles add to a layer.
+    [MindFormers 2.1.0: activation_checkpoint.py, checked]
+    """
+    return Abilities(
+        schedules=tuple(SCHEDULES),
+        recomputation=(Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT)),),
+        empty=Empty.NONE,
+        groups=Groups.MULTIPLE,
+        sizes=(
+            SizeRule(
+                text=_("must be 1 under f-then-b"),
+                holds=lambda sizes, schedule: sizes.num_chunks == 1 or schedule != "f-then-b",
+                place="chunks",
+            ),
+        ),
+    )
+
+
+def stages(plan: Plan) -> tuple[StageLayers, ...]:
+    """Return the stages of `plan`, in the order of the network."""
+    return stages_of(plan, looped(num_ranks=plan.num_ranks, num_chunks=plan.num_chunks))
+
+
+def pynative_values(plan: Plan, modules: tuple[str, ...] = (SELECT_MODULE,)) -> Mapping[str, object]:
+    """Return what `plan` decides in the configuration, by dotted key; `modules` are those of `select`.
+
+    The number of microbatches has no key: it is ``global_batch_size`` over that of one microbatch on all replicas.
+    """
+    ranks: list[list[str]] = [[] for _ in range(plan.num_ranks)]
+    for stage in stages(plan):
+        ranks[stage.rank] += layer_ranges(stage.layers)
+    by_kind = layers_by_kind(stages(plan))
+    full, select = by_kind.get(FULL, ()), by_kind.get(SELECT, ())
+    return {
+        "parallelism.pipeline_parallel": plan.num_ranks,
+        "parallelism.pipeline_parallel_interleave_num": plan.num_chunks,
+        "parallelism.pipeline_parallel_layers_per_stage": [",".join(chunks) for chunks in ranks],
+        "parallelism.pipeline_parallel_schedule": SCHEDULES[plan.schedule] if plan.num_chunks > 1 else _of_one(plan),
+        "recompute.mode": "select" if select else "full" if full else "None",
+        **({"recompute.full_recompute_layer": layer_ranges(full)} if full or select else {}),
+        **({"recompute.select_module": dict.fromkeys(modules, layer_ranges(select))} if select else {}),
+    }
+
+
+def apply_plan(text: str, file: str, plan: Plan) -> str:
+    """Return the configuration YAML `text` with all that `plan` decides; modules under ``select_module`` stay.
+
+    Raises:
+        InputError: a file with another number of layers than the plan, or with a setting that changes its order; keys
+            that cannot be set without changing something else.
+    """
+    document = load_document(text.removeprefix(BOM), file=file).value
+    for key in LAYER_KEYS:
+        given = value_at(document, ("model", key))
+        if isinstance(given, int) and given != plan.num_layers:
+            rule = _("must be the number of layers of the plan ({num_layers})", num_layers=plan.num_layers)
+            raise InputError(value=given, rule=rule, place=f"{file}: model.{key}")
+    if value_at(document, ("parallelism", "pipeline_parallel_overlap_b_f")) is True:
+        rule = _("must be off: with it, forwards and backwards overlap, which is another order")
+        raise InputError(value=True, rule=rule, place=f"{file}: parallelism.pipeline_parallel_overlap_b_f")
+    named = value_at(document, ("recompute", "select_module"))
+    modules = tuple(map(str, named)) if isinstance(named, Mapping) and named else (SELECT_MODULE,)
+    return apply_to_training_yaml(text, file=file, values=pynative_values(plan, modules))
+
+
+def _of_one(plan: Plan) -> str:
+    """Return the name of a schedule with one chunk, where interleaving makes no difference."""
+    return "gpipe" if plan.schedule == "f-then-b" else "1f1b"

@@ -1,0 +1,1 @@
+"""MindSpeed: plans as flags of its training scripts, and its scripts as plans."""

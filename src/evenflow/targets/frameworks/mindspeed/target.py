@@ -1,0 +1,127 @@
+"""MindSpeed: Megatron-LM on Ascend, with a flag of its own for the cut before it took Megatron's layout (26.1).
+
+``--pipeline-num-transformer-layers`` has a list for each rank with a number for each of its chunks; MindSpeed-LLM also
+has ``--num-layer-list``, a number for each rank. [MindSpeed, `UnalignedPipelineFeature`]
+"""
+
+from collections.abc import Mapping
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Plan
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.frameworks.mindspeed.reader import read_script
+from evenflow.targets.megatron_family.degrees.degree_flags import degree_flags, degree_notes
+from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron_family.degrees.degree_settings import shares_optimizer
+from evenflow.targets.megatron_family.degrees.stated import stated_in_run
+from evenflow.targets.megatron_family.flags import (
+    CUT_FLAGS,
+    LAYOUT_FLAG,
+    STOCK_WAYS,
+    megatron_abilities,
+    plan_flags,
+    plan_notes,
+    recompute_flags,
+    shell_array,
+)
+from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script, matrix_text
+from evenflow.targets.megatron_family.settings import settings_notes
+from evenflow.targets.target import Piece, Target, Written
+
+_MATRIX, _LAYOUT = "26.0", "26.1"
+_MATRIX_FLAG = "--pipeline-num-transformer-layers"
+_CONTEXT_FLAG = "--context-parallel-algo"
+_CONTEXT_WAYS = {"ring": "megatron_cp_algo", "all-to-all": "ulysses_cp_algo"}
+"""MindSpeed's names of how context ranks exchange. [MindSpeed, `ContextParallelFeature`]"""
+
+
+def _write(plan: Plan, version: str) -> Written:
+    piece = _piece("PIPELINE_ARGS", {**_plan_flags(plan, version), **recompute_flags(plan)})
+    return Written(pieces=(piece,), notes=_notes(plan, version))
+
+
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    shares_optimizer(planned, TARGET.title)
+    degrees = planned.degrees
+    of_plan = _plan_flags(plan, version)
+    if plan.num_ranks == 1:
+        of_plan = {flag: values for flag, values in of_plan.items() if flag not in (LAYOUT_FLAG, _MATRIX_FLAG)}
+    flags = {**of_plan, **degree_flags(planned), **recompute_flags(plan)}
+    if degrees.context > 1:
+        flags.pop("--cp-comm-type", None)
+        flags[_CONTEXT_FLAG] = (_context_words(degrees.context_exchange),)
+    notes = _notes(plan, version) if plan.num_ranks > 1 else ()
+    return Written(pieces=(_piece("PARALLEL_ARGS", flags),), notes=(*notes, *degree_notes(planned)))
+
+
+def _context_words(exchange: str) -> str:
+    """Return MindSpeed's name of a way in which context ranks exchange; raises InputError for one that it lacks."""
+    if exchange not in _CONTEXT_WAYS:
+        rule = _("must be one of {names}", names=", ".join(_CONTEXT_WAYS))
+        raise InputError(value=exchange, rule=rule, place=_("the plan"))
+    return _CONTEXT_WAYS[exchange]
+
+
+def _plan_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
+    flags = plan_flags(plan)
+    if version == _MATRIX:
+        _check_divides(plan)
+        del flags["--pipeline-model-parallel-layout"]
+        flags[_MATRIX_FLAG] = (matrix_text(plan.layers),)
+        if plan.num_chunks > 1:
+            flags["--num-virtual-stages-per-pipeline-rank"] = (str(plan.num_chunks),)
+    return flags
+
+
+def _piece(name: str, flags: Mapping[str, tuple[str, ...]]) -> Piece:
+    return Piece(
+        title=_("flags of the training script: add {array} to its command", array=f'"${{{name}[@]}}"'),
+        syntax="shell",
+        text=shell_array(name, flags),
+    )
+
+
+def _notes(plan: Plan, version: str) -> tuple[str, ...]:
+    flags = _plan_flags(plan, version)
+    excluded = ", ".join(
+        flag for flag in (*CUT_FLAGS, _MATRIX_FLAG, "--noop-layers", "--num-layer-list") if flag not in flags
+    )
+    if version == _LAYOUT:
+        notes = [_("leave out {flags}: the layout replaces them", flags=excluded), *plan_notes(plan)]
+    else:
+        replaced = _("leave out {flags}: {flag} replaces them", flags=excluded, flag=_MATRIX_FLAG)
+        notes = [replaced, *settings_notes(plan, has_layout=False)]
+    if plan.num_chunks == 1:
+        layers = ",".join(map(str, plan.layers[0]))
+        notes.append(_("MindSpeed-LLM also takes the cut as --num-layer-list {layers}", layers=layers))
+    return tuple(notes)
+
+
+def _check_divides(plan: Plan) -> None:
+    """Raise InputError where Megatron-LM below MindSpeed, which does not know of the matrix, refuses the layers."""
+    if plan.num_chunks == 1 and plan.num_layers % plan.num_ranks:
+        raise InputError(
+            value=plan.num_layers,
+            rule=_(
+                "must be a multiple of the {ranks} ranks for MindSpeed {version}", ranks=plan.num_ranks, version=_MATRIX
+            ),
+            place="layers",
+            remedy=_("write for MindSpeed {version}, which takes any number", version=_LAYOUT),
+        )
+
+
+TARGET = Target(
+    name="mindspeed",
+    title="MindSpeed",
+    versions=(_MATRIX, _LAYOUT),
+    checked_with="",
+    page="mindspeed",
+    abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    write=_write,
+    write_degrees=_write_degrees,
+    degree_rules=lambda version: megatron_rules(has_fsdp=False),
+    read=read_script,
+    read_degrees=stated_in_run,
+    recognise=is_mindspeed_script,
+)

@@ -1,0 +1,1 @@
+"""ms-swift: plans as arguments of its commands, and its commands as plans."""

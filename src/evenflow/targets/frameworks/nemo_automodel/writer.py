@@ -1,0 +1,135 @@
+"""A plan as a fragment of a recipe of NeMo AutoModel, and its order of work as a file."""
+
+import json
+from collections.abc import Mapping
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Plan
+from evenflow.predict.training import Sharding
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.profiles.yaml_text import entry_lines
+from evenflow.schedule import Schedule
+from evenflow.targets.degree_refusals import check_no_capacity
+from evenflow.targets.stages import stages_of
+from evenflow.targets.target import Piece, Written
+from evenflow.targets.torch.module_names import ModuleNames, names_per_part
+from evenflow.targets.torch.order_csv import FILE_NAME, csv_order, is_v_shaped, order_piece, split_note
+
+TITLE = "NeMo AutoModel"
+NAMES = ModuleNames(
+    first=("model.embed_tokens",),
+    last=("model.norm", "lm_head"),
+    layers="model.layers.",
+    everywhere=("model.rotary_emb",),
+)
+"""The modules of a causal language model of transformers."""
+
+
+def write(plan: Plan, version: str) -> Written:
+    """Return `plan` for NeMo AutoModel; raises InputError for an order that it cannot place or load."""
+    batch = _(
+        "a step has local_batch_size / pp_microbatch_size = {count} microbatches; with larger microbatches, "
+        "multiply both",
+        count=plan.num_microbatches,
+    )
+    return _written(plan, scheduler={"local_batch_size": plan.num_microbatches}, degrees={}, microbatch=1, note=batch)
+
+
+def write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    """Return the same with all degrees; raises InputError for what its strategies do not share out."""
+    check_no_capacity(planned, title=TITLE)
+    degrees = planned.degrees
+    if degrees.sharding is Sharding.OPTIMIZER:
+        rule = _("must be data parallelism, ZeRO-2 or FSDP for {title}", title=TITLE)
+        raise InputError(value="ZeRO-1", rule=rule, place=_("the plan"), remedy=_("plan again with --fix zero=2"))
+    scheduler = {
+        "local_batch_size": planned.microbatch * (planned.num_microbatches if plan.num_ranks > 1 else 1),
+        "global_batch_size": planned.global_batch,
+    }
+    note = _(
+        "start it on {devices} devices, node after node; sequences have {tokens} tokens",
+        devices=degrees.devices,
+        tokens=planned.sequence,
+    )
+    return _written(plan, scheduler=scheduler, degrees=_degrees(planned), microbatch=planned.microbatch, note=note)
+
+
+def _degrees(planned: PlannedDegrees) -> dict[str, object]:
+    """Return the keys of the section `distributed`. Copies of the whole state are DDP's, which has nothing else."""
+    degrees = planned.degrees
+    if degrees.sharding is Sharding.NOTHING and degrees.data > 1:
+        if degrees.data != degrees.devices:
+            rule = _("must be ZeRO-2 or FSDP beside any other way to split for {title}", title=TITLE)
+            raise InputError(value=_("data parallelism"), rule=rule, place=_("the plan"))
+        return {"strategy": "ddp"}
+    return {
+        "strategy": "fsdp2",
+        "dp_replicate_size": planned.replicas,
+        "tp_size": degrees.tensor,
+        "cp_size": degrees.context,
+        "ep_size": degrees.expert,
+        "sequence_parallel": degrees.sequence_parallel and degrees.tensor > 1,
+        "reshard_after_forward": degrees.sharding is Sharding.PARAMETERS,
+    }
+
+
+def _written(
+    plan: Plan,
+    *,
+    scheduler: Mapping[str, object],
+    degrees: Mapping[str, object],
+    microbatch: int,
+    note: str,
+) -> Written:
+    is_recomputed = bool(plan.used_kinds)
+    of_all = {**degrees, "activation_checkpointing": is_recomputed}
+    if plan.num_ranks == 1:
+        sections = {"step_scheduler": scheduler, "distributed": of_all}
+        text = "".join(f"{line}\n" for name, values in sections.items() for line in entry_lines(name, values))
+        return Written(pieces=(_piece(text),), notes=(note, *_recompute_notes(plan)))
+    schedule = csv_order(plan)
+    # The file replaces the order; what is left of the name is where it puts the stages.
+    name = _looped_name(schedule) if not is_v_shaped(schedule, title=TITLE) else "zbvzerobubble"
+    parts = names_per_part(stages_of(plan, schedule.stage_ranks), NAMES)
+    lines = [
+        *entry_lines("step_scheduler", scheduler),
+        *entry_lines("distributed", {"pp_size": plan.num_ranks, **of_all}),
+        "  pipeline:",
+        f"    pp_schedule: {name}",
+        f"    pp_schedule_csv: {FILE_NAME}",
+        f"    pp_microbatch_size: {microbatch}",
+        "    layers_per_stage: null",
+        "    module_fqns_per_model_part:",
+        *(f"      - {json.dumps(part)}" for part in parts),
+    ]
+    notes = (
+        _("{file} is looked for from the folder in which the training starts", file=FILE_NAME),
+        note,
+        _(
+            "the modules are named as in Llama and most models of transformers; where yours has other names, such as "
+            "model.language_model.layers, change them"
+        ),
+        *_recompute_notes(plan),
+        *split_note(schedule),
+    )
+    return Written(pieces=(_piece("\n".join(lines) + "\n"), order_piece(schedule)), notes=notes)
+
+
+def _piece(text: str) -> Piece:
+    return Piece(title=_("sections of your recipe"), syntax="yaml", text=text)
+
+
+def _recompute_notes(plan: Plan) -> tuple[str, ...]:
+    if not plan.used_kinds:
+        return ()
+    return (
+        _(
+            "whole layers are recomputed in models whose layers come from transformers, without compilation; in "
+            "others attention, MLP and norms are, each with its input kept"
+        ),
+    )
+
+
+def _looped_name(schedule: Schedule) -> str:
+    return "1f1b" if schedule.num_chunks == 1 else "interleaved1f1b"

@@ -1,0 +1,1 @@
+"""Primus: plans as overrides of its experiments, and its experiments as plans."""

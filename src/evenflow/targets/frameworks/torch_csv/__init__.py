@@ -1,0 +1,1 @@
+"""torch.distributed.pipelining alone: plans as orders of work in CSV."""

@@ -1,0 +1,111 @@
+"""The recompute kinds that torchtitan's settings of activation checkpointing give to layers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from evenflow.errors import InputError
+from evenflow.fields import Fields
+from evenflow.language import _
+from evenflow.model import FULL, KNOWN_KINDS, NONE, ordered_kinds
+from evenflow.profiles.yaml_file import optional_section
+from evenflow.ranges import LAYERS, Range
+from evenflow.schedule import Schedule
+
+_SECTION = "activation_checkpoint"
+_LAYER = Range(least=0, most=LAYERS.most)
+_EVERY = Range(least=0, most=LAYERS.most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecomputedModules:
+    """The layers of every stage under their recompute kinds."""
+
+    kinds: Sequence[Sequence[str]]
+    """The kind of each layer, by stage."""
+    unknown: tuple[str, ...] = ()
+    """Settings that no kind of evenflow means."""
+    notes: tuple[str, ...] = ()
+
+
+def recomputed_layers(top: Fields, parts: Sequence[int], schedule: Schedule) -> RecomputedModules:
+    """Return how settings recompute stages of these numbers of layers, which `schedule` places on ranks.
+
+    Raises:
+        InputError: a mode that torchtitan does not have, or a policy of evenflow whose layers are not there.
+    """
+    if _is_off(top):
+        return _all(NONE, parts)
+    section = optional_section(top, _SECTION)
+    mode = _mode(section, is_toml="model_spec" not in top)
+    if mode in (FULL, NONE):
+        return _all(mode, parts)
+    if mode == "layers":
+        return _as_planned(section, parts)
+    if mode == "every":
+        return _every(section, parts, schedule)
+    unknown = _all(NONE, parts)
+    return RecomputedModules(kinds=unknown.kinds, unknown=(section.place(mode),), notes=unknown.notes)
+
+
+def _is_off(top: Fields) -> bool:
+    return _SECTION in top and top.values[_SECTION] is None
+
+
+def _mode(section: Fields, *, is_toml: bool) -> str:
+    """Return full, none, layers, every, or the key of a policy that no kind means."""
+    if not is_toml:  # the name of the policy is not saved, so its own settings tell it
+        own = ("layers", "memory_budget", "force_recompute_mm_shapes_by_fqns")
+        return next((key for key in own if key in section), FULL)
+    mode = section.values.get("mode", "selective")
+    if mode not in ("selective", "full", "memory_budget", "none"):
+        raise section.error("mode", _("must be selective, full, memory_budget or none"))
+    if mode != "selective":
+        return str(mode).replace("memory_budget", "mode")
+    option = section.values.get("selective_ac_option", "2")
+    if option == "op":
+        return "selective_ac_option"
+    if not isinstance(option, str) or not option.isdecimal() or len(option) > 6 or int(option) not in _EVERY:
+        raise section.error("selective_ac_option", _("must be op, or every how many layers as a text"))
+    return "every"
+
+
+def _all(kind: str, parts: Sequence[int]) -> RecomputedModules:
+    return RecomputedModules(kinds=[(kind,) * count for count in parts])
+
+
+def _every(section: Fields, parts: Sequence[int], schedule: Schedule) -> RecomputedModules:
+    """Every k-th of the layers that a rank has, counted through its stages."""
+    step = int(str(section.values.get("selective_ac_option", "2"))) or 1
+    kinds: list[tuple[str, ...]] = [()] * len(parts)
+    for column in schedule.stage_table.T.tolist():
+        number = 0
+        for stage in column:
+            numbers = range(number + 1, number + 1 + parts[stage])
+            kinds[stage] = tuple(FULL if each % step == 0 else NONE for each in numbers)
+            number += parts[stage]
+    return RecomputedModules(kinds=kinds, notes=tuple(_other_place(kinds)))
+
+
+def _as_planned(section: Fields, parts: Sequence[int]) -> RecomputedModules:
+    by_kind = section.inner("layers")
+    by_kind.check_known(KNOWN_KINDS)
+    found = {layer: kind for kind in by_kind.values for layer in by_kind.integers(kind, _LAYER)}
+    listed = sum(len(by_kind.integers(kind, _LAYER)) for kind in by_kind.values)
+    if listed != len(found) or any(layer >= sum(parts) for layer in found):
+        raise InputError(
+            value=sorted(found),
+            rule=_("must have each layer once, below the {num_layers} of the model", num_layers=sum(parts)),
+            place=section.place("layers"),
+        )
+    starts = [0, *accumulate(parts)]
+    kinds = [
+        tuple(found.get(layer, NONE) for layer in range(start, start + count))
+        for start, count in zip(starts, parts, strict=False)
+    ]
+    return RecomputedModules(kinds=kinds, notes=tuple(_other_place(kinds)))
+
+
+def _other_place(kinds: Sequence[Sequence[str]]) -> Iterator[str]:
+    if any(list(stage) != sorted(stage, key=ordered_kinds(set(stage)).index) for stage in kinds):
+        yield _("layers that recompute are not the first of their stage; the plan counts them as if they were")

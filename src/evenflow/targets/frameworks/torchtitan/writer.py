@@ -1,0 +1,142 @@
+"""A plan as a fragment of TOML (0.2) or a Python module (0.3), and its order of work as a file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import indent
+
+from evenflow.language import _
+from evenflow.model import Plan
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.frameworks.torchtitan.degrees import parallelism_of, training_of
+from evenflow.targets.frameworks.torchtitan.values import NEW, TorchtitanSettings, assignments, settings_of
+from evenflow.targets.target import Piece, Written
+from evenflow.targets.torch.order_csv import FILE_NAME, order_piece, split_note
+
+MODULE = "evenflow_plan.py"
+"""The usual name of the Python module."""
+_WHOLE_LOSS = (
+    'if hasattr(config.loss, "loss_fn"):  # a chunked loss and split backwards lose the gradient of the last norm',
+    "    config.loss = config.loss.loss_fn",
+)
+
+
+def write(plan: Plan, version: str) -> Written:
+    """Return `plan` for torchtitan; raises InputError for an order that its runtime cannot load."""
+    settings = settings_of(plan, version)
+    pipeline = _Sections(
+        training={"local_batch_size": plan.num_microbatches},
+        parallelism={**settings.parallelism, "pipeline_parallel_microbatch_size": 1},
+        settings=settings,
+        has_pipeline=True,
+    )
+    batch = _(
+        "a step has local_batch_size / pipeline_parallel_microbatch_size = {count} microbatches; with larger "
+        "microbatches, multiply both",
+        count=plan.num_microbatches,
+    )
+    return _written(pipeline, version, batch)
+
+
+def write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    """Return `plan` with what its stages of several devices do; raises InputError for what torchtitan does not."""
+    has_pipeline = plan.num_ranks > 1
+    settings = settings_of(plan, version)
+    pipeline = {**settings.parallelism, "pipeline_parallel_microbatch_size": planned.microbatch} if has_pipeline else {}
+    sections = _Sections(
+        training=training_of(planned, has_pipeline=has_pipeline),
+        parallelism={**parallelism_of(planned, version), **pipeline},
+        settings=settings,
+        has_pipeline=has_pipeline,
+    )
+    devices = _("start it on {devices} devices, node after node", devices=planned.degrees.devices)
+    return _written(sections, version, devices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sections:
+    """What is written, whatever the syntax."""
+
+    training: Mapping[str, object]
+    parallelism: Mapping[str, object]
+    settings: TorchtitanSettings
+    has_pipeline: bool
+
+
+def _written(sections: _Sections, version: str, note: str) -> Written:
+    settings = sections.settings
+    if version == NEW:
+        piece = Piece(
+            title=_("Python module, whose function changes a configuration of your config_registry.py"),
+            syntax="python",
+            text=_python(sections),
+            file_name=MODULE,
+        )
+        notes: tuple[str, ...] = (
+            _(
+                "call with_plan in a function of your config_registry.py, such as return with_plan(llama3_70b()); "
+                "{module} must be importable there",
+                module=MODULE,
+            ),
+        )
+        if sections.has_pipeline:
+            notes += (_("versions after 0.3.0 have parallelism.num_pp_microbatches in the place of both batch sizes"),)
+        if settings.schedule.splits_backward:
+            notes += (
+                _(
+                    "with split backwards PyTorch loses the gradient of the last norm under a ChunkedLossWrapper, so "
+                    "the module takes the loss inside it, which needs the memory of all logits"
+                ),
+            )
+        if settings.layers_by_kind:
+            notes += (_("recomputation by layer needs evenflow in the environment of the training"),)
+    else:
+        piece = Piece(title=_("tables of your TOML file"), syntax="toml", text=_toml(sections))
+        notes = ()
+    if not sections.has_pipeline:
+        return Written(pieces=(piece,), notes=(note, *notes))
+    place = _("{file} is looked for from the folder in which the training starts", file=FILE_NAME)
+    return Written(
+        pieces=(piece, order_piece(settings.schedule)),
+        notes=(place, note, *notes, *split_note(settings.schedule)),
+    )
+
+
+def _toml(sections: _Sections) -> str:
+    lines = [
+        "[training]",
+        *assignments(sections.training),
+        "",
+        "[parallelism]",
+        *assignments(sections.parallelism),
+        "",
+        "[activation_checkpoint]",
+        f'mode = "{"full" if sections.settings.layers_by_kind else "none"}"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _python(sections: _Sections) -> str:
+    settings = sections.settings
+    head = ['"""The plan of evenflow for torchtitan."""', ""]
+    if settings.layers_by_kind:
+        head += ["from evenflow.adapters.torchtitan import recompute_layers", ""]
+    graphs = "config.training.disable_cuda_graphs = True  # they do not go with a pipeline"
+    cut = "config.parallelism.pipeline_parallel_layers_per_stage = None"
+    body = [
+        '"""Return a configuration of a trainer that runs the plan."""',
+        *assignments(sections.training, prefix="config.training."),
+        *((graphs,) if sections.has_pipeline else ()),
+        *assignments(sections.parallelism, prefix="config.parallelism."),
+        *((cut,) if sections.has_pipeline else ()),
+        *(_WHOLE_LOSS if settings.schedule.splits_backward else ()),
+        f"config.activation_checkpoint = {_policy(settings.layers_by_kind)}",
+        "return config",
+    ]
+    return "\n".join([*head, "", "def with_plan(config):", indent("\n".join(body), "    ")]) + "\n"
+
+
+def _policy(layers_by_kind: Mapping[str, Sequence[int]]) -> str:
+    if not layers_by_kind:
+        return "None"
+    lines = [f'    "{kind}": {list(layers)},' for kind, layers in layers_by_kind.items()]
+    return "\n".join(["recompute_layers({", *lines, "})"])

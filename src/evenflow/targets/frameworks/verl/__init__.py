@@ -1,0 +1,1 @@
+"""verl: plans as overrides of its configuration, and its scripts as plans."""

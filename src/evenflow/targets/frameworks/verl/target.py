@@ -1,0 +1,141 @@
+"""verl on Megatron-LM: overrides of its Hydra configuration, which hand the settings on."""
+
+import re
+from collections.abc import Mapping
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Plan
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.megatron_family.arguments import OF_DEGREES, arguments_of
+from evenflow.targets.megatron_family.baseline import baseline
+from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron_family.degrees.degree_settings import (
+    degree_settings,
+    setting_notes,
+    shares_optimizer,
+    without_layout,
+)
+from evenflow.targets.megatron_family.degrees.stated import stated_degrees
+from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilities
+from evenflow.targets.megatron_family.mindspeed_cuts import MATRIX, parse_matrix, with_layers
+from evenflow.targets.megatron_family.settings import (
+    Setting,
+    override_array,
+    pipeline_settings,
+    recompute_settings,
+    settings_notes,
+)
+from evenflow.targets.megatron_family.shell_script import parse_script
+from evenflow.targets.megatron_family.shell_values import run_through
+from evenflow.targets.stated_degrees import StatedDegrees
+from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
+
+_MEGATRON = "actor_rollout_ref.actor.megatron"
+_CONFIG = f"++{_MEGATRON}.override_transformer_config"
+"""Two plus signs set a key whether or not it is there already."""
+_OVERRIDE = re.compile(
+    rf"\+{{0,2}}{re.escape(_MEGATRON)}\.(?:override_transformer_config\.)?(?P<name>\w+)=(?P<value>.*)", re.DOTALL
+)
+
+
+def _write(plan: Plan, version: str) -> Written:
+    notes = (*settings_notes(plan), *_notes())
+    return Written(pieces=(_piece(plan, {**pipeline_settings(plan), **recompute_settings(plan)}, {}),), notes=notes)
+
+
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    settings = {**without_layout(pipeline_settings(plan), plan), **recompute_settings(plan)}
+    own = {
+        **degree_settings(planned),
+        "use_distributed_optimizer": shares_optimizer(planned, TARGET.title),
+    }
+    for name in ("cp_comm_type", "moe_expert_capacity_factor"):  # which verl hands on
+        if name in own:
+            settings[name] = own.pop(name)
+    batch = _(
+        "the plan has microbatches of {microbatch} and a step of {batch} sequences of {tokens} tokens:"
+        " ppo_micro_batch_size_per_gpu and the mini batch",
+        microbatch=planned.microbatch,
+        batch=planned.global_batch,
+        tokens=planned.sequence,
+    )
+    notes = (*settings_notes(plan)[1:], *_notes(), batch, *setting_notes(planned))
+    return Written(pieces=(_piece(plan, settings, own),), notes=notes)
+
+
+def _piece(plan: Plan, settings: dict[str, Setting], degrees: Mapping[str, Setting]) -> Piece:
+    own: dict[str, Setting] = {
+        "pipeline_model_parallel_size": settings.pop("pipeline_model_parallel_size"),
+        "virtual_pipeline_model_parallel_size": plan.num_chunks if plan.num_chunks > 1 else None,
+        **degrees,
+    }
+    overrides = [
+        *((f"{_MEGATRON}.{name}", value) for name, value in own.items()),
+        *((f"{_CONFIG}.{name}", value) for name, value in settings.items()),
+    ]
+    return Piece(
+        title=_("overrides of verl.trainer.main_ppo: add {array} to its command", array='"${PIPELINE_ARGS[@]}"'),
+        syntax="shell",
+        text=override_array(overrides),
+    )
+
+
+def _notes() -> tuple[str, ...]:
+    return (
+        _("the reference model takes over the layout; a critic on Megatron-LM has one of its own"),
+        _("with use_dynamic_bsz the number of microbatches changes from step to step; the plan is for one number"),
+    )
+
+
+def _read(text: str, file: str, given: GivenSizes) -> Baseline:
+    texts = _texts(text, file)
+    values = {name: _decoded(text) for name, text in texts.items() if name != MATRIX}
+    if not texts:
+        rule = _("must have overrides of {place}", place=_MEGATRON)
+        raise InputError(value=None, rule=rule, place=file)
+    arguments = arguments_of(values, file=file)
+    if texts.get(MATRIX, "null") == "null":
+        return baseline(arguments, given)
+    place = arguments.place(MATRIX)  # on Ascend
+    return with_layers(arguments, parse_matrix(texts[MATRIX], place=place), place, given)
+
+
+def _stated(text: str, file: str) -> StatedDegrees:
+    values = {name: _decoded(value) for name, value in _texts(text, file).items() if name != MATRIX}
+    usual = {"use_distributed_optimizer": True, "sequence_parallel": True}
+    return stated_degrees(arguments_of({**usual, **values}, file=file, known=OF_DEGREES))
+
+
+def _texts(text: str, file: str) -> dict[str, str]:
+    """Return the values of overrides by the name of the setting, as texts."""
+    commands, _values = run_through(parse_script(text, file=file), text, file=file)
+    overrides = [found for command in commands for word in command if (found := _OVERRIDE.fullmatch(word.text))]
+    return {found["name"]: found["value"] for found in overrides}
+
+
+def _decoded(text: str) -> object:
+    """Return the value of an override in Hydra's words."""
+    if text[:1] == text[-1:] and text[:1] in ("'", '"') and len(text) > 1:
+        return text[1:-1]
+    if text.startswith("["):
+        return [item.strip(" '\"") for item in text.strip("[]").split(",") if item.strip()]
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return None if text == "null" else int(text) if re.fullmatch(r"-?[0-9]{1,15}", text) else text
+
+
+TARGET = Target(
+    name="verl",
+    title="verl",
+    versions=("0.9",),
+    checked_with="verl 0.9.1",
+    page="verl",
+    abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    write=_write,
+    write_degrees=_write_degrees,
+    degree_rules=lambda version: megatron_rules(has_fsdp=False),
+    read=_read,
+    read_degrees=_stated,
+    recognise=lambda text, file: f"{_MEGATRON}." in text,
+)

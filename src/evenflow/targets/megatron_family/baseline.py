@@ -1,0 +1,196 @@
+"""The plan that the arguments of a Megatron-LM run ask for."""
+
+from collections.abc import Mapping
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import FULL, SELECT, Cells, Groups, Plan
+from evenflow.model.plan import cells
+from evenflow.ranges import DEVICES, LAYERS, MICROBATCHES, RANKS, TRAINED_SIZE
+from evenflow.schedule import group_allowed
+from evenflow.targets.megatron_family.arguments import Arguments, is_printed, printed_arguments
+from evenflow.targets.megatron_family.even_cuts import (
+    CHUNK_COUNT,
+    EMBEDDING,
+    FIRST,
+    LAST,
+    LOSS,
+    STAGE_LAYERS,
+    STAGES,
+    even_cut,
+)
+from evenflow.targets.megatron_family.layout import parse_layout
+from evenflow.targets.megatron_family.shell_arguments import shell_arguments
+from evenflow.targets.target import Baseline, GivenSizes
+
+LAYOUT = "pipeline_model_parallel_layout"
+GROUP = "microbatch_group_size_per_vp_stage"
+
+
+def is_run(text: str, file: str) -> bool:
+    """Return whether a text looks like flags of Megatron-LM, or like arguments that it printed."""
+    return "--pipeline-model-parallel-size" in text or is_printed(text)
+
+
+def read_run(text: str, file: str, given: GivenSizes) -> Baseline:
+    """Return the plan of a training script, of a file with flags, or of the arguments that a run printed."""
+    arguments = printed_arguments(text, file=file) if is_printed(text) else shell_arguments(text, file=file)
+    return baseline(arguments, given)
+
+
+def baseline(arguments: Arguments, given: GivenSizes) -> Baseline:
+    """Return the plan that arguments ask for.
+
+    Raises:
+        InputError: something that makes the plan is missing, Megatron-LM would refuse it, or it is against `given`.
+    """
+    num_ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or given.num_ranks or 1
+    _check_given(arguments, "pipeline_model_parallel_size", num_ranks, given.num_ranks)
+    notes: list[str] = []
+    layers = _layers(arguments, num_ranks, given, notes)
+    num_microbatches = _num_microbatches(arguments, num_ranks, given, notes)
+    recompute, unknown = _recompute(arguments, layers, notes)
+    group_size = arguments.integer(GROUP, MICROBATCHES) if len(layers) > 1 else None
+    plan = Plan(
+        schedule="interleaved" if len(layers) > 1 else "1f1b",
+        num_microbatches=num_microbatches,
+        layers=layers,
+        recompute=recompute,
+        group_size=None if group_size == num_ranks else group_size,
+    )
+    if len(layers) > 1 and num_ranks == 1:
+        raise arguments.error("pipeline_model_parallel_size", _("must be at least 2 with several chunks"))
+    if len(layers) > 1 and not group_allowed(Groups.MEGATRON, plan.group_size, plan.sizes):
+        raise InputError(
+            value=group_size or num_ranks,
+            rule=_(
+                "must be from {ranks} to the {count} microbatches, with a remainder of none or at least {ranks}",
+                ranks=num_ranks,
+                count=num_microbatches,
+            ),
+            place=arguments.place(GROUP),
+        )
+    return Baseline(plan=plan, unknown=(*arguments.unknown, *unknown), notes=tuple(notes))
+
+
+def _layers(arguments: Arguments, num_ranks: int, given: GivenSizes, notes: list[str]) -> Cells:
+    num_layers = arguments.integer("num_layers", LAYERS)
+    layout = arguments.values.get(LAYOUT)
+    if layout is not None:
+        for key in (STAGE_LAYERS, STAGES, FIRST, LAST, EMBEDDING, LOSS):
+            if arguments.values.get(key):
+                raise arguments.error(key, _("must not be given beside a layout"))
+        parsed = parse_layout(layout, place=arguments.place(LAYOUT))
+        layers = parsed.cells(num_ranks, place=arguments.place(LAYOUT))
+        if num_layers is not None and num_layers != sum(parsed.layers):
+            rule = _("must be {count}, the layers of the layout", count=sum(parsed.layers))
+            raise arguments.error("num_layers", rule)
+        chunks = arguments.values.get(CHUNK_COUNT)
+        if chunks is not None and chunks != len(layers):
+            raise arguments.error(CHUNK_COUNT, _("must be {chunks}, as in the layout", chunks=len(layers)))
+        if any(parsed.mtp_layers[:-1]):
+            notes.append(
+                _("layers of multi-token prediction are in another stage than the loss; the plan has them last")
+            )
+    else:
+        num_layers = num_layers or given.num_layers
+        if num_layers is None:
+            remedy = _("give the layers of the network")
+            raise InputError(value=None, rule=_("must be given"), place=arguments.place("num_layers"), remedy=remedy)
+        layers = even_cut(arguments, num_layers=num_layers, num_ranks=num_ranks)
+    _check_given(arguments, "num_layers", sum(map(sum, layers)), given.num_layers)
+    return layers
+
+
+def _num_microbatches(arguments: Arguments, num_ranks: int, given: GivenSizes, notes: list[str]) -> int:
+    if "rampup_batch_size" in arguments.values:
+        notes.append(_("the batch grows during the training; the plan has the full one"))
+    if "global_batch_size" not in arguments.values and "micro_batch_size" in arguments.values:
+        notes.append(_("there is no --global-batch-size, so that a step has one microbatch"))
+    found = told_microbatches(arguments, num_ranks)
+    if found is not None:
+        _check_given(arguments, "global_batch_size", found, given.num_microbatches)
+        return found
+    if given.num_microbatches is not None:
+        return given.num_microbatches
+    missing = "world_size" if "micro_batch_size" in arguments.values else "micro_batch_size"
+    raise InputError(
+        value=arguments.values.get(missing),
+        rule=_("must be given, for the number of microbatches"),
+        place=arguments.place(missing),
+        remedy=_("give the number of microbatches"),
+    )
+
+
+def told_microbatches(arguments: Arguments, num_ranks: int) -> int | None:
+    """Return the microbatches of a step: the whole batch by that of a microbatch on all replicas; None if not told."""
+    micro = arguments.integer("micro_batch_size", TRAINED_SIZE)
+    whole = arguments.integer("global_batch_size", TRAINED_SIZE)
+    if micro is None or whole is None:
+        return None if micro is None else 1
+    replicas = _replicas(arguments, num_ranks)
+    if replicas is None:
+        return None
+    if whole % (micro * replicas):
+        rule = _("must be a multiple of {micro} x {replicas} replicas", micro=micro, replicas=replicas)
+        raise arguments.error("global_batch_size", rule)
+    MICROBATCHES.check(whole // (micro * replicas), place=arguments.place("global_batch_size"))
+    return whole // (micro * replicas)
+
+
+def _replicas(arguments: Arguments, num_ranks: int) -> int | None:
+    """Return the data-parallel size; None where the number of devices is not told."""
+    replicas = arguments.integer("data_parallel_size", DEVICES)
+    if replicas is not None:
+        return replicas
+    world = arguments.integer("world_size", DEVICES)
+    nodes, each = arguments.values.get("nnodes", 1), arguments.values.get("nproc_per_node")
+    if world is None and nodes in DEVICES and each in DEVICES:
+        world = int(str(nodes)) * int(str(each))
+    if world is None:
+        return None
+    tensor = arguments.integer("tensor_model_parallel_size", DEVICES) or 1
+    context = arguments.integer("context_parallel_size", DEVICES) or 1
+    if world % (tensor * context * num_ranks):
+        raise InputError(
+            value=world,
+            rule=_("must be a multiple of {size}, the devices of one replica", size=tensor * context * num_ranks),
+            place=_("{file}: number of devices", file=arguments.file),
+        )
+    return world // (tensor * context * num_ranks)
+
+
+def _recompute(arguments: Arguments, layers: Cells, notes: list[str]) -> tuple[Mapping[str, Cells], tuple[str, ...]]:
+    """Return the recomputation of every cell, and the modules under it that no kind stands for."""
+    granularity = arguments.choice("recompute_granularity", ("full", "selective"))
+    if arguments.switch("recompute_activations"):
+        granularity = "selective"
+    if granularity is None:
+        return {}, ()
+    if granularity == "selective":
+        modules = arguments.texts("recompute_modules") or ("core_attn",)
+        place = arguments.place("recompute_modules")
+        unknown = tuple(f"{place}: {module}" for module in modules if module != "core_attn")
+        if "core_attn" not in modules:
+            return {}, unknown
+        notes.append(_("the recomputation of core_attn is the kind select"))
+        return {SELECT: layers}, unknown
+    method = arguments.choice("recompute_method", ("uniform", "block"))
+    number = arguments.integer("recompute_num_layers", LAYERS)
+    if method is None or number is None:
+        key = "recompute_method" if method is None else "recompute_num_layers"
+        raise arguments.error(key, _("must be given with full recomputation"))
+    if arguments.switch("distribute_saved_activations"):
+        notes.append(_("the plan does not know that the inputs of recomputed layers are distributed"))
+    if method == "block":
+        return {FULL: cells([[min(number, count) for count in row] for row in layers])}, ()
+    if number > 1:
+        notes.append(_("{count} layers in a row are recomputed together; the plan has each by itself", count=number))
+    return {FULL: layers}, ()
+
+
+def _check_given(arguments: Arguments, key: str, found: int, given: int | None) -> None:
+    """Raise InputError where the file says something else than the user."""
+    if given is not None and given != found:
+        rule = _("must give {given}, as asked for", given=given)
+        raise InputError(value=found, rule=rule, place=arguments.place(key))

@@ -1,0 +1,85 @@
+"""Degrees in the flags of Megatron-LM."""
+
+from collections.abc import Mapping
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Plan
+from evenflow.predict.training import Sharding
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.megatron_family.degrees.degree_settings import EXCHANGES, expert_split, setting_notes
+from evenflow.targets.megatron_family.flags import LAYOUT_FLAG, plan_flags
+
+FULLY_SHARED: Mapping[Sharding, str] = {
+    Sharding.GRADIENTS: "optim_grads",
+    Sharding.PARAMETERS: "optim_grads_params",
+}
+"""What Megatron-FSDP shares out, by the stage of ZeRO."""
+
+
+def degree_flags(planned: PlannedDegrees) -> dict[str, tuple[str, ...]]:
+    """Return the flags for everything but the pipeline.
+
+    Raises:
+        InputError: gradients or parameters shared out beside a pipeline, which Megatron-FSDP does not do.
+    """
+    degrees = planned.degrees
+    flags: dict[str, tuple[str, ...]] = {
+        "--tensor-model-parallel-size": (str(degrees.tensor),),
+        "--context-parallel-size": (str(degrees.context),),
+        "--micro-batch-size": (str(planned.microbatch),),
+        "--global-batch-size": (str(planned.global_batch),),
+        "--seq-length": (str(planned.sequence),),
+    }
+    if degrees.sequence_parallel and degrees.tensor > 1:
+        flags["--sequence-parallel"] = ()
+    if degrees.context > 1 and degrees.context_exchange != "ring":
+        flags["--cp-comm-type"] = (EXCHANGES[degrees.context_exchange],)
+    split = expert_split(degrees)
+    if split is not None:
+        flags["--expert-model-parallel-size"] = (str(degrees.expert),)
+        flags["--expert-tensor-parallel-size"] = (str(split),)
+    if planned.expert_capacity is not None:
+        flags["--moe-expert-capacity-factor"] = (str(planned.expert_capacity),)
+    if degrees.sharding is not Sharding.NOTHING:
+        flags["--use-distributed-optimizer"] = ()
+    if planned.replicas > 1:
+        flags["--num-distributed-optimizer-instances"] = (str(planned.replicas),)
+    if degrees.sharding in FULLY_SHARED:
+        check_no_pipeline(planned)
+        flags["--use-megatron-fsdp"] = ()
+        flags["--data-parallel-sharding-strategy"] = (FULLY_SHARED[degrees.sharding],)
+        flags["--no-gradient-accumulation-fusion"] = ()
+        flags["--ckpt-format"] = ("fsdp_dtensor",)
+    return flags
+
+
+def check_no_pipeline(planned: PlannedDegrees) -> None:
+    """Raise InputError where gradients or parameters are shared out beside a pipeline."""
+    degrees = planned.degrees
+    if degrees.pipeline > 1:
+        raise InputError(
+            value=f"ZeRO-{degrees.sharding}",
+            rule=_("must be ZeRO-1 beside a pipeline: Megatron-LM shares out only the optimizer's state there"),
+            place=_("the plan"),
+            remedy=_("plan again with --fix zero=1, or run the plan with evenflow run"),
+        )
+
+
+def parallel_flags(plan: Plan, planned: PlannedDegrees) -> dict[str, tuple[str, ...]]:
+    """Return the flags of the pipeline, with a layout only where there is one, and of all other degrees.
+
+    Raises:
+        InputError: as `degree_flags` does.
+    """
+    of_plan = {flag: values for flag, values in plan_flags(plan).items() if flag != LAYOUT_FLAG or plan.num_ranks > 1}
+    return {**of_plan, **degree_flags(planned)}
+
+
+def degree_notes(planned: PlannedDegrees) -> tuple[str, ...]:
+    """Return what is easily wrong beside the flags."""
+    degrees = planned.degrees
+    start, *others = setting_notes(planned)
+    if degrees.tensor > 1 and not degrees.sequence_parallel:
+        others.insert(0, _("leave out --sequence-parallel: the plan keeps whole what lies between products"))
+    return (start, *others)

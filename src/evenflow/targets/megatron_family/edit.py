@@ -1,0 +1,216 @@
+"""A user's training script with the flags that a plan decides, otherwise byte for byte the same."""
+
+import shlex
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Plan
+from evenflow.ranges import LAYERS, Range
+from evenflow.targets.megatron_family.arguments import ALIASES, Arguments, is_printed
+from evenflow.targets.megatron_family.baseline import told_microbatches
+from evenflow.targets.megatron_family.flags import DECIDED_FLAGS, LAYOUT_FLAG, Flags
+from evenflow.targets.megatron_family.layout import format_layout, parse_layout, write_out
+from evenflow.targets.megatron_family.shell_arguments import Flag, flags_of, shell_arguments, training_words
+from evenflow.targets.megatron_family.shell_script import parse_script
+from evenflow.targets.megatron_family.shell_values import Text
+
+ANCHOR = "--pipeline-model-parallel-size"
+"""New flags come before this one."""
+
+_MOST_CHANGES = 40
+
+
+class _Change(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
+def apply_flags(text: str, file: str, plan: Plan, flags: Flags) -> str:
+    """Return a script with `flags`, which are what `plan` is in Megatron-LM, and without others that a plan decides.
+
+    A value that comes from a variable of its own is changed where the variable is set.
+
+    Raises:
+        InputError: the text is no script, is of another network or number of microbatches than the plan, sets a flag
+            in a condition, or cannot be changed without changing another flag.
+    """
+    if is_printed(text):
+        raise InputError(value=None, rule=_("must be a script: this is what a run printed"), place=file)
+    arguments = shell_arguments(text, file=file)
+    _check_same_run(arguments, plan)
+    layout = format_layout(plan.layers, mtp_layers=_mtp_layers(arguments))
+    wanted = {flag: values for flag, values in flags.items() if flag != "--num-layers"} | {LAYOUT_FLAG: (layout,)}
+    edited = text
+    for _step in range(_MOST_CHANGES):
+        change = _Script(edited, file).next_change(wanted)
+        if change is None:
+            _check_others(text, edited, file, wanted)
+            return edited
+        edited = edited[: change.start] + change.text + edited[change.end :]
+    raise _by_hand(file, ", ".join(wanted))
+
+
+def _mtp_layers(arguments: Arguments) -> int:
+    """Return the layers of multi-token prediction, which a plan does not know: by number, or as the m of a layout."""
+    number = arguments.integer("mtp_num_layers", Range(least=0, most=LAYERS.most))
+    layout = arguments.values.get("pipeline_model_parallel_layout")
+    if number is not None or layout is None:
+        return number or 0
+    return sum(parse_layout(layout, place=arguments.place("pipeline_model_parallel_layout")).mtp_layers)
+
+
+def _check_same_run(arguments: Arguments, plan: Plan) -> None:
+    """Raise InputError unless the run has the layers and, where it tells them, the microbatches of the plan."""
+    if arguments.values.get("num_layers", plan.num_layers) != plan.num_layers:
+        raise arguments.error("num_layers", _("must be {count}, as in the plan", count=plan.num_layers))
+    found = told_microbatches(arguments, plan.num_ranks)
+    if found is not None and found != plan.num_microbatches:
+        rule = _("must give the {count} microbatches of the plan", count=plan.num_microbatches)
+        raise InputError(
+            value=_("{found} microbatches", found=found), rule=rule, place=arguments.place("global_batch_size")
+        )
+    if "pipeline_model_parallel_size" not in arguments.values:
+        raise InputError(value=None, rule=_("must have the flag {flag}", flag=ANCHOR), place=arguments.file)
+
+
+class _Script:
+    """A script, and what is still to be changed in it."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = file
+        self.words = training_words(text, file=file)
+        self.flags = list(flags_of(self.words))
+        self.statements = parse_script(text, file=file)
+
+    def next_change(self, wanted: Flags) -> _Change | None:
+        """Return the first change that is needed; None where there is none. Changes are made one by one, since each
+        may leave a line to another.
+        """
+        decided = {_key(flag): flag for flag in (*DECIDED_FLAGS, *wanted)}
+        if sum(flag.key in decided for flag in self.flags) > _MOST_CHANGES:
+            raise _by_hand(self.file, ", ".join(wanted))
+        present: set[str] = set()
+        for flag in self.flags:
+            name = decided.get(flag.key)
+            if name is None:
+                continue
+            if flag.word.is_conditional:
+                raise _by_hand(self.file, name)
+            present.add(name)
+            change = self._replaced(flag, wanted[name]) if name in wanted else self._removed(flag)
+            if change is not None:
+                return change
+        new = {flag: values for flag, values in wanted.items() if flag not in present}
+        return self._inserted(new) if new else None
+
+    def _replaced(self, flag: Flag, values: Sequence[str]) -> _Change | None:
+        """Return the change of a flag's values; None where they are the same already."""
+        olds = flag.own_values
+        if [_plain_layout(old.text) for old in olds] == [_plain_layout(value) for value in values]:
+            return None
+        if len(values) == 1 == len(olds):
+            return self._value(olds[0], values[0])
+        if not olds:
+            raise _by_hand(self.file, flag.word.text)
+        start, end = olds[0].start, olds[-1].end
+        return _Change(start, end, " ".join(self._quoted(value, start) for value in values))
+
+    def _value(self, old: Text, value: str) -> _Change:
+        """Change a value where its characters are set, unless another word has them too; else where it is used."""
+        spots = [mark.spot for mark in old.marks]
+        sharing = sum(any(mark.spot in spots for mark in word.marks) for word in self.words)
+        is_in_a_row = spots == list(range(spots[0], spots[0] + len(spots))) if spots and spots[0] >= 0 else False
+        if is_in_a_row and sharing == 1:
+            start, end = spots[0], spots[-1] + 1
+            around = self.text[start - 1 : start], self.text[end : end + 1]
+            if around[0] == around[1] and around[0] in "'\"":
+                return _Change(start, end, value)
+            return _Change(start, end, self._quoted(value, start))
+        return _Change(old.start, old.end, self._quoted(value, old.start))
+
+    def _quoted(self, value: str, position: int) -> str:
+        """Return a value, safe for its place; in a text of several words without any mark that a shell knows there."""
+        return _plain_layout(value) if self._is_in_text(position) else shlex.quote(value)
+
+    def _is_in_text(self, position: int) -> bool:
+        """Return whether a position is in a variable that is one text with several words."""
+        return any(
+            statement.name and not statement.is_array and _has_words(self.text[word.start : word.end])
+            for statement in self.statements
+            for word in statement.words
+            if word.start <= position < word.end
+        )
+
+    def _removed(self, flag: Flag) -> _Change:
+        values = flag.own_values
+        start, end = flag.word.start, values[-1].end if values else flag.word.end
+        line_start = self.text.rfind("\n", 0, start) + 1
+        line_end = self.text.find("\n", end)
+        line_end = len(self.text) if line_end < 0 else line_end
+        before, after = self.text[line_start:start], self.text[end:line_end]
+        if before.strip():
+            return _Change(start - (len(before) - len(before.rstrip(" \t"))), end, "")
+        if after.strip() not in ("", "\\"):
+            return _Change(start, end + len(after) - len(after.lstrip(" \t")), "")
+        previous = self.text[:line_start].rstrip()
+        if after.strip() or not previous.endswith("\\"):
+            return _Change(line_start, min(line_end + 1, len(self.text)), "")
+        return _Change(len(previous[:-1].rstrip()), end, "")  # the last line of a command: the one before ends it
+
+    def _inserted(self, new: Flags) -> _Change:
+        """Return new flags before the anchor: on lines of their own where it begins one."""
+        anchor = next(flag.word for flag in self.flags if flag.key == _key(ANCHOR))
+        start = anchor.start
+        pieces = [" ".join((flag, *(self._quoted(value, start) for value in values))) for flag, values in new.items()]
+        line_start = self.text.rfind("\n", 0, start) + 1
+        indent = self.text[line_start:start]
+        if indent.strip():
+            return _Change(start, start, "".join(f"{piece} " for piece in pieces))
+        line = self.text[start:].partition("\n")[0].rstrip("\r")
+        previous = self.text[:line_start].rstrip("\r\n")
+        newline = "\r\n" if self.text[:line_start].endswith("\r\n") else "\n"
+        joint = " \\" if line.endswith("\\") or previous.endswith("\\") else ""
+        return _Change(start, start, "".join(f"{piece}{joint}{newline}{indent}" for piece in pieces))
+
+
+def _check_others(text: str, edited: str, file: str, wanted: Flags) -> None:
+    """Raise InputError where a flag that the plan does not decide has changed."""
+    decided = {_key(flag) for flag in (*DECIDED_FLAGS, *wanted)}
+
+    def others(script: str) -> list[tuple[str, list[str]]]:
+        flags = flags_of(training_words(script, file=file))
+        return [(flag.word.text, flag.texts) for flag in flags if flag.key not in decided]
+
+    if others(text) != others(edited):
+        raise _by_hand(file, ", ".join(wanted))
+
+
+def _by_hand(file: str, flags: str) -> InputError:
+    return InputError(
+        value=None,
+        rule=_("is set in a way that cannot be edited"),
+        place=f"{file}: {flags}",
+        remedy=_("write the flags of the plan by hand"),
+    )
+
+
+def _key(flag: str) -> str:
+    key = flag.removeprefix("--").replace("-", "_")
+    return ALIASES.get(key, key)
+
+
+def _plain_layout(value: str) -> str:
+    """Return a layout without groups and numbers, whose marks a shell might read; any other value as it is."""
+    try:
+        return write_out(value, place="")
+    except InputError:
+        return value
+
+
+def _has_words(raw: str) -> bool:
+    """Return whether the text of a variable is a list of words, or a flag."""
+    return any(map(str.isspace, raw)) or raw.lstrip("'\"").startswith("-")

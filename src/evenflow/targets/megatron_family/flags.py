@@ -1,0 +1,120 @@
+"""A plan in the flags of Megatron-LM's training scripts, and what Megatron-LM can run."""
+
+import shlex
+from collections.abc import Mapping
+
+from evenflow.language import _
+from evenflow.model import FULL, SELECT, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule
+from evenflow.targets.megatron_family.layout import format_layout
+
+Flags = Mapping[str, tuple[str, ...]]
+"""The values of every flag, by its name with both hyphens."""
+
+LAYOUT_FLAG = "--pipeline-model-parallel-layout"
+GROUP_SIZE = "--microbatch-group-size-per-virtual-pipeline-stage"
+CUT_FLAGS = (
+    "--num-layers-per-virtual-pipeline-stage",
+    "--num-virtual-stages-per-pipeline-rank",
+    "--decoder-first-pipeline-num-layers",
+    "--decoder-last-pipeline-num-layers",
+    "--account-for-embedding-in-pipeline-split",
+    "--account-for-loss-in-pipeline-split",
+)
+"""Flags that Megatron-LM refuses beside a layout."""
+RECOMPUTE_FLAGS = (
+    "--recompute-activations",
+    "--recompute-granularity",
+    "--recompute-method",
+    "--recompute-num-layers",
+    "--recompute-modules",
+    "--distribute-saved-activations",
+)
+DECIDED_FLAGS = (*CUT_FLAGS, LAYOUT_FLAG, GROUP_SIZE, *RECOMPUTE_FLAGS)
+"""Flags that a plan decides, by being there or not."""
+
+
+def megatron_abilities(recomputation: tuple[Recomputation, ...]) -> Abilities:
+    """Return what Megatron-LM can run, with the given ways of recomputing.
+
+    Two ranks may have chunks while messages between ranks overlap with computation, as they do unless
+    ``--no-overlap-p2p-communication`` is given. [Megatron-LM, `validate_args`]
+    """
+    return Abilities(
+        schedules=("1f1b", "interleaved"),
+        recomputation=recomputation,
+        empty=Empty.ANY,
+        groups=Groups.MEGATRON,
+        sizes=(
+            SizeRule(
+                text=_("must be at least 2 with several chunks"),
+                holds=lambda sizes, schedule: sizes.num_ranks > 1 or sizes.num_chunks == 1,
+                place="ranks",
+            ),
+            SizeRule(
+                text=_("must be at least 2 under an interleaved schedule"),
+                holds=lambda sizes, schedule: schedule != "interleaved" or sizes.num_chunks > 1,
+                place="chunks",
+            ),
+        ),
+    )
+
+
+STOCK_WAYS = (Recomputation(scope=Scope.COUNT), Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT)))
+"""Recomputation by Megatron-LM's own flags: the first K layers of every cell, or the same in all layers."""
+
+
+def plan_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the flags that cut the network and order the work; the layout decides the chunks as well."""
+    flags: dict[str, tuple[str, ...]] = {
+        "--num-layers": (str(plan.num_layers),),
+        "--pipeline-model-parallel-size": (str(plan.num_ranks),),
+        LAYOUT_FLAG: (format_layout(plan.layers),),
+    }
+    if plan.num_chunks > 1 and plan.group_size is not None:
+        flags[GROUP_SIZE] = (str(plan.group_size),)
+    return flags
+
+
+def recompute_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the flags for the recomputation of a plan that keeps to `STOCK_WAYS`; none where nothing is recomputed.
+
+    The method `block` recomputes the first layers of every cell, as many as it has up to the number.
+    [Megatron-LM, `TransformerBlock._checkpointed_forward`]
+    """
+    if most := max(map(max, plan.recompute.get(FULL, ((0,),)))):
+        return {
+            "--recompute-granularity": ("full",),
+            "--recompute-method": ("block",),
+            "--recompute-num-layers": (str(most),),
+        }
+    if any(map(any, plan.recompute.get(SELECT, ()))):
+        return {"--recompute-granularity": ("selective",), "--recompute-modules": ("core_attn",)}
+    return {}
+
+
+def shell_words(flags: Flags) -> list[str]:
+    """Return one line for each flag, safe for a shell."""
+    return [shlex.join((flag, *values)) for flag, values in flags.items()]
+
+
+def shell_array(name: str, flags: Flags) -> str:
+    """Return the definition of a shell array of the flags."""
+    return "".join([f"{name}=(\n", *(f"    {line}\n" for line in shell_words(flags)), ")\n"])
+
+
+def plan_notes(plan: Plan) -> tuple[str, ...]:
+    """Return what has no flag of its own, or is easily wrong beside the flags."""
+    notes = [
+        _(
+            "--global-batch-size must be {count} x --micro-batch-size x the data-parallel size",
+            count=plan.num_microbatches,
+        ),
+        _("with multi-token prediction, put one m for each of its layers before L in the layout"),
+    ]
+    if plan.num_chunks > 1 and plan.num_ranks == 2:
+        notes.append(_("with 2 ranks, chunks need the overlap of messages: no --no-overlap-p2p-communication"))
+    if any(map(any, plan.recompute.get(SELECT, ()))):
+        notes.append(
+            _("select becomes the recomputation of core_attn: the numbers for select must be measured with that")
+        )
+    return tuple(notes)

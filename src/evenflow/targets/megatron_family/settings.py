@@ -1,0 +1,71 @@
+"""A plan in the settings of Megatron-LM, which frameworks built on it take from YAML or as overrides.
+
+A setting has the name of a field of Megatron's configuration, and null where a flag would not be given.
+"""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from evenflow.language import _
+from evenflow.model import SELECT, Plan
+from evenflow.targets.megatron_family.flags import recompute_flags
+from evenflow.targets.megatron_family.layout import format_layout
+
+Setting: TypeAlias = bool | int | float | str | list[str] | None
+
+
+def pipeline_settings(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
+    """Return the ranks and the layout of `plan`, which says how many chunks there are, and its groups of microbatches.
+
+    `mtp_layers` is the number of layers of multi-token prediction, which a plan does not count.
+    """
+    return {
+        "pipeline_model_parallel_size": plan.num_ranks,
+        "pipeline_model_parallel_layout": format_layout(plan.layers, mtp_layers=mtp_layers),
+        "microbatch_group_size_per_vp_stage": plan.group_size,
+    }
+
+
+def recompute_settings(plan: Plan) -> dict[str, Setting]:
+    """Return the recomputation of `plan`, which recomputes as Megatron-LM's own flags can."""
+    flags = {name.removeprefix("--").replace("-", "_"): list(values) for name, values in recompute_flags(plan).items()}
+    settings: dict[str, Setting] = dict.fromkeys(("recompute_granularity", "recompute_method", "recompute_num_layers"))
+    for name, values in flags.items():
+        value = values[0]
+        settings[name] = values if name == "recompute_modules" else int(value) if value.isdecimal() else value
+    return settings
+
+
+def override_array(settings: Iterable[tuple[str, Setting]]) -> str:
+    """Return the definition of a shell array of overrides for Hydra, ``name=value``.
+
+    To Hydra, brackets, bars and commas of a layout mean something, and to a shell as well: a layout is in quotes for
+    Hydra inside those for the shell.
+    """
+    return "".join(["PIPELINE_ARGS=(\n", *(f"    {_override(name, value)}\n" for name, value in settings), ")\n"])
+
+
+def _override(name: str, value: Setting) -> str:
+    if isinstance(value, list):
+        return f'"{name}=[{",".join(value)}]"'
+    if name.endswith("layout") and value is not None:
+        return f"\"{name}='{value}'\""
+    return f"{name}={'null' if value is None else str(value).lower() if isinstance(value, bool) else value}"
+
+
+def settings_notes(plan: Plan, *, has_layout: bool = True) -> tuple[str, ...]:
+    """Return what has no setting of its own, or is easily wrong beside the settings."""
+    notes = [
+        _(
+            "the plan has {count} microbatches: the global batch must be {count} x the microbatch x the data-parallel"
+            " size",
+            count=plan.num_microbatches,
+        )
+    ]
+    if has_layout:
+        notes.append(_("with multi-token prediction, put one m for each of its layers before L in the layout"))
+    if any(map(any, plan.recompute.get(SELECT, ()))):
+        notes.append(
+            _("select becomes the recomputation of core_attn: the numbers for select must be measured with that")
+        )
+    return tuple(notes)

@@ -1,0 +1,281 @@
+"""The words of a shell script with the values of its variables filled in, as far as the text tells them."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.targets.megatron_family.shell_arithmetic import arithmetic
+from evenflow.targets.megatron_family.shell_script import MOST_CHARACTERS, Statement
+from evenflow.targets.megatron_family.shell_tests import BranchTests, test_value
+from evenflow.targets.megatron_family.shell_words import Opaque, Plain, Reference, Sum, Word
+
+COMPUTED, UNKNOWN = -1, -2
+
+
+class ShellMark(NamedTuple):
+    """Where a character comes from."""
+
+    spot: int
+    """Its position in the script; `COMPUTED`, or `UNKNOWN` where only a run knows what stands there."""
+    start: int
+    """Start of what stands for it in the list of words that it belongs to: itself, or a variable."""
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A word, or the value of a variable, after its variables were filled in."""
+
+    text: str
+    marks: tuple[ShellMark, ...]
+    """One for each character."""
+    start: int
+    """Start of what stands for it in its list of words, quotation marks included."""
+    end: int
+    is_known: bool = True
+    """Whether no part is only known when the script runs; such a part stands as it is written."""
+    is_conditional: bool = False
+
+
+def run_through(
+    statements: Iterable[Statement], script: str, *, file: str
+) -> tuple[list[tuple[Text, ...]], Mapping[str, tuple[Text, ...] | Text]]:
+    """Return the words of every command of a script, and the last values of its variables.
+
+    A test of numbers or texts that are known is decided. A variable that is set in another condition to another value
+    than before is not known, since which of the two it has is not; flags that are set in one are kept and marked.
+
+    Raises:
+        InputError: the filled-in words are longer than any script.
+    """
+    evaluation = _Evaluation(script, file)
+    tests = BranchTests()
+    commands: list[tuple[Text, ...]] = []
+    for statement in statements:
+        runs = tests.runs(statement.branches)
+        if statement.tests is not None:
+            whole = [evaluation.whole(word) for word in statement.words]
+            tests.met(statement.tests, runs and test_value(whole))
+        if runs is False:
+            continue
+        if statement.name:
+            evaluation.assign(statement, is_conditional=runs is None)
+        elif words := tuple(evaluation.texts(statement.words)):
+            commands.append(words)
+    return commands, evaluation.values
+
+
+def split_text(text: Text) -> list[Text]:
+    """Return the words of a text, as the shell splits the value of a variable.
+
+    What it has from another variable belongs to the words where that variable stands.
+    """
+    return [
+        replace(
+            text,
+            text=found[0],
+            marks=text.marks[found.start() : found.end()],
+            start=text.marks[found.start()].start,
+            end=text.marks[found.end() - 1].end,
+            is_known=all(mark.spot != UNKNOWN for mark in text.marks[found.start() : found.end()]),
+        )
+        for found in re.finditer(r"\S+", _masked(text))
+    ]
+
+
+class _Evaluation:
+    """The values of the variables at a position of the script."""
+
+    def __init__(self, script: str, file: str) -> None:
+        self.script = script
+        self.file = file
+        self.values: dict[str, tuple[Text, ...] | Text] = {}
+        self.left = 5 * MOST_CHARACTERS
+        """Characters that may still be filled in, so that variables within variables come to an end."""
+
+    def assign(self, statement: Statement, *, is_conditional: bool) -> None:
+        """Set a variable. Flags that are set in a condition join those that are there, and are marked."""
+        old = self.values.get(statement.name)
+        new: tuple[Text, ...] | Text
+        if statement.is_array:
+            new = tuple(self.texts(statement.words))
+            new = (*_as_list(old), *new) if statement.appends else new
+        else:
+            new = self._whole(statement.words[0], split=False)[0]
+            if statement.appends and isinstance(old, Text):
+                is_known = old.is_known and new.is_known
+                new = replace(old, text=old.text + new.text, marks=old.marks + new.marks, is_known=is_known)
+            elif statement.appends:
+                new = (*_as_list(old), new)
+        if not is_conditional or _plain(old) == _plain(new):
+            self.values[statement.name] = new
+        elif isinstance(new, Text) and not _has_flags(new):
+            self.values[statement.name] = self._raw(statement.words[0], f"${statement.name}")
+        else:
+            before, after = _as_words(old), _as_words(new)
+            more = after[len(before) :] if [*map(_plain, after[: len(before)])] == [*map(_plain, before)] else after
+            self.values[statement.name] = (*before, *(replace(word, is_conditional=True) for word in more))
+
+    def whole(self, word: Word) -> str | None:
+        """Return the text of one word, whatever blanks are in it; None where only a run knows it."""
+        text = self._whole(word, split=False)[0]
+        return text.text if text.is_known else None
+
+    def texts(self, words: Iterable[Word]) -> Iterator[Text]:
+        """Yield the words that the shell would make of `words`."""
+        for word in words:
+            yield from self._whole(word, split=True)
+
+    def _raw(self, word: Word | Reference, text: str) -> Text:
+        marks = (ShellMark(UNKNOWN, word.start, word.end),) * len(text)
+        return Text(text=text, marks=marks, start=word.start, end=word.end, is_known=False)
+
+    def _whole(self, word: Word, *, split: bool) -> list[Text]:
+        """Return the words that become of `word`; without `split`, exactly one."""
+        parts = [part for part in word.parts if not isinstance(part, Plain) or part.text]
+        if split and len(parts) == 1 and isinstance(parts[0], Reference) and self._is_list(parts[0]):
+            return self._referenced(parts[0], split=True)
+        found = [_Building(word)]
+        is_left_out = split
+        """Whether all there is are references outside of quotation marks, which are empty."""
+        for part in word.parts:
+            match part:
+                case Plain():
+                    is_left_out = False
+                    spots = range(part.start, part.start + len(part.text))
+                    pieces = [self._text(part.text, [ShellMark(spot, spot, spot + 1) for spot in spots])]
+                case Sum() | Opaque():
+                    pieces = [self._computed(part)]
+                case Reference():
+                    is_left_out = is_left_out and not part.is_quoted
+                    pieces = self._referenced(part, split=split)
+            for index, piece in enumerate(pieces):
+                if index:
+                    found.append(_Building(word))
+                found[-1].add(piece)
+        if is_left_out and not any(building.letters for building in found):
+            return []
+        return [building.text() for building in found]
+
+    def _text(self, text: str, marks: Sequence[ShellMark], *, is_known: bool = True) -> Text:
+        start, end = (marks[0].start, marks[-1].end) if marks else (0, 0)
+        return Text(text=text, marks=tuple(marks), start=start, end=end, is_known=is_known)
+
+    def _referenced(self, part: Reference, *, split: bool) -> list[Text]:
+        """Return the words that stand for a variable; the first and the last join what is beside them."""
+        value = self.values.get(part.name)
+        if value is None and part.default is not None:
+            value = self._whole(part.default, split=False)[0]
+        is_whole = isinstance(value, Text) and not value.is_known and not self._is_list(part)
+        if value is None or is_whole:
+            return [self._raw(part, self.script[part.start : part.end])]
+        self.left -= sum(len(text.text) + 1 for text in _as_list(value))
+        if self.left < 0:
+            rule = _("must not fill variables into each other without end")
+            raise InputError(value=None, rule=rule, place=self.file)
+        if not isinstance(value, Text):
+            if not split:
+                return [_in_one(value)]
+            return list(value) if part.is_quoted else [piece for text in value for piece in _split_if_several(text)]
+        if not self._is_list(part):
+            marks = tuple(ShellMark(mark.spot, part.start, part.end) for mark in value.marks)
+            return [replace(value, marks=marks)]
+        return [value] if part.is_quoted or not split else split_text(value)
+
+    def _is_list(self, part: Reference) -> bool:
+        """Return whether a variable has several words, or a flag: then its own text is the list that they are in."""
+        value = self.values.get(part.name)
+        if not isinstance(value, Text):
+            return value is not None
+        return value.text.startswith("-") or any(map(str.isspace, _masked(value)))
+
+    def _computed(self, part: Sum | Opaque) -> Text:
+        """Return the value of arithmetic, or the text as it is written."""
+        number = arithmetic(part.text, self._plain_value) if isinstance(part, Sum) else None
+        text = self.script[part.start : part.end] if number is None else str(number)
+        spot = UNKNOWN if number is None else COMPUTED
+        return self._text(text, [ShellMark(spot, part.start, part.end)] * len(text), is_known=number is not None)
+
+    def _plain_value(self, name: str) -> str:
+        value = self.values.get(name)
+        return value.text if isinstance(value, Text) else name
+
+
+class _Building:
+    """A word that is being put together."""
+
+    def __init__(self, word: Word) -> None:
+        self.word = word
+        self.letters: list[str] = []
+        self.marks: list[ShellMark] = []
+        self.is_known = True
+        self.is_conditional = False
+
+    def add(self, text: Text) -> None:
+        if text.text:
+            self.letters.append(text.text)
+        self.marks.extend(text.marks)
+        self.is_known = self.is_known and text.is_known
+        self.is_conditional = self.is_conditional or text.is_conditional
+
+    def text(self) -> Text:
+        return Text(
+            text="".join(self.letters),
+            marks=tuple(self.marks),
+            start=self.word.start,
+            end=self.word.end,
+            is_known=self.is_known,
+            is_conditional=self.is_conditional,
+        )
+
+
+def _split_if_several(text: Text) -> list[Text]:
+    return split_text(text) if any(map(str.isspace, _masked(text))) or not text.text else [text]
+
+
+def _masked(text: Text) -> str:
+    """Return a text in which what only a run knows has no blanks."""
+    if text.is_known:
+        return text.text
+    return "".join("$" if mark.spot == UNKNOWN else each for each, mark in zip(text.text, text.marks, strict=True))
+
+
+def _in_one(words: tuple[Text, ...]) -> Text:
+    """Return the words of an array with blanks between them; each keeps its quotation marks as its own."""
+    marks: list[ShellMark] = []
+    for word in words:
+        inner = [word.marks[0]._replace(start=word.start), *word.marks[1:]] if word.marks else []
+        marks += [
+            *inner[:-1],
+            *(mark._replace(end=word.end) for mark in inner[-1:]),
+            ShellMark(COMPUTED, word.end, word.end),
+        ]
+    text = "".join(f"{word.text} " for word in words)
+    is_known = all(word.is_known for word in words)
+    is_conditional = any(word.is_conditional for word in words)
+    start, end = (words[0].start, words[-1].end) if words else (0, 0)
+    return Text(text=text, marks=tuple(marks), start=start, end=end, is_known=is_known, is_conditional=is_conditional)
+
+
+def _has_flags(text: Text) -> bool:
+    return any(word.startswith("-") for word in _masked(text).split())
+
+
+def _as_words(value: tuple[Text, ...] | Text | None) -> tuple[Text, ...]:
+    """Return a list of flags as its words; nothing for a value that has none."""
+    if isinstance(value, Text):
+        return tuple(split_text(value)) if _has_flags(value) else ()
+    return value or ()
+
+
+def _as_list(value: tuple[Text, ...] | Text | None) -> tuple[Text, ...]:
+    return () if value is None else (value,) if isinstance(value, Text) else value
+
+
+def _plain(value: tuple[Text, ...] | Text | None) -> list[str] | str | None:
+    if isinstance(value, Text):
+        return value.text if value.is_known else None
+    return None if value is None else [word.text for word in value]

@@ -1,1 +1,0 @@
-"""What MindSpeed adds to the flags of Megatron-LM."""

@@ -1,1 +1,0 @@
-"""What Primus adds to the settings of Megatron-LM."""

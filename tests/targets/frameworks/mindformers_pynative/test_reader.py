@@ -1,0 +1,123 @@
+import re
+
+import pytest
+
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow.targets.frameworks.mindformers_pynative.reader import is_configuration, read_plan
+from evenflow.targets.target import Baseline, GivenSizes
+
+USERS = """
+model: {num_hidden_layers: 12}
+parallelism:
+  tensor_parallel: 2
+  pipeline_parallel: 2
+  pipeline_parallel_interleave_num: 2
+  pipeline_parallel_layers_per_stage: STAGES
+  pipeline_parallel_schedule: "1f1b"
+recompute: {mode: MODE, full_recompute_layer: FULL, select_module: SELECT}
+"""
+
+
+def read(
+    *,
+    stages: str = '["0-2,7-9", "3-6,10-11"]',
+    mode: str = "None",
+    full: str = "null",
+    select: str = "null",
+    more: str = "",
+) -> Baseline:
+    text = USERS.replace("STAGES", stages).replace("MODE", mode).replace("FULL", full).replace("SELECT", select)
+    return read_plan(text + more, "my.yaml", GivenSizes(num_microbatches=4))
+
+
+def test_a_configuration_is_a_plan():
+    assert read() == Baseline(plan=Plan(schedule="interleaved", num_microbatches=4, layers=((3, 4), (3, 2))))
+    assert read(stages="auto").plan.layers == ((3, 3), (3, 3))
+
+
+def test_full_wins_over_select():
+    recompute = read(mode="select", full="[0, '3-4']", select="{self_attention: ['0-1', '3-6']}").plan.recompute
+    assert recompute == {"full": ((1, 2), (0, 0)), "select": ((1, 2), (0, 0))}
+
+
+@pytest.mark.parametrize(("mode", "kinds"), [("None", set()), ("full", {"full"}), ("select", {"full", "select"})])
+def test_the_mode_says_what_acts(mode: str, kinds: set[str]):
+    assert set(read(mode=mode, full="['0']", select="{self_attention: ['1']}").plan.recompute) == kinds
+
+
+def test_what_is_assumed_is_said():
+    inner = read(mode="full", full="['1', '12']")
+    assert inner.plan.recompute == {"full": ((1, 0), (0, 0))}
+    assert inner.notes == (
+        "layers that recompute are counted as the first of their stage",
+        "layers from 12 on, which predict further tokens, are not in the plan",
+    )
+    assert read(mode="select", select="{mlp: ['0']}").notes == ("select recompute is of the operators mlp",)
+
+
+def test_keys_that_are_not_read_are_named():
+    baseline = read(more="recompute_comm: {enable: True, select_module: {a: ['0']}}\nswap: {enable: False}\n")
+    assert baseline.unknown == ("my.yaml, line 10: recompute_comm",)
+    text = USERS.replace("STAGES", "auto").replace("tensor_parallel: 2", "pipeline_parallel_overlap_b_f: True")
+    text = (
+        text.replace("mode: MODE", "mode: full, exclude_op: {a: ['0']}")
+        .replace("FULL", "['0']")
+        .replace("SELECT", "{}")
+    )
+    assert read_plan(text, "x", GivenSizes(num_microbatches=4)).unknown == (
+        "x, line 4: parallelism.pipeline_parallel_overlap_b_f",
+        "x, line 9: recompute.exclude_op",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stages": '["0-2,7-9", "3-5,10-11"]'}, "must begin with layer 6 in chunk 1 of rank 0"),
+        ({"stages": '["0-2,7-9", "3-6,10-12"]'}, "must hold the 12 layers of the model, and hold 13"),
+        ({"stages": '["0-2,7-9"]'}, "must be auto, or a text for each of the 2 ranks"),
+        ({"stages": '["0-2", "3-11"]'}, "must be auto, or a text for each of the 2 ranks"),
+        ({"stages": '["2-0,7-9", "3-6,10-11"]'}, "must begin with layer 0"),
+        ({"stages": "null"}, "must be auto, or a text"),
+        ({"mode": "some"}, "recompute.mode must be None, full or select"),
+        ({"full": "['3', '1']"}, "full_recompute_layer must be a list of layers such as '5' or '0-3'"),
+        ({"full": "['0-99999999999999']"}, "full_recompute_layer must be a list"),
+        ({"full": "all"}, "full_recompute_layer must be a list"),
+        ({"select": "['3']"}, "select_module must be a list of layers for each module"),
+        ({"select": "{a: ['1'], b: ['2']}"}, "select_module must have the same layers for every module"),
+    ],
+)
+def test_bad_input_is_one_message(changes: dict[str, str], message: str):
+    with pytest.raises(InputError, match=re.escape(message)):
+        read(**changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("parallelism: {pipeline_parallel: 1000000}", "must be an integer"),
+        (
+            "{model: {n_layer: 2}, parallelism: {pipeline_parallel_schedule: interleaved_1f1b}}",
+            "must be 1f1b, gpipe with 1 chunks",
+        ),
+        ("parallelism: {pipeline_parallel: 2}", "must have num_hidden_layers; add it, or give --layers"),
+        ("{parallelism: {pipeline_parallel: 2}, model: {num_hidden_layers: 3}}", "cannot be equally divided"),
+        ("parallelism: 3", "must be an object"),
+        ("{", "not YAML"),
+    ],
+)
+def test_bad_files_are_one_message(text: str, message: str):
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_plan(text, "x", GivenSizes(num_microbatches=4))
+
+
+def test_the_number_of_microbatches_is_given():
+    with pytest.raises(InputError, match="--microbatches must be given, since x leaves it to global_batch_size"):
+        read_plan("parallelism: {}", "x", GivenSizes())
+
+
+def test_it_is_recognised():
+    assert is_configuration(USERS, "x")
+    assert not is_configuration("parallel_config: {pipeline_stage: 2}", "x")
+    assert not is_configuration("{", "x")

@@ -1,0 +1,119 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenflow.errors import InputError
+from evenflow.model import FULL, SELECT, Plan, cells
+from evenflow.targets.frameworks.mindformers_pynative.target import TARGET
+from evenflow.targets.frameworks.mindformers_pynative.values import apply_plan
+from evenflow.targets.refusal import refusal
+from evenflow.targets.target import GivenSizes
+
+PLAN = Plan(
+    schedule="interleaved",
+    num_microbatches=4,
+    layers=((3, 4), (3, 2)),
+    recompute={"full": ((1, 0), (3, 2)), "select": ((1, 2), (0, 0))},
+)
+
+
+def test_a_whole_fragment():
+    written = TARGET.write(PLAN, "2.0.0")
+    assert (
+        written.pieces[0].text
+        == """parallelism:
+  pipeline_parallel: 2
+  pipeline_parallel_interleave_num: 2
+  pipeline_parallel_layers_per_stage: ["0-2,7-9", "3-6,10-11"]
+  pipeline_parallel_schedule: "interleaved_1f1b"
+recompute:
+  mode: "select"
+  full_recompute_layer: ["0", "7-11"]
+  select_module:
+    self_attention: ["1", "3-4"]
+"""
+    )
+    assert written.notes[0].startswith("set training.global_batch_size to 4 x data-parallel ranks")
+    assert written.notes[1].startswith("select_module names self_attention")
+
+
+def test_ways_that_are_not_needed_are_not_written():
+    full = Plan(schedule="1f1b", num_microbatches=4, layers=((1, 2),), recompute={"full": ((0, 1),)})
+    assert TARGET.write(full, "2.0.0").pieces[0].text.endswith('mode: "full"\n  full_recompute_layer: ["1"]\n')
+    bare = Plan(schedule="f-then-b", num_microbatches=4, layers=((1, 2),))
+    text = TARGET.write(bare, "2.0.0").pieces[0].text
+    assert text.endswith('recompute:\n  mode: "None"\n')
+    assert 'pipeline_parallel_schedule: "gpipe"' in text
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (Plan(schedule="1f1b", num_microbatches=4, layers=((0, 3),)), "must be above zero in every cell"),
+        (
+            Plan(schedule="1f1b", num_microbatches=4, layers=((2, 3),), recompute={"comm": ((1, 0),)}),
+            "recompute must be of the kinds full, select for MindFormers PyNative, got 'comm'",
+        ),
+        (Plan(schedule="interleaved", num_microbatches=5, layers=((1, 1), (1, 1))), "group size must be a size"),
+        (Plan(schedule="f-then-b", num_microbatches=4, layers=((1, 1), (1, 1))), "chunks must be 1 under f-then-b"),
+        (Plan(schedule="zbv", num_microbatches=4, layers=((1, 1), (1, 1))), "schedule must be one of"),
+    ],
+)
+def test_what_it_cannot_run(plan: Plan, message: str):
+    reason = refusal(plan, TARGET.abilities("2.0.0"), title=TARGET.title)
+    assert reason is not None
+    assert message in str(reason)
+    assert not TARGET.can_run(plan)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    ranks, chunks = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    layers = [[draw(st.integers(1, 5)) for _ in range(ranks)] for _ in range(chunks)]
+    full = [[draw(st.integers(0, count)) for count in row] for row in layers]
+    select = [
+        [draw(st.integers(0, layers[chunk][rank] - count)) for rank, count in enumerate(row)]
+        for chunk, row in enumerate(full)
+    ]
+    tables = {FULL: full, SELECT: select}
+    return Plan(
+        schedule="interleaved" if chunks > 1 else draw(st.sampled_from(["1f1b", "f-then-b"])),
+        num_microbatches=ranks * draw(st.integers(1, 3)),
+        layers=cells(layers),
+        recompute={kind: cells(table) for kind, table in tables.items() if any(map(any, table))},
+    )
+
+
+@settings(max_examples=80)
+@given(plan=plans(), other=plans())
+def test_what_is_written_is_read_again(plan: Plan, other: Plan):
+    assert TARGET.can_run(plan)
+    assert TARGET.read is not None
+    text = TARGET.write(plan, "2.0.0").pieces[0].text
+    assert TARGET.recognise(text, "x")
+    given_sizes = GivenSizes(num_microbatches=plan.num_microbatches)
+    baseline = TARGET.read(text, "x", given_sizes)
+    assert baseline.plan == plan
+    assert baseline.unknown == ()
+    assert baseline.notes == ()
+    users = TARGET.write(other, "2.0.0").pieces[0].text
+    assert TARGET.read(apply_plan(users, "x", plan), "x", given_sizes).plan == plan
+
+
+def test_modules_of_the_user_stay():
+    text = "recompute: {mode: select, select_module: {mlp: ['0-3']}}  # mine\n"
+    applied = apply_plan(text, "x", PLAN)
+    assert 'select_module: {mlp: ["1", "3-4"]}' in applied
+    assert "# mine" in applied
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model: {num_hidden_layers: 13}", r"x: model.num_hidden_layers must be .* the plan \(12\), got 13"),
+        ("parallelism: {pipeline_parallel_overlap_b_f: True}", "overlap_b_f must be off"),
+    ],
+)
+def test_a_file_that_a_plan_does_not_fit_is_refused(text: str, message: str):
+    with pytest.raises(InputError, match=message):
+        apply_plan(text, "x", PLAN)

@@ -1,0 +1,94 @@
+import pytest
+from hypothesis import assume, given
+
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow.targets.frameworks.mindspeed.target import TARGET
+from evenflow.targets.target import GivenSizes
+from tests.targets.pages import page_of
+from tests.targets.shell import bash_words
+from tests.targets.strategies import canonical, plans
+
+INTERLEAVED = Plan(
+    schedule="interleaved",
+    num_microbatches=37,
+    group_size=21,
+    layers=((3, 4, 4, 4), (4, 4, 4, 1)),
+    recompute={"full": ((2, 2, 2, 2), (2, 2, 2, 1))},
+)
+
+
+def test_flags_with_megatrons_layout() -> None:
+    (piece,) = TARGET.write(INTERLEAVED, "26.1").pieces
+    assert piece.text == (
+        "PIPELINE_ARGS=(\n"
+        "    --num-layers 28\n"
+        "    --pipeline-model-parallel-size 4\n"
+        "    --pipeline-model-parallel-layout 'Et*3|(t*4|)*6,tL'\n"
+        "    --microbatch-group-size-per-virtual-pipeline-stage 21\n"
+        "    --recompute-granularity full\n"
+        "    --recompute-method block\n"
+        "    --recompute-num-layers 2\n"
+        ")\n"
+    )
+
+
+def test_flags_before_megatrons_layout() -> None:
+    (piece,) = TARGET.write(INTERLEAVED, "26.0").pieces
+    assert piece.text == (
+        "PIPELINE_ARGS=(\n"
+        "    --num-layers 28\n"
+        "    --pipeline-model-parallel-size 4\n"
+        "    --microbatch-group-size-per-virtual-pipeline-stage 21\n"
+        "    --pipeline-num-transformer-layers '[[3,4],[4,4]*2,[4,1]]'\n"
+        "    --num-virtual-stages-per-pipeline-rank 2\n"
+        "    --recompute-granularity full\n"
+        "    --recompute-method block\n"
+        "    --recompute-num-layers 2\n"
+        ")\n"
+    )
+
+
+@pytest.mark.processes
+def test_bash_hands_the_matrix_on_as_one_word() -> None:
+    (piece,) = TARGET.write(INTERLEAVED, "26.0").pieces
+    words = bash_words(piece.text)
+    assert words[words.index("--pipeline-num-transformer-layers") + 1] == "[[3,4],[4,4]*2,[4,1]]"
+
+
+def test_the_cut_of_one_chunk_also_in_the_words_of_mindspeed_llm() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((4, 4, 5, 3),))
+    notes = TARGET.write(plan, "26.1").notes
+    assert notes[-1] == "MindSpeed-LLM also takes the cut as --num-layer-list 4,4,5,3"
+    assert not any("as --num-layer-list" in note for note in TARGET.write(INTERLEAVED, "26.1").notes)
+
+
+def test_only_a_layout_has_places_for_multi_token_prediction() -> None:
+    assert any("layout" in note for note in TARGET.write(INTERLEAVED, "26.1").notes)
+    assert not any("layout" in note for note in TARGET.write(INTERLEAVED, "26.0").notes)
+
+
+def test_layers_that_megatron_refuses_below_the_matrix_are_refused() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((4, 4, 6, 3),))
+    with pytest.raises(InputError, match=r"layers must be a multiple of the 4 ranks for MindSpeed 26\.0, got 17"):
+        TARGET.write(plan, "26.0")
+    assert TARGET.write(plan, "26.1").pieces
+
+
+@given(plan=plans(TARGET.abilities("26.0")))
+def test_a_written_plan_is_read_back(plan: Plan) -> None:
+    assert TARGET.read is not None
+    assume(plan.num_chunks > 1 or plan.num_layers % plan.num_ranks == 0)
+    for version in TARGET.versions:
+        text = TARGET.write(plan, version).pieces[0].text
+        script = text + "python pretrain_gpt.py ${PIPELINE_ARGS[@]}  # with MindSpeed\n"
+        assert TARGET.recognise(script, "run.sh")
+        found = TARGET.read(script, "run.sh", GivenSizes(num_microbatches=plan.num_microbatches))
+        assert canonical(found.plan) == canonical(plan)
+        assert found.unknown == ()
+
+
+def test_the_page_shows_what_is_written() -> None:
+    for version in TARGET.versions:
+        for piece in TARGET.write(INTERLEAVED, version).pieces:
+            assert piece.text in page_of(TARGET)

@@ -1,0 +1,126 @@
+import pytest
+from hypothesis import given
+
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow.targets.frameworks.ms_swift.target import TARGET
+from evenflow.targets.megatron_family.layout import parse_layout
+from evenflow.targets.target import GivenSizes
+from tests.targets.pages import page_of
+from tests.targets.shell import bash_words, shell_words
+from tests.targets.strategies import canonical, plans
+
+INTERLEAVED = Plan(
+    schedule="interleaved",
+    num_microbatches=37,
+    group_size=21,
+    layers=((3, 4, 4, 4), (4, 4, 4, 1)),
+    recompute={"full": ((2, 2, 2, 2), (2, 2, 2, 1))},
+)
+
+
+def text_of(plan: Plan) -> str:
+    (piece,) = TARGET.write(plan, "4.0").pieces
+    assert piece.syntax == "shell"
+    return piece.text
+
+
+def test_the_arguments_of_a_plan_with_chunks() -> None:
+    assert text_of(INTERLEAVED) == (
+        "PIPELINE_ARGS=(\n"
+        "    --pipeline_model_parallel_size 4\n"
+        "    --pipeline_model_parallel_layout 'Et*3|(t*4|)*6,tL'\n"
+        "    --microbatch_group_size_per_vp_stage 21\n"
+        "    --recompute_granularity full\n"
+        "    --recompute_method block\n"
+        "    --recompute_num_layers 2\n"
+        ")\n"
+    )
+
+
+@pytest.mark.processes
+def test_bash_hands_the_layout_on_as_one_word() -> None:
+    words = bash_words(text_of(INTERLEAVED))
+    assert words[words.index("--pipeline_model_parallel_layout") + 1] == "Et*3|(t*4|)*6,tL"
+
+
+@pytest.mark.processes
+def test_no_recomputation_is_said_because_the_default_recomputes() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 2),))
+    assert bash_words(text_of(plan))[-2:] == ["--recompute_granularity", "none"]
+
+
+@pytest.mark.processes
+@given(plan=plans(TARGET.abilities("4.0")))
+def test_every_plan_is_in_its_arguments(plan: Plan) -> None:
+    words = shell_words(text_of(plan))
+    said = dict(zip(words[::2], words[1::2], strict=True))
+    assert all(word.startswith("--") for word in said)
+    layout = parse_layout(said["--pipeline_model_parallel_layout"], place="layout")
+    assert layout.cells(int(said["--pipeline_model_parallel_size"]), place="layout") == plan.layers
+    most = int(said.get("--recompute_num_layers", 0))
+    full = plan.recompute.get("full", tuple(tuple(0 for _ in row) for row in plan.layers))
+    assert full == tuple(tuple(min(most, count) for count in row) for row in plan.layers)
+    group = said.get("--microbatch_group_size_per_vp_stage")
+    assert (int(group) if group else plan.num_ranks) == (plan.group_size or plan.num_ranks)
+    selects = any(map(any, plan.recompute.get("select", ())))
+    assert said["--recompute_granularity"] == ("full" if most else "selective" if selects else "none")
+
+
+SCRIPT = """\
+NPROC_PER_NODE=8 megatron sft \\
+    --model Qwen/Qwen3-30B-A3B \\
+    --pipeline_model_parallel_size 2 \\
+    --pipeline_model_parallel_layout "Et*22|t*21mL" \\
+    --account_for_loss_in_pipeline_split false \\
+    --vit_gradient_checkpointing true \\
+    --global_batch_size 8
+"""
+
+
+def test_the_plan_of_a_script() -> None:
+    assert TARGET.read is not None
+    assert TARGET.recognise(SCRIPT, "run.sh")
+    found = TARGET.read(SCRIPT, "run.sh", GivenSizes())
+    assert found.plan == Plan(
+        schedule="1f1b", num_microbatches=2, layers=((22, 21),), recompute={"select": ((22, 21),)}
+    )
+    assert found.notes[:2] == (
+        "micro_batch_size is 1 where nothing is said of it",
+        "recompute_granularity is selective where nothing is said of it",
+    )
+    assert found.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("variables", "num_microbatches"),
+    [
+        ("NPROC_PER_NODE=8", 2),
+        ("NNODES=2 NPROC_PER_NODE=8", 1),
+        ("NNODES=$N NPROC_PER_NODE=8", None),
+        ("NNODES=2", None),
+    ],
+)
+def test_the_devices_of_a_script_are_in_its_variables(variables: str, num_microbatches: int | None) -> None:
+    assert TARGET.read is not None
+    script = SCRIPT.replace("NPROC_PER_NODE=8", variables)
+    if num_microbatches is None:
+        with pytest.raises(InputError, match="world_size must be given, for the number of microbatches"):
+            TARGET.read(script, "run.sh", GivenSizes())
+    else:
+        assert TARGET.read(script, "run.sh", GivenSizes()).plan.num_microbatches == num_microbatches
+
+
+@given(plan=plans(TARGET.abilities("4.0")))
+def test_a_written_plan_is_read_back(plan: Plan) -> None:
+    assert TARGET.read is not None
+    script = text_of(plan) + 'megatron pt --model mine "${PIPELINE_ARGS[@]}"  # --pipeline_model_parallel\n'
+    assert TARGET.recognise(script, "run.sh")
+    found = TARGET.read(script, "run.sh", GivenSizes(num_microbatches=plan.num_microbatches))
+    assert canonical(found.plan) == canonical(plan)
+
+
+def test_the_page_shows_what_is_written() -> None:
+    for version in TARGET.versions:
+        for piece in TARGET.write(INTERLEAVED, version).pieces:
+            assert piece.text in page_of(TARGET)

@@ -1,0 +1,297 @@
+"""Megatron-LM runs as users have them, read into plans."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow.model.plan import cells
+from evenflow.targets.frameworks.megatron.target import TARGET
+from evenflow.targets.megatron_family.baseline import read_run
+from evenflow.targets.refusal import refusal
+from evenflow.targets.target import GivenSizes
+from tests.targets.megatron_family.plans import flag_plans
+
+SCRIPT = r"""#!/bin/bash
+# Runs a "175B" model
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+GPUS_PER_NODE=8
+NUM_NODES=${NNODES:-4}
+WORLD_SIZE=$(($GPUS_PER_NODE*$NUM_NODES))
+CHECKPOINT_PATH=$1 #<Specify path>
+
+DISTRIBUTED_ARGS=(
+    --nproc_per_node $GPUS_PER_NODE
+    --nnodes $NUM_NODES
+)
+GPT_MODEL_ARGS=(
+    --num-layers 96 # of the body
+    --hidden-size 12288
+    --position-embedding-type 'rope'
+)
+TRAINING_ARGS="
+    --micro-batch-size 1 \
+    --global-batch-size 64 \
+    --recompute-activations
+    --save $CHECKPOINT_PATH
+"
+MODEL_PARALLEL_ARGS=(
+	--tensor-model-parallel-size 2
+	--pipeline-model-parallel-size 8
+	--num-layers-per-virtual-pipeline-stage=3
+)
+echo "${GPT_MODEL_ARGS[@]}"
+torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py \
+    ${GPT_MODEL_ARGS[@]} $TRAINING_ARGS \
+    ${MODEL_PARALLEL_ARGS[@]} > log.txt 2>&1
+"""
+
+PRINTED = """
+[rank0]: ------------------------ arguments ------------------------
+  account_for_embedding_in_pipeline_split ......... True
+  account_for_loss_in_pipeline_split .............. True
+  data_parallel_size .............................. 2
+  global_batch_size ............................... 16
+  hidden_size ..................................... 64
+  micro_batch_size ................................ 2
+  microbatch_group_size_per_vp_stage .............. 4
+  moe_layer_recompute ............................. False
+  num_layers ...................................... 22
+  num_layers_per_virtual_pipeline_stage ........... None
+  num_virtual_stages_per_pipeline_rank ............ 2
+  pipeline_model_parallel_layout .................. None
+  pipeline_model_parallel_size .................... 4
+  pipeline_model_parallel_split_rank .............. None
+  recompute_granularity ........................... full
+  recompute_method ................................ block
+  recompute_modules ............................... ['core_attn']
+  recompute_num_layers ............................ 2
+  transformer_pipeline_model_parallel_size ........ 4
+  virtual_pipeline_model_parallel_size ............ 2
+-------------------- end of arguments ---------------------
+"""
+
+
+def read(text: str, **given: int) -> Plan:
+    return read_run(text, "run.sh", GivenSizes(**given)).plan
+
+
+def flags(text: str) -> str:
+    return f"--micro-batch-size 1 --global-batch-size 4 --nproc-per-node 4 --num-layers 8 {text}"
+
+
+def test_a_script_with_arrays_variables_and_a_text() -> None:
+    found = read_run(SCRIPT, "run.sh", GivenSizes())
+    assert found.plan == Plan(
+        schedule="interleaved",
+        num_microbatches=32,
+        layers=((3,) * 8,) * 4,
+        recompute={"select": ((3,) * 8,) * 4},
+    )
+    assert found.unknown == ()
+
+
+def test_what_a_run_prints() -> None:
+    found = read_run(PRINTED, "run.log", GivenSizes())
+    assert found.plan == Plan(
+        schedule="interleaved",
+        num_microbatches=4,
+        layers=((2, 3, 3, 3), (3, 3, 3, 2)),
+        recompute={"full": ((2,) * 4, (2,) * 4)},
+    )
+    assert found.unknown == ()
+
+
+@given(flag_plans())
+def test_a_written_plan_reads_back(plan: Plan) -> None:
+    assert refusal(plan, TARGET.abilities("0.13"), title=TARGET.title) is None
+    text = TARGET.write(plan, "0.13").pieces[0].text
+    count = plan.num_microbatches
+    batch = (
+        f"torchrun --nproc_per_node {plan.num_ranks} pretrain_gpt.py --micro-batch-size 1 --global-batch-size {count}"
+    )
+    assert read(f'{text}\n{batch} "${{PIPELINE_ARGS[@]}}"\n') == plan
+    assert read(text, num_microbatches=count) == plan
+
+
+@pytest.mark.parametrize(
+    ("text", "layers"),
+    [
+        ("--pipeline-model-parallel-size 4", [[2, 2, 2, 2]]),
+        ("--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2", [[1, 1, 1, 1]] * 2),
+        ("--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 1", [[1, 1, 1, 1]] * 2),
+        ("--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 2", [[2, 2, 2, 2]]),
+        ("--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 5", [[5, 1, 1, 1]]),
+        ("--pipeline-model-parallel-size 4 --decoder-last-pipeline-num-layers 5", [[1, 1, 1, 5]]),
+        (
+            "--pipeline-model-parallel-size 3 --decoder-first-pipeline-num-layers 2 "
+            "--decoder-last-pipeline-num-layers 2 --num-virtual-stages-per-pipeline-rank 2",
+            [[1, 2, 1], [1, 2, 1]],
+        ),
+        ("--pipeline-model-parallel-size 3 --account-for-embedding-in-pipeline-split", [[2, 3, 3]]),
+        ("--pipeline-model-parallel-size 3 --account-for-loss-in-pipeline-split", [[3, 3, 2]]),
+        ("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et|t*3|(tt|)*2,L'", None),
+        ("--pipeline-model-parallel-size 5 --pipeline-model-parallel-layout 'Et|t*3|(tt|)*2,L'", [[1, 3, 2, 2, 0]]),
+        ("--pipeline-model-parallel-size 1", [[8]]),
+        ("", [[8]]),
+    ],
+)
+def test_cuts(text: str, layers: list[list[int]] | None) -> None:
+    if layers is None:
+        with pytest.raises(InputError, match="must have as many stages as 2 ranks"):
+            read(flags(text), num_microbatches=4)
+    else:
+        assert read(flags(text).replace("--nproc-per-node 4", ""), num_microbatches=12).layers == cells(layers)
+
+
+@pytest.mark.parametrize(
+    ("text", "recompute"),
+    [
+        ("--recompute-method block", {}),
+        ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", {"full": ((2, 4, 2),)}),
+        ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 3", {"full": ((2, 4, 2),)}),
+        ("--recompute-granularity full --recompute-method block --recompute-num-layers 3", {"full": ((2, 3, 2),)}),
+        ("--recompute-granularity selective", {"select": ((2, 4, 2),)}),
+        ("--recompute-granularity selective --recompute-modules core_attn", {"select": ((2, 4, 2),)}),
+        ("--recompute-granularity selective --recompute-modules mlp moe", {}),
+        ("--recompute-activations", {"select": ((2, 4, 2),)}),
+    ],
+)
+def test_recomputation(text: str, recompute: dict[str, tuple[tuple[int, ...], ...]]) -> None:
+    cut = "--num-layers 8 --pipeline-model-parallel-size 3 --pipeline-model-parallel-layout 'Ett|t*4|ttL'"
+    assert read(f"{cut} {text}", num_microbatches=4).recompute == recompute
+
+
+def test_modules_that_no_kind_stands_for_are_named() -> None:
+    text = (
+        "--recompute-granularity selective \\\n --recompute-modules core_attn mlp --num-layers 2 --micro-batch-size 1"
+    )
+    assert read_run(text, "run.sh", GivenSizes()).unknown == ("run.sh, line 2: recompute_modules: mlp",)
+
+
+def test_what_is_not_understood_is_named() -> None:
+    text = (
+        "ARGS=(--num-layers 8 --pipeline-model-parallel-size 2)\n"
+        "if [ $BIG ]; then\n"
+        "    ARGS+=(--recompute-granularity full)\n"
+        "fi\n"
+        "torchrun pretrain.py --pipeline-zigzag ${ARGS[@]} --moe-layer-recompute --lr 0.1 $EXTRA_ARGS --save $OUT \\\n"
+        "    --num-query-groups 8 --optimizer-cpu-offload --pipeline-model-parallel-comm-backend nccl $@\n"
+    )
+    assert read_run(text, "run.sh", GivenSizes(num_microbatches=4)).unknown == (
+        "run.sh, line 5: $EXTRA_ARGS",
+        "run.sh, line 6: $@",
+        "run.sh, line 5: --pipeline-zigzag",
+        "run.sh, line 3: --recompute-granularity in a condition",
+        "run.sh, line 5: --moe-layer-recompute",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("echo hello", "run.sh must have flags of Megatron-LM, such as --pipeline-model-parallel-size"),
+        ("", "run.sh must have flags of Megatron-LM, such as --pipeline-model-parallel-size"),
+        ("--num-layers '8", 'run.sh, line 1 must be closed, got "\'"'),
+        ("--num-layers 8", "run.sh: micro_batch_size must be given, for the number of microbatches; give the number"),
+        (
+            "--num-layers 8 --micro-batch-size 1 --global-batch-size 4",
+            "run.sh: world_size must be given, for the number of microbatches; give the number of microbatches",
+        ),
+        ("--pipeline-model-parallel-size 2", "run.sh: num_layers must be given; give the layers of the network"),
+        (
+            "--num-layers 8\n--pipeline-model-parallel-size $PP",
+            "run.sh, line 2: pipeline_model_parallel_size must be an integer from 1 to 10,000, got '$PP'; "
+            "write its value in place of the variable",
+        ),
+        (
+            "--num-layers 8 --pipeline-model-parallel-size 3",
+            "run.sh, line 1: num_layers must leave equally many layers to 3 ranks, got 8",
+        ),
+        (
+            "--num-layers 8 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 3",
+            "run.sh, layers of the ranks must be multiples of the 3 chunks of a rank, got [4, 4]",
+        ),
+        (
+            "--num-layers 8 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 3",
+            "run.sh, line 1: num_layers_per_virtual_pipeline_stage must divide the layers of every rank",
+        ),
+        (
+            "--num-layers 8 --pipeline-model-parallel-layout 'Et*4|t*3L' --pipeline-model-parallel-size 2",
+            "run.sh, line 1: num_layers must be 7, the layers of the layout, got 8",
+        ),
+        (
+            "--pipeline-model-parallel-layout 'Et*4|t*3' --pipeline-model-parallel-size 2",
+            "run.sh, line 1: pipeline_model_parallel_layout must have L once, behind all others",
+        ),
+        (
+            "--pipeline-model-parallel-layout EtL --num-virtual-stages-per-pipeline-rank 1",
+            "run.sh, line 1: num_virtual_stages_per_pipeline_rank must not be given beside a layout, got 1",
+        ),
+        (
+            "--num-layers 8 --pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 2 "
+            "--account-for-loss-in-pipeline-split",
+            "run.sh, line 1: decoder_first_pipeline_num_layers must not be given where embedding or loss count",
+        ),
+        (
+            "--num-layers 8 --recompute-granularity half --micro-batch-size 1",
+            "run.sh, line 1: recompute_granularity must be one of full, selective, got 'half'",
+        ),
+        (
+            "--num-layers 8 --recompute-granularity full --micro-batch-size 1",
+            "run.sh: recompute_method must be given with full recomputation",
+        ),
+        (
+            "--num-layers 8 --micro-batch-size 1 --global-batch-size 5 --nproc_per_node 2",
+            "run.sh, line 1: global_batch_size must be a multiple of 1 x 2 replicas, got 5",
+        ),
+        (
+            "--num-layers 8 --micro-batch-size 1 --global-batch-size 6 --nproc_per_node 3 "
+            "--pipeline-model-parallel-size 2",
+            "run.sh: number of devices must be a multiple of 2, the devices of one replica, got 3",
+        ),
+        (
+            "a --num-layers 8 --micro-batch-size 1\nb --num-layers 9 --micro-batch-size 1",
+            "run.sh, lines must have one training command, or several with the same pipeline, got [1, 2]",
+        ),
+    ],
+)
+def test_runs_that_cannot_be_told(text: str, message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read(text)
+    assert raised.value.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("given_sizes", "message"),
+    [
+        ({"num_layers": 9}, "run.sh, line 1: num_layers must give 9, as asked for, got 8"),
+        ({"num_ranks": 4}, "run.sh, line 1: pipeline_model_parallel_size must give 4, as asked for, got 2"),
+        ({"num_microbatches": 3}, "run.sh, line 1: global_batch_size must give 3, as asked for, got 4"),
+    ],
+)
+def test_runs_that_are_not_what_the_user_says(given_sizes: dict[str, int], message: str) -> None:
+    text = (
+        "--num-layers 8 --pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 4 --nproc_per_node 2"
+    )
+    with pytest.raises(InputError) as raised:
+        read(text, **given_sizes)
+    assert raised.value.message == message
+
+
+def test_groups_that_megatron_refuses() -> None:
+    text = "--num-layers 8 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2"
+    assert read(f"{text} --microbatch-group-size-per-virtual-pipeline-stage 3", num_microbatches=5).group_size == 3
+    with pytest.raises(
+        InputError, match="must be from 2 to the 5 microbatches, with a remainder of none or at least 2"
+    ):
+        read(text, num_microbatches=5)
+
+
+@given(st.text(alphabet=" \n\\'\"$(){}|;&<>#-=*tEL01N") | st.text(max_size=50))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with suppress(InputError):
+        read(f"--num-layers 8 {text}", num_microbatches=4)
