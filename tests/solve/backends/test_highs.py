@@ -1,6 +1,8 @@
 """Programs whose answers are known by hand."""
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.solve.backends.highs import Program
+
+
+@pytest.mark.processes
+def test_the_library_says_nothing():
+    first_solves = """
+from evenflow.solve.backends.highs import Program
+from evenflow.solve.backends.incremental import LinearProgram
+LinearProgram().solve()
+program = Program()
+program.column(cost=1.0, integer=True)
+program.solve(time_limit_s=10)
+"""  # it speaks once a process, past Python's standard output
+    result = subprocess.run([sys.executable, "-c", first_solves], capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
 def test_a_linear_program():

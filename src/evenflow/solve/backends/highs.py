@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,26 @@ _LEAST_SECONDS = 0.01
 """Least time limit of a solve: the library takes none below zero."""
 _TOLERANCE = 1e-7
 """Largest violation of rows and integers in a point, a tenth of that which callers allow for."""
+
+
+@cache
+def _silent_solver() -> Any:
+    import highspy
+
+    class Silent(highspy.Highs):  # type: ignore[misc]
+        def enableCallbacks(self) -> None:  # noqa: N802 (the library's name, which its constructor calls)
+            # Version 1.16 writes its name and licence to standard output here, before any caller could set an option.
+            self.setOptionValue("output_flag", False)
+            super().enableCallbacks()
+
+    return Silent
+
+
+def silent_solver() -> Any:
+    """Return a new solver of highspy that writes nothing to standard output."""
+    solver = _silent_solver()()
+    solver.setOptionValue("output_flag", False)  # where a version's constructor does not call `enableCallbacks`
+    return solver
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +108,8 @@ class Program:
         """Minimise the objective within a time limit."""
         import highspy
 
-        highs = highspy.Highs()
+        highs = silent_solver()
         for name, value in (
-            ("output_flag", False),
             ("time_limit", max(_LEAST_SECONDS, time_limit_s)),
             ("threads", 1),
             ("mip_rel_gap", 0.0),

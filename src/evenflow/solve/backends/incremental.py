@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.solve.backends.highs import INFINITY, Values
+from evenflow.solve.backends.highs import INFINITY, Values, silent_solver
 from evenflow.solve.backends.packed import Packed
 
 _SLICE_SECONDS = 5.0
@@ -39,8 +39,7 @@ class LinearProgram:
         import highspy
 
         self._library = highspy
-        self._highs: Any = highspy.Highs()
-        self._highs.setOptionValue("output_flag", False)
+        self._highs: Any = silent_solver()
         self._highs.setOptionValue("threads", 1)
         self._keep_going = keep_going
 
