@@ -3,6 +3,7 @@
 Run it with ``make schedule-pages``. Every number comes from the simulator.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -46,96 +47,66 @@ CHOICES = {
     "no schedule yet, and want something to compare with": "[naive](naive.md)",
 }
 
-EVERY_SIZE = "every size, any times"
-FORMULA_HOLDS = {
-    "naive": EVERY_SIZE,
-    "f-then-b": EVERY_SIZE,
-    "1f1b": EVERY_SIZE,
-    "eager-1f1b": EVERY_SIZE,
-    "interleaved": f"{EVERY_SIZE}, any groups of p or more; by place all but 2p < m < 3p with v > 2, p > 3 and "
-    "(v-1)(m mod p) > 2, in the usual groups",
-    "interleaved-less-memory": f"{EVERY_SIZE}, any groups of p or more; by place the same",
-    "interleaved-remainder-last": "any times, where p divides m or m < p; by place the same",
-    "zb-h1": "for f = i = w every size; for any times m >= p; by place f = i = w and m >= p",
-    "zb-h2": "for f = i = w every size; for any times m >= 2p-1; by place f = i = w and m >= 2p-1",
-    "zbv": "for f = i = w every size; for any times but f > i > w m >= 2p-1; by place f = i = w and m >= 2p-1",
-    "v-half": "for f = i = w every size up to 12 ranks, beyond m <= p//2 + 1 and m >= 3p/4; by place nowhere",
-    "v-min": "for f = i = w m <= (p+4)//3 and m >= 2p/3 (for p = 5 m >= 5); by place nowhere",
-    "dualpipe-v": "for f = i = w every size; for any times m >= 2p; by place f = i = w and m >= 2p",
-}
-"""Where the idle time of a rank has a formula, by family; a family without an entry has none."""
-
 NOTES = {
     "f-then-b": """\
 ### Several chunks
 
 With `--chunks 2` or more all microbatches pass one chunk before the next begins: looped breadth-first. For m ≥ p it
-idles as little as interleaved 1F1B, and keeps all m microbatches. Its merit lies elsewhere: all work of a chunk comes
-in one go, so weights that are sharded over data-parallel ranks are gathered once per step and direction.
+idles as little as interleaved 1F1B, and keeps all m microbatches. Weights that are sharded over data-parallel ranks are
+gathered once per step and direction.
 """,
     "1f1b": """\
 ### How much it saves
 
 1F1B takes as long as F-then-B and keeps p − r instead of m microbatches on rank r. For m ≥ p the fullest rank saves
-1 − p / m of its activations, and the average over ranks is 1 − (p + 1) / (2 m). The often quoted 37.5 % are this
-average for 4 ranks and 4 microbatches: 4 + 3 + 2 + 1 activations instead of 4 · 4. The fullest rank saves nothing
-then. No other case with m ≥ p has this average. Counted against all memory, parameters included, the saving is
-smaller.
+1 − p / m of its activations, and the average over ranks is 1 − (p + 1) / (2 m): the often quoted 37.5 % for 4 ranks
+and 4 microbatches, where the fullest rank saves nothing.
 
 ### Where the bubbles are
 
-The bubbles before and after the steady phase of rank r are (p − r − 1) b and (p − r − 1) f. Descriptions that name them
-the other way round agree for f = b only: the first backward of rank r cannot start before p forwards and p − r − 1
-backwards, and the rank has only p − r forwards to run until then.
+The bubbles before and after the steady phase of rank r are (p − r − 1) b and (p − r − 1) f. The other way round, as in
+some descriptions, agrees for f = b only.
 """,
     "interleaved": """\
 ### Any number of microbatches
 
-Microbatches that do not fill a group of p join the first group. The order stays symmetric, and the bubble stays that
-of a number that p divides. [Remainder last](interleaved-remainder-last.md) shows what the published order does
-instead.
+Microbatches that do not fill a group of p join the first group, and the bubble stays that of a number that p divides;
+[remainder last](interleaved-remainder-last.md) is the published order.
 
 ### Group size
 
 `--group-size N` takes groups of N ≥ p microbatches. With equal stages and free messages the step stays the same; what
-changes is how much is kept, which the first group g decides, and how long a message may take before it delays anyone.
-A remainder of at least p is a last group of its own, so the order is that of Megatron-LM with
-`--microbatch-group-size-per-virtual-pipeline-stage N` wherever Megatron-LM takes N; a smaller remainder,
-which Megatron-LM refuses, joins the first group. Where p does not divide m, another N often keeps less: for m = 4 p − 1
-the usual first group has 2 p − 1 microbatches, and one of ⌈m / 3⌉ fills the pipeline as well. Groups a little larger
-than p hide messages.
-`--group-size best` tries every N that makes another order; [how much it saves](../benchmarks.md#group-sizes-group_size)
-is measured.
+changes is how much is kept, which the first group g decides, and how long a message may take before it delays anyone:
+groups a little larger than p hide messages. A remainder of at least p is a last group of its own, as in Megatron-LM
+with `--microbatch-group-size-per-virtual-pipeline-stage N`; a smaller one, which Megatron-LM refuses, joins the first
+group. Where p does not divide m, another N often keeps less: for m = 4 p − 1 the usual first group has 2 p − 1
+microbatches, and one of ⌈m / 3⌉ fills the pipeline as well. `--group-size best` tries every N that makes another
+order ([how much it saves](../benchmarks.md#group-sizes-group_size)).
 """,
     "interleaved-less-memory": """\
 ### Groups smaller than the ranks
 
 This order also finishes with groups of p/2 microbatches or more, where `--group-size` asks for them. Ranks then wait
-between chunks, and keep less: [benchmarks](../benchmarks.md#group-sizes-group_size) has a table. With fewer in a group
-some numbers of microbatches would leave ranks waiting for each other in a circle.
+between chunks, and keep less ([table](../benchmarks.md#group-sizes-group_size)). Smaller groups could leave ranks
+waiting for each other in a circle.
 """,
     "1f1b-v": """\
 ### Other times
 
-The order is made for backwards of twice a forward's time: a microbatch's forwards follow each other at once, and of its
-backwards each third waits three forwards' time, so that no two of a rank fall together. `evenflow plan --schedule
-1f1b-v` also makes orders of the same block for the times, messages and memory of a plan, and `--schedule search` starts
-from them.
+The order is made for backwards of twice a forward's time, in which no two of a rank fall together. `evenflow plan
+--schedule 1f1b-v` also makes orders of the same block for the times, messages and memory of a plan.
 """,
     "zb-h2": """\
 ### What it gains
 
-With f = i = w it takes as long as [zb-h1](zb-h1.md): both wait for fill and drain only, and a step ends with its last
-rank. ZB-H2 waits only before the first and after the last action of each rank. The paper fills this time with the next
-step, whose optimizer step is rolled back where a late check fails; a single synchronous step cannot do that. ZB-H2
-gains where input gradients take longer than forwards, or where weight gradients are short:
-x = max(f, i − f, f + i − 2 w) instead of max(f, i, f + i − w).
+With f = i = w it takes as long as [zb-h1](zb-h1.md), since a step ends with its last rank; the paper fills the waiting
+of the others with the next step, which a single synchronous step cannot do. ZB-H2 gains where input gradients take
+longer than forwards, or where weight gradients are short.
 """,
     "zbv": """\
 ### Fewer microbatches
 
-If f = i = w, no rank waits between its own actions from 2 p − 1 microbatches on. From p microbatches on the step is
-equally short, with some of the waiting before the first gradients.
+If f = i = w, no rank waits between its own actions from 2 p − 1 microbatches on; from p on the step is equally short.
 """,
     "v-half": """\
 ### Unequal times
@@ -152,14 +123,13 @@ microbatch, and the bubble grows with their number. Take [v-half](v-half.md) the
     "dualpipe-v": """\
 ### Pairs
 
-Where DualPipe runs a forward and a backward at the same time, to hide the messages of one behind the work of the
-other, this order runs them one after the other. The simulator runs one action of a rank at a time, so its numbers do
-not include what such a pair gains.
+Where DualPipe runs a forward and a backward at the same time, to hide messages, this order runs them one after the
+other, and the numbers here do not include what such a pair gains.
 
 ### Fewer than two microbatches per rank
 
-The published phases need 2 p microbatches. With fewer, the order is that for 2 p microbatches without those that do
-not exist; it idles more, and [zbv](zbv.md) is shorter.
+The published phases need 2 p microbatches. With fewer, the order is that for 2 p without those that do not exist; it
+idles more, and [zbv](zbv.md) is shorter.
 """,
 }
 
@@ -204,21 +174,18 @@ def _page(name: str, family: ScheduleFamily) -> tuple[str, str]:
     rows = {
         "limits": family.limits,
         "live activations of rank r": family.memory,
-        "idle share": family.bubble,
-        "[formula](../algorithms.md#simulator) of the idle time": FORMULA_HOLDS.get(name, "none is known"),
+        "[idle share](../algorithms.md#simulator)": family.bubble,
         "paper": family.paper,
         "also": ", ".join(f"`{alias}`: {ALIAS_NOTES[alias]}" for alias, owner in ALIASES.items() if owner == name),
     }
     table = "\n".join(f"| {row} | {text} |" for row, text in rows.items() if text)
     parts = [
         f"# {name}",
-        f"{family.idea[0].upper()}{family.idea[1:]}.",
+        f"The schedule `{name}`: {family.idea}. [Which when](which.md) compares it with the others.",
         f"| | p ranks, v chunks per rank, m microbatches |\n|---|---|\n{table}",
         f"![{name}]({name}.svg)",
         f"```bash\n{command}\n```",
-        "The command prints the same order as text, with the bubbles of every rank by formula and simulated.",
         *([NOTES[name].rstrip()] if name in NOTES else []),
-        "[Which schedule when](which.md) compares all families.",
     ]
     return "\n\n".join(parts) + "\n", schedule_svg(simulation)
 
@@ -228,39 +195,34 @@ def _comparison() -> str:
     return f"""\
 # Which schedule when
 
-{_choices()}
+This page says which schedule to take, and has what all of them idle and keep. `evenflow plan --schedule NAME` finds the
+best cut and recomputation for one of them. Compare the step times of these plans and not idle shares alone: a schedule
+that keeps less needs less recomputation.
 
-`evenflow plan --schedule NAME` finds the best cut and recomputation for one of them. Compare the step times of these
-plans and not idle shares alone: a schedule that keeps less needs less recomputation.
+{_choices()}
 
 ## Measured
 
-There are 8 equal ranks. A microbatch takes a rank 4 ms forward and 8 ms backward, half of it for the weights; the
-chunks of a rank, or the parts of a sequence, share this time evenly. `idle` is the idle share of all ranks' time with
-free messages; `with messages` is the same when each message takes 0.5 ms (for a part of a sequence, its share of that).
-`fullest` and `mean` are peaks of live activations, on the fullest rank and averaged over ranks, in units of what one
-microbatch keeps on a whole rank.
+There are 8 equal ranks. A microbatch takes a rank 4 ms forward and 8 ms backward, half of it for the weights; chunks of
+a rank, or parts of a sequence, share this time. `idle` is the idle share of all ranks' time in percent, with free
+messages and with messages that take 0.5 ms (for a part of a sequence, its share). `kept` is the peak of live
+activations, on the fullest rank and on average, in what one microbatch keeps on a whole rank.
 
-{_measured(8)}
-
-{_measured(32)}
+{_measured((8, 32))}
 
 ## Unequal times
 
-The table shows the idle share of the same ranks with 32 microbatches and free messages, by the ratio f : i : w of
+The idle share in percent of the same ranks with 32 microbatches and free messages, by the ratio f : i : w of
 forward, input gradient and weight gradient. Schedules with whole backwards idle the same for every ratio.
 
 {_unequal(32)}
 
 ## A remainder of microbatches
 
-The table shows the idle share on 4 ranks with 2 chunks, with backwards as long as forwards and twice as long.
-[interleaved](interleaved.md) merges the remainder into the first group,
-[interleaved-remainder-last](interleaved-remainder-last.md) runs it last.
+The idle share in percent on 4 ranks with 2 chunks. [interleaved](interleaved.md) merges a remainder into the first
+group, [interleaved-remainder-last](interleaved-remainder-last.md) runs it last.
 
 {_remainders()}
-
-These pages are made by `make schedule-pages`.
 """
 
 
@@ -269,23 +231,34 @@ def _choices() -> str:
     return "\n".join(["| you have | take |", "|---|---|", *(f"| {need} | {take} |" for need, take in CHOICES.items())])
 
 
-def _measured(microbatches: int) -> str:
-    """Return the table of measured shares and memory for one number of microbatches."""
+def _measured(sizes: Sequence[int]) -> str:
+    """Return the table of measured shares and memory for these numbers of microbatches."""
     cases = [
         ("naive", 1, 1), ("f-then-b", 1, 1), ("1f1b", 1, 1), ("1f1b", 1, 4), ("eager-1f1b", 1, 1),
         ("interleaved-less-memory", 2, 1), ("interleaved-less-memory", 4, 1), ("interleaved", 2, 1),
         ("interleaved", 4, 1), ("1f1b-v", 2, 1), *SPLIT_FAMILIES,
     ]  # fmt: skip
-    lines = [f"| {microbatches} microbatches | idle | with messages | fullest | mean |", "|---|--:|--:|--:|--:|"]
+    columns = [
+        f"{microbatches} microbatches: {column}"
+        for microbatches in sizes
+        for column in ("idle", "with messages", "kept", "on average")
+    ]
+    lines = [f"| | {' | '.join(columns)} |", f"|---|{'--:|' * len(columns)}"]
     for name, chunks, splits in cases:
-        simulation = _simulation(name, 8, chunks, microbatches, splits=splits, per_rank=4)
-        message = Communication(latency_ns=FORWARD_NS // (2 * splits))
-        delayed = simulate(simulation.network, simulation.plan, communication=message)
-        live = peak_live(simulation)
-        words = name + (f", {chunks} chunks" if chunks > 1 else "") + (f", sequences in {splits} parts" * (splits > 1))
-        shares = f"{_percent(_idle(simulation))} | {_percent(_idle(delayed))}"
-        lines.append(f"| {words} | {shares} | {number(max(live))} | {number(sum(live, Fraction(0)) / len(live))} |")
+        title = name + (f", {chunks} chunks" if chunks > 1 else "") + (f", sequences in {splits} parts" * (splits > 1))
+        cells = [_shares(name, chunks, splits, microbatches) for microbatches in sizes]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _shares(name: str, chunks: int, splits: int, microbatches: int) -> str:
+    """Return the cells of one family and number of microbatches: both idle shares, and what is kept."""
+    simulation = _simulation(name, 8, chunks, microbatches, splits=splits, per_rank=4)
+    message = Communication(latency_ns=FORWARD_NS // (2 * splits))
+    delayed = simulate(simulation.network, simulation.plan, communication=message)
+    live = peak_live(simulation)
+    kept = f"{number(max(live))} | {number(sum(live, Fraction(0)) / len(live))}"
+    return f"{_percent(_idle(simulation))} | {_percent(_idle(delayed))} | {kept}"
 
 
 def _unequal(microbatches: int) -> str:
@@ -319,7 +292,7 @@ def _idle(simulation: Simulation) -> Fraction:
 
 
 def _percent(share: Fraction) -> str:
-    return f"{100 * float(share):.1f} %"
+    return f"{100 * float(share):.1f}"
 
 
 def main() -> None:
