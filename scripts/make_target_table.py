@@ -99,15 +99,17 @@ def degrees_row(target: Target, version: str) -> tuple[str, ...]:
 
 
 def degrees_table() -> str:
-    """Return the table of degrees, with a row for each framework, and one for each version that splits otherwise."""
-    lines = [f"| {' | '.join(DEGREES_HEADER)} |", f"|{'---|' * len(DEGREES_HEADER)}"]
+    """Return the table of degrees, with a row for all frameworks, and versions, that split alike."""
+    alike: dict[tuple[str, ...], list[str]] = {}
     for target in all_targets().values():
         rows = {version: degrees_row(target, version) for version in target.versions}
         newest = rows[target.versions[-1]]
         shown = [version for version in target.versions if rows[version] != newest] + [target.versions[-1]]
         for version in reversed(shown):
             title = target.title if len(shown) == 1 else f"{target.title} {version}"
-            lines.append(f"| {' | '.join((f'[{title}]({target.page}.md)', *rows[version]))} |")
+            alike.setdefault(rows[version], []).append(f"[{title}]({target.page}.md)")
+    lines = [f"| {' | '.join(DEGREES_HEADER)} |", f"|{'---|' * len(DEGREES_HEADER)}"]
+    lines += [f"| {' | '.join((', '.join(titles), *row))} |" for row, titles in alike.items()]
     return "\n".join(lines) + "\n"
 
 
