@@ -27,8 +27,8 @@ def test_every_field_is_documented_and_no_other():
     page = (ROOT / "docs" / "result-schema.md").read_text(encoding="utf-8")
     section = page.partition("\n## evenflow predict\n")[2].partition("\n## ")[0]
     named = set()
-    for cell in re.findall(r"^\|([^|]+)\|", section, re.MULTILINE):
-        named |= set(re.findall(r"`([a-z_]+)`", cell))
+    for fields_of_item in re.findall(r"^- ([^:]+):", section, re.MULTILINE):
+        named |= set(re.findall(r"`([a-z_]+)`", fields_of_item))
     assert named == set(fields())
 
 
