@@ -1,4 +1,4 @@
-"""The maps of both packages: every module is in the table of its folder, and every file named there exists."""
+"""The maps of both packages: every module is in the list of its folder, and every file named there exists."""
 
 import re
 from pathlib import Path
@@ -12,15 +12,15 @@ PACKAGES = {
     "design-torch.md": ROOT / "evenflow-torch" / "src" / "evenflow_torch",
 }
 """Each package by the page that has its map."""
-TABLE = re.compile(r"^\| .+ \| in `(\S+?)/` \|\n\|---\|---\|\n((?:\|.+\n)+)", re.MULTILINE)
+LIST = re.compile(r"^(?:In|.+, in) `(\S+?)/`:\n\n((?:(?:- |  ).+\n)+)", re.MULTILINE)
 FILE = re.compile(r"`((?:\w+/)*\w+\.py)`")
 
 
 def mapped_files(name: str) -> list[str]:
-    """The files that the tables of the map name, by their path in the package."""
+    """The files that the lists of the map name, by their path in the package."""
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    tables = [(re.sub(r"^src/evenflow(_torch)?", "", folder), rows) for folder, rows in TABLE.findall(page)]
-    return [f"{folder}/{name}".lstrip("/") for folder, rows in tables for name in FILE.findall(rows)]
+    lists = [(re.sub(r"^src/evenflow(_torch)?", "", folder), items) for folder, items in LIST.findall(page)]
+    return [f"{folder}/{name}".lstrip("/") for folder, items in lists for name in FILE.findall(items)]
 
 
 @pytest.mark.parametrize(("name", "package"), PACKAGES.items())
