@@ -178,11 +178,11 @@ def _page(name: str, family: ScheduleFamily) -> tuple[str, str]:
         "paper": family.paper,
         "also": ", ".join(f"`{alias}`: {ALIAS_NOTES[alias]}" for alias, owner in ALIASES.items() if owner == name),
     }
-    table = "\n".join(f"| {row} | {text} |" for row, text in rows.items() if text)
+    facts = "\n".join(f"- {fact}: {text}" for fact, text in rows.items() if text)
     parts = [
         f"# {name}",
         f"The schedule `{name}`: {family.idea}. [Which when](which.md) compares it with the others.",
-        f"| | p ranks, v chunks per rank, m microbatches |\n|---|---|\n{table}",
+        f"With p ranks, v chunks per rank and m microbatches:\n\n{facts}",
         f"![{name}]({name}.svg)",
         f"```bash\n{command}\n```",
         *([NOTES[name].rstrip()] if name in NOTES else []),
