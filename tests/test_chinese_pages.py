@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.paths import ROOT
-from tests.test_documentation import anchors
+from tests.test_documentation import anchors, heads_of_items
 
 DOCS = ROOT / "docs"
 OWN = {"glossary.md"}
@@ -38,10 +38,11 @@ def blocks(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def cells_in_code(text: str) -> list[str]:
-    """What the first cell of every row of a table says in code: options, fields, commands."""
-    rows = re.findall(r"^\|([^|]*(?:\\\|[^|]*)*)\|", FENCE.sub("", text), re.MULTILINE)
-    return [code for row in rows for code in re.findall(r"`([^`]+)`", row)]
+def names_in_code(text: str) -> list[str]:
+    """What the first cell of every row, and the head of every item, says in code: options, fields, commands."""
+    outside = FENCE.sub("", text)
+    rows = re.findall(r"^\|([^|]*(?:\\\|[^|]*)*)\|", outside, re.MULTILINE)
+    return [code for head in (*rows, *heads_of_items(outside)) for code in re.findall(r"`([^`]+)`", head)]
 
 
 @pytest.mark.parametrize(("page", "source"), PAIRS)
@@ -55,8 +56,8 @@ def test_a_page_has_the_commands_and_files_of_its_source(page: str, source: str)
 
 
 @pytest.mark.parametrize(("page", "source"), PAIRS)
-def test_the_tables_of_a_page_have_the_options_and_fields_of_its_source(page: str, source: str) -> None:
-    assert cells_in_code(text_of(page)) == cells_in_code(text_of(source))
+def test_a_page_has_the_options_and_fields_of_its_source(page: str, source: str) -> None:
+    assert names_in_code(text_of(page)) == names_in_code(text_of(source))
 
 
 @pytest.mark.parametrize("page", [*(f"docs/zh/{name}" for name in PAGES), "README.zh-CN.md"])

@@ -62,14 +62,18 @@ def options_of(command: click.Command) -> set[str]:
     return {name for option in options for name in (*option.opts, *option.secondary_opts)} - {"-h", "--help", "--lang"}
 
 
+def heads_of_items(text: str) -> list[str]:
+    """What stands before the colon of every item of a list that explains names in code: flags, files, fields."""
+    return re.findall(r"^- ((?:`[^`]+`(?:,\s+|、)?)+)[:：]", text, re.MULTILINE)
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_command_line_page_names_every_flag_of_a_verb_and_no_other(verb: str) -> None:
     command = main.get_command(click.Context(main), verb)
     assert command is not None
     sections = re.split(r"^## ", text_of("docs/cli.md"), flags=re.MULTILINE)
     section = "".join(part for part in sections if re.match(rf"evenflow {verb}\b(?!-)", part))
-    cells = re.findall(r"^\|([^|]+)\|", section, re.MULTILINE)
-    named = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", " ".join(cells)))
+    named = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", " ".join(heads_of_items(section))))
     options = options_of(command)
     assert named <= options, f"flags of docs/cli.md that {verb} does not have"
     assert {name for name in options if name.startswith("--") and name not in section} == set()
