@@ -35,8 +35,8 @@ def way_text(way: Recomputation) -> str:
     if way.scope is Scope.CELL:
         return f"a whole cell: {kinds}"
     if way.scope is Scope.COUNT:
-        return "the first K layers of every cell: full"
-    return f"all layers alike: {kinds}"
+        return "**first K**: full"
+    return f"**alike**: {kinds}"
 
 
 def ways(abilities: Abilities) -> list[Recomputation]:
@@ -66,7 +66,7 @@ def row(target: Target, version: str) -> tuple[str, ...]:
         "; ".join(map(way_text, ways(abilities))) or "–",
         ", ".join(orders),
         ", ".join(does) or "–",
-        target.checked_with or "written to the documentation, not run",
+        target.checked_with or "–",
     )
 
 

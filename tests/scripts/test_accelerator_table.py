@@ -11,14 +11,16 @@ from evenflow.errors import InputError
 from evenflow.profiles.accelerator_file import RATES, parse_accelerator_file
 from scripts import make_accelerator_table
 from tests.paths import ROOT
+from tests.test_documentation import heads_of_items
 
 PAGE = (ROOT / "docs" / "accelerators.md").read_text(encoding="utf-8")
 (EXAMPLE,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def first_cells(section: str) -> list[str]:
+def listed(section: str) -> list[str]:
+    """The names that the list of a section explains."""
     text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
-    return [cell.strip("` ") for cell in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)]
+    return [head.strip("`") for head in heads_of_items(text)]
 
 
 def test_the_page_has_the_table_of_the_data() -> None:
@@ -42,8 +44,8 @@ def test_the_example_reads_as_the_page_says() -> None:
     assert (found.reached.product_share, found.reached.latency_ns) == (0.71, 12_000)
 
 
-def test_the_table_of_fields_has_those_that_are_read() -> None:
-    fields = first_cells("One of your own")
+def test_the_list_of_fields_has_those_that_are_read() -> None:
+    fields = listed("One of your own")
     for field in fields:
         with pytest.raises(InputError) as refused:
             parse_accelerator_file(f"base: h100\n{field}: true\n", place="x.yaml")
@@ -63,4 +65,4 @@ def test_an_example_without_its_base_lacks_nothing_that_the_page_asks_for() -> N
 
 def test_every_rate_and_parameter_is_explained() -> None:
     assert all(f"`{rate}`" in PAGE for rate in RATES)
-    assert first_cells("What is reached") == list(PARAMETERS)
+    assert listed("What is reached") == list(PARAMETERS)
