@@ -199,7 +199,7 @@ _SHEETS = (
 )  # fmt: skip
 
 _OWN = {sheet.name: sheet for sheet in _SHEETS}
-ACCELERATORS: Mapping[str, Accelerator] = Registry(_OWN, joining.ACCELERATORS, Accelerator)
+ACCELERATORS: Registry[Accelerator] = Registry(_OWN, joining.ACCELERATORS, Accelerator)
 """Data sheets by name."""
 
 ALIASES: Mapping[str, str] = {

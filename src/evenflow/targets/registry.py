@@ -2,7 +2,7 @@
 
 import importlib
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from evenflow.errors import InputError
@@ -14,7 +14,7 @@ from evenflow.targets.target import Target
 
 
 @cache
-def all_targets() -> Mapping[str, Target]:
+def all_targets() -> Registry[Target]:
     """Return all targets by name, evenflow's own first, each group in the order of names."""
     folders = sorted(folder.name for folder in pkgutil.iter_modules(frameworks.__path__))
     targets = [importlib.import_module(f"{frameworks.__name__}.{folder}.target").TARGET for folder in folders]
