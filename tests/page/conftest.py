@@ -10,8 +10,7 @@ import pytest
 from evenflow.baselines.even_plan import even_plan
 from evenflow.export.results.json_text import format_object
 from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan, Sizes
-from evenflow.profiles.network_fields import network_fields
-from evenflow.profiles.plan_fields import simulation_fields
+from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.report import Advice, RunBlock, report_html, shown_simulation
 from evenflow.simulate import Simulation, simulate
 from evenflow.units import GIGABYTE

@@ -1,9 +1,10 @@
-"""The degrees of parallelism in a plan file of `evenflow auto` or `evenflow tune`: over how many devices, and what."""
+"""The degrees of parallelism in a plan file of `evenflow auto` or `evenflow tune`, read and written."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.fields import Fields
 from evenflow.language import _
+from evenflow.model import Plan
 from evenflow.predict.training import CONTEXT_EXCHANGES, Degrees, Sharding
 from evenflow.ranges import CHUNKS, DEVICES, EXPERT_CAPACITY, MILLISECONDS, RANKS, SEQUENCES, TOKENS
 
@@ -106,3 +107,37 @@ def _missing(fields: Fields) -> MissingDegrees:
     }
     name = min(steps, key=steps.__getitem__, default="")
     return MissingDegrees(reason=fields.text("degrees_missing"), plain=name, plain_ms=steps.get(name, 0.0))
+
+
+def degrees_fields(degrees: Degrees, *, replicas: int = 1) -> dict[str, object]:
+    """Return the degrees; `replicas` are groups of data-parallel devices that each hold the whole state.
+
+    How experts are split and sequences are exchanged stands there only where it is not the usual way.
+    """
+    return {
+        "tensor": degrees.tensor,
+        "context": degrees.context,
+        "expert": degrees.expert,
+        **({} if degrees.expert_tensor is None else {"expert_tensor": degrees.expert_tensor}),
+        "data": degrees.data,
+        "replicas": replicas,
+        "zero": degrees.sharding.value,
+        "pipeline": degrees.pipeline,
+        "chunks": degrees.chunks,
+        "sequence_parallel": degrees.sequence_parallel,
+        **({} if degrees.context == 1 else {"context_exchange": degrees.context_exchange}),
+    }
+
+
+def kept_degrees(planned: PlannedDegrees | MissingDegrees, plan: Plan) -> dict[str, object]:
+    """Return the fields of degrees that were read from a plan file, for another plan of the same model."""
+    if isinstance(planned, MissingDegrees):
+        return {"degrees": None, "degrees_missing": planned.reason}
+    degrees = replace(planned.degrees, pipeline=plan.num_ranks, chunks=plan.num_chunks)
+    capacity = {} if planned.expert_capacity is None else {"expert_capacity": planned.expert_capacity}
+    return {
+        "degrees": degrees_fields(degrees, replicas=planned.replicas),
+        "microbatch": planned.microbatch * degrees.data,
+        "sequence": planned.sequence,
+        **capacity,
+    }

@@ -16,6 +16,11 @@ def format_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def block_text(entries: Mapping[str, object]) -> str:
+    """Return a block mapping as text, one entry after the other; mappings inside it become blocks too."""
+    return "".join(f"{line}\n" for name, value in entries.items() for line in entry_lines(name, value))
+
+
 def entry_lines(name: str, value: object, *, indent: int = 0) -> list[str]:
     """Return the lines of an entry of a block mapping; a mapping inside it becomes a block too."""
     start = " " * indent + format_key(name) + ":"

@@ -9,8 +9,7 @@ from evenflow.export.results.json_text import format_object
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.export.results.tune_fields import TuneSetting, row_fields, tune_fields
 from evenflow.language import _
-from evenflow.profiles.network_fields import network_fields
-from evenflow.profiles.plan_fields import simulation_fields
+from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.report.of_files import with_own_names
 from evenflow.report.of_simulation import shown_simulation
 from evenflow.report.of_tune import MOST_TIMELINES, shown_ranking

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evenflow.cluster import Cluster, Dtype, TensorLayout, code
-from evenflow.profiles.degrees_fields import degrees_fields
-from evenflow.profiles.network_fields import network_fields
-from evenflow.profiles.plan_fields import plan_fields, report_of
+from evenflow.profiles.plan_degrees import degrees_fields
+from evenflow.profiles.plan_fields import network_fields, plan_fields
 from evenflow.units import megabytes, milliseconds
 from evenflow_torch.results.sharding_fields import sharding_fields
 
@@ -97,7 +96,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
             **searched,
             "solve_seconds": seconds,
         }
-    report = report_of(
+    fields = plan_fields(
         result.simulation,
         status=result.status.value,
         lower_bound_ns=result.lower_bound_ns,
@@ -106,7 +105,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
     )
     refinement = result.refinement
     return {
-        **plan_fields(report),
+        **fields,
         **top,
         "bound_holds_for": "any plan" if result.bound_holds_for_all else "stages",
         "two_level": _two_level(result.two_level, result),

@@ -13,7 +13,7 @@ from evenflow.profiles.init.init_file import InitFile, read_init_file
 from evenflow.profiles.init.init_network import network_of_fit
 from evenflow.profiles.init.init_times import PROFILING, LayerTimes, PassTimes, Profiling
 from evenflow.profiles.layer_entry import plain_backward_ns
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file
 from evenflow.profiles.memory.fit import MemoryFit, fit_memory
 
 

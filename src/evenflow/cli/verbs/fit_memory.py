@@ -13,7 +13,7 @@ from evenflow.cli.text.fit_text import fit_text
 from evenflow.export.results.fit_fields import fit_fields
 from evenflow.language import _
 from evenflow.profiles.init.init_file import parse_init_file
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file
 from evenflow.profiles.memory.fit import fit_memory as fit_parts
 
 

@@ -1,7 +1,7 @@
 """The outcome of a solve, with a plan or without one."""
 
 from evenflow.model import Sizes
-from evenflow.profiles.plan_fields import plan_fields, report_of
+from evenflow.profiles.plan_fields import plan_fields
 from evenflow.solve import Outcome
 from evenflow.solve.order.ordered_outcome import OrderedOutcome
 from evenflow.units import megabytes, milliseconds
@@ -14,15 +14,15 @@ def outcome_fields(outcome: Outcome, sizes: Sizes, *, schedule: str) -> dict[str
     """
     if outcome.simulation is None:
         return _no_plan_fields(outcome, sizes, schedule=schedule)
-    report = report_of(
+    return plan_fields(
         outcome.simulation,
         status=outcome.status.value,
         lower_bound_ns=outcome.lower_bound_ns,
         memory_limit_bytes=outcome.memory_limit_bytes,
         solve_seconds=outcome.solve_seconds,
         binding=outcome.binding,
+        **(_order_fields(outcome) if isinstance(outcome, OrderedOutcome) else {}),
     )
-    return plan_fields(report, **(_order_fields(outcome) if isinstance(outcome, OrderedOutcome) else {}))
 
 
 def _order_fields(outcome: OrderedOutcome) -> dict[str, object]:

@@ -26,7 +26,7 @@ from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.json_text import format_object
 from evenflow.language import _
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file
 from evenflow.profiles.own_plan_file import DEGREES, SCHEDULES, OwnPlan, read_own_plan
 from evenflow_torch.results.auto_fields import AutoSetting, auto_fields
 from evenflow_torch.text.auto_text import answer_lines, auto_text, shortage_text

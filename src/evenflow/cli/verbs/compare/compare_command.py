@@ -40,7 +40,7 @@ from evenflow.export.results.comparison_fields import RECOMMENDED, comparison_fi
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.language import _
 from evenflow.model import Plan, Request
-from evenflow.profiles.network_fields import network_fields
+from evenflow.profiles.plan_fields import network_fields
 from evenflow.schedule import default_family
 from evenflow.simulate import simulate
 from evenflow.solve import Outcome, ProgressCallback
