@@ -25,9 +25,9 @@ from evenflow.cluster.calibration import ERRORS, CalibrationRecord
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
-from evenflow.fields import Fields, as_fields, load_json, nearest, read_text
+from evenflow.fields import Fields, check_one_of, read_text
 from evenflow.language import _
-from evenflow.profiles.yaml_file import load_yaml, section
+from evenflow.profiles.yaml_file import load_object, section
 from evenflow.profiles.yaml_text import block_text
 from evenflow.ranges import COEFFICIENT, DEVICES, Range
 from evenflow.units import format_bandwidth, format_flops, format_memory, parse_bandwidth, parse_flops, parse_memory
@@ -80,11 +80,13 @@ def parse_accelerator_file(text: str, *, place: str) -> Accelerator:
     Raises:
         InputError: a field that is unknown, of a wrong form, or missing where there is no `base`.
     """
-    is_json = place.lower().endswith(".json")
-    fields = as_fields(load_json(text, file=place), file=place) if is_json else load_yaml(text, file=place)
+    fields = load_object(text, file=place)
     fields.check_known(_FIELDS)
     base = _base(fields)
-    generation = _generation(fields) if "generation" in fields else base.generation if base else ""
+    generation = base.generation if base else ""
+    if "generation" in fields:
+        generation = fields.text("generation")
+        check_one_of(generation, GENERATIONS, place=fields.place("generation"), suggests=True)
     rates = _rates(fields, base)
     link, link_devices, switch_reduces = _link(fields, base)
     memory, bandwidth = "memory", "memory_bandwidth"
@@ -114,15 +116,6 @@ def _base(fields: Fields) -> Accelerator | None:
         return None
     with fields.at("base"):
         return accelerator_named(fields.text("base"))
-
-
-def _generation(fields: Fields) -> str:
-    name = fields.text("generation")
-    if name not in GENERATIONS:
-        near = nearest(name, GENERATIONS)
-        rule = _("must be one of {known}", known=", ".join(GENERATIONS))
-        raise fields.error("generation", rule, remedy=_("did you mean {near!r}?", near=near) if near else "")
-    return name
 
 
 def _rate(fields: Fields, key: str) -> float:

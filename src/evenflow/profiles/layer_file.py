@@ -118,9 +118,9 @@ def layer_file_fields(network: Network) -> dict[str, object]:
     that a layer file can give.
     """
     entries = [
-        *([_end_entry("HEAD", network.head, network.has_memory)] if network.head != EndBlock() else []),
+        *([_entry("HEAD", network.head, network.has_memory)] if network.head != EndBlock() else []),
         *(_body_entry(run, network.has_memory) for run in network.runs),
-        *([_end_entry("TAIL", network.tail, network.has_memory)] if network.tail != EndBlock() else []),
+        *([_entry("TAIL", network.tail, network.has_memory)] if network.tail != EndBlock() else []),
     ]
     top: dict[str, object] = {"name": network.name}
     if network.has_memory:
@@ -129,58 +129,39 @@ def layer_file_fields(network: Network) -> dict[str, object]:
 
 
 def _body_entry(run: LayerRun, has_memory: bool) -> dict[str, object]:
-    layer = run.layer
+    plain = run.layer.modes[NONE]
+    entry = _entry("BODY", run.layer, has_memory, count=run.count)
+    named: dict[str, dict[str, float]] = {}
+    for kind, mode in run.layer.modes.items() if has_memory else ():
+        memory, time = megabytes(mode.activation_bytes), milliseconds(mode.backward_ns)
+        differs = mode.working_bytes != plain.working_bytes
+        if kind in KIND_KEYS:
+            keys = KIND_KEYS[kind]
+            entry |= {keys.memory: memory, keys.time: time}
+            entry |= {keys.working: megabytes(mode.working_bytes)} if differs else {}
+        elif kind != NONE:
+            named[kind] = {"memory": memory, "time": time}
+            named[kind] |= {"working": megabytes(mode.working_bytes)} if differs else {}
+    return {**entry, "recompute_kinds": named} if named else entry
+
+
+def _entry(kind: str, part: Layer | EndBlock, has_memory: bool, *, count: int = 1) -> dict[str, object]:
+    """Return what entries of all types have."""
+    kept = part.modes[NONE] if isinstance(part, Layer) else part
     entry: dict[str, object] = {
-        "name": layer.name,
-        "type": "BODY",
-        "nb_layer": run.count,
-        "time": milliseconds(layer.forward_ns),
-        "backward_time": milliseconds(layer.backward_ns),
-        **_stated_time(layer),
+        "name": part.name or kind,
+        "type": kind,
+        "nb_layer": count,
+        "time": milliseconds(part.forward_ns),
+        "backward_time": milliseconds(part.backward_ns),
     }
+    if part.stated_weight_ns is not None:
+        entry["weight_time"] = milliseconds(part.stated_weight_ns)
     if has_memory:
-        entry["memory_parameter"] = megabytes(layer.parameter_bytes)
-        entry["memory_activation"] = megabytes(layer.modes[NONE].activation_bytes)
-        plain_working_bytes = layer.modes[NONE].working_bytes
-        entry |= _stated_memory(layer, plain_working_bytes)
-        named: dict[str, dict[str, float]] = {}
-        for kind, mode in layer.modes.items():
-            memory, time = megabytes(mode.activation_bytes), milliseconds(mode.backward_ns)
-            differs = mode.working_bytes != plain_working_bytes
-            if kind in KIND_KEYS:
-                keys = KIND_KEYS[kind]
-                entry |= {keys.memory: memory, keys.time: time}
-                entry |= {keys.working: megabytes(mode.working_bytes)} if differs else {}
-            elif kind != NONE:
-                named[kind] = {"memory": memory, "time": time}
-                named[kind] |= {"working": megabytes(mode.working_bytes)} if differs else {}
-        if named:
-            entry["recompute_kinds"] = named
+        entry["memory_parameter"] = megabytes(part.parameter_bytes)
+        entry["memory_activation"] = megabytes(kept.activation_bytes)
+        if part.stated_until_weight_bytes is not None:
+            entry["memory_until_weight"] = megabytes(part.stated_until_weight_bytes)
+        if kept.working_bytes:
+            entry["memory_working"] = megabytes(kept.working_bytes)
     return entry
-
-
-def _end_entry(type_name: str, block: EndBlock, has_memory: bool) -> dict[str, object]:
-    entry: dict[str, object] = {
-        "name": block.name or type_name,
-        "type": type_name,
-        "nb_layer": 1,
-        "time": milliseconds(block.forward_ns),
-        "backward_time": milliseconds(block.backward_ns),
-        **_stated_time(block),
-    }
-    if has_memory:
-        entry["memory_parameter"] = megabytes(block.parameter_bytes)
-        entry["memory_activation"] = megabytes(block.activation_bytes)
-        entry |= _stated_memory(block, block.working_bytes)
-    return entry
-
-
-def _stated_time(part: Layer | EndBlock) -> dict[str, object]:
-    return {} if part.stated_weight_ns is None else {"weight_time": milliseconds(part.stated_weight_ns)}
-
-
-def _stated_memory(part: Layer | EndBlock, working_bytes: int) -> dict[str, object]:
-    working: dict[str, object] = {"memory_working": megabytes(working_bytes)} if working_bytes else {}
-    if part.stated_until_weight_bytes is None:
-        return working
-    return {"memory_until_weight": megabytes(part.stated_until_weight_bytes), **working}

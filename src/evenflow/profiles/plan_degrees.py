@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from evenflow.fields import Fields
+from evenflow.fields import Fields, not_one_of
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import CONTEXT_EXCHANGES, Degrees, Sharding
@@ -57,9 +57,7 @@ def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
     numbers = {name: split.integer(name, DEVICES) for name in _NAMES}
     if numbers["data"] % numbers["replicas"]:
         raise split.error("replicas", _("must divide 'data'"))
-    zero = split.text("zero")
-    if zero not in tuple(Sharding):
-        raise split.error("zero", _("must be one of {names}", names=", ".join(Sharding)))
+    zero = split.choice("zero", Sharding)
     together = fields.integer("microbatch", SEQUENCES)
     if together % numbers["data"]:
         raise fields.error("microbatch", _("must be a multiple of 'data', {data}", data=numbers["data"]))
@@ -74,7 +72,12 @@ def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
             chunks=split.integer("chunks", CHUNKS),
             sequence_parallel=split.flag("sequence_parallel"),
             sharding=Sharding(zero),
-            context_exchange=_exchange(split),
+            # in a ring where the file does not say
+            context_exchange=(
+                split.choice("context_exchange", CONTEXT_EXCHANGES)
+                if "context_exchange" in split
+                else CONTEXT_EXCHANGES[0]
+            ),
         ),
         replicas=numbers["replicas"],
         microbatch=together // numbers["data"],
@@ -84,17 +87,16 @@ def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
     )
 
 
+def zero_stage(stage: object, *, place: str) -> Sharding:
+    """Return what a stage of ZeRO shares out; raises InputError for a value that is none."""
+    if isinstance(stage, bool) or str(stage) not in tuple(Sharding):
+        raise not_one_of(stage, Sharding, place=place)
+    return Sharding(str(stage))
+
+
 def expert_capacity_of(fields: Fields) -> float | None:
     """Return the capacity of experts in a plan file; None where it has none."""
     return fields.number("expert_capacity", EXPERT_CAPACITY) if "expert_capacity" in fields else None
-
-
-def _exchange(split: Fields) -> str:
-    """Return how context ranks exchange; in a ring where the file does not say."""
-    exchange = split.text("context_exchange") if "context_exchange" in split else CONTEXT_EXCHANGES[0]
-    if exchange not in CONTEXT_EXCHANGES:
-        raise split.error("context_exchange", _("must be one of {names}", names=", ".join(CONTEXT_EXCHANGES)))
-    return exchange
 
 
 def _missing(fields: Fields) -> MissingDegrees:

@@ -79,7 +79,7 @@ def _orders(fields: Fields, side: str) -> list[list[str]]:
     rows: list[Any] = ranks if isinstance(ranks, list) else [ranks]
     for row in rows:
         if not isinstance(row, list) or not row:
-            raise InputError(value=None, rule=rule, place=fields.place(side))
+            raise InputError(rule=rule, place=fields.place(side))
         for entry in row:
             is_entry = isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], str)
             if not is_entry or not _ACTION.fullmatch(entry[0]):

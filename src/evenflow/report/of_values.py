@@ -41,7 +41,7 @@ def report_page(*values: Simulation | Outcome | BestOutcome | Tuned, names: Sequ
         timelines = _shown(value, name)
         if not timelines:
             rule = _("must have a plan, to be shown")
-            raise InputError(value=None, rule=rule, place=name or type(value).__name__)
+            raise InputError(rule=rule, place=name or type(value).__name__)
         shown += timelines
     shown = with_own_names(shown)
     return report_html(shown, title=title or ", ".join(timeline.name for timeline in shown))

@@ -1,4 +1,7 @@
-"""All targets by name: every folder of `evenflow.targets.frameworks` is one, and installed packages bring others."""
+"""All targets by name: every folder of `evenflow.targets.frameworks` is one, and installed packages bring others.
+
+The formats of logs are those of all targets, and NeMo's, which no plan is written for.
+"""
 
 import importlib
 import pkgutil
@@ -9,7 +12,9 @@ from evenflow.errors import InputError
 from evenflow.fields import nearest
 from evenflow.joining import TARGETS, Registry
 from evenflow.language import _
+from evenflow.profiles.measured.logs.log_format import LogFormats
 from evenflow.targets import frameworks
+from evenflow.targets.megatron_family.nemo_logs import NEMO
 from evenflow.targets.target import Target
 
 
@@ -54,4 +59,11 @@ def target_of_file(
     if found:
         rule = _("must be a configuration of one framework, and may be that of {names}", names=names)
     remedy = _("name the framework with {option}: {names}", option=option, names=names)
-    raise InputError(value=None, rule=rule, place=file, remedy=remedy)
+    raise InputError(rule=rule, place=file, remedy=remedy)
+
+
+@cache
+def log_formats() -> LogFormats:
+    """Return all formats; one that gives way to others comes behind them."""
+    formats = [log_format for target in all_targets().values() for log_format in target.logs]
+    return LogFormats(formats=tuple(sorted([*formats, NEMO], key=lambda log_format: log_format.gives_way)))

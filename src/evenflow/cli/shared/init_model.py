@@ -70,7 +70,6 @@ def _times(init: InitFile) -> LayerTimes:
     if init.profiling is not None:
         return _profiled_times(init, init.profiling)
     raise InputError(
-        value=None,
         rule=_("must have the times of the layers, which a layer file needs"),
         place=init.file,
         remedy=_(
@@ -120,7 +119,6 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
     def part(key: str, block: BlockTime | None) -> PassTimes:
         if block is None:
             raise InputError(
-                value=None,
                 rule=_("must have a timeline that shows the {key}", key=key),
                 place=str(folder),
                 remedy=_(

@@ -12,28 +12,12 @@ from evenflow.profiles.traces.formats.nsight import read_report
 from evenflow.profiles.traces.formats.nsight_tables import MAGIC
 from evenflow.profiles.traces.layer_times import BlockTime, block_time
 from evenflow.profiles.traces.names import BODY, HEAD, TAIL, LayerNames, NameMatcher, names_there
-from evenflow.profiles.traces.samples import FileSamples, samples_of
+from evenflow.profiles.traces.samples import FileReport, FileSamples, samples_of
 from evenflow.profiles.traces.trace import Trace
 from evenflow.profiles.traces.trace_files import trace_files
 
 TraceProgress = Callable[[int, int], None]
 """Called with the bytes read and the bytes in all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileReport:
-    """The numbers of steps and layers found in one file."""
-
-    file: str
-    source: str
-    """Kind of the trace, and what its times are."""
-    num_steps: int
-    counted_steps: int
-    """Number of steps that count: the last ones."""
-    steps_from: str
-    """How the steps were told apart."""
-    num_layers: int | None
-    """Body layers of the stage; None where the trace does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +66,7 @@ def read_traces(
         head=block_time(files, HEAD, names.head),
         bodies=tuple(_layer_time(files, name, place=str(folder)) for name in names.body),
         tail=block_time(files, TAIL, names.tail),
-        files=tuple(
-            FileReport(
-                file=file.file,
-                source=file.source,
-                num_steps=file.num_steps,
-                counted_steps=file.counted_steps,
-                steps_from=file.steps_from,
-                num_layers=file.num_layers,
-            )
-            for file in files
-        ),
+        files=tuple(file.report for file in files),
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -155,12 +129,12 @@ def _check_names(files: Sequence[FileSamples], names: LayerNames, scopes: Counte
 
 def _check_layers(files: Sequence[FileSamples], num_layers: int | None) -> None:
     """Refuse traces that show fewer layers than a stage runs."""
-    for file in files:
-        if num_layers is not None and (file.num_layers or 0) > num_layers:
+    for report in (file.report for file in files):
+        if num_layers is not None and (report.num_layers or 0) > num_layers:
             raise InputError(
                 value=num_layers,
-                rule=_("must be at least the {num_layers} that this stage runs", num_layers=file.num_layers),
-                place=f"{file.file}: layers",
+                rule=_("must be at least the {num_layers} that this stage runs", num_layers=report.num_layers),
+                place=f"{report.file}: layers",
                 remedy=_("check the number of layers and the names of the body"),
             )
 

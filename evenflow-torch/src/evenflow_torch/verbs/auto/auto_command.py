@@ -270,7 +270,6 @@ def _degrees(own: OwnPlan, fixed: dict[str, Any], cluster: "Cluster") -> dict[st
     """Return all degrees of a person's plan, as keywords of `Fixed`; what it does not say is 1, and data the rest."""
     if fixed:
         raise InputError(
-            value=None,
             rule=_("must not be given beside --evaluate, whose plan says it"),
             place="--fix",
             remedy=_("leave one of the two out"),

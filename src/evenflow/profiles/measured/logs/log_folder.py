@@ -36,7 +36,6 @@ def runs_of_folder(folder: Path, *, formats: LogFormats) -> tuple[MeasuredRun, .
     runs = [run for place, logs in by_run.items() for run in _runs(logs, place)]
     if not runs:
         raise InputError(
-            value=None,
             rule=_("must have logs of a training: files that end in {names}", names=", ".join(filter(None, SUFFIXES))),
             place=str(folder),
             remedy=_("give the folder of the output of its ranks"),
@@ -53,7 +52,7 @@ def _logs(folder: Path) -> list[Path]:
                 if len(logs) > MOST_FILES:
                     rule = _("must have at most {most:,} logs", most=MOST_FILES)
                     remedy = _("give those of the first and the last rank")
-                    raise InputError(value=None, rule=rule, place=str(folder), remedy=remedy)
+                    raise InputError(rule=rule, place=str(folder), remedy=remedy)
     except OSError as error:
         raise FileError.from_os(folder, error) from None
     return sorted(logs, key=_in_order)

@@ -136,7 +136,6 @@ def damaged(path: Path, problem: str) -> FileError:
 def no_ranges(place: str) -> InputError:
     """Return the refusal of a report that has no ranges."""
     return InputError(
-        value=None,
         rule=_("must have NVTX ranges (table {ranges})", ranges=_RANGES),
         place=place,
         remedy=_("put an NVTX range around every layer and profile with nsys profile -t cuda,nvtx"),

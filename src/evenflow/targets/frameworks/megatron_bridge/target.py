@@ -10,7 +10,7 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.profiles.yaml_text import entry_lines
+from evenflow.profiles.yaml_text import block_text
 from evenflow.targets.megatron_family.arguments import OF_DEGREES, arguments_of
 from evenflow.targets.megatron_family.baseline import baseline
 from evenflow.targets.megatron_family.degrees.degree_flags import FULLY_SHARED, check_no_pipeline
@@ -63,7 +63,7 @@ def _write(plan: Plan, version: str) -> Written:
         Piece(
             title=_("fields of the YAML of overrides"),
             syntax="yaml",
-            text="".join(f"{line}\n" for line in entry_lines("model", fields)),
+            text=block_text({"model": fields}),
         ),
         Piece(
             title=_("the same as overrides of the training script: add {array} to its command", array=_ARRAY),
@@ -105,7 +105,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
             Piece(
                 title=_("sections of the YAML of overrides"),
                 syntax="yaml",
-                text="".join(f"{line}\n" for name in sections for line in entry_lines(name, sections[name])),
+                text=block_text(sections),
             ),
             Piece(
                 title=_("the same as overrides of the training script: add {array} to its command", array=_ARRAY),
@@ -121,7 +121,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
     )
 
 
-def _read(text: str, file: str, given: GivenSizes) -> Baseline:
+def _read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
     path = _model_path(text, file)
     model = section_of(text, path, file=file)
     train = section_of(text, (*path[:-1], "train"), file=file)
@@ -129,7 +129,7 @@ def _read(text: str, file: str, given: GivenSizes) -> Baseline:
     if sizes.get("global_batch_size") is None:  # which the recipe has, unlike Megatron-LM
         sizes = {}
     lines = {**model.lines, **{key: train.lines[key] for key in sizes if key in train.lines}}
-    found = baseline(arguments_of({**model.values, **sizes}, file=file, lines=lines), given)
+    found = baseline(arguments_of({**model.values, **sizes}, file=file, lines=lines), given_sizes)
     silent = [key for key in _fields(found.plan) if key not in model]
     if not silent:
         return found

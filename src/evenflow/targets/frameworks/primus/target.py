@@ -14,7 +14,7 @@ from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope, SizeRule, looped
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.profiles.yaml_text import entry_lines
+from evenflow.profiles.yaml_text import block_text
 from evenflow.targets.frameworks.primus.overrides import read_overrides, stated_in_overrides
 from evenflow.targets.megatron_family.degrees.degree_flags import FULLY_SHARED, check_no_pipeline
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
@@ -27,7 +27,6 @@ from evenflow.targets.target import Piece, Target, Written
 
 _MODULES = re.compile(r"^modules:", re.MULTILINE)
 _FRAMEWORK = re.compile(r"^[ ]+framework:[ ]*megatron[ ]*(?:#.*)?$", re.MULTILINE)
-_SECTIONS = ("modules", "pre_trainer", "overrides")
 _EXCLUDED = {
     "num_layers_per_virtual_pipeline_stage": None,
     "num_virtual_stages_per_pipeline_rank": None,
@@ -101,10 +100,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
 
 
 def _piece(overrides: Mapping[str, object]) -> Piece:
-    section: object = overrides
-    for name in reversed(_SECTIONS[1:]):
-        section = {name: section}
-    text = "".join(f"{line}\n" for line in entry_lines(_SECTIONS[0], section))
+    text = block_text({"modules": {"pre_trainer": {"overrides": overrides}}})
     return Piece(title=_("overrides in the YAML of the experiment"), syntax="yaml", text=text)
 
 
