@@ -220,6 +220,15 @@ def read_text(path: Path | str) -> str:
         raise FileError.from_os(path, error) from None
 
 
+def read_head(path: Path, num_bytes: int) -> bytes:
+    """Return the first bytes of a file, by which formats are told apart; raises FileError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(num_bytes)
+    except (OSError, ValueError) as error:
+        raise FileError.from_os(path, error) from None
+
+
 def read_stream(stream: BinaryIO, *, place: str) -> str:
     """Return the whole of a stream of UTF-8 text, as `read_text` does; `place` names it in messages."""
     data = stream.read(MOST_BYTES + 1)

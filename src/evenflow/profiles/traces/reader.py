@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenflow.errors import FileError, InputError
+from evenflow.errors import InputError
+from evenflow.fields import read_head
 from evenflow.language import _
 from evenflow.profiles.traces.formats.chrome import read_chrome_trace
 from evenflow.profiles.traces.formats.nsight import read_report
@@ -91,16 +92,7 @@ def _read_files(paths: Sequence[Path], matcher: NameMatcher, progress: TraceProg
 
 def is_report(path: Path) -> bool:
     """Return whether a file is an export of Nsight Systems, by its name or its beginning."""
-    return path.suffix == ".sqlite" or _first_bytes(path) == MAGIC
-
-
-def _first_bytes(path: Path) -> bytes:
-    """Return the beginning of a file."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(MAGIC))
-    except OSError as error:
-        raise FileError.from_os(path, error) from None
+    return path.suffix == ".sqlite" or read_head(path, len(MAGIC)) == MAGIC
 
 
 def _check_names(files: Sequence[FileSamples], names: LayerNames, scopes: Counter[str], *, place: str) -> list[str]:

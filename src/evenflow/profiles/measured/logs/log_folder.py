@@ -6,6 +6,7 @@ from pathlib import Path
 
 from evenflow.errors import FileError, InputError
 from evenflow.language import _
+from evenflow.profiles.file_order import by_number
 from evenflow.profiles.measured.logs.log_file import LogFile, read_log
 from evenflow.profiles.measured.logs.log_format import LogFormats
 from evenflow.profiles.measured.logs.logged_run import measured_run
@@ -55,13 +56,7 @@ def _logs(folder: Path) -> list[Path]:
                     raise InputError(rule=rule, place=str(folder), remedy=remedy)
     except OSError as error:
         raise FileError.from_os(folder, error) from None
-    return sorted(logs, key=_in_order)
-
-
-def _in_order(path: Path) -> list[tuple[int, int | str]]:
-    """Return a key that sorts rank_2 before rank_10."""
-    pieces = re.split(r"([0-9]{1,18})", str(path))
-    return [(0, int(piece)) if piece.isascii() and piece.isdigit() else (1, piece) for piece in pieces]
+    return sorted(logs, key=by_number)
 
 
 def _folder_of_run(path: Path, top: Path) -> Path:
