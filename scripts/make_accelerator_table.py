@@ -54,7 +54,7 @@ def row(sheet: Accelerator) -> tuple[str, ...]:
 def table() -> str:
     """Return the table, with a row for each accelerator."""
     lines = [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
-    lines += [f"| {' | '.join(row(sheet))} |" for sheet in ACCELERATORS.values()]
+    lines += [f"| {' | '.join(row(sheet))} |" for sheet in ACCELERATORS.own.values()]
     return "\n".join(lines) + "\n"
 
 

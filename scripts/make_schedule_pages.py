@@ -137,7 +137,7 @@ idles more, and [zbv](zbv.md) is shorter.
 def pages() -> dict[str, str]:
     """Return the text of each file of the folder by its name."""
     files = {"which.md": _comparison()}
-    for name, family in FAMILIES.items():
+    for name, family in FAMILIES.own.items():
         files[f"{name}.md"], files[f"{name}.svg"] = _page(name, family)
     return files
 

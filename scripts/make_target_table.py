@@ -73,7 +73,7 @@ def row(target: Target, version: str) -> tuple[str, ...]:
 def table() -> str:
     """Return the table, with a row for each framework, and one for each version that runs something else."""
     lines = [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
-    for target in all_targets().values():
+    for target in all_targets().own.values():
         rows = {version: row(target, version) for version in target.versions}
         newest = rows[target.versions[-1]]
         shown = [version for version in target.versions if rows[version] != newest] + [target.versions[-1]]
@@ -101,7 +101,7 @@ def degrees_row(target: Target, version: str) -> tuple[str, ...]:
 def degrees_table() -> str:
     """Return the table of degrees, with a row for all frameworks, and versions, that split alike."""
     alike: dict[tuple[str, ...], list[str]] = {}
-    for target in all_targets().values():
+    for target in all_targets().own.values():
         rows = {version: degrees_row(target, version) for version in target.versions}
         newest = rows[target.versions[-1]]
         shown = [version for version in target.versions if rows[version] != newest] + [target.versions[-1]]

@@ -58,7 +58,7 @@ def messages_apart() -> Iterator[tuple[str, str]]:
         command = main.get_command(context, verb)
         assert command is not None
         yield from ((message, f"evenflow/cli/verbs/{verb.replace('-', '_')}") for message in help_of(command))
-    for family in FAMILIES.values():
+    for family in FAMILIES.own.values():
         told = (family.idea, family.limits, family.memory, family.bubble)
         yield from ((text, "evenflow/schedule/families.py") for text in told if re.search("[a-z]{3}", text))
     yield from ((text, "evenflow/schedule/families.py") for text in ALIAS_NOTES.values())

@@ -18,9 +18,9 @@ from evenflow.cluster.reached import PARAMETERS, Reached
 from evenflow.errors import InputError
 from evenflow.predict.calibration.fit import fit
 from evenflow.predict.calibration.measurement import Measurement, Quantity
-from evenflow.profiles.measured.as_measurement import measurement_of
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.run import MeasuredRun
+from evenflow.profiles.measured.to_calibrate import measurement_of
 
 ROWS = 80
 """Most runs of a source that are fitted: evenly spread over its rows. The others are for tests."""

@@ -7,8 +7,8 @@ from evenflow.errors import InputError
 from evenflow.predict.calibration.fit import fit
 from evenflow.predict.calibration.fitted import FittedReach
 from evenflow.predict.calibration.measurement import Measurement, Quantity
-from evenflow.profiles.measured.as_measurement import measurement_of
 from evenflow.profiles.measured.run import MeasuredRun
+from evenflow.profiles.measured.to_calibrate import measurement_of
 
 FITTED = (
     "product_share", "operator_ns", "network_share", "link_share", "memory_share", "latency_ns",

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from benchmarks.published.scores import Error, score
 from benchmarks.table import aligned
 from evenflow.errors import InputError
-from evenflow.profiles.measured.as_measurement import measurement_of
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.run import MeasuredRun
+from evenflow.profiles.measured.to_calibrate import measurement_of
 
 LEAST = 3
 """Two known systems and one to predict."""

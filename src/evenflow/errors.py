@@ -36,7 +36,7 @@ class InputError(EvenflowError):
     "use fewer ranks".
     """
 
-    def __init__(self, *, value: object, rule: str, place: str, remedy: str = "") -> None:
+    def __init__(self, *, value: object = None, rule: str, place: str, remedy: str = "") -> None:
         self.value = value
         self.rule = rule
         self.place = place
@@ -150,7 +150,7 @@ def printable(text: str) -> str:
 class ScheduleError(InputError):
     """An order of actions that is incomplete, misplaced or deadlocked; `grid` shows the fault."""
 
-    def __init__(self, *, value: object, rule: str, place: str, remedy: str = "", grid: str = "") -> None:
+    def __init__(self, *, value: object = None, rule: str, place: str, remedy: str = "", grid: str = "") -> None:
         super().__init__(value=value, rule=rule, place=place, remedy=remedy)
         self.grid = grid
 

@@ -67,18 +67,13 @@ class Fields:
         names = sorted(valid)
         for key in self.values:
             if key not in names:
-                near = nearest(key, names)
-                remedy = (
-                    _("did you mean {near!r}?", near=near)
-                    if near
-                    else _("the fields are {names}", names=", ".join(names))
-                )
-                raise InputError(value=None, rule=_("is an unknown field"), place=self.place(key), remedy=remedy)
+                remedy = did_you_mean(key, names) or _("the fields are {names}", names=", ".join(names))
+                raise InputError(rule=_("is an unknown field"), place=self.place(key), remedy=remedy)
 
     def required(self, key: str) -> object:
         """Return the raw value of `key`."""
         if key not in self.values:
-            raise InputError(value=None, rule=_("must have the field {key!r}", key=key), place=self.place())
+            raise InputError(rule=_("must have the field {key!r}", key=key), place=self.place())
         return self.values[key]
 
     def text(self, key: str) -> str:
@@ -86,6 +81,12 @@ class Fields:
         value = self.required(key)
         if not isinstance(value, str) or not value.strip():
             raise self.error(key, _("must be a text that is not empty"))
+        return value
+
+    def choice(self, key: str, names: Iterable[str]) -> str:
+        """Return a text that is one of `names`."""
+        value = self.text(key)
+        check_one_of(value, names, place=self.place(key))
         return value
 
     def quantity(self, key: str) -> str:
@@ -187,6 +188,25 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return near[0] if near else ""
 
 
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the remedy that names the nearest one of `names`; empty where none is near."""
+    near = nearest(name, names)
+    return _("did you mean {near!r}?", near=near) if near else ""
+
+
+def check_one_of(value: object, names: Iterable[str], *, place: str, suggests: bool = False) -> None:
+    """Raise `InputError` for a value that is none of `names`; with `suggests` the message has the nearest one."""
+    known = tuple(names)
+    if value not in known:
+        remedy = did_you_mean(str(value), known) if suggests else ""
+        raise not_one_of(value, known, place=place, remedy=remedy)
+
+
+def not_one_of(value: object, names: Iterable[str], *, place: str, remedy: str = "") -> InputError:
+    """Return the refusal of a value that is none of `names`, for the caller to raise."""
+    return InputError(value=value, rule=_("must be one of {names}", names=", ".join(names)), place=place, remedy=remedy)
+
+
 def read_text(path: Path | str) -> str:
     """Return the whole of a UTF-8 text file, without a byte order mark.
 
@@ -196,6 +216,15 @@ def read_text(path: Path | str) -> str:
     try:
         with Path(path).open("rb") as file:
             return read_stream(file, place=str(path))
+    except (OSError, ValueError) as error:
+        raise FileError.from_os(path, error) from None
+
+
+def read_head(path: Path, num_bytes: int) -> bytes:
+    """Return the first bytes of a file, by which formats are told apart; raises FileError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(num_bytes)
     except (OSError, ValueError) as error:
         raise FileError.from_os(path, error) from None
 
@@ -226,7 +255,7 @@ def load_json(text: str, *, file: str) -> object:
                 place = f"{file}: {key}"
                 if "name" in values and key != "name":
                     place = _("{file}: {key} of {name!r}", file=file, key=key, name=values["name"])
-                raise InputError(value=None, rule=_("is given twice"), place=place, remedy=_("keep one of the two"))
+                raise InputError(rule=_("is given twice"), place=place, remedy=_("keep one of the two"))
             values[key] = value
         return values
 

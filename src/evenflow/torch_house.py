@@ -23,7 +23,6 @@ def torch_house(module: str, *, place: str) -> ModuleType:
 def needs_torch_house(*, place: str) -> InputError:
     """Return the message that `place` needs a package which is not installed."""
     return InputError(
-        value=None,
         rule=_("must have the package evenflow-torch, and it is not installed"),
         place=place,
         remedy=_("pip install 'evenflow[torch]'"),

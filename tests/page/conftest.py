@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,7 @@ import pytest
 from evenflow.baselines.even_plan import even_plan
 from evenflow.export.results.json_text import format_object
 from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan, Sizes
-from evenflow.profiles.network_fields import network_fields
-from evenflow.profiles.plan_fields import simulation_fields
+from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.report import Advice, RunBlock, report_html, shown_simulation
 from evenflow.simulate import Simulation, simulate
 from evenflow.units import GIGABYTE
@@ -61,13 +61,16 @@ def reports(simulations: dict[str, Simulation], tmp_path_factory: pytest.TempPat
     """Reports of one plan and of all three."""
     folder = tmp_path_factory.mktemp("reports")
     shown = [
-        shown_simulation(
-            simulation,
-            name=name,
-            memory_limit_bytes=LIMIT,
-            certificate=f"{name}: within 1.00 % of optimal",
-            decision=[Advice(text="memory binds on rank 0")],
-            run=[
+        replace(
+            shown_simulation(
+                simulation,
+                name=name,
+                memory_limit_bytes=LIMIT,
+                certificate=f"{name}: within 1.00 % of optimal",
+                plan=format_object(simulation_fields(simulation, LIMIT) | network_fields(simulation)),
+            ),
+            decision=(Advice(text="memory binds on rank 0"),),
+            run=(
                 RunBlock(
                     title="Megatron-LM 0.13", what="flags", text="--pipeline-model-parallel-size 4\n", note="exact"
                 ),
@@ -77,8 +80,7 @@ def reports(simulations: dict[str, Simulation], tmp_path_factory: pytest.TempPat
                     text="a = 1 < 2\n",
                     note="2 % slower",
                 ),
-            ],
-            plan=format_object(simulation_fields(simulation, LIMIT) | network_fields(simulation)),
+            ),
         )
         for name, simulation in simulations.items()
     ]

@@ -15,8 +15,7 @@ from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.json_text import format_object
 from evenflow.model import Communication, Plan, Sizes
 from evenflow.profiles.layer_file import read_layer_file
-from evenflow.profiles.network_fields import network_fields
-from evenflow.profiles.plan_fields import simulation_fields
+from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.profiles.plan_file import parse_plan
 from evenflow.report import report_html, shown_simulation
 from evenflow.report.page_sentences import page_sentences

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from evenflow.errors import FileError, InputError
 from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.profiles.layer_file import parse_layer_file, read_layer_file
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file, parse_layer_file, read_layer_file
 
 MS = 1_000_000
 MB = 2**20

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.fields import as_fields
 from evenflow.predict.training import Degrees, Sharding
-from evenflow.profiles.degrees_fields import degrees_fields
-from evenflow.profiles.plan_degrees import MissingDegrees, read_degrees
+from evenflow.profiles.plan_degrees import MissingDegrees, degrees_fields, read_degrees
 
 SIZES = st.integers(1, 64)
 DEGREES = {

@@ -1,7 +1,10 @@
+from types import SimpleNamespace
+from typing import cast
+
 from evenflow.export.results.json_text import format_object
 from evenflow.model import Plan
-from evenflow.profiles.plan_fields import PlanReport, plan_fields
-from evenflow.simulate import FillDrain
+from evenflow.profiles.plan_fields import plan_fields
+from evenflow.simulate import BubbleTable, FillDrain, Simulation
 
 PLAN = Plan(
     schedule="interleaved",
@@ -31,28 +34,31 @@ GOLDEN = """{
 """  # noqa: E501
 
 
-def report(memory_limit_bytes: int | None, *, lower_bound_ns: int | None = 1_500_000_000) -> PlanReport:
-    return PlanReport(
-        status="optimal",
+def written(memory_limit_bytes: int | None, *, lower_bound_ns: int | None = 1_500_000_000) -> dict[str, object]:
+    simulation = SimpleNamespace(
         plan=PLAN,
         makespan_ns=2_000_000_000,
-        lower_bound_ns=lower_bound_ns,
         peak_memory_bytes=(3 * 2**19, 2**21),
-        memory_limit_bytes=memory_limit_bytes,
-        bubble={"communication": 0.0, "real": 0.4, "ideal": 0.1, "imbalance": 0.2, "recompute": 0.1},
-        solve_seconds=3.5,
+        bubbles=BubbleTable(communication=0.0, real=0.4, ideal=0.1, imbalance=0.2, recompute=0.1),
         fill_drain=FillDrain(simulated=0.1, by_formula=0.1, words="(p-1) (f+b)"),
+    )
+    return plan_fields(
+        cast("Simulation", simulation),
+        status="optimal",
+        lower_bound_ns=lower_bound_ns,
+        memory_limit_bytes=memory_limit_bytes,
+        solve_seconds=3.5,
     )
 
 
 def test_every_field_of_the_schema_in_order():
-    assert format_object(plan_fields(report(56 * 2**30))) == GOLDEN
+    assert format_object(written(56 * 2**30)) == GOLDEN
 
 
 def test_no_limit_is_null():
-    assert plan_fields(report(None))["memory_limit_mb"] is None
+    assert written(None)["memory_limit_mb"] is None
 
 
 def test_without_a_bound_bound_and_gap_are_null():
-    written = plan_fields(report(None, lower_bound_ns=None))
-    assert (written["lower_bound_ms"], written["gap"], written["makespan_ms"]) == (None, None, 2000.0)
+    fields = written(None, lower_bound_ns=None)
+    assert (fields["lower_bound_ms"], fields["gap"], fields["makespan_ms"]) == (None, None, 2000.0)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.export.results.json_text import format_object
 from evenflow.fields import as_fields
-from evenflow.profiles.timeline_fields import timeline_fields
-from evenflow.profiles.timeline_file import TimelineFile, is_timeline_file, timeline_file
+from evenflow.profiles.timeline_file import TimelineFile, is_timeline_file, timeline_fields, timeline_file
 from evenflow.simulate import Simulation, Timeline
 from tests.strategies import simulations
 

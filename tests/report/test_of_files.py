@@ -6,8 +6,7 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.export.results.json_text import format_object
-from evenflow.profiles.network_fields import network_fields
-from evenflow.profiles.plan_fields import simulation_fields
+from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.profiles.report_file import carried_plans
 from evenflow.report import Kind, report_html
 from evenflow.report.of_files import shown_of_text, with_own_names

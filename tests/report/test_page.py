@@ -1,6 +1,7 @@
 import base64
 import hashlib
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.simulate.test_simulation import by_hand
 
 
 def shown(name: str = "by hand", **more: object) -> Shown:
-    return shown_simulation(simulate(*by_hand()), name=name, memory_limit_bytes=2000, **more)  # type: ignore[arg-type]
+    return replace(shown_simulation(simulate(*by_hand()), name=name, memory_limit_bytes=2000), **more)  # type: ignore[arg-type]
 
 
 def test_a_page_loads_nothing_and_says_so():
@@ -34,7 +35,7 @@ def test_what_a_name_holds_stays_text():
     """Neither markup nor the end of the data's own element."""
     name = '</script><img src=x onerror="alert(1)"> & "quoted" <!--'
     plan = '{"network": "</script><script>alert(1)</script>"}\n'
-    page = shown(name, plan=plan, notes=[name], decision=[Advice(text=name)], run=[RunBlock(title=name, text=name)])
+    page = shown(name, plan=plan, notes=(name,), decision=(Advice(text=name),), run=(RunBlock(title=name, text=name),))
     html = report_html([page], title=name)
     assert "<img" not in html
     assert html.count("</script>") == 4

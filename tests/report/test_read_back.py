@@ -5,6 +5,7 @@ import json
 import re
 import zlib
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,10 +30,10 @@ def test_a_report_of_a_report_is_the_same_text(simulation: Simulation, name: str
         memory_limit_bytes=limit,
         certificate=name,
         notes=[name],
-        decision=[Advice(text=name)],
-        run=[RunBlock(title=name, text=name, what=name, note="")],
         plan='{"<": 1}',
     )
+    run = RunBlock(title=name, text=name, what=name, note="")
+    planned = replace(planned, decision=(Advice(text=name),), run=(run,))
     page = report_html([planned, planned], title=name)
     assert report_html(list(shown_of_report(page, place="r.html")), title=name) == page
 

@@ -8,6 +8,7 @@ from ruamel.yaml import YAML
 from evenflow.cluster.data_sheets import ACCELERATORS, accelerator_named
 from evenflow.cluster.reached import PARAMETERS
 from evenflow.errors import InputError
+from evenflow.joining import Registry
 from evenflow.profiles.accelerator_file import RATES, parse_accelerator_file
 from scripts import make_accelerator_table
 from tests.paths import ROOT
@@ -27,10 +28,15 @@ def test_the_page_has_the_table_of_the_data() -> None:
     assert make_accelerator_table.page() == PAGE, "make accelerator-table"
 
 
+def test_the_page_is_the_same_beside_packages_that_bring_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Registry, "_others", lambda self: {"joined": ACCELERATORS.own["h100"]})
+    assert make_accelerator_table.page() == PAGE
+
+
 def test_every_accelerator_has_a_row_with_all_of_its_names() -> None:
     rows = re.findall(r"^\| (`.+?`) \|", make_accelerator_table.table(), re.MULTILINE)
     names = [re.findall("`(.+?)`", row) for row in rows]
-    assert [row[0] for row in names] == list(ACCELERATORS)
+    assert [row[0] for row in names] == list(ACCELERATORS.own)
     assert all(accelerator_named(name).name == row[0] for row in names for name in row)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 
 from evenflow.export.results.json_text import format_object
-from evenflow.profiles.timeline_fields import timeline_fields
+from evenflow.profiles.timeline_file import timeline_fields
 from evenflow.report import Kind, report_html
 from evenflow.report.of_files import shown_of_text
 from evenflow_torch.results.run_fields import timeline_file_of

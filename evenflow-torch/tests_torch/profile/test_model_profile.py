@@ -8,8 +8,7 @@ from evenflow.cluster.dtypes import Dtype
 from evenflow.errors import InputError
 from evenflow.fields import as_fields
 from evenflow.model import NONE, Network
-from evenflow.profiles.layer_file import parse_layer_file
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file, parse_layer_file
 from evenflow_torch.models.parts import ModelRow
 from evenflow_torch.models.training_row import read_decoder
 from evenflow_torch.profile import profile, profile_config

@@ -81,7 +81,7 @@ def recompute_chunk(model: Any, plan: Plan, *, chunk: int, rank: int | None = No
     place = _("the model, chunk {chunk}, rank {rank}", chunk=chunk, rank=rank)
     if not (0 <= chunk < plan.num_chunks and 0 <= rank < plan.num_ranks):
         rule = _("must be a cell of the plan, {chunks} x {ranks}", chunks=plan.num_chunks, ranks=plan.num_ranks)
-        raise InputError(value=None, rule=rule, place=place)
+        raise InputError(rule=rule, place=place)
     block = _block(model, place)
     _check_block(block, plan.layers[chunk][rank], place)
     count = plan.count(FULL, chunk, rank)

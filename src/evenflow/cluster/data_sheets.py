@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from evenflow import joining
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.generations import GENERATIONS
-from evenflow.errors import InputError
-from evenflow.fields import nearest
+from evenflow.fields import did_you_mean, not_one_of
 from evenflow.joining import Registry
 from evenflow.language import _
 
@@ -199,7 +198,7 @@ _SHEETS = (
 )  # fmt: skip
 
 _OWN = {sheet.name: sheet for sheet in _SHEETS}
-ACCELERATORS: Mapping[str, Accelerator] = Registry(_OWN, joining.ACCELERATORS, Accelerator)
+ACCELERATORS: Registry[Accelerator] = Registry(_OWN, joining.ACCELERATORS, Accelerator)
 """Data sheets by name."""
 
 ALIASES: Mapping[str, str] = {
@@ -227,11 +226,6 @@ def accelerator_named(name: str, *, place: str = "accelerator") -> Accelerator:
     known = ALIASES.get(known, known)
     if known in ACCELERATORS:
         return ACCELERATORS[known]
-    near = nearest(known, (*ACCELERATORS, *ALIASES))
-    remedy = (
-        _("did you mean {near!r}?", near=near)
-        if near
-        else _("name a file that describes yours, which ends in .yaml or .json")
-    )
-    names = ", ".join(ACCELERATORS)
-    raise InputError(value=name, rule=_("must be one of {known}", known=names), place=place, remedy=remedy)
+    remedy = did_you_mean(known, (*ACCELERATORS, *ALIASES))
+    remedy = remedy or _("name a file that describes yours, which ends in .yaml or .json")
+    raise not_one_of(name, ACCELERATORS, place=place, remedy=remedy)

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from evenflow.errors import InputError
-from evenflow.language import _
+from evenflow.fields import not_one_of
 
 
 class Dtype(StrEnum):
@@ -40,5 +39,5 @@ def parse_dtype(name: str, *, place: str = "dtype") -> Dtype:
         InputError: a name that is none of `DTYPES`.
     """
     if name.lower() not in DTYPES:
-        raise InputError(value=name, rule=_("must be one of {names}", names=", ".join(DTYPES)), place=place)
+        raise not_one_of(name, DTYPES, place=place)
     return DTYPES[name.lower()]

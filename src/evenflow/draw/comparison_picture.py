@@ -34,7 +34,7 @@ def comparison_svg(simulations: Sequence[tuple[str, Simulation]], *, memory_limi
     the shortest of all where none fits. Raises InputError when there is no plan.
     """
     if not simulations:
-        raise InputError(value=None, rule=_("must be at least one, to be compared"), place="plans")
+        raise InputError(rule=_("must be at least one, to be compared"), place="plans")
     reference = _reference([simulation for _, simulation in simulations], memory_limit_bytes)
     longest_ns = max(simulation.makespan_ns for _, simulation in simulations)
     scale = TimeScale(left=PLOT_LEFT, width=PLOT_WIDTH - _MARKER_ROOM, span_ns=max(longest_ns, 1))

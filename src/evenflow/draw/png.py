@@ -21,14 +21,12 @@ def check_png(*, place: str) -> None:
         import resvg_py  # noqa: F401
     except ImportError:
         raise InputError(
-            value=None,
             rule=_("must end in .svg where resvg is missing, which draws PNG files"),
             place=place,
             remedy=_("pip install 'evenflow[png]'"),
         ) from None
     if not has_letters():
         raise InputError(
-            value=None,
             rule=_("must end in .svg on a machine without fonts, where a PNG would have no words"),
             place=place,
             remedy=_("install fonts, such as the package fonts-dejavu-core, or name an .svg file"),

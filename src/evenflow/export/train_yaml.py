@@ -34,7 +34,7 @@ def apply_to_training_yaml(text: str, *, file: str, values: Mapping[str, object]
             expected = _with(expected, path, value)
     if not _same(_reread(after, file), expected):
         rule = _("must let these keys be set without changing anything else: {names}", names=", ".join(values))
-        raise InputError(value=None, rule=rule, place=file, remedy=_("set them by hand"))
+        raise InputError(rule=rule, place=file, remedy=_("set them by hand"))
     return bom + after
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
+from evenflow.fields import check_one_of
 from evenflow.language import _
 
 OPTIMIZERS = ("adam", "torch-adam", "sgd")
@@ -47,8 +48,7 @@ def kept_bytes(optimizer: str, *, weight_bytes: int, gradient_bytes: int | None 
 
 def check_optimizer(name: str) -> None:
     """Raise `InputError` for a name that is not in `OPTIMIZERS`."""
-    if name not in OPTIMIZERS:
-        raise InputError(value=name, rule=_("must be one of {names}", names=", ".join(OPTIMIZERS)), place="optimizer")
+    check_one_of(name, OPTIMIZERS, place="optimizer")
 
 
 def rest_of(bytes_per_parameter: int, item_bytes: int) -> int:

@@ -125,7 +125,7 @@ class Network:
 
     def __post_init__(self) -> None:
         if not self.runs:
-            raise InputError(value=None, rule=_("must have at least one body layer"), place=self.name)
+            raise InputError(rule=_("must have at least one body layer"), place=self.name)
         for run in self.runs:
             LAYERS.check(
                 run.count, place=_("{name}, the number of layers {layer}", name=self.name, layer=run.layer.name)
@@ -141,7 +141,7 @@ class Network:
             self._check_size(block.forward_ns, block.backward_ns, sizes, place=place)
             self._check_weight(block)
         if not any(run.layer.forward_ns + run.layer.backward_ns for run in self.runs):
-            raise InputError(value=None, rule=_("must have body layers that take some time"), place=self.name)
+            raise InputError(rule=_("must have body layers that take some time"), place=self.name)
 
     def _check(self, layer: Layer) -> None:
         place = f"{self.name}, layer {layer.name}"

@@ -16,6 +16,7 @@ Bandwidths are those of one device in one direction; that of the network is one 
 many cards the devices of a node share.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,11 +25,12 @@ from evenflow.cluster.calibration import ERRORS, CalibrationRecord
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
-from evenflow.fields import Fields, as_fields, load_json, nearest, read_text
+from evenflow.fields import Fields, check_one_of, read_text
 from evenflow.language import _
-from evenflow.profiles.yaml_file import load_yaml, section
+from evenflow.profiles.yaml_file import load_object, section
+from evenflow.profiles.yaml_text import block_text
 from evenflow.ranges import COEFFICIENT, DEVICES, Range
-from evenflow.units import parse_bandwidth, parse_flops, parse_memory
+from evenflow.units import format_bandwidth, format_flops, format_memory, parse_bandwidth, parse_flops, parse_memory
 
 RATES: Mapping[str, str] = {
     "fp32": "float32",
@@ -78,11 +80,13 @@ def parse_accelerator_file(text: str, *, place: str) -> Accelerator:
     Raises:
         InputError: a field that is unknown, of a wrong form, or missing where there is no `base`.
     """
-    is_json = place.lower().endswith(".json")
-    fields = as_fields(load_json(text, file=place), file=place) if is_json else load_yaml(text, file=place)
+    fields = load_object(text, file=place)
     fields.check_known(_FIELDS)
     base = _base(fields)
-    generation = _generation(fields) if "generation" in fields else base.generation if base else ""
+    generation = base.generation if base else ""
+    if "generation" in fields:
+        generation = fields.text("generation")
+        check_one_of(generation, GENERATIONS, place=fields.place("generation"), suggests=True)
     rates = _rates(fields, base)
     link, link_devices, switch_reduces = _link(fields, base)
     memory, bandwidth = "memory", "memory_bandwidth"
@@ -112,15 +116,6 @@ def _base(fields: Fields) -> Accelerator | None:
         return None
     with fields.at("base"):
         return accelerator_named(fields.text("base"))
-
-
-def _generation(fields: Fields) -> str:
-    name = fields.text("generation")
-    if name not in GENERATIONS:
-        near = nearest(name, GENERATIONS)
-        rule = _("must be one of {known}", known=", ".join(GENERATIONS))
-        raise fields.error("generation", rule, remedy=_("did you mean {near!r}?", near=near) if near else "")
-    return name
 
 
 def _rate(fields: Fields, key: str) -> float:
@@ -208,3 +203,49 @@ def _calibration(fields: Fields) -> CalibrationRecord:
         files=calibration.texts("files") if "files" in calibration else (),
         **{name: float(calibration.number(name, COEFFICIENT)) for name in ERRORS if name in calibration},
     )
+
+
+def format_accelerator_file(accelerator: Accelerator, *, is_json: bool = False) -> str:
+    """Return a file that reads back as `accelerator`, which comes from a data sheet or from a file."""
+    fields = _accelerator_fields(accelerator)
+    if is_json:
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+    return block_text(fields)
+
+
+def _accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
+    """Return the fields of that file: every rate is stated, so that nothing changes with what is known by a name."""
+    fields: dict[str, object] = {"name": accelerator.name}
+    if accelerator.source:
+        fields["source"] = accelerator.source
+    if accelerator.generation:
+        fields["generation"] = accelerator.generation
+    fields |= {
+        "flops": {key: format_flops(accelerator.rate(dtype)) for key, dtype in RATES.items()},
+        "memory": format_memory(accelerator.memory_bytes),
+        "memory_bandwidth": format_bandwidth(accelerator.memory_bytes_per_s),
+        "link": {
+            "bandwidth": format_bandwidth(accelerator.link_bytes_per_s),
+            "devices": accelerator.link_devices,
+            "switch_reduces": accelerator.switch_reduces,
+        },
+        "network": {"bandwidth": format_bandwidth(accelerator.network_bytes_per_s)},
+        "reached": _reached_fields(accelerator.reached),
+    }
+    if accelerator.calibration is not None:
+        fields["calibration"] = _calibration_fields(accelerator.calibration)
+    return fields
+
+
+def _reached_fields(reached: Reached) -> dict[str, object]:
+    fields: dict[str, object] = {name: float(getattr(reached, name)) for name in PARAMETERS}
+    errors = {name: float(reached.standard_errors[name]) for name in PARAMETERS if name in reached.standard_errors}
+    return {**fields, "standard_errors": errors} if errors else fields
+
+
+def _calibration_fields(calibration: CalibrationRecord) -> dict[str, object]:
+    fields: dict[str, object] = {"runs": calibration.runs}
+    if calibration.files:
+        fields["files"] = list(calibration.files)
+    errors = {name: getattr(calibration, name) for name in ERRORS}
+    return fields | {name: error for name, error in errors.items() if error is not None}

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from evenflow.cluster import Accelerator, Cluster, Link, parse_mesh
 from evenflow.cluster.topology import usual_links
-from evenflow.fields import Fields, as_fields, load_json, read_text
+from evenflow.fields import Fields, read_text
 from evenflow.language import _
 from evenflow.profiles.accelerator_file import card_share
-from evenflow.profiles.yaml_file import load_yaml, section
+from evenflow.profiles.yaml_file import load_object, section
 from evenflow.units import parse_bandwidth, parse_flops, parse_memory, parse_time
 
 _SECTIONS = {"intra": "link", "inter": "network"}
@@ -46,8 +46,7 @@ def parse_cluster_file(text: str, *, place: str, accelerator: Accelerator | None
     Raises:
         InputError: a field that is unknown, missing or of a wrong form, or a cluster that makes no sense.
     """
-    is_json = place.lower().endswith(".json")
-    fields = as_fields(load_json(text, file=place), file=place) if is_json else load_yaml(text, file=place)
+    fields = load_object(text, file=place)
     fields.check_known(_FIELDS)
     num_nodes, devices_per_node = parse_mesh(fields.quantity("mesh"), place=fields.place("mesh"))
     usual_intra, usual_inter = usual_links(accelerator) if accelerator else (None, None)

@@ -23,14 +23,24 @@ the file. Head and tail are never recomputed: the keys of recompute kinds are ac
 many layers there are, also where `auto_partition_layer` says otherwise.
 """
 
+import json
 from pathlib import Path
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _
-from evenflow.model import LayerRun, Network
-from evenflow.profiles.layer_entry import BODY_MEMORY, ENTRY_KEYS, body_layer, bytes_of, end_block, layer_count
+from evenflow.model import NONE, EndBlock, Layer, LayerRun, Network
+from evenflow.profiles.layer_entry import (
+    BODY_MEMORY,
+    ENTRY_KEYS,
+    KIND_KEYS,
+    body_layer,
+    bytes_of,
+    end_block,
+    layer_count,
+)
 from evenflow.profiles.model_configuration import refuse_configuration
+from evenflow.units import megabytes, milliseconds
 
 _TOP_KEYS = {
     "name", "layers_description", "stage_const_mem",
@@ -94,3 +104,64 @@ def _entries(top: Fields) -> list[list[Fields]]:
             place=top.place("layers_description"),
         )
     return by_type
+
+
+def format_layer_file(network: Network) -> str:
+    """Return a layer file that reads back as `network`, as `layer_file_fields` says."""
+    return json.dumps(layer_file_fields(network), indent=2, ensure_ascii=False) + "\n"
+
+
+def layer_file_fields(network: Network) -> dict[str, object]:
+    """Return the object of a layer file that reads back as `network`: times and memory explicit, no coefficients.
+
+    The inverse holds where every kind's activation is above zero and no recompute time negative, as in every network
+    that a layer file can give.
+    """
+    entries = [
+        *([_entry("HEAD", network.head, network.has_memory)] if network.head != EndBlock() else []),
+        *(_body_entry(run, network.has_memory) for run in network.runs),
+        *([_entry("TAIL", network.tail, network.has_memory)] if network.tail != EndBlock() else []),
+    ]
+    top: dict[str, object] = {"name": network.name}
+    if network.has_memory:
+        top["stage_const_mem"] = megabytes(network.constant_bytes)
+    return {**top, "layers_description": entries}
+
+
+def _body_entry(run: LayerRun, has_memory: bool) -> dict[str, object]:
+    plain = run.layer.modes[NONE]
+    entry = _entry("BODY", run.layer, has_memory, count=run.count)
+    named: dict[str, dict[str, float]] = {}
+    for kind, mode in run.layer.modes.items() if has_memory else ():
+        memory, time = megabytes(mode.activation_bytes), milliseconds(mode.backward_ns)
+        differs = mode.working_bytes != plain.working_bytes
+        if kind in KIND_KEYS:
+            keys = KIND_KEYS[kind]
+            entry |= {keys.memory: memory, keys.time: time}
+            entry |= {keys.working: megabytes(mode.working_bytes)} if differs else {}
+        elif kind != NONE:
+            named[kind] = {"memory": memory, "time": time}
+            named[kind] |= {"working": megabytes(mode.working_bytes)} if differs else {}
+    return {**entry, "recompute_kinds": named} if named else entry
+
+
+def _entry(kind: str, part: Layer | EndBlock, has_memory: bool, *, count: int = 1) -> dict[str, object]:
+    """Return what entries of all types have."""
+    kept = part.modes[NONE] if isinstance(part, Layer) else part
+    entry: dict[str, object] = {
+        "name": part.name or kind,
+        "type": kind,
+        "nb_layer": count,
+        "time": milliseconds(part.forward_ns),
+        "backward_time": milliseconds(part.backward_ns),
+    }
+    if part.stated_weight_ns is not None:
+        entry["weight_time"] = milliseconds(part.stated_weight_ns)
+    if has_memory:
+        entry["memory_parameter"] = megabytes(part.parameter_bytes)
+        entry["memory_activation"] = megabytes(kept.activation_bytes)
+        if part.stated_until_weight_bytes is not None:
+            entry["memory_until_weight"] = megabytes(part.stated_until_weight_bytes)
+        if kept.working_bytes:
+            entry["memory_working"] = megabytes(kept.working_bytes)
+    return entry

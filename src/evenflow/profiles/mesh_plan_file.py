@@ -1,5 +1,6 @@
-"""Devices and placements of the plan in a file that ``evenflow auto --json`` wrote."""
+"""Devices and placements of the plan in a file that ``evenflow auto --json`` writes: read, and written."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from evenflow.cluster import (
@@ -13,6 +14,7 @@ from evenflow.cluster import (
     RowExchange,
     StageOnMesh,
     TensorLayout,
+    code,
     parse_code,
 )
 from evenflow.errors import InputError
@@ -21,13 +23,19 @@ from evenflow.language import _
 from evenflow.profiles.plan_degrees import expert_capacity_of
 from evenflow.profiles.report_file import read_plan_text
 from evenflow.ranges import BYTES_PER_S, DEVICES, MEGABYTES, RANKS, SEQUENCES, TIME_NS, TOKENS, Range
-from evenflow.units import MEGABYTE
+from evenflow.units import MEGABYTE, megabytes
 
 _RANK = Range(least=0, most=RANKS.most - 1)
 _DEVICE = Range(least=0, most=DEVICES.most - 1)
 _LENGTH = Range(least=0, most=10**12)
 """Length of one dimension of a tensor."""
 _ITEM_BYTES = Range(least=1, most=16)
+_LINK = {"bytes_per_s": BYTES_PER_S, "latency_ns": TIME_NS, "start_ns": TIME_NS}
+"""Fields of the links of either reach, which are called as in `Link`."""
+_PLACEMENTS = ("entries", "parameters", "gradients", "gathered", "updates")
+"""Fields with a placement by name, which are called as in `StageOnMesh`."""
+_LATER = ("start_ns", "gradients", "gathered")
+"""Fields that files of older versions lack."""
 
 
 def read_mesh_plan(path: Path | str) -> MeshPlan:
@@ -36,7 +44,6 @@ def read_mesh_plan(path: Path | str) -> MeshPlan:
     plan = parse_mesh_plan(text, place=place)
     if plan is None:
         raise InputError(
-            value=None,
             rule=_("must have the fields 'stages' and 'cluster'"),
             place=place,
             remedy=_("take a file that evenflow auto --json wrote"),
@@ -81,11 +88,9 @@ def _cluster(fields: Fields) -> Cluster:
     num_nodes, devices_per_node = fields.integers("mesh", DEVICES, length=2)
 
     def link(reach: str) -> Link:
-        return Link(
-            bytes_per_s=fields.integer(f"{reach}_bytes_per_s", BYTES_PER_S),
-            latency_ns=fields.integer(f"{reach}_latency_ns", TIME_NS),
-            start_ns=fields.integer(f"{reach}_start_ns", TIME_NS) if f"{reach}_start_ns" in fields else 0,
-        )
+        keys = {name: f"{reach}_{name}" for name in _LINK}
+        known = {name: key for name, key in keys.items() if name not in _LATER or key in fields}
+        return Link(**{name: fields.integer(key, _LINK[name]) for name, key in known.items()})
 
     return Cluster(
         name=fields.text("name"),
@@ -95,6 +100,18 @@ def _cluster(fields: Fields) -> Cluster:
         intra=link("intra"),
         inter=link("inter"),
     )
+
+
+def cluster_fields(cluster: Cluster) -> dict[str, object]:
+    """Return the field `cluster` of a plan file."""
+    links = {"intra": cluster.intra, "inter": cluster.inter}
+    return {
+        "name": cluster.name,
+        "mesh": [cluster.num_nodes, cluster.devices_per_node],
+        "memory_mb": megabytes(cluster.memory_bytes),
+        **{f"{reach}_{name}": getattr(link, name) for name in _LINK for reach, link in links.items()},
+        "host_bytes_per_s": None if cluster.host is None else cluster.host.bytes_per_s,
+    }
 
 
 def _stage(fields: Fields) -> StageOnMesh:
@@ -120,14 +137,43 @@ def _stage(fields: Fields) -> StageOnMesh:
         rank=fields.integer("rank", _RANK),
         input=layout("input"),
         output=None if fields.required("output") is None else layout("output"),
-        parameters=placements("parameters"),
-        updates=placements("updates"),
-        gradients=placements("gradients") if "gradients" in fields else {},
-        gathered=placements("gathered") if "gathered" in fields else {},
-        entries=placements("entries"),
         products={name: _product(products.inner(name), axes=len(mesh)) for name in products.values},
         attention=_attention(fields.inner("attention"), axes=len(mesh)) if "attention" in fields else {},
+        **{key: placements(key) for key in _PLACEMENTS if key not in _LATER or key in fields},
     )
+
+
+def tensor_fields(stage: StageOnMesh) -> dict[str, object]:
+    """Return how tensors lie on the devices of a stage: an entry of `stages` beside rank, mesh and devices."""
+    return {
+        "input": _layout_fields(stage.input),
+        "output": None if stage.output is None else _layout_fields(stage.output),
+        **{key: _codes(getattr(stage, key)) for key in _PLACEMENTS},
+        "products": {
+            name: {
+                "reads": code(product.reads),
+                "gives": code(product.gives),
+                **({} if product.experts is None else {"experts": code(product.experts)}),
+            }
+            for name, product in stage.products.items()
+        },
+        "attention": {
+            name: {
+                "placement": code(attention.placement),
+                "rows": str(attention.rows),
+                "backward_rows": str(attention.backward_rows),
+            }
+            for name, attention in stage.attention.items()
+        },
+    }
+
+
+def _layout_fields(layout: TensorLayout) -> dict[str, object]:
+    return {"shape": layout.shape, "item_bytes": layout.item_bytes, "placement": code(layout.placement)}
+
+
+def _codes(placements: Mapping[str, Placement]) -> dict[str, str]:
+    return {name: code(placement) for name, placement in placements.items()}
 
 
 def _attention(fields: Fields, *, axes: int) -> dict[str, AttentionOnMesh]:
@@ -137,16 +183,9 @@ def _attention(fields: Fields, *, axes: int) -> dict[str, AttentionOnMesh]:
         placement = _placement(inner, "placement", axes=axes)
         if not set(placement) <= {REPLICATE, 0, 1, 2}:
             raise inner.error("placement", _("must have R, S(0), S(1) or S(2) for each axis of the mesh"))
-        rows, backward_rows = (_row_exchange(inner, key) for key in ("rows", "backward_rows"))
+        rows, backward_rows = (RowExchange(inner.choice(key, RowExchange)) for key in ("rows", "backward_rows"))
         attention[name] = AttentionOnMesh(placement=placement, rows=rows, backward_rows=backward_rows)
     return attention
-
-
-def _row_exchange(fields: Fields, key: str) -> RowExchange:
-    text = fields.text(key)
-    if text not in tuple(RowExchange):
-        raise fields.error(key, _("must be one of {names}", names=", ".join(RowExchange)))
-    return RowExchange(text)
 
 
 def _product(fields: Fields, *, axes: int) -> Product:

@@ -21,7 +21,6 @@ def refuse_configuration(fields: Fields) -> None:
     """
     if is_configuration(fields):
         raise InputError(
-            value=None,
             rule=_("must be a layer file or a plan file, not the configuration of a model"),
             place=fields.place(),
             remedy=_(

@@ -21,7 +21,7 @@ from evenflow.fields import Fields, read_text
 from evenflow.language import _
 from evenflow.model import NONE
 from evenflow.predict.training import Sharding
-from evenflow.profiles.plan_degrees import PlannedDegrees, read_degrees
+from evenflow.profiles.plan_degrees import PlannedDegrees, read_degrees, zero_stage
 from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.ranges import DEVICES, LAYERS, MICROBATCHES, SEQUENCES, TOKENS, Range
 
@@ -80,27 +80,13 @@ def parse_own_plan(text: str, *, place: str) -> OwnPlan:
     return OwnPlan(
         file=place,
         degrees=degrees,
-        zero=_zero(fields) if "zero" in fields else Sharding.NOTHING,
+        zero=zero_stage(fields.values["zero"], place=fields.place("zero")) if "zero" in fields else Sharding.NOTHING,
         recompute=fields.text("recompute") if "recompute" in fields else NONE,
         layers=layers,
         placements=tuple((name, _split(named, name)) for name in named.values),
-        schedule=_schedule(fields) if "schedule" in fields else None,
+        schedule=fields.choice("schedule", SCHEDULES) if "schedule" in fields else None,
         **{name: fields.integer(name, numbers) for name, numbers in _SIZES.items() if name in fields},
     )
-
-
-def _schedule(fields: Fields) -> str:
-    name = fields.text("schedule")
-    if name not in SCHEDULES:
-        raise fields.error("schedule", _("must be one of {names}", names=", ".join(SCHEDULES)))
-    return name
-
-
-def _zero(fields: Fields) -> Sharding:
-    value = fields.required("zero")
-    if isinstance(value, bool) or str(value) not in tuple(Sharding):
-        raise fields.error("zero", _("must be one of {names}", names=", ".join(Sharding)))
-    return Sharding(str(value))
 
 
 def _split(fields: Fields, name: str) -> str:

@@ -1,9 +1,10 @@
-"""The degrees of parallelism in a plan file of `evenflow auto` or `evenflow tune`: over how many devices, and what."""
+"""The degrees of parallelism in a plan file of `evenflow auto` or `evenflow tune`, read and written."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from evenflow.fields import Fields
+from evenflow.fields import Fields, not_one_of
 from evenflow.language import _
+from evenflow.model import Plan
 from evenflow.predict.training import CONTEXT_EXCHANGES, Degrees, Sharding
 from evenflow.ranges import CHUNKS, DEVICES, EXPERT_CAPACITY, MILLISECONDS, RANKS, SEQUENCES, TOKENS
 
@@ -56,9 +57,7 @@ def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
     numbers = {name: split.integer(name, DEVICES) for name in _NAMES}
     if numbers["data"] % numbers["replicas"]:
         raise split.error("replicas", _("must divide 'data'"))
-    zero = split.text("zero")
-    if zero not in tuple(Sharding):
-        raise split.error("zero", _("must be one of {names}", names=", ".join(Sharding)))
+    zero = split.choice("zero", Sharding)
     together = fields.integer("microbatch", SEQUENCES)
     if together % numbers["data"]:
         raise fields.error("microbatch", _("must be a multiple of 'data', {data}", data=numbers["data"]))
@@ -73,7 +72,12 @@ def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
             chunks=split.integer("chunks", CHUNKS),
             sequence_parallel=split.flag("sequence_parallel"),
             sharding=Sharding(zero),
-            context_exchange=_exchange(split),
+            # in a ring where the file does not say
+            context_exchange=(
+                split.choice("context_exchange", CONTEXT_EXCHANGES)
+                if "context_exchange" in split
+                else CONTEXT_EXCHANGES[0]
+            ),
         ),
         replicas=numbers["replicas"],
         microbatch=together // numbers["data"],
@@ -83,17 +87,16 @@ def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
     )
 
 
+def zero_stage(stage: object, *, place: str) -> Sharding:
+    """Return what a stage of ZeRO shares out; raises InputError for a value that is none."""
+    if isinstance(stage, bool) or str(stage) not in tuple(Sharding):
+        raise not_one_of(stage, Sharding, place=place)
+    return Sharding(str(stage))
+
+
 def expert_capacity_of(fields: Fields) -> float | None:
     """Return the capacity of experts in a plan file; None where it has none."""
     return fields.number("expert_capacity", EXPERT_CAPACITY) if "expert_capacity" in fields else None
-
-
-def _exchange(split: Fields) -> str:
-    """Return how context ranks exchange; in a ring where the file does not say."""
-    exchange = split.text("context_exchange") if "context_exchange" in split else CONTEXT_EXCHANGES[0]
-    if exchange not in CONTEXT_EXCHANGES:
-        raise split.error("context_exchange", _("must be one of {names}", names=", ".join(CONTEXT_EXCHANGES)))
-    return exchange
 
 
 def _missing(fields: Fields) -> MissingDegrees:
@@ -106,3 +109,37 @@ def _missing(fields: Fields) -> MissingDegrees:
     }
     name = min(steps, key=steps.__getitem__, default="")
     return MissingDegrees(reason=fields.text("degrees_missing"), plain=name, plain_ms=steps.get(name, 0.0))
+
+
+def degrees_fields(degrees: Degrees, *, replicas: int = 1) -> dict[str, object]:
+    """Return the degrees; `replicas` are groups of data-parallel devices that each hold the whole state.
+
+    How experts are split and sequences are exchanged stands there only where it is not the usual way.
+    """
+    return {
+        "tensor": degrees.tensor,
+        "context": degrees.context,
+        "expert": degrees.expert,
+        **({} if degrees.expert_tensor is None else {"expert_tensor": degrees.expert_tensor}),
+        "data": degrees.data,
+        "replicas": replicas,
+        "zero": degrees.sharding.value,
+        "pipeline": degrees.pipeline,
+        "chunks": degrees.chunks,
+        "sequence_parallel": degrees.sequence_parallel,
+        **({} if degrees.context == 1 else {"context_exchange": degrees.context_exchange}),
+    }
+
+
+def kept_degrees(planned: PlannedDegrees | MissingDegrees, plan: Plan) -> dict[str, object]:
+    """Return the fields of degrees that were read from a plan file, for another plan of the same model."""
+    if isinstance(planned, MissingDegrees):
+        return {"degrees": None, "degrees_missing": planned.reason}
+    degrees = replace(planned.degrees, pipeline=plan.num_ranks, chunks=plan.num_chunks)
+    capacity = {} if planned.expert_capacity is None else {"expert_capacity": planned.expert_capacity}
+    return {
+        "degrees": degrees_fields(degrees, replicas=planned.replicas),
+        "microbatch": planned.microbatch * degrees.data,
+        "sequence": planned.sequence,
+        **capacity,
+    }

@@ -1,78 +1,40 @@
 """A plan and what is known of it, as the fields of ``docs/result-schema.md``."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
+from evenflow.model import BOTH, COMM, FULL, SELECT, Cells
+from evenflow.profiles.layer_file import layer_file_fields
 from evenflow.simulate import FillDrain, Simulation, as_fractions
 from evenflow.solve import BindingLimit
 from evenflow.units import megabytes, milliseconds
 
 _ALWAYS_LISTED = (FULL, SELECT, COMM, BOTH)
-_BUBBLES = ("real", "ideal", "imbalance", "recompute", "communication")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanReport:
-    """A plan, its simulated step and the evidence of a search."""
-
-    status: str
-    plan: Plan
-    makespan_ns: int
-    lower_bound_ns: int | None
-    """Nanoseconds below which no plan can be; None where nothing is known of other plans."""
-    peak_memory_bytes: tuple[int, ...]
-    """Highest memory of each rank."""
-    memory_limit_bytes: int | None
-    """Bytes that each rank may use; None where no limit was checked."""
-    bubble: Mapping[str, float]
-    """Fractions of the model time: real, ideal, imbalance, recompute, communication."""
-    solve_seconds: float
-    binding: tuple[BindingLimit, ...] | None = None
-    """Memory limits that bind; None where that was not looked for."""
-    fill_drain: FillDrain | None = None
-    """Idle time of equal stages under the same order; None where that was not looked for."""
-
-
-def report_of(
+def plan_fields(
     simulation: Simulation,
     *,
     status: str,
     lower_bound_ns: int | None,
     memory_limit_bytes: int | None,
     solve_seconds: float,
-    binding: tuple[BindingLimit, ...] | None = None,
-) -> PlanReport:
-    """Return the report of a simulated plan."""
-    return PlanReport(
-        status=status,
-        plan=simulation.plan,
-        makespan_ns=simulation.makespan_ns,
-        lower_bound_ns=lower_bound_ns,
-        peak_memory_bytes=simulation.peak_memory_bytes,
-        memory_limit_bytes=memory_limit_bytes,
-        bubble=as_fractions(simulation.bubbles),
-        solve_seconds=solve_seconds,
-        binding=binding,
-        fill_drain=simulation.fill_drain,
-    )
+    binding: Sequence[BindingLimit] | None = None,
+    **more: object,
+) -> dict[str, object]:
+    """Return the fields of a simulated plan and of the evidence of a search, and `more` before the order of work.
 
-
-def plan_fields(report: PlanReport, **more: object) -> dict[str, object]:
-    """Return the fields of a report, and `more` of them before the order of work.
-
-    Recompute counts are exclusive: a layer is in one kind or in none. `evenflow.profiles.plan_file.parse_plan` reads
-    the fields back.
+    `lower_bound_ns` is None where nothing is known of other plans, `memory_limit_bytes` where no limit was checked, and
+    `binding` where limits that bind were not looked for. Recompute counts are exclusive: a layer is in one kind or in
+    none. `evenflow.profiles.plan_file.parse_plan` reads the fields back.
     """
-    plan = report.plan
-    bound, limit = report.lower_bound_ns, report.memory_limit_bytes
+    plan = simulation.plan
     nothing: Cells = ((0,) * plan.num_ranks,) * plan.num_chunks
     named = [kind for kind in plan.recompute if kind not in _ALWAYS_LISTED]
     return {
-        "status": report.status,
-        "makespan_ms": milliseconds(report.makespan_ns),
-        "lower_bound_ms": None if bound is None else milliseconds(bound),
-        "gap": None if bound is None else 1 - bound / report.makespan_ns,
+        "status": status,
+        "makespan_ms": milliseconds(simulation.makespan_ns),
+        "lower_bound_ms": None if lower_bound_ns is None else milliseconds(lower_bound_ns),
+        "gap": None if lower_bound_ns is None else 1 - lower_bound_ns / simulation.makespan_ns,
         "ranks": plan.num_ranks,
         "chunks": plan.num_chunks,
         "microbatches": plan.num_microbatches,
@@ -81,14 +43,45 @@ def plan_fields(report: PlanReport, **more: object) -> dict[str, object]:
         **({} if plan.group_size is None else {"group_size": plan.group_size}),
         "layers": plan.layers,
         "recompute": {kind: plan.recompute.get(kind, nothing) for kind in (*_ALWAYS_LISTED, *sorted(named))},
-        "peak_memory_mb": [megabytes(peak) for peak in report.peak_memory_bytes],
-        "memory_limit_mb": None if limit is None else megabytes(limit),
-        "memory_binds": None if report.binding is None else [_binding_fields(limit) for limit in report.binding],
-        "bubble": {name: report.bubble[name] for name in _BUBBLES},
-        "fill_drain": _fill_drain_fields(report.fill_drain),
-        "solve_seconds": report.solve_seconds,
+        "peak_memory_mb": [megabytes(peak) for peak in simulation.peak_memory_bytes],
+        "memory_limit_mb": None if memory_limit_bytes is None else megabytes(memory_limit_bytes),
+        "memory_binds": None if binding is None else [_binding_fields(limit) for limit in binding],
+        "bubble": as_fractions(simulation.bubbles),
+        "fill_drain": _fill_drain_fields(simulation.fill_drain),
+        "solve_seconds": solve_seconds,
         **more,
         **({"order": plan.order} if plan.order else {}),
+    }
+
+
+def simulation_fields(simulation: Simulation, memory_limit_bytes: int | None) -> dict[str, object]:
+    """Return the fields of a plan that was only simulated: nothing is known of a bound."""
+    return plan_fields(
+        simulation,
+        status="simulated",
+        lower_bound_ns=None,
+        memory_limit_bytes=memory_limit_bytes,
+        solve_seconds=0.0,
+    )
+
+
+def plan_file_fields(simulation: Simulation, memory_limit_bytes: int | None) -> dict[str, object]:
+    """Return the plan file of a plan that was only simulated, with its model."""
+    return simulation_fields(simulation, memory_limit_bytes) | network_fields(simulation)
+
+
+def network_fields(simulation: Simulation) -> dict[str, object]:
+    """Return the network that a plan is of, and the cost of its messages: what simulating the plan again needs.
+
+    `evenflow.profiles.plan_file.parse_plan_file` reads the fields back; messages cost null if nothing. Where every
+    message of a step has its own time (`evenflow auto`), the slowest stands for all.
+    """
+    messages = simulation.communication
+    return {
+        "network": layer_file_fields(simulation.network),
+        "communication": None
+        if messages is None
+        else {"latency_ms": milliseconds(messages.latency_ns), "transfer_ms": milliseconds(messages.transfer_ns)},
     }
 
 
@@ -100,9 +93,7 @@ def _binding_fields(limit: BindingLimit) -> dict[str, object]:
     }
 
 
-def _fill_drain_fields(idle: FillDrain | None) -> dict[str, object] | None:
-    if idle is None:
-        return None
+def _fill_drain_fields(idle: FillDrain) -> dict[str, object]:
     known = idle.by_formula is not None
     return {
         "simulated": idle.simulated,
@@ -110,16 +101,3 @@ def _fill_drain_fields(idle: FillDrain | None) -> dict[str, object] | None:
         "formula": idle.words if known else None,
         "no_formula": None if known else idle.words,
     }
-
-
-def simulation_fields(simulation: Simulation, memory_limit_bytes: int | None) -> dict[str, object]:
-    """Return the fields of a plan that was only simulated: nothing is known of a bound."""
-    return plan_fields(
-        report_of(
-            simulation,
-            status="simulated",
-            lower_bound_ns=None,
-            memory_limit_bytes=memory_limit_bytes,
-            solve_seconds=0.0,
-        )
-    )

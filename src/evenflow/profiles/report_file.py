@@ -61,11 +61,11 @@ def carried_plans(text: str, *, place: str) -> tuple[CarriedPlan, ...]:
     head, plans = head_of(text, place=place), plans_of(text)
     rule = _("must be a report with a plan in it")
     if not plans:
-        raise InputError(value=None, rule=rule, place=place, remedy=_("name a plan file, or a report of a plan"))
+        raise InputError(rule=rule, place=place, remedy=_("name a plan file, or a report of a plan"))
     timelines = as_fields(load_json(head, file=place), file=place).objects("timelines")
     names = [timeline.text("name") for timeline in timelines if timeline.values.get("plan") is not None]
     if len(names) != len(plans):
-        raise InputError(value=None, rule=rule, place=place, remedy=_("write the report again: this one is damaged"))
+        raise InputError(rule=rule, place=place, remedy=_("write the report again: this one is damaged"))
     return tuple(
         CarriedPlan(name=name, text=plan, place=f"{place}#{number}")
         for number, (name, plan) in enumerate(zip(names, plans, strict=True), start=1)
@@ -112,4 +112,4 @@ def read_plan_text(path: Path | str) -> tuple[str, str]:
 
 def _no_report(place: str) -> InputError:
     rule = _("must be a report that evenflow wrote")
-    return InputError(value=None, rule=rule, place=place, remedy=_("name a plan file, or a report"))
+    return InputError(rule=rule, place=place, remedy=_("name a plan file, or a report"))

@@ -9,10 +9,11 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
+from evenflow.model import Plan
 from evenflow.ranges import MEGABYTES, MILLISECONDS, SEQUENCE_SPLITS
 from evenflow.schedule import Schedule, check_complete, parse_schedule
 from evenflow.simulate import Graph, Timeline, build_graph
-from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
+from evenflow.units import bytes_from_megabytes, megabytes, milliseconds, nanoseconds_from_milliseconds
 
 SIDES = ("predicted", "measured")
 _ACTION = re.compile(r"[0-9]{1,6}[FBIW][0-9]{1,7}")
@@ -78,7 +79,7 @@ def _orders(fields: Fields, side: str) -> list[list[str]]:
     rows: list[Any] = ranks if isinstance(ranks, list) else [ranks]
     for row in rows:
         if not isinstance(row, list) or not row:
-            raise InputError(value=None, rule=rule, place=fields.place(side))
+            raise InputError(rule=rule, place=fields.place(side))
         for entry in row:
             is_entry = isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], str)
             if not is_entry or not _ACTION.fullmatch(entry[0]):
@@ -120,3 +121,34 @@ def _peaks(peaks: Fields, side: str, schedule: Schedule) -> tuple[int, ...]:
         count = schedule.num_ranks
         raise peaks.error(side, _("must be a list of {length} numbers {range}", length=count, range=MEGABYTES.text))
     return tuple(bytes_from_megabytes(peak) for peak in values)
+
+
+def timeline_fields(step: TimelineFile, *, plan: Plan) -> dict[str, object]:
+    """Return start and end of every action of a step of `plan`, predicted and measured, and the peaks of both."""
+    timelines = dict(zip(SIDES, (step.predicted, step.measured), strict=True))
+    peaks = dict(zip(SIDES, (step.predicted_peak_bytes, step.measured_peak_bytes), strict=True))
+    known = {side: [megabytes(peak) for peak in of_ranks] for side, of_ranks in peaks.items() if of_ranks is not None}
+    limit = step.memory_limit_bytes
+    return {
+        "schedule": plan.schedule,
+        "sequence_splits": plan.sequence_splits,
+        "memory_limit_mb": None if limit is None else megabytes(limit),
+        **({"peak_memory_mb": known} if known else {}),
+        **{f"{side}_step_ms": milliseconds(timeline.makespan_ns) for side, timeline in timelines.items()},
+        **{side: _actions(timeline) for side, timeline in timelines.items()},
+    }
+
+
+def _actions(timeline: Timeline) -> list[list[list[object]]]:
+    """Return ``[action, start, end]`` of every action, in the order of each rank."""
+    schedule = timeline.schedule
+    ranks = []
+    for rank in range(schedule.num_ranks):
+        first = schedule.rank_starts[rank]
+        ranks.append(
+            [
+                [str(action), milliseconds(int(timeline.start_ns[index])), milliseconds(int(timeline.end_ns[index]))]
+                for index, action in enumerate(schedule.order(rank), start=first)
+            ]
+        )
+    return ranks

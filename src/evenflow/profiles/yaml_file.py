@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from evenflow.fields import Fields, as_fields
+from evenflow.fields import Fields, as_fields, load_json
 from evenflow.profiles.yaml_values import load_document
 
 
@@ -14,6 +14,17 @@ def load_yaml(text: str, *, file: str) -> Fields:
     """
     document = load_document(text, file=file)
     return Fields(values=as_fields(document.value, file=file).values, file=file, lines=document.lines)
+
+
+def load_object(text: str, *, file: str) -> Fields:
+    """Return the object in a text that is JSON by the ending of its file's name, and else YAML.
+
+    Raises:
+        InputError: as `load_json` or `load_yaml` does.
+    """
+    if file.lower().endswith(".json"):
+        return as_fields(load_json(text, file=file), file=file)
+    return load_yaml(text, file=file)
 
 
 def section(fields: Fields, key: str) -> Fields:

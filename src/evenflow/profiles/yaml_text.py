@@ -16,6 +16,29 @@ def format_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def block_text(entries: Mapping[str, object]) -> str:
+    """Return a block mapping as text, one entry after the other; mappings inside it become blocks too."""
+    return "".join(f"{line}\n" for name, value in entries.items() for line in entry_lines(name, value))
+
+
+def nested(values: Mapping[str, object]) -> dict[str, object]:
+    """Return values by dotted key as mappings within mappings.
+
+    >>> nested({"model.offset": 1, "model.size": 2})
+    {'model': {'offset': 1, 'size': 2}}
+    """
+    tree: dict[str, object] = {}
+    for key, value in values.items():
+        *path, name = key.split(".")
+        parent = tree
+        for step in path:
+            child = parent.setdefault(step, {})
+            assert isinstance(child, dict)
+            parent = child
+        parent[name] = value
+    return tree
+
+
 def entry_lines(name: str, value: object, *, indent: int = 0) -> list[str]:
     """Return the lines of an entry of a block mapping; a mapping inside it becomes a block too."""
     start = " " * indent + format_key(name) + ":"

@@ -42,7 +42,6 @@ def shown_of_text(text: str, *, place: str, name: str) -> Iterator[Shown]:
         yield _plan(text, place=place, name=name)
     else:
         raise InputError(
-            value=None,
             rule=_("must be a plan file, the timeline of a run, a report, or a measured step"),
             place=place,
             remedy=_("take what --json of evenflow plan or --timeline of evenflow run wrote"),
@@ -65,7 +64,6 @@ def _plan(text: str, *, place: str, name: str) -> Shown:
     planned = parse_plan_file(text, place=place)
     if planned.network is None:
         raise InputError(
-            value=None,
             rule=_("must hold its model, as 'network'"),
             place=place,
             remedy=_("plan again: what evenflow writes now holds it"),

@@ -1,11 +1,12 @@
 """A simulated plan as a timeline of a report."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.report.figures import simulation_figures
 from evenflow.report.of_timeline import shown_timeline
-from evenflow.report.shown import Advice, Kind, RunBlock, Shown
+from evenflow.report.shown import Kind, Shown
 from evenflow.report.stage_words import stage_words
 from evenflow.simulate import Simulation
 
@@ -18,8 +19,6 @@ def shown_simulation(
     certificate: str = "",
     plan: str | None = None,
     notes: Sequence[str] = (),
-    decision: Sequence[Advice] = (),
-    run: Sequence[RunBlock] = (),
     stage_layers: Sequence[str] = (),
     vocabulary: Vocabulary = Vocabulary.OURS,
 ) -> Shown:
@@ -31,7 +30,7 @@ def shown_simulation(
     with vocabulary.spoken():
         layers_by_stage = tuple(stage_layers) or tuple(stage_words(simulation.plan, schedule, network))
         figures = simulation_figures(simulation, memory_limit_bytes, vocabulary)
-    return shown_timeline(
+    timeline = shown_timeline(
         simulation.timeline,
         name=name,
         kind=Kind.PLAN,
@@ -43,9 +42,7 @@ def shown_simulation(
         idle=simulation.idle,
         stage_layers=layers_by_stage,
         figures=figures,
-        certificate=certificate,
         notes=notes,
-        decision=decision,
-        run=run,
         plan=plan,
     )
+    return replace(timeline, certificate=certificate)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evenflow.report.figures import Figures, timeline_figures
-from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownMemory
+from evenflow.report.shown import Integers, Kind, Shown, ShownMemory
 from evenflow.simulate import IdleGaps, IdleTime, StageCosts, Timeline, gaps_ns, memory_changes
 
 
@@ -22,10 +22,7 @@ def shown_timeline(
     idle: tuple[IdleTime, ...] | None = None,
     stage_layers: Sequence[str] = (),
     figures: Figures | None = None,
-    certificate: str = "",
     notes: Sequence[str] = (),
-    decision: Sequence[Advice] = (),
-    run: Sequence[RunBlock] = (),
     plan: str | None = None,
 ) -> Shown:
     """Return a timeline; the memory of `costs`, where they are given, is shown over time."""
@@ -57,9 +54,6 @@ def shown_timeline(
         limit_bytes=limit_bytes,
         stage_layers=tuple(stage_layers),
         figures=timeline_figures(timeline, peaks, limit_bytes) if figures is None else figures,
-        certificate=certificate,
         notes=tuple(notes),
-        decision=tuple(decision),
-        run=tuple(run),
         plan=plan,
     )

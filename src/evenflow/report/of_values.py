@@ -9,8 +9,7 @@ from evenflow.export.results.json_text import format_object
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.export.results.tune_fields import TuneSetting, row_fields, tune_fields
 from evenflow.language import _
-from evenflow.profiles.network_fields import network_fields
-from evenflow.profiles.plan_fields import simulation_fields
+from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.report.of_files import with_own_names
 from evenflow.report.of_simulation import shown_simulation
 from evenflow.report.of_tune import MOST_TIMELINES, shown_ranking
@@ -42,7 +41,7 @@ def report_page(*values: Simulation | Outcome | BestOutcome | Tuned, names: Sequ
         timelines = _shown(value, name)
         if not timelines:
             rule = _("must have a plan, to be shown")
-            raise InputError(value=None, rule=rule, place=name or type(value).__name__)
+            raise InputError(rule=rule, place=name or type(value).__name__)
         shown += timelines
     shown = with_own_names(shown)
     return report_html(shown, title=title or ", ".join(timeline.name for timeline in shown))

@@ -37,7 +37,7 @@ def report_html(
     program, with its version. Equal timelines give equal text. Raises InputError when there is no timeline.
     """
     if not shown:
-        raise InputError(value=None, rule=_("must be at least one, to be shown"), place=_("timelines"))
+        raise InputError(rule=_("must be at least one, to be shown"), place=_("timelines"))
     with vocabulary.spoken():
         return "\n".join(_lines(shown, title, tables, vocabulary, made_by)) + "\n"
 

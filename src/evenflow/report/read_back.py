@@ -225,4 +225,4 @@ def _plan(timeline: Fields, plans: list[str]) -> str | None:
 
 def _damaged(place: str) -> InputError:
     rule = _("must be as evenflow wrote it")
-    return InputError(value=None, rule=rule, place=place, remedy=_("write the report again: this one is damaged"))
+    return InputError(rule=rule, place=place, remedy=_("write the report again: this one is damaged"))

@@ -179,7 +179,7 @@ _OWN: Mapping[str, ScheduleFamily] = MappingProxyType(
     }
 )
 
-FAMILIES: Mapping[str, ScheduleFamily] = Registry(_OWN, SCHEDULES, ScheduleFamily)
+FAMILIES: Registry[ScheduleFamily] = Registry(_OWN, SCHEDULES, ScheduleFamily)
 """Every schedule family by its canonical name, the one that ``evenflow schedules`` lists.
 
 evenflow's own come first, then those that installed packages bring.

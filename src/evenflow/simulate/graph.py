@@ -69,7 +69,6 @@ def build_graph(schedule: Schedule) -> Graph:
         done = np.zeros(count, dtype=bool)
         done[sequence[:placed]] = True
         raise ScheduleError(
-            value=None,
             rule=_(
                 "must let every action start once the actions before it on its rank and its dependency have ended, "
                 "but {stuck} of {count} actions never can",

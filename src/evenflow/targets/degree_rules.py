@@ -1,8 +1,10 @@
-"""Rules for degrees that several frameworks have."""
+"""Rules for degrees that several frameworks have, and what several cannot be told of degrees."""
 
+from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import Sharding, Training
+from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.tune.axes import Axis
 from evenflow.tune.rules import DegreeRule
 
@@ -90,3 +92,14 @@ def is_copied(training: Training) -> bool:
 def _lies_in_a_copy(training: Training) -> bool:
     degrees = training.degrees
     return degrees.expert == 1 or degrees.tensor * degrees.context % (degrees.expert * expert_tensor(training)) == 0
+
+
+def check_no_capacity(planned: PlannedDegrees, *, title: str) -> None:
+    """Raise InputError where experts have a capacity, which the framework does not know."""
+    if planned.expert_capacity is not None:
+        raise InputError(
+            value=planned.expert_capacity,
+            rule=_("must be no capacity of experts: {title} drops no token", title=title),
+            place=_("the plan"),
+            remedy=_("plan again without --expert-capacity, or run the plan with evenflow run"),
+        )

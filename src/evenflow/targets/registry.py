@@ -1,20 +1,25 @@
-"""All targets by name: every folder of `evenflow.targets.frameworks` is one, and installed packages bring others."""
+"""All targets by name: every folder of `evenflow.targets.frameworks` is one, and installed packages bring others.
+
+The formats of logs are those of all targets, and NeMo's, which no plan is written for.
+"""
 
 import importlib
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from evenflow.errors import InputError
 from evenflow.fields import nearest
 from evenflow.joining import TARGETS, Registry
 from evenflow.language import _
+from evenflow.profiles.measured.logs.log_format import LogFormats
 from evenflow.targets import frameworks
+from evenflow.targets.megatron_family.nemo_logs import NEMO
 from evenflow.targets.target import Target
 
 
 @cache
-def all_targets() -> Mapping[str, Target]:
+def all_targets() -> Registry[Target]:
     """Return all targets by name, evenflow's own first, each group in the order of names."""
     folders = sorted(folder.name for folder in pkgutil.iter_modules(frameworks.__path__))
     targets = [importlib.import_module(f"{frameworks.__name__}.{folder}.target").TARGET for folder in folders]
@@ -54,4 +59,11 @@ def target_of_file(
     if found:
         rule = _("must be a configuration of one framework, and may be that of {names}", names=names)
     remedy = _("name the framework with {option}: {names}", option=option, names=names)
-    raise InputError(value=None, rule=rule, place=file, remedy=remedy)
+    raise InputError(rule=rule, place=file, remedy=remedy)
+
+
+@cache
+def log_formats() -> LogFormats:
+    """Return all formats; one that gives way to others comes behind them."""
+    formats = [log_format for target in all_targets().values() for log_format in target.logs]
+    return LogFormats(formats=tuple(sorted([*formats, NEMO], key=lambda log_format: log_format.gives_way)))

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evenflow.errors import InputError
 from evenflow.fields import Fields
-from evenflow.language import _
 from evenflow.predict.training import Sharding
 from evenflow.ranges import DEVICES, RANKS, SEQUENCES, TOKENS, Range
 
@@ -68,10 +66,3 @@ def whole_numbers(sections: Mapping[str, tuple[Fields, str]]) -> tuple[dict[str,
             numbers[name] = fields.integer(key, _RANGES.get(name, DEVICES))
             places[name] = fields.place(key)
     return numbers, places
-
-
-def zero_stage(stage: object, *, place: str) -> Sharding:
-    """Return what a stage of ZeRO shares out; raises InputError for a value that is none."""
-    if isinstance(stage, bool) or str(stage) not in tuple(Sharding):
-        raise InputError(value=stage, rule=_("must be one of {names}", names=", ".join(Sharding)), place=place)
-    return Sharding(str(stage))

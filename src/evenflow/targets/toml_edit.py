@@ -44,7 +44,6 @@ def set_values(text: str, tables: Mapping[str, Mapping[str, str | None]], *, fil
     if _parsed(result) != wanted:
         names = ", ".join(f"[{table}]" for table in tables)
         raise InputError(
-            value=None,
             rule=_("must have {names} as tables with a key on each line", names=names),
             place=file,
             remedy=_("write them so, or paste what evenflow export prints"),

@@ -8,9 +8,7 @@ from evenflow.asking import check_fields, takes
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
-from evenflow.errors import InputError
-from evenflow.fields import Fields, nearest
-from evenflow.language import _
+from evenflow.fields import Fields, check_one_of
 from evenflow.predict.training import Software
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
@@ -127,11 +125,8 @@ def for_framework(
 
 
 def _axis(name: str, place: str) -> Axis:
-    if name in tuple(Axis):
-        return Axis(name)
-    near = nearest(name, map(str, Axis))
-    rule, remedy = _("must be one of {names}", names=", ".join(Axis)), _("did you mean {near!r}?", near=near)
-    raise InputError(value=name, rule=rule, place=place, remedy=remedy if near else "")
+    check_one_of(name, Axis, place=place, suggests=True)
+    return Axis(name)
 
 
 def _transformer(model: Transformer | Mapping[str, object] | Path | str) -> Transformer:

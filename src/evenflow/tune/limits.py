@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import prod
 
 from evenflow.errors import InputError
-from evenflow.fields import nearest
+from evenflow.fields import check_one_of
 from evenflow.language import _, _n
 from evenflow.model import FULL, NONE, SELECT
 from evenflow.predict.limits.checks import check_training
@@ -48,9 +48,8 @@ def check_question(question: TuningQuestion, *, named: Callable[[str], str] = st
     DEVICES.check(question.devices, place=named("devices"))
     DEVICES.check(question.topology.domain_devices, place=named("devices_per_node"))
     _LIMIT.check(question.memory_limit_bytes, place=named("memory_limit_bytes"))
-    if question.recompute not in (None, *_KINDS):
-        rule = _("must be one of {names}", names=", ".join(_KINDS))
-        raise InputError(value=question.recompute, rule=rule, place=named("recompute"))
+    if question.recompute is not None:
+        check_one_of(question.recompute, _KINDS, place=named("recompute"))
     check_training(
         Training(
             model=question.model,
@@ -102,13 +101,9 @@ def _check_chunks(question: TuningQuestion, named: Callable[[str], str]) -> None
 
 def _check_schedules(question: TuningQuestion, named: Callable[[str], str]) -> None:
     if not question.schedules:
-        raise InputError(value=None, rule=_("must name a schedule"), place=named("schedules"))
+        raise InputError(rule=_("must name a schedule"), place=named("schedules"))
     for name in question.schedules:
-        if name not in FAMILIES:
-            near = nearest(name, FAMILIES)
-            rule = _("must be one of {names}", names=", ".join(FAMILIES))
-            remedy = _("did you mean {near!r}?", near=near) if near else ""
-            raise InputError(value=name, rule=rule, place=named("schedules"), remedy=remedy)
+        check_one_of(name, FAMILIES, place=named("schedules"), suggests=True)
     chunks = {name: FAMILIES[name].num_chunks or max(FAMILIES[name].fewest_chunks, 1) for name in question.schedules}
     name = min(chunks, key=chunks.__getitem__)
     if chunks[name] > question.model.layers:
@@ -124,9 +119,7 @@ def _check_schedules(question: TuningQuestion, named: Callable[[str], str]) -> N
 
 
 def _check_number(axis: Axis, value: object, *, place: str) -> None:
-    if axis not in RANGES:
-        rule = _("must be one of {names}", names=", ".join(RANGES))
-        raise InputError(value=str(axis), rule=rule, place=place)
+    check_one_of(str(axis), RANGES, place=place)
     RANGES[axis].check(value, place=place)
 
 

@@ -6,10 +6,10 @@ import pytest
 from benchmarks.published.accuracy import DATA
 from benchmarks.published.two_points import AIM, TwoNumbers, two_numbers, two_numbers_table
 
-from evenflow.profiles.measured.as_measurement import measurement_of
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.reading import read_runs
 from evenflow.profiles.measured.run import MeasuredRun
+from evenflow.profiles.measured.to_calibrate import measurement_of
 
 MLPERF = read_runs(DATA / "mlperf.csv")
 

@@ -7,8 +7,7 @@ import pytest
 from evenflow.cli.shared.decided_plans import decided
 from evenflow.export.results.json_text import format_object
 from evenflow.model import Plan
-from evenflow.profiles.network_fields import network_fields
-from evenflow.profiles.plan_fields import simulation_fields
+from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.report import Shown, shown_simulation
 from evenflow.simulate import Simulation, simulate
 from evenflow.targets.registry import target_named

@@ -6,8 +6,8 @@ import pytest
 
 from evenflow.predict.calibration.measurement import Quantity
 from evenflow.profiles.accelerator_file import read_accelerator_file
-from evenflow.profiles.measured.as_measurement import measurement_of
 from evenflow.profiles.measured.assumptions import completed
+from evenflow.profiles.measured.to_calibrate import measurement_of
 from tests.profiles.measured.logs.written import titan_head, titan_step
 from tests.profiles.measured.rows import csv_text, make_run
 

@@ -4,7 +4,7 @@ from evenflow.predict.prediction import predict
 from evenflow.profiles.measured.as_training import training_of
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.sources import read_measured
-from evenflow.targets.log_formats import log_formats
+from evenflow.targets.registry import log_formats
 from tests.profiles.measured.logs.written import LLAMA, arguments, steps, titan_step
 
 WIDTHS = (1024, 2048, 4096, 8192)

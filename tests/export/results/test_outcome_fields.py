@@ -3,9 +3,7 @@ import json
 import pytest
 
 from evenflow.baselines.named_plans import NamedPlan, Skipped
-from evenflow.export.results.best_fields import best_fields
-from evenflow.export.results.comparison_fields import comparison_fields
-from evenflow.export.results.outcome_fields import outcome_fields
+from evenflow.export.results.outcome_fields import best_fields, comparison_fields, outcome_fields
 from evenflow.model import Request, Sizes
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.profiles.plan_fields import simulation_fields

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from evenflow.model import Plan
 from evenflow.profiles.init.init_network import network_of_fit
 from evenflow.profiles.init.init_times import LayerTimes, PassTimes
-from evenflow.profiles.layer_file import parse_layer_file
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file, parse_layer_file
 from evenflow.profiles.memory.fit import MemoryFit, fit_memory
 from evenflow.profiles.memory.peaks import DryRuns, Peak
 from evenflow.simulate import simulate

@@ -7,7 +7,7 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.profiles.measured.sources import Source, read_measured, sniff
-from evenflow.targets.log_formats import log_formats
+from evenflow.targets.registry import log_formats
 from tests.profiles.measured.logs.written import LLAMA, arguments, steps
 
 CSV = "hidden,layers,seq,gbs,mbs,tp,pp,step_s\n512,4,1024,8,1,1,1,0.25\n"

@@ -4,13 +4,13 @@ from fractions import Fraction
 
 from evenflow.profiles.traces.layer_times import SampleSpread, block_time
 from evenflow.profiles.traces.names import Match
-from evenflow.profiles.traces.samples import FileSamples, Sample
+from evenflow.profiles.traces.samples import FileReport, FileSamples, Sample
 
 
 def file(*samples, name="a"):
     """Samples of role, name, step, forward and backward."""
     return FileSamples(
-        file=name, source="", num_steps=1, counted_steps=1, steps_from="", num_layers=None, notes=(),
+        report=FileReport(file=name, source="", num_steps=1, counted_steps=1, steps_from="", num_layers=None), notes=(),
         samples=[
             Sample(
                 match=Match(role, layer), scope=f"0-{layer}", step=step, forward_ns=Fraction(forward),

@@ -9,8 +9,8 @@ from evenflow.profiles.measured.logs.log_file import LoggedRun, parse_log
 from evenflow.profiles.measured.logs.log_format import LoggedStep, PeakOf
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.profiles.measured.settings import settings_of
-from evenflow.targets.log_formats import log_formats
 from evenflow.targets.megatron_family.logs import MEGATRON, MEGATRON_BRIDGE
+from evenflow.targets.registry import log_formats
 from tests.profiles.measured.logs.written import LLAMA, arguments, bridge_memory, iteration, memory
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from evenflow.profiles.logs.log_lines import log_lines
 from evenflow.profiles.measured.logs.log_file import parse_log
 from evenflow.profiles.measured.logs.log_format import LoggedStep
-from evenflow.targets.log_formats import log_formats
 from evenflow.targets.megatron_family.nemo_logs import NEMO
+from evenflow.targets.registry import log_formats
 from tests.profiles.measured.logs.written import nemo_bar, nemo_step
 
 

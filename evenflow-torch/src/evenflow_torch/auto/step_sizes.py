@@ -31,7 +31,6 @@ def step_sizes(
     if global_batch is None:
         if num_microbatches is None:
             raise InputError(
-                value=None,
                 rule=_("must be given, or --microbatches"),
                 place="--global-batch",
                 remedy=_("add the sequences of a step: size and number of microbatches are then chosen"),
@@ -40,7 +39,6 @@ def step_sizes(
     if microbatch is None and num_microbatches is None:
         if not can_choose:
             raise InputError(
-                value=None,
                 rule=_("must be given beside --global-batch where nothing is searched"),
                 place="--microbatch",
                 remedy=_("add it, or --microbatches"),

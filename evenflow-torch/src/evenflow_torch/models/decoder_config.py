@@ -99,7 +99,6 @@ def refused(error: Exception, config: Fields) -> InputError:
         )
     shortened = reason if len(reason) < 300 else reason[:297] + "..."
     return InputError(
-        value=None,
         rule=_(
             "must describe a {model_type} that transformers can build: {shortened}",
             model_type=model_type,

@@ -7,6 +7,7 @@ import torch
 
 from evenflow.cluster import DTYPES
 from evenflow.errors import InputError
+from evenflow.fields import check_one_of
 from evenflow.language import _
 from evenflow.profiles.accelerator_file import accelerator_given
 from evenflow_torch.models.part_trace import PartTrace
@@ -38,10 +39,7 @@ def timer(*, device: str, accelerator: str | None = None, efficiency: float | No
     """
     if device == FAKE:
         return _computed(accelerator, efficiency)
-    if device not in DEVICES:
-        raise InputError(
-            value=device, rule=_("must be one of {names}", names=", ".join((FAKE, *DEVICES))), place="device"
-        )
+    check_one_of(device, (FAKE, *DEVICES), place="device")
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError(
             value=device,
@@ -58,7 +56,6 @@ def timer(*, device: str, accelerator: str | None = None, efficiency: float | No
 def _computed(accelerator: str | None, efficiency: float | None) -> Timer:
     if accelerator is None:
         raise InputError(
-            value=None,
             rule=_("must be given where no device measures times"),
             place="accelerator",
             remedy=_("name one"),

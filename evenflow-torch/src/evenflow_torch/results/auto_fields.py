@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evenflow.cluster import Cluster, Dtype, TensorLayout, code
-from evenflow.profiles.degrees_fields import degrees_fields
-from evenflow.profiles.network_fields import network_fields
-from evenflow.profiles.plan_fields import plan_fields, report_of
+from evenflow.cluster import Dtype
+from evenflow.profiles.mesh_plan_file import cluster_fields, tensor_fields
+from evenflow.profiles.plan_degrees import degrees_fields
+from evenflow.profiles.plan_fields import network_fields, plan_fields
 from evenflow.units import megabytes, milliseconds
 from evenflow_torch.results.sharding_fields import sharding_fields
 
@@ -71,7 +71,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
 
     top = {
         "model": result.row.name,
-        "cluster": _cluster(result.cluster),
+        "cluster": cluster_fields(result.cluster),
         **setting.fields(),
         "fixed": fixed_text(result.request.fixed),
     }
@@ -97,7 +97,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
             **searched,
             "solve_seconds": seconds,
         }
-    report = report_of(
+    fields = plan_fields(
         result.simulation,
         status=result.status.value,
         lower_bound_ns=result.lower_bound_ns,
@@ -106,7 +106,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
     )
     refinement = result.refinement
     return {
-        **plan_fields(report),
+        **fields,
         **top,
         "bound_holds_for": "any plan" if result.bound_holds_for_all else "stages",
         "two_level": _two_level(result.two_level, result),
@@ -131,21 +131,6 @@ def _batch(tried: "TriedBatch") -> dict[str, object]:
         "outcome": tried.outcome.value,
         "step_ms": None if tried.step_ns is None else milliseconds(tried.step_ns),
         "lower_bound_ms": None if tried.lower_bound_ns is None else milliseconds(tried.lower_bound_ns),
-    }
-
-
-def _cluster(cluster: Cluster) -> dict[str, object]:
-    return {
-        "name": cluster.name,
-        "mesh": [cluster.num_nodes, cluster.devices_per_node],
-        "memory_mb": megabytes(cluster.memory_bytes),
-        "intra_bytes_per_s": cluster.intra.bytes_per_s,
-        "inter_bytes_per_s": cluster.inter.bytes_per_s,
-        "intra_latency_ns": cluster.intra.latency_ns,
-        "inter_latency_ns": cluster.inter.latency_ns,
-        "intra_start_ns": cluster.intra.start_ns,
-        "inter_start_ns": cluster.inter.start_ns,
-        "host_bytes_per_s": None if cluster.host is None else cluster.host.bytes_per_s,
     }
 
 
@@ -227,34 +212,8 @@ def _stage(stage: "PlacedStage") -> dict[str, object]:
         },
         "static_mb": megabytes(option.static_bytes),
         "activation_mb": megabytes(option.activation_bytes),
-        "input": _layout(stage.entry),
-        "output": None if stage.exit is None else _layout(stage.exit),
-        "entries": {name: code(placement) for name, placement in stage.entries.items()},
-        "parameters": {name: code(placement) for name, placement in stage.placements.items()},
-        "gradients": {name: code(placement) for name, placement in stage.gradients.items()},
-        "gathered": {name: code(placement) for name, placement in stage.gathered.items()},
-        "updates": {name: code(placement) for name, placement in stage.updates.items()},
-        "products": {
-            name: {
-                "reads": code(product.reads),
-                "gives": code(product.gives),
-                **({} if product.experts is None else {"experts": code(product.experts)}),
-            }
-            for name, product in stage.products.items()
-        },
-        "attention": {
-            name: {
-                "placement": code(attention.placement),
-                "rows": str(attention.rows),
-                "backward_rows": str(attention.backward_rows),
-            }
-            for name, attention in stage.attention.items()
-        },
+        **tensor_fields(stage.on_mesh()),
     }
-
-
-def _layout(layout: TensorLayout) -> dict[str, object]:
-    return {"shape": layout.shape, "item_bytes": layout.item_bytes, "placement": code(layout.placement)}
 
 
 def _shardings(result: "AutoPlan") -> Iterator[dict[str, object]]:

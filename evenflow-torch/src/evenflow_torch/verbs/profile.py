@@ -15,7 +15,7 @@ from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.accelerator_file import accelerator_path
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file
 from evenflow_torch.results.profile_fields import ProfileSetting, profile_fields
 from evenflow_torch.text.profile_text import profile_text
 from evenflow_torch.verbs.torch_extra import torch_extra

@@ -167,7 +167,7 @@ class _Planner:
             raise
         if auto_plan.search.shortage is not None:
             rule = _("must fit at these costs: {message}", message=auto_plan.search.shortage.message(self.cluster))
-            raise InputError(value=None, rule=rule, place=_("the plan"))
+            raise InputError(rule=rule, place=_("the plan"))
         return auto_plan
 
 

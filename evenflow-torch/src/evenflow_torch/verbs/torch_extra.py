@@ -14,7 +14,6 @@ def torch_extra(*, place: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise InputError(
-            value=None,
             rule=_("must have PyTorch and transformers, and {name} is missing", name=error.name),
             place=place,
             remedy=_("pip install 'evenflow[torch]'"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import evenflow
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file
 
 pytestmark = pytest.mark.processes
 

@@ -161,7 +161,6 @@ def _chunks_of_dualpipe_v(flags: argparse.Namespace) -> int:
         )
     if flags.less_memory:
         raise InputError(
-            value=None,
             rule=_("must not be given beside -dual, which names a schedule of its own"),
             place="-lm",
             remedy=_("leave one of the two out"),

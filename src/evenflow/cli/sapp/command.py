@@ -37,7 +37,7 @@ from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.tables import fill_drain_note, plan_table
 from evenflow.draw.vocabulary import Vocabulary
-from evenflow.export.results.comparison_fields import RECOMMENDED
+from evenflow.export.results.outcome_fields import RECOMMENDED
 from evenflow.export.sapp_text import format_bubbles
 from evenflow.interruption import watch
 from evenflow.language import _, saying_stage

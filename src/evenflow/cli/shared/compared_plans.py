@@ -5,7 +5,7 @@ from pathlib import Path, PurePath
 
 from evenflow.baselines.named_plans import NAIVE_PLANS, NamedPlan, Skipped
 from evenflow.errors import InputError
-from evenflow.export.results.comparison_fields import RECOMMENDED
+from evenflow.export.results.outcome_fields import RECOMMENDED
 from evenflow.language import _
 from evenflow.model import Communication, Network, Sizes
 from evenflow.profiles.manual_file import read_manual_file

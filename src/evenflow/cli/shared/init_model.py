@@ -13,7 +13,7 @@ from evenflow.profiles.init.init_file import InitFile, read_init_file
 from evenflow.profiles.init.init_network import network_of_fit
 from evenflow.profiles.init.init_times import PROFILING, LayerTimes, PassTimes, Profiling
 from evenflow.profiles.layer_entry import plain_backward_ns
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file
 from evenflow.profiles.memory.fit import MemoryFit, fit_memory
 
 
@@ -70,7 +70,6 @@ def _times(init: InitFile) -> LayerTimes:
     if init.profiling is not None:
         return _profiled_times(init, init.profiling)
     raise InputError(
-        value=None,
         rule=_("must have the times of the layers, which a layer file needs"),
         place=init.file,
         remedy=_(
@@ -120,7 +119,6 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
     def part(key: str, block: BlockTime | None) -> PassTimes:
         if block is None:
             raise InputError(
-                value=None,
                 rule=_("must have a timeline that shows the {key}", key=key),
                 place=str(folder),
                 remedy=_(

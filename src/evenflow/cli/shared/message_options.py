@@ -63,7 +63,6 @@ class MessageOptions:
         if (gigabits_per_s is None) != (boundary_bytes is None):
             present, missing = (_BANDWIDTH, _BOUNDARY) if boundary_bytes is None else (_BOUNDARY, _BANDWIDTH)
             raise InputError(
-                value=None,
                 rule=_("must come with {missing}: the two together are the transfer time", missing=missing),
                 place=self._spelling(present),
                 remedy=_("add {missing}", missing=missing),
@@ -101,7 +100,6 @@ class MessageOptions:
         place = _OLD_SPELLINGS[option]
         if new_value is not None:
             raise InputError(
-                value=None,
                 rule=_("must not be given beside {option}", option=option),
                 place=place,
                 remedy=_("leave one of the two out"),

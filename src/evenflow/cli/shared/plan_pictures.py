@@ -8,10 +8,8 @@ from evenflow.draw import comparison_svg, timeline_svg
 from evenflow.draw.side_by_side_picture import side_by_side_svg
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.export.results.json_text import format_object
-from evenflow.profiles.network_fields import network_fields
-from evenflow.profiles.plan_fields import simulation_fields
+from evenflow.profiles.plan_fields import plan_file_fields
 from evenflow.report.shown import Shown
-from evenflow.simulate import Simulation
 
 MADE_BY = f"evenflow {evenflow.__version__}"
 """What a page says of itself."""
@@ -74,8 +72,3 @@ def plans_html(
     network = plans[0].simulation.network.name
     title = f"{network}, {plans[0].name}" if len(plans) == 1 else network
     return report_html(decide(shown), title=title, vocabulary=vocabulary, made_by=MADE_BY)
-
-
-def plan_file_fields(simulation: Simulation, memory_limit_bytes: int | None) -> dict[str, object]:
-    """Return the plan file of a plan that was only simulated, with its model."""
-    return simulation_fields(simulation, memory_limit_bytes) | network_fields(simulation)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.text.tables import aligned, fill_drain_note
-from evenflow.export.results.comparison_fields import RECOMMENDED
+from evenflow.export.results.outcome_fields import RECOMMENDED
 from evenflow.language import _
 from evenflow.units import megabytes, milliseconds
 

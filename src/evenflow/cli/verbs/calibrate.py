@@ -17,12 +17,11 @@ from evenflow.language import _
 from evenflow.predict.calibration.fit import FitProgress, fit
 from evenflow.predict.calibration.fitted import FittedReach
 from evenflow.predict.calibration.tunable import tunables
-from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path
-from evenflow.profiles.accelerator_writer import format_accelerator_file
+from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path, format_accelerator_file
+from evenflow.profiles.measured.reading import format_runs
 from evenflow.profiles.measured.sources import read_measured
 from evenflow.profiles.measured.to_calibrate import RunsToCalibrate, runs_to_calibrate
-from evenflow.profiles.measured.writing import format_runs
-from evenflow.targets.log_formats import log_formats
+from evenflow.targets.registry import log_formats
 
 
 @click.command()

@@ -12,7 +12,7 @@ from evenflow.cli.shared.files.input_files import STANDARD_INPUT, standard_input
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.errors import FileError, InputError
 from evenflow.export.dry_run_text import format_memory_usage
-from evenflow.export.results.peaks_fields import peaks_fields
+from evenflow.export.results.dry_run_fields import peaks_fields
 from evenflow.language import _
 from evenflow.profiles.logs.log_lines import log_lines
 from evenflow.profiles.logs.stage_peaks import PeakKind
@@ -62,7 +62,7 @@ def collect_peaks(
         overwrite=overwrite,
     )
     if sources.count(STANDARD_INPUT) > 1:
-        raise InputError(value=None, rule=_("must name standard input (-) at most once"), place="LOGS")
+        raise InputError(rule=_("must name standard input (-) at most once"), place="LOGS")
     rounds = [_peaks(source, kind, ranks_per_stage) for source in sources]
     for source, peaks in zip(sources, rounds, strict=True):
         if ranks is not None and len(peaks) != ranks:

@@ -10,10 +10,10 @@ from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.init_model import model_of, notes_of
 from evenflow.cli.text.fit_text import fit_text
-from evenflow.export.results.fit_fields import fit_fields
+from evenflow.export.results.dry_run_fields import fit_fields
 from evenflow.language import _
 from evenflow.profiles.init.init_file import parse_init_file
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file
 from evenflow.profiles.memory.fit import fit_memory as fit_parts
 
 

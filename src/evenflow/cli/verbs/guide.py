@@ -10,9 +10,8 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.text.guide_text import guide_notes
 from evenflow.errors import InputError
-from evenflow.export.dry_run_text import format_dry_runs, format_init_start
-from evenflow.export.init_edit import with_dry_runs
-from evenflow.export.results.guide_fields import guide_fields
+from evenflow.export.dry_run_text import format_dry_runs, format_init_start, with_dry_runs
+from evenflow.export.results.dry_run_fields import guide_fields
 from evenflow.fields import read_text
 from evenflow.language import _
 from evenflow.model import KNOWN_KINDS, NONE
@@ -69,7 +68,6 @@ def guide(
     """
     if output_folder is not None and train_yaml is None:
         raise InputError(
-            value=None,
             rule=_("must come with --apply, whose files it is for"),
             place="--output-folder",
             remedy=_("add --apply"),

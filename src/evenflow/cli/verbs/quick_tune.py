@@ -22,7 +22,7 @@ from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.quick_tune_text import quick_tune_text
 from evenflow.cli.text.tables import binding_note
 from evenflow.errors import Interrupted
-from evenflow.export.results.comparison_fields import RECOMMENDED
+from evenflow.export.results.outcome_fields import RECOMMENDED
 from evenflow.export.results.quick_tune_fields import quick_tune_fields
 from evenflow.language import _
 from evenflow.model import FULL, NONE, Network, Request, Sizes

@@ -12,7 +12,7 @@ from evenflow.cli.text.trace_text import trace_text
 from evenflow.errors import InputError
 from evenflow.export.results.trace_fields import trace_fields
 from evenflow.language import _
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file
 from evenflow.profiles.traces import LayerNames, TraceProgress, read_traces
 from evenflow.profiles.traces.trace_network import network_of_traces
 

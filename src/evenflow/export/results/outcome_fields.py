@@ -1,8 +1,12 @@
-"""The outcome of a solve, with a plan or without one."""
+"""The outcome of a solve, of all schedules or of one, with a plan or without; its neighbours, and named plans."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from evenflow.baselines.named_plans import NamedPlan, Skipped
 from evenflow.model import Sizes
-from evenflow.profiles.plan_fields import plan_fields, report_of
-from evenflow.solve import Outcome
+from evenflow.profiles.plan_fields import plan_fields, simulation_fields
+from evenflow.solve import BestOutcome, Neighbours, Outcome, ScheduleCandidate
 from evenflow.solve.order.ordered_outcome import OrderedOutcome
 from evenflow.units import megabytes, milliseconds
 
@@ -14,15 +18,15 @@ def outcome_fields(outcome: Outcome, sizes: Sizes, *, schedule: str) -> dict[str
     """
     if outcome.simulation is None:
         return _no_plan_fields(outcome, sizes, schedule=schedule)
-    report = report_of(
+    return plan_fields(
         outcome.simulation,
         status=outcome.status.value,
         lower_bound_ns=outcome.lower_bound_ns,
         memory_limit_bytes=outcome.memory_limit_bytes,
         solve_seconds=outcome.solve_seconds,
         binding=outcome.binding,
+        **(_order_fields(outcome) if isinstance(outcome, OrderedOutcome) else {}),
     )
-    return plan_fields(report, **(_order_fields(outcome) if isinstance(outcome, OrderedOutcome) else {}))
 
 
 def _order_fields(outcome: OrderedOutcome) -> dict[str, object]:
@@ -64,3 +68,72 @@ def _no_plan_fields(outcome: Outcome, sizes: Sizes, *, schedule: str) -> dict[st
         "fill_drain": None,
         "solve_seconds": outcome.solve_seconds,
     }
+
+
+def best_fields(best: BestOutcome, sizes: Sizes, *, schedule: str = "best") -> dict[str, object]:
+    """Return the fields of the best schedule, then the bound over all schedules and the fields of the others.
+
+    `schedule` is what was asked for: ``best``, or the name of a family of which every group size was tried.
+    """
+    has_plan = best.outcome.simulation is not None
+    return {
+        **outcome_fields(best.outcome, sizes, schedule=schedule),
+        "bound_over_all_ms": milliseconds(best.lower_bound_ns) if has_plan else None,
+        "gap_over_all": best.gap,
+        "alternatives": [_alternative(candidate, sizes) for candidate in best.candidates if candidate is not best.best],
+    }
+
+
+def elsewhere_fields(elsewhere: BestOutcome) -> dict[str, object] | None:
+    """Return the fields of the best of all schedules beside a plan for one framework; None where none was found."""
+    best = elsewhere.best
+    if best is None or best.makespan_ns is None:
+        return None
+    return {
+        "schedule": best.schedule,
+        "chunks": best.num_chunks,
+        **({} if best.group_size is None else {"group_size": best.group_size}),
+        "makespan_ms": milliseconds(best.makespan_ns),
+        "bound_over_all_ms": milliseconds(elsewhere.lower_bound_ns),
+    }
+
+
+def neighbour_fields(neighbours: Neighbours, sizes: Sizes) -> dict[str, object]:
+    """Return the fields of a quick look around a plan."""
+    return {
+        "same_without_limit": neighbours.same_without_limit,
+        "neighbours": [_alternative(candidate, sizes) for candidate in neighbours.candidates],
+    }
+
+
+def _alternative(candidate: ScheduleCandidate, sizes: Sizes) -> dict[str, object]:
+    """Return the fields of another schedule; of one that was not tried only the reason."""
+    groups: dict[str, object] = {} if candidate.group_size is None else {"group_size": candidate.group_size}
+    groups |= {"recomputation": candidate.recomputation} if candidate.recomputation else {}
+    if candidate.outcome is None:
+        return {
+            "status": "skipped",
+            "schedule": candidate.schedule,
+            "chunks": candidate.num_chunks,
+            **groups,
+            "reason": candidate.reason,
+        }
+    tried_sizes = replace(sizes, num_chunks=candidate.num_chunks)
+    return outcome_fields(candidate.outcome, tried_sizes, schedule=candidate.schedule) | groups
+
+
+RECOMMENDED = "recommended"
+"""Name of the plan that was solved for."""
+
+
+def comparison_fields(
+    recommended: Mapping[str, object], others: Sequence[NamedPlan | Skipped], memory_limit_bytes: int | None
+) -> dict[str, object]:
+    """Return the fields of every plan by name; a skipped one has only its reason."""
+    return {RECOMMENDED: recommended, **{other.name: _other(other, memory_limit_bytes) for other in others}}
+
+
+def _other(other: NamedPlan | Skipped, memory_limit_bytes: int | None) -> dict[str, object]:
+    if isinstance(other, Skipped):
+        return {"status": "skipped", "reason": other.reason}
+    return simulation_fields(other.simulation, memory_limit_bytes)

@@ -7,9 +7,8 @@ from evenflow.export.results.json_text import finite
 from evenflow.export.results.prediction_fields import memory_fields, time_fields, training_fields
 from evenflow.predict.memory import fullest, limit_without_reserve
 from evenflow.predict.parameters import model_parameters
-from evenflow.profiles.degrees_fields import degrees_fields
-from evenflow.profiles.network_fields import network_fields
-from evenflow.profiles.plan_fields import plan_fields, report_of
+from evenflow.profiles.plan_degrees import degrees_fields
+from evenflow.profiles.plan_fields import network_fields, plan_fields
 from evenflow.solve import Status
 from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.candidate import Candidate
@@ -55,7 +54,7 @@ def _plan(tuned: Tuned, candidate: Candidate) -> dict[str, object]:
     question, training = tuned.question, candidate.training
     capacity = None if question.model.experts is None else question.model.experts.capacity_factor
     status = _status(tuned) if candidate is tuned.best else candidate.status or Status.FEASIBLE
-    report = report_of(
+    fields = plan_fields(
         candidate.prediction.simulation,
         status=status.value,
         lower_bound_ns=None,
@@ -63,7 +62,7 @@ def _plan(tuned: Tuned, candidate: Candidate) -> dict[str, object]:
         solve_seconds=tuned.solve_seconds,
     )
     return {
-        **plan_fields(report),
+        **fields,
         "degrees": degrees_fields(training.degrees),
         "microbatch": training.microbatch * training.degrees.data,
         **({} if capacity is None else {"expert_capacity": capacity}),

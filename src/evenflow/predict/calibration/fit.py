@@ -55,7 +55,7 @@ def fit(
         InputError: no runs, an unknown name, or a run that cannot be predicted.
     """
     if not measurements:
-        raise InputError(value=None, rule=_("must be at least one"), place=_("measured runs"))
+        raise InputError(rule=_("must be at least one"), place=_("measured runs"))
     chosen = tunables(names)
     stop: list[bool] = []
     with on_interrupt(lambda: stop.append(True)):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from evenflow.cluster.reached import PARAMETERS, Reached
 from evenflow.errors import InputError
-from evenflow.fields import nearest
+from evenflow.fields import check_one_of
 from evenflow.language import _
 from evenflow.predict.calibration.measurement import Quantity
 
@@ -95,11 +95,7 @@ def tunables(names: Iterable[str]) -> tuple[Tunable, ...]:
     """
     chosen = list(names)
     for name in chosen:
-        if name not in PARAMETERS:
-            near = nearest(name, PARAMETERS)
-            remedy = _("did you mean {near!r}?", near=near) if near else ""
-            rule = _("must be one of {known}", known=", ".join(PARAMETERS))
-            raise InputError(value=name, rule=rule, place="names", remedy=remedy)
+        check_one_of(name, PARAMETERS, place="names", suggests=True)
         if chosen.count(name) > 1:
             raise InputError(value=name, rule=_("is given twice"), place="names")
     return tuple(tunable for tunable in TUNABLES.values() if not chosen or tunable.name in chosen)

@@ -6,7 +6,7 @@ from math import gcd
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.errors import InputError
-from evenflow.fields import nearest
+from evenflow.fields import did_you_mean
 from evenflow.language import _
 from evenflow.model import FULL, NONE, SELECT, Sizes
 from evenflow.predict.layer_work import expert_tensor
@@ -204,10 +204,8 @@ class _Checks:
         if training.recompute == SELECT:
             for name in training.recompute_modules:
                 if name not in RECOMPUTE_MODULES:
-                    near = nearest(name, RECOMPUTE_MODULES)
                     rule = _("must be some of {names}", names=", ".join(RECOMPUTE_MODULES))
-                    remedy = _("did you mean {near!r}?", near=near) if near else ""
-                    raise self.fault("recompute_modules", name, rule, remedy)
+                    raise self.fault("recompute_modules", name, rule, did_you_mean(name, RECOMPUTE_MODULES))
         most = training.full_layers
         if most is None:
             return

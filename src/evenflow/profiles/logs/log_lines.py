@@ -1,4 +1,8 @@
-"""The lines of a log, however large it is, and whatever a terminal was told to do with them."""
+"""The lines of a log, however large it is, and whatever a terminal was told to do with them; arguments in them.
+
+Megatron-LM and its relatives print arguments each on a line: ``  num_layers ........ 32``. [Megatron-LM, `_print_args`
+in megatron/training/arguments.py; DeepSpeed prints its configuration in the same form]
+"""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +11,8 @@ from typing import BinaryIO
 
 LONGEST_LINE = 1 << 20
 """Bytes after which a line is cut, so that a log without line breaks does not fill the memory."""
+PRINTED = re.compile(r"(?:^|[ \t:\]])([A-Za-z_][A-Za-z0-9_]*) \.+ ([^\n]*)$", re.MULTILINE)
+"""Name and value of a printed argument."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 

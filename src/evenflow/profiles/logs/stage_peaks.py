@@ -30,7 +30,6 @@ def peaks_in_order(peaks: Mapping[int, int], *, place: str) -> tuple[int, ...]:
     if missing:
         names = ", ".join(map(str, missing[:_MOST_NAMED])) + (", …" if len(missing) > _MOST_NAMED else "")
         raise InputError(
-            value=None,
             rule=_("must have a peak of every stage from 0 to {last}, and has none of {names}", last=last, names=names),
             place=place,
             remedy=_("run the missing stages"),

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from evenflow.errors import InputError
-from evenflow.language import _
+from evenflow.fields import not_one_of
 from evenflow.predict.training import FORMATS, Sharding
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.schedule import FAMILIES
@@ -30,16 +29,14 @@ def precision_of(run: MeasuredRun) -> str:
     for pattern, precision in _PRECISIONS:
         if re.fullmatch(pattern, word):
             return precision
-    rule = _("must be one of {known}", known=", ".join(FORMATS))
-    raise InputError(value=run.precision, rule=rule, place=f"{run.id}: precision")
+    raise not_one_of(run.precision, FORMATS, place=f"{run.id}: precision")
 
 
 def sharding_of(run: MeasuredRun) -> Sharding:
     """Return what is sharded over data-parallel devices; raises `InputError` for a word that is not known."""
     word = (run.zero or "0").lower()
     if word not in _SHARDINGS:
-        rule = _("must be one of {known}", known=", ".join(_SHARDINGS))
-        raise InputError(value=run.zero, rule=rule, place=f"{run.id}: zero")
+        raise not_one_of(run.zero, _SHARDINGS, place=f"{run.id}: zero")
     return _SHARDINGS[word]
 
 

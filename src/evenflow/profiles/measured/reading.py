@@ -1,14 +1,17 @@
-"""CSV files of measured runs as values: strict, with one message that names file, line and column."""
+"""CSV files of measured runs, read and written, for filling in what logs do not state.
+
+Reading is strict, with one message that names file, line and column.
+"""
 
 import csv
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from io import StringIO
 from pathlib import Path
 
 from evenflow.errors import InputError
-from evenflow.fields import nearest, read_text
+from evenflow.fields import did_you_mean, read_text
 from evenflow.language import _
 from evenflow.profiles.measured.run import NEEDED, MeasuredRun
 
@@ -56,9 +59,9 @@ def parse_runs(text: str, *, file: str) -> tuple[MeasuredRun, ...]:
             runs[run.id] = run
     except csv.Error as error:
         place = _("{file}, line {line}", file=file, line=reader.line_num)
-        raise InputError(value=None, rule=_("must be CSV ({problem})", problem=error), place=place) from None
+        raise InputError(rule=_("must be CSV ({problem})", problem=error), place=place) from None
     if not runs:
-        raise InputError(value=None, rule=_("must have a row below the header"), place=file)
+        raise InputError(rule=_("must have a row below the header"), place=file)
     return tuple(runs.values())
 
 
@@ -66,29 +69,24 @@ def _check_header(header: list[str], *, file: str) -> None:
     place = _("{file}, line {line}", file=file, line=1)
     for name in header:
         if name not in COLUMNS:
-            near = nearest(name, COLUMNS)
-            remedy = (
-                _("did you mean {near!r}?", near=near)
-                if near
-                else _("the columns are {names}", names=", ".join(COLUMNS))
-            )
-            raise InputError(value=None, rule=_("is an unknown column"), place=f"{place}: {name}", remedy=remedy)
+            remedy = did_you_mean(name, COLUMNS) or _("the columns are {names}", names=", ".join(COLUMNS))
+            raise InputError(rule=_("is an unknown column"), place=f"{place}: {name}", remedy=remedy)
         if header.count(name) > 1:
             remedy = _("keep one of the two")
-            raise InputError(value=None, rule=_("is given twice"), place=f"{place}: {name}", remedy=remedy)
+            raise InputError(rule=_("is given twice"), place=f"{place}: {name}", remedy=remedy)
     missing = ", ".join(name for name in NEEDED if name not in header)
     if missing:
         remedy = _("every prediction needs {names}", names=", ".join(NEEDED))
-        raise InputError(value=None, rule=_("must have the column {names}", names=missing), place=place, remedy=remedy)
+        raise InputError(rule=_("must have the column {names}", names=missing), place=place, remedy=remedy)
     if not any(name in header for name in _MEASURED):
         rule = _("must have the column {names}", names=" / ".join(_MEASURED))
-        raise InputError(value=None, rule=rule, place=place, remedy=_("give what was measured"))
+        raise InputError(rule=rule, place=place, remedy=_("give what was measured"))
 
 
 def _run(cells: Mapping[str, str], *, place: str) -> MeasuredRun:
     for name in _NAMING:
         if not cells[name].strip():
-            raise InputError(value=None, rule=_("must not be empty"), place=f"{place}: {name}")
+            raise InputError(rule=_("must not be empty"), place=f"{place}: {name}")
     return MeasuredRun(**{name: _READERS[name](cell.strip(), name, place) for name, cell in cells.items()})  # type: ignore[arg-type]
 
 
@@ -134,3 +132,28 @@ _READER_OF_TYPE: Mapping[object, Callable[[str, str, str], object]] = {
     float | None: _real,
 }
 _READERS = {field.name: _READER_OF_TYPE[field.type] for field in fields(MeasuredRun) if field.name in COLUMNS}
+
+
+_ALWAYS = frozenset(("id", "hardware", "gpus", "dp", "step_s", *NEEDED))
+"""Columns that are there even where no run states them."""
+
+
+def format_runs(runs: Iterable[MeasuredRun]) -> str:
+    """Return the text of a CSV file with a row for each run, and the columns that any of them states.
+
+    Columns that a prediction needs are always there, empty where a run does not state them. What was assumed is not
+    written.
+    """
+    rows = [{name: getattr(run, name) for name in COLUMNS} for run in runs]
+    columns = [name for name in COLUMNS if name in _ALWAYS or any(row[name] is not None for row in rows)]
+    text = StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_cell(row[name]) for name in columns] for row in rows)
+    return text.getvalue()
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return str(int(value)) if isinstance(value, bool) else str(value)

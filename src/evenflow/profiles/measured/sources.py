@@ -5,6 +5,7 @@ from enum import Enum
 from pathlib import Path
 
 from evenflow.errors import FileError, InputError
+from evenflow.fields import read_head
 from evenflow.language import _
 from evenflow.profiles.measured.logs.log_file import read_log
 from evenflow.profiles.measured.logs.log_folder import runs_of_folder
@@ -63,8 +64,7 @@ def sniff(path: Path) -> Source:
             return Source.FOLDER
         if path.suffix == ".csv" or not path.is_file():
             return Source.CSV if path.suffix == ".csv" else Source.LOG
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        head = read_head(path, _HEAD_BYTES)
     except (OSError, ValueError) as error:
         raise FileError.from_os(path, error) from None
     for beginning, unpack in _PACKED.items():

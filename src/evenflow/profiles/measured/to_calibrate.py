@@ -8,11 +8,12 @@ from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.data_sheets import ACCELERATORS, accelerator_named
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.calibration.measurement import Measurement
+from evenflow.predict.calibration.measurement import Measurement, MemoryOf
 from evenflow.predict.limits.checks import check_training
-from evenflow.profiles.measured.as_measurement import measurement_of
+from evenflow.profiles.measured.as_training import training_of
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.run import Assumption, MeasuredRun
+from evenflow.profiles.measured.settings import is_read_from_device, is_reserved
 
 _RACK = 8
 """Fast domains of more devices than a node has are racks, whatever a run says of its nodes."""
@@ -67,7 +68,7 @@ def runs_to_calibrate(runs: Sequence[MeasuredRun], accelerator: Accelerator | No
         first = left_out[0]
         rule = _("must be one that can be predicted: {reason}", reason=first.reason)
         remedy = _("fill it in: --runs FILE writes what was read as CSV") if runs[0].lacks else ""
-        raise InputError(value=None, rule=rule, place=_("the run {name}", name=first.name), remedy=remedy)
+        raise InputError(rule=rule, place=_("the run {name}", name=first.name), remedy=remedy)
     return RunsToCalibrate(
         accelerator=accelerator,
         measurements=tuple(measurements),
@@ -83,13 +84,11 @@ def _stated_accelerator(runs: Iterable[MeasuredRun]) -> Accelerator:
     names = list(dict.fromkeys(run.hardware for run in runs if run.hardware))
     remedy = _("name one, or the file of one")
     if not names:
-        raise InputError(
-            value=None, rule=_("must be given: no run states its hardware"), place="--accelerator", remedy=remedy
-        )
+        raise InputError(rule=_("must be given: no run states its hardware"), place="--accelerator", remedy=remedy)
     sheets = {accelerator_named(name).name: accelerator_named(name) for name in names}
     if len(sheets) > 1:
         rule = _("must be given: the runs are on {names}", names=", ".join(sheets))
-        raise InputError(value=None, rule=rule, place="--accelerator", remedy=remedy)
+        raise InputError(rule=rule, place="--accelerator", remedy=remedy)
     return next(iter(sheets.values()))
 
 
@@ -129,3 +128,28 @@ def _measurement(run: MeasuredRun, whole: MeasuredRun, accelerator: Accelerator)
     is_rack = accelerator.link_devices > _RACK
     domain = accelerator.link_devices if is_rack else run.gpus_per_node or accelerator.link_devices
     return replace(measurement, topology=replace(measurement.topology, accelerator=accelerator, domain_devices=domain))
+
+
+def measurement_of(run: MeasuredRun) -> Measurement:
+    """Return a completed run, which lacks nothing, beside its training.
+
+    Raises:
+        InputError: a run that `training_of` refuses.
+    """
+    training, topology = training_of(run)
+    return Measurement(
+        name=run.id,
+        training=training,
+        topology=topology,
+        step_ns=None if run.step_s is None else run.step_s * 1e9,
+        memory_bytes=None if run.mem_gib is None else run.mem_gib * 2**30,
+        is_last_rank=run.mem_rank == "last",
+        memory_of=memory_of(run),
+    )
+
+
+def memory_of(run: MeasuredRun) -> MemoryOf:
+    """Return what the memory of a run counts: what is allocated, unless it says otherwise."""
+    if is_read_from_device(run):
+        return MemoryOf.DEVICE
+    return MemoryOf.RESERVED if is_reserved(run) else MemoryOf.ALLOCATED

@@ -53,7 +53,6 @@ def check_determined(dry_runs: DryRuns, every: Sequence[str], unknowns: Sequence
     open_names = [unknowns[column] for column in undetermined(matrix)]
     if open_names:
         raise InputError(
-            value=None,
             rule=_(
                 "must determine {names}, but {reason}",
                 names=", ".join(map(label, open_names)),

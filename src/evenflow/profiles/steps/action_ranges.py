@@ -83,7 +83,6 @@ def _ranges_of(file: Path) -> list[LaunchedRanges]:
     named = [ranges for ranges in every if ranges.scopes]
     if not named:
         raise InputError(
-            value=None,
             rule=_(
                 "must have ranges that name the actions, such as PP:2F3; it has {there}",
                 there=names_there(every[0].names),

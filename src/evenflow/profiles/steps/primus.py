@@ -59,7 +59,6 @@ def _steady(ranks: list[Fields], *, place: str) -> tuple[str, list[str]]:
     numbers = sorted((key for key in everywhere if key.isascii() and key.isdigit() and len(key) < 10), key=int)
     if not numbers:
         raise InputError(
-            value=None,
             rule=_("must have an iteration that every rank recorded"),
             place=place,
             remedy=_("take the files of one run"),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evenflow.errors import FileError
+from evenflow.fields import read_head
 from evenflow.profiles.steps import primus
 from evenflow.profiles.steps.action_ranges import read_action_ranges
 from evenflow.profiles.steps.measured_step import MeasuredStep
@@ -35,9 +35,5 @@ def read_measured_step(path: Path) -> MeasuredStep | None:
 
 def _is_trace(path: Path) -> bool:
     """Return whether a file is a Chrome trace, by its beginning."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
-    except OSError as error:
-        raise FileError.from_os(path, error) from None
+    head = read_head(path, _HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
     return head.startswith(_TRACE_STARTS) or (head.startswith(b"{") and any(key in head for key in _OF_TRACES))

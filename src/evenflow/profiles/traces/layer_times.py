@@ -52,7 +52,7 @@ def block_time(files: Sequence[FileSamples], role: str, names: Sequence[str]) ->
         samples = [sample for sample in file.samples if sample.match.role == role and sample.match.name in names]
         if not samples:
             continue
-        contributors.append(file.file)
+        contributors.append(file.report.file)
         scopes |= dict.fromkeys(sample.scope for sample in samples)
         seen |= dict.fromkeys(sample.match.name for sample in samples)
         for group in [[sample] for sample in samples] if role == BODY else _by_step(samples):

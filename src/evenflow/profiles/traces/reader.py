@@ -5,35 +5,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenflow.errors import FileError, InputError
+from evenflow.errors import InputError
+from evenflow.fields import read_head
 from evenflow.language import _
 from evenflow.profiles.traces.formats.chrome import read_chrome_trace
 from evenflow.profiles.traces.formats.nsight import read_report
 from evenflow.profiles.traces.formats.nsight_tables import MAGIC
 from evenflow.profiles.traces.layer_times import BlockTime, block_time
 from evenflow.profiles.traces.names import BODY, HEAD, TAIL, LayerNames, NameMatcher, names_there
-from evenflow.profiles.traces.samples import FileSamples, samples_of
+from evenflow.profiles.traces.samples import FileReport, FileSamples, samples_of
 from evenflow.profiles.traces.trace import Trace
 from evenflow.profiles.traces.trace_files import trace_files
 
 TraceProgress = Callable[[int, int], None]
 """Called with the bytes read and the bytes in all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileReport:
-    """The numbers of steps and layers found in one file."""
-
-    file: str
-    source: str
-    """Kind of the trace, and what its times are."""
-    num_steps: int
-    counted_steps: int
-    """Number of steps that count: the last ones."""
-    steps_from: str
-    """How the steps were told apart."""
-    num_layers: int | None
-    """Body layers of the stage; None where the trace does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +67,7 @@ def read_traces(
         head=block_time(files, HEAD, names.head),
         bodies=tuple(_layer_time(files, name, place=str(folder)) for name in names.body),
         tail=block_time(files, TAIL, names.tail),
-        files=tuple(
-            FileReport(
-                file=file.file,
-                source=file.source,
-                num_steps=file.num_steps,
-                counted_steps=file.counted_steps,
-                steps_from=file.steps_from,
-                num_layers=file.num_layers,
-            )
-            for file in files
-        ),
+        files=tuple(file.report for file in files),
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -117,16 +92,7 @@ def _read_files(paths: Sequence[Path], matcher: NameMatcher, progress: TraceProg
 
 def is_report(path: Path) -> bool:
     """Return whether a file is an export of Nsight Systems, by its name or its beginning."""
-    return path.suffix == ".sqlite" or _first_bytes(path) == MAGIC
-
-
-def _first_bytes(path: Path) -> bytes:
-    """Return the beginning of a file."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(MAGIC))
-    except OSError as error:
-        raise FileError.from_os(path, error) from None
+    return path.suffix == ".sqlite" or read_head(path, len(MAGIC)) == MAGIC
 
 
 def _check_names(files: Sequence[FileSamples], names: LayerNames, scopes: Counter[str], *, place: str) -> list[str]:
@@ -155,12 +121,12 @@ def _check_names(files: Sequence[FileSamples], names: LayerNames, scopes: Counte
 
 def _check_layers(files: Sequence[FileSamples], num_layers: int | None) -> None:
     """Refuse traces that show fewer layers than a stage runs."""
-    for file in files:
-        if num_layers is not None and (file.num_layers or 0) > num_layers:
+    for report in (file.report for file in files):
+        if num_layers is not None and (report.num_layers or 0) > num_layers:
             raise InputError(
                 value=num_layers,
-                rule=_("must be at least the {num_layers} that this stage runs", num_layers=file.num_layers),
-                place=f"{file.file}: layers",
+                rule=_("must be at least the {num_layers} that this stage runs", num_layers=report.num_layers),
+                place=f"{report.file}: layers",
                 remedy=_("check the number of layers and the names of the body"),
             )
 

@@ -31,11 +31,12 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileSamples:
-    """Samples from one file, and how they were found."""
+class FileReport:
+    """The numbers of steps and layers found in one file."""
 
     file: str
     source: str
+    """Kind of the trace, and what its times are."""
     num_steps: int
     counted_steps: int
     """Number of steps that count: the last ones."""
@@ -43,6 +44,13 @@ class FileSamples:
     """How the steps were told apart."""
     num_layers: int | None
     """Body layers of the stage; None where their names and the steps do not tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSamples:
+    """Samples from one file, and how they were found."""
+
+    report: FileReport
     samples: Sequence[Sample]
     notes: Sequence[str]
 
@@ -89,13 +97,12 @@ def samples_of(trace: Trace, *, num_microbatches: int) -> FileSamples:
         for runs in sorted(unusual)
     ]
     is_guess = steps.origin == COUNTED_FORWARDS and not all(is_numbered(scope) for _, scope in steps.totals)
-    return FileSamples(
+    report = FileReport(
         file=trace.file,
         source=trace.source,
         num_steps=steps.number,
         counted_steps=steps.number - first,
         steps_from=steps.origin,
         num_layers=None if is_guess else layers,
-        samples=samples,
-        notes=[*trace.notes, *notes],
     )
+    return FileSamples(report=report, samples=samples, notes=[*trace.notes, *notes])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from evenflow.errors import FileError, InputError
 from evenflow.language import _
+from evenflow.profiles.file_order import by_number
 
 SUFFIXES = (".json", ".json.gz", ".sqlite")
 _ASCEND_FILES = ("trace_view", "msprof")
@@ -19,7 +20,7 @@ def trace_files(folder: Path) -> list[Path]:
     if folder.is_file():
         return [folder]
     try:
-        entries = sorted(folder.iterdir(), key=_natural)
+        entries = sorted(folder.iterdir(), key=by_number)
     except OSError as error:
         raise FileError.from_os(folder, error) from None
     traces = [path for path in entries if path.name.endswith(SUFFIXES) and path.is_file()]
@@ -35,18 +36,3 @@ def trace_files(folder: Path) -> list[Path]:
             else _("put the trace of each stage there"),
         )
     return ascend or traces
-
-
-def _natural(path: Path) -> list[tuple[int, int | str]]:
-    """Return a key that sorts trace_view2 before trace_view10."""
-    key: list[tuple[int, int | str]] = []
-    for character in path.name:
-        if character.isdecimal():
-            digit = int(character)
-            if key and isinstance(key[-1][1], int):
-                key[-1] = (0, key[-1][1] * 10 + digit)
-            else:
-                key.append((0, digit))
-        else:
-            key.append((1, character))
-    return key

@@ -97,7 +97,6 @@ class Configuration:
         if size is None:
             first, *others = SPELLINGS[name]
             raise InputError(
-                value=None,
                 rule=_("must have the field {key!r}", key=first),
                 place=self.fields.place(),
                 remedy=_("write it, under this name or as {others}", others=", ".join(others)),

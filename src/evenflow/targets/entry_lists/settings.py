@@ -1,12 +1,12 @@
-"""FileSettings at the top of a JSON or YAML file, whose names may have hyphens or underscores."""
+"""Settings at the top of a JSON or YAML file, whose names may have hyphens or underscores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
-from evenflow.fields import Fields, as_fields, load_json
+from evenflow.fields import Fields
 from evenflow.language import _
-from evenflow.profiles.yaml_file import load_yaml
+from evenflow.profiles.yaml_file import load_object
 from evenflow.ranges import Range
 
 
@@ -27,7 +27,6 @@ class FileSettings:
             return self.fields.integer(name, within)
         if given is None:
             raise InputError(
-                value=None,
                 rule=_("must have the field {key!r}", key=names[0]),
                 place=self.fields.place(),
                 remedy=_("add it, or give {option}", option=option),
@@ -39,24 +38,19 @@ class FileSettings:
 def read_settings(text: str, file: str, *, sections: Sequence[str] = ()) -> FileSettings:
     """Return the settings of a text that is JSON by the name of its file, and else YAML.
 
-    FileSettings in one of the `sections` count as if they stood at the top.
+    Settings in one of the `sections` count as if they stood at the top.
 
     Raises:
         InputError: text that is no object, or a setting that is there twice.
     """
-    if file.lower().endswith(".json"):
-        top = as_fields(load_json(text, file=file), file=file)
-    else:
-        top = load_yaml(text, file=file)
+    top = load_object(text, file=file)
     values: dict[str, object] = {}
     lines: dict[str, int] = {}
     for fields in (top, *(top.inner(name) for name in sections if name in top)):
         for name, value in fields.values.items():
             key = name.replace("-", "_")
             if key in values:
-                raise InputError(
-                    value=None, rule=_("is given twice"), place=fields.place(name), remedy=_("keep one of the two")
-                )
+                raise InputError(rule=_("is given twice"), place=fields.place(name), remedy=_("keep one of the two"))
             values[key] = value
             if name in fields.lines:
                 lines[key] = fields.lines[name]

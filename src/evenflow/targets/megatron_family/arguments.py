@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.profiles.logs.printed_arguments import PRINTED
+from evenflow.profiles.logs.log_lines import PRINTED
 from evenflow.ranges import Range
 
 ALIASES: Mapping[str, str] = {

@@ -32,23 +32,23 @@ def is_run(text: str, file: str) -> bool:
     return "--pipeline-model-parallel-size" in text or is_printed(text)
 
 
-def read_run(text: str, file: str, given: GivenSizes) -> Baseline:
+def read_run(text: str, file: str, sizes: GivenSizes) -> Baseline:
     """Return the plan of a training script, of a file with flags, or of the arguments that a run printed."""
     arguments = printed_arguments(text, file=file) if is_printed(text) else shell_arguments(text, file=file)
-    return baseline(arguments, given)
+    return baseline(arguments, sizes)
 
 
-def baseline(arguments: Arguments, given: GivenSizes) -> Baseline:
+def baseline(arguments: Arguments, sizes: GivenSizes) -> Baseline:
     """Return the plan that arguments ask for.
 
     Raises:
-        InputError: something that makes the plan is missing, Megatron-LM would refuse it, or it is against `given`.
+        InputError: something that makes the plan is missing, Megatron-LM would refuse it, or it is against `sizes`.
     """
-    num_ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or given.num_ranks or 1
-    _check_given(arguments, "pipeline_model_parallel_size", num_ranks, given.num_ranks)
+    num_ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or sizes.num_ranks or 1
+    _check_given(arguments, "pipeline_model_parallel_size", num_ranks, sizes.num_ranks)
     notes: list[str] = []
-    layers = _layers(arguments, num_ranks, given, notes)
-    num_microbatches = _num_microbatches(arguments, num_ranks, given, notes)
+    layers = _layers(arguments, num_ranks, sizes, notes)
+    num_microbatches = _num_microbatches(arguments, num_ranks, sizes, notes)
     recompute, unknown = _recompute(arguments, layers, notes)
     group_size = arguments.integer(GROUP, MICROBATCHES) if len(layers) > 1 else None
     plan = Plan(
@@ -73,7 +73,7 @@ def baseline(arguments: Arguments, given: GivenSizes) -> Baseline:
     return Baseline(plan=plan, unknown=(*arguments.unknown, *unknown), notes=tuple(notes))
 
 
-def _layers(arguments: Arguments, num_ranks: int, given: GivenSizes, notes: list[str]) -> Cells:
+def _layers(arguments: Arguments, num_ranks: int, sizes: GivenSizes, notes: list[str]) -> Cells:
     num_layers = arguments.integer("num_layers", LAYERS)
     layout = arguments.values.get(LAYOUT)
     if layout is not None:
@@ -93,26 +93,26 @@ def _layers(arguments: Arguments, num_ranks: int, given: GivenSizes, notes: list
                 _("layers of multi-token prediction are in another stage than the loss; the plan has them last")
             )
     else:
-        num_layers = num_layers or given.num_layers
+        num_layers = num_layers or sizes.num_layers
         if num_layers is None:
             remedy = _("give the layers of the network")
-            raise InputError(value=None, rule=_("must be given"), place=arguments.place("num_layers"), remedy=remedy)
+            raise InputError(rule=_("must be given"), place=arguments.place("num_layers"), remedy=remedy)
         layers = even_cut(arguments, num_layers=num_layers, num_ranks=num_ranks)
-    _check_given(arguments, "num_layers", sum(map(sum, layers)), given.num_layers)
+    _check_given(arguments, "num_layers", sum(map(sum, layers)), sizes.num_layers)
     return layers
 
 
-def _num_microbatches(arguments: Arguments, num_ranks: int, given: GivenSizes, notes: list[str]) -> int:
+def _num_microbatches(arguments: Arguments, num_ranks: int, sizes: GivenSizes, notes: list[str]) -> int:
     if "rampup_batch_size" in arguments.values:
         notes.append(_("the batch grows during the training; the plan has the full one"))
     if "global_batch_size" not in arguments.values and "micro_batch_size" in arguments.values:
         notes.append(_("there is no --global-batch-size, so that a step has one microbatch"))
     found = told_microbatches(arguments, num_ranks)
     if found is not None:
-        _check_given(arguments, "global_batch_size", found, given.num_microbatches)
+        _check_given(arguments, "global_batch_size", found, sizes.num_microbatches)
         return found
-    if given.num_microbatches is not None:
-        return given.num_microbatches
+    if sizes.num_microbatches is not None:
+        return sizes.num_microbatches
     missing = "world_size" if "micro_batch_size" in arguments.values else "micro_batch_size"
     raise InputError(
         value=arguments.values.get(missing),

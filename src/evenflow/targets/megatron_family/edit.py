@@ -38,7 +38,7 @@ def apply_flags(text: str, file: str, plan: Plan, flags: Flags) -> str:
             in a condition, or cannot be changed without changing another flag.
     """
     if is_printed(text):
-        raise InputError(value=None, rule=_("must be a script: this is what a run printed"), place=file)
+        raise InputError(rule=_("must be a script: this is what a run printed"), place=file)
     arguments = shell_arguments(text, file=file)
     _check_same_run(arguments, plan)
     layout = format_layout(plan.layers, mtp_layers=_mtp_layers(arguments))
@@ -73,7 +73,7 @@ def _check_same_run(arguments: Arguments, plan: Plan) -> None:
             value=_("{found} microbatches", found=found), rule=rule, place=arguments.place("global_batch_size")
         )
     if "pipeline_model_parallel_size" not in arguments.values:
-        raise InputError(value=None, rule=_("must have the flag {flag}", flag=ANCHOR), place=arguments.file)
+        raise InputError(rule=_("must have the flag {flag}", flag=ANCHOR), place=arguments.file)
 
 
 class _Script:
@@ -191,7 +191,6 @@ def _check_others(text: str, edited: str, file: str, wanted: Flags) -> None:
 
 def _by_hand(file: str, flags: str) -> InputError:
     return InputError(
-        value=None,
         rule=_("is set in a way that cannot be edited"),
         place=f"{file}: {flags}",
         remedy=_("write the flags of the plan by hand"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule
 from evenflow.targets.megatron_family.layout import format_layout
+from evenflow.targets.target import Piece
 
 Flags = Mapping[str, tuple[str, ...]]
 """The values of every flag, by its name with both hyphens."""
@@ -100,6 +101,15 @@ def shell_words(flags: Flags) -> list[str]:
 def shell_array(name: str, flags: Flags) -> str:
     """Return the definition of a shell array of the flags."""
     return "".join([f"{name}=(\n", *(f"    {line}\n" for line in shell_words(flags)), ")\n"])
+
+
+def flags_piece(name: str, flags: Flags) -> Piece:
+    """Return the flags as the shell array `name`, with what to do with it."""
+    return Piece(
+        title=_("flags of the training script: add {array} to its command", array=f'"${{{name}[@]}}"'),
+        syntax="shell",
+        text=shell_array(name, flags),
+    )
 
 
 def plan_notes(plan: Plan) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from evenflow.errors import InputError
+from evenflow.fields import not_one_of
 from evenflow.language import _
 from evenflow.model.plan import Cells, cells
 from evenflow.ranges import LAYERS
@@ -46,7 +47,7 @@ class MegatronLayout:
             )
         if any(self.mtp_layers[:-num_ranks]):
             rule = _("must have m in the last chunk of a rank")
-            raise InputError(value=None, rule=rule, place=_stage(place, self._stage_of_mtp))
+            raise InputError(rule=rule, place=_stage(place, self._stage_of_mtp))
         return cells([self.layers[first : first + num_ranks] for first in range(0, len(self.layers), num_ranks)])
 
     @property
@@ -145,7 +146,7 @@ def _joined(items: Iterable[tuple[str, str | None]], place: str) -> str:
         length += len(text) * times
         if length > _LONGEST:
             rule = _("must have at most {most:,} letters and bars when it is written out", most=_LONGEST)
-            raise InputError(value=None, rule=rule, place=place)
+            raise InputError(rule=rule, place=place)
         texts.append(text * times)
     return "".join(texts)
 
@@ -153,7 +154,7 @@ def _joined(items: Iterable[tuple[str, str | None]], place: str) -> str:
 def _letter(name: object, place: str) -> str:
     letter = _LETTERS.get(name.strip().lower()) if isinstance(name, str) else None
     if letter is None:
-        raise InputError(value=name, rule=_("must be one of {names}", names=", ".join(_LETTERS)), place=place)
+        raise not_one_of(name, _LETTERS, place=place)
     return letter
 
 
@@ -161,13 +162,13 @@ def _check(stages: list[str], place: str) -> None:
     """Raise InputError unless the layers are in an order that Megatron-LM accepts."""
     everything = "".join(stages)
     if not everything.startswith("E") or everything.count("E") > 1:
-        raise InputError(value=None, rule=_("must have E once, before all others"), place=place)
+        raise InputError(rule=_("must have E once, before all others"), place=place)
     if not everything.endswith("L") or everything.count("L") > 1:
-        raise InputError(value=None, rule=_("must have L once, behind all others"), place=place)
+        raise InputError(rule=_("must have L once, behind all others"), place=place)
     if "t" in everything.partition("m")[2]:
-        raise InputError(value=None, rule=_("must have m behind every t"), place=place)
+        raise InputError(rule=_("must have m behind every t"), place=place)
     if sum("m" in stage for stage in stages) > 1:
-        raise InputError(value=None, rule=_("must have every m in one stage"), place=place)
+        raise InputError(rule=_("must have every m in one stage"), place=place)
     if everything.count("t") > LAYERS.most:
         raise InputError(value=everything.count("t"), rule=LAYERS.rule, place=place)
 

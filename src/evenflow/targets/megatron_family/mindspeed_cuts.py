@@ -81,9 +81,9 @@ def real_layers(layers: Cells, noop: Collection[int]) -> tuple[tuple[tuple[bool,
     return tuple(tuple(tuple(next(index) not in noop for _ in range(each)) for each in row) for row in layers)
 
 
-def with_layers(arguments: Arguments, layers: Cells, place: str, given: GivenSizes) -> Baseline:
+def with_layers(arguments: Arguments, layers: Cells, place: str, sizes: GivenSizes) -> Baseline:
     """Return the plan of arguments with `layers`, which stand at `place`, in place of what cuts the network."""
-    ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or given.num_ranks or 1
+    ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or sizes.num_ranks or 1
     if len(layers[0]) != ranks:
         raise InputError(value=len(layers[0]), rule=_("must be for the {ranks} ranks", ranks=ranks), place=place)
     for key in (STAGES, CHUNK_COUNT):
@@ -91,4 +91,4 @@ def with_layers(arguments: Arguments, layers: Cells, place: str, given: GivenSiz
             raise arguments.error(key, _("must be {chunks}, as in the cut", chunks=len(layers)))
     replaced = (STAGE_LAYERS, STAGES, CHUNK_COUNT, FIRST, LAST)
     kept = {key: value for key, value in arguments.values.items() if key not in replaced}
-    return baseline(replace(arguments, values={**kept, LAYOUT: format_layout(layers)}), given)
+    return baseline(replace(arguments, values={**kept, LAYOUT: format_layout(layers)}), sizes)

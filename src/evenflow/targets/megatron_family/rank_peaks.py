@@ -69,7 +69,6 @@ def parse_rank_lines(
             by_rank[peak.rank] = peak.reserved_bytes if kind is PeakKind.ACTUAL else peak.allocated_bytes
     if not by_rank:
         raise InputError(
-            value=None,
             rule=_("must have lines such as '[Rank 0] (after 2 iterations) memory (MB) | allocated: …'"),
             place=place,
             remedy=_("train until --log-interval: they come with the first line of training progress"),

@@ -93,7 +93,7 @@ def training_words(text: str, *, file: str) -> list[Text]:
         loose.extend(split_text(value) if isinstance(value, Text) else value)
     if not _is_training(loose):
         rule = _("must have flags of Megatron-LM, such as --pipeline-model-parallel-size")
-        raise InputError(value=None, rule=rule, place=file)
+        raise InputError(rule=rule, place=file)
     return loose
 
 

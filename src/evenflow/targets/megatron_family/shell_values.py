@@ -175,7 +175,7 @@ class _Evaluation:
         self.left -= sum(len(text.text) + 1 for text in _as_list(value))
         if self.left < 0:
             rule = _("must not fill variables into each other without end")
-            raise InputError(value=None, rule=rule, place=self.file)
+            raise InputError(rule=rule, place=self.file)
         if not isinstance(value, Text):
             if not split:
                 return [_in_one(value)]

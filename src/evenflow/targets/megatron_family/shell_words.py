@@ -175,7 +175,7 @@ class WordReader:
     def _default(self, start: int, end: int) -> Word:
         """Return all between two positions as one word."""
         if self._depth == _DEEPEST:
-            raise InputError(value=None, rule=_("is too deep inside of other braces"), place=self.place(start))
+            raise InputError(rule=_("is too deep inside of other braces"), place=self.place(start))
         reader = WordReader(self.text, self.file, position=start, end=end, depth=self._depth + 1)
         parts: list[Part] = []
         while reader.next:

@@ -16,8 +16,7 @@ from evenflow.predict.memory import Held, RankMemory
 from evenflow.predict.prediction import predict
 from evenflow.predict.training import Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import Experts
-from evenflow.profiles.layer_file import parse_layer_file
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file, parse_layer_file
 from evenflow.simulate import simulate
 from tests.predict.trainings import DEVICE, LLAMA, TOPOLOGY, training, with_memory
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.profiles.measured.logs import step_times
 from evenflow.profiles.measured.logs.log_file import parse_log, read_log
-from evenflow.targets.log_formats import log_formats
+from evenflow.targets.registry import log_formats
 from tests.profiles.measured.logs import written
 from tests.profiles.measured.logs.written import LLAMA, arguments, memory, steps, titan_head, titan_line, titan_step
 

@@ -8,7 +8,7 @@ import pytest
 from evenflow.errors import InputError
 from evenflow.profiles.measured.logs import log_folder
 from evenflow.profiles.measured.logs.log_folder import runs_of_folder
-from evenflow.targets.log_formats import log_formats
+from evenflow.targets.registry import log_formats
 from tests.profiles.measured.logs.written import LLAMA, arguments, memory, steps, titan_head, titan_step
 
 FIRST = [*arguments(LLAMA), memory(0, 40960.0, 45000.0)]

@@ -12,7 +12,7 @@ from evenflow.profiles.measured.logs.log_file import LogFile, parse_log
 from evenflow.profiles.measured.logs.logged_run import measured_run
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.profiles.measured.settings import is_read_from_device
-from evenflow.targets.log_formats import log_formats
+from evenflow.targets.registry import log_formats
 from tests.profiles.measured.logs import written
 from tests.profiles.measured.logs.written import LLAMA, arguments, memory, steps, titan_head, titan_step
 

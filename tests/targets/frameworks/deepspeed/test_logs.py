@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from evenflow.profiles.measured.logs.log_file import parse_log
 from evenflow.profiles.measured.logs.log_format import LoggedStep, PeakOf
 from evenflow.targets.frameworks.deepspeed.logs import DEEPSPEED
-from evenflow.targets.log_formats import log_formats
+from evenflow.targets.registry import log_formats
 from tests.profiles.measured.logs.written import deepspeed_step
 
 CONFIGURATION = (

@@ -11,7 +11,7 @@ from evenflow.profiles.logs.log_lines import log_lines
 from evenflow.profiles.measured.logs.log_file import LoggedRun, parse_log
 from evenflow.profiles.measured.logs.log_format import LoggedStep, PeakOf
 from evenflow.targets.frameworks.torchtitan.logs import TORCHTITAN
-from evenflow.targets.log_formats import log_formats
+from evenflow.targets.registry import log_formats
 from tests.profiles.measured.logs.written import titan_head, titan_line, titan_step
 
 

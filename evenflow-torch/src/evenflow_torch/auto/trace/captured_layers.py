@@ -69,7 +69,6 @@ def _capture(kind: Part, longest: int) -> OperatorGraph:
     graph = capture(stack(kind.module), example, kind.named_inputs)
     if not graph.from_layer_before:
         raise InputError(
-            value=None,
             rule=_("must take what the layer before returns as its first argument, since layers of its kind follow it"),
             place=kind.name,
         )

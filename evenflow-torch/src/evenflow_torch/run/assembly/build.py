@@ -73,7 +73,6 @@ def pipeline(
     schedule = runnable_order(plan)
     if not dist.is_initialized():
         raise InputError(
-            value=None,
             rule=_("must be initialised first"),
             place="torch.distributed",
             remedy=_("start the ranks with torchrun and call torch.distributed.init_process_group"),

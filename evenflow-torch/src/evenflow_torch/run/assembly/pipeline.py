@@ -159,7 +159,6 @@ class Pipeline:
                 part.module.load_state_dict(placed_like(part.module, own))
             except RuntimeError as error:
                 raise InputError(
-                    value=None,
                     rule=_("must fit the model in {name}: {error}", name=part.name, error=error),
                     place="state_dict",
                 ) from None

@@ -36,7 +36,6 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     needed, there = num_local or job.num_processes, torch.cuda.device_count()
     if job.device is Device.CUDA and there < needed:
         raise InputError(
-            value=None,
             rule=_(
                 "must not be cuda where ranks have no GPU of their own: {needed} are needed here, {there} are there",
                 needed=needed,
@@ -68,7 +67,6 @@ def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: ModelRow, stages: Seque
     check_mesh_plan(mesh_plan, model, stages, boundary_shapes(stages, model.context, tokens))
     if job.aa_check:
         raise InputError(
-            value=None,
             rule=_("must not be given where stages have several devices, which cannot check their work yet"),
             place="--aa-check",
             remedy=_("leave it out"),
@@ -113,4 +111,4 @@ def _check_audit(job: RunJob) -> None:
                     place="--inject-fault",
                 )
     if len({(fault.rank, fault.step) for fault in job.faults}) < len(job.faults):
-        raise InputError(value=None, rule=_("must be given at most once for a rank and step"), place="--inject-fault")
+        raise InputError(rule=_("must be given at most once for a rank and step"), place="--inject-fault")

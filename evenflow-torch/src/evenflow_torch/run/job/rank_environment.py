@@ -50,7 +50,6 @@ def rank_environment(environment: Mapping[str, str]) -> RankEnvironment:
     missing = [name for name in names if name not in environment]
     if missing:
         raise InputError(
-            value=None,
             rule=_("must have the variables of a rank; missing: {names}", names=", ".join(missing)),
             place=_("the environment"),
             remedy=_("start the processes with torchrun, or use `evenflow run` on one machine"),

@@ -55,7 +55,6 @@ def check_mesh_plan(
                     _check_experts(path, module, product.experts, on_mesh.mesh)
                 elif plan.expert_capacity is not None and hasattr(module, "is_transposed"):
                     raise InputError(
-                        value=None,
                         rule=_("must say how these experts are split, whose capacity is limited"),
                         place=_("plan, stages, products, {name}", name=path),
                         remedy=_("plan again without --expert-capacity"),

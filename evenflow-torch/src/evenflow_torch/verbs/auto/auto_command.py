@@ -26,7 +26,7 @@ from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.json_text import format_object
 from evenflow.language import _
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file
 from evenflow.profiles.own_plan_file import DEGREES, SCHEDULES, OwnPlan, read_own_plan
 from evenflow_torch.results.auto_fields import AutoSetting, auto_fields
 from evenflow_torch.text.auto_text import answer_lines, auto_text, shortage_text
@@ -270,7 +270,6 @@ def _degrees(own: OwnPlan, fixed: dict[str, Any], cluster: "Cluster") -> dict[st
     """Return all degrees of a person's plan, as keywords of `Fixed`; what it does not say is 1, and data the rest."""
     if fixed:
         raise InputError(
-            value=None,
             rule=_("must not be given beside --evaluate, whose plan says it"),
             place="--fix",
             remedy=_("leave one of the two out"),

@@ -63,7 +63,6 @@ class ClusterOptions:
             return read_cluster_file(self.file, accelerator)
         if "--mesh" not in self.texts:
             raise InputError(
-                value=None,
                 rule=_("must be given to describe a cluster"),
                 place="--mesh",
                 remedy=_("add it, or --cluster FILE"),

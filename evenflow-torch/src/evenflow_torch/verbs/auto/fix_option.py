@@ -8,7 +8,7 @@ import click
 
 from evenflow.cli.shared.numbers import as_number
 from evenflow.errors import InputError
-from evenflow.fields import nearest
+from evenflow.fields import check_one_of, did_you_mean
 from evenflow.language import _
 from evenflow.predict.training import Sharding
 from evenflow.ranges import DEVICES
@@ -58,18 +58,11 @@ def parse_fixed(texts: Iterable[str]) -> dict[str, Any]:
 
 def _degree(name: str, value: str) -> object:
     if name == ZERO:
-        if value not in tuple(Sharding):
-            rule = _("must be one of {names}", names=", ".join(Sharding))
-            raise InputError(value=value, rule=rule, place=f"{OPTION}: {name}")
+        check_one_of(value, Sharding, place=f"{OPTION}: {name}")
         return Sharding(value)
     if name not in DEGREES:
-        near = nearest(name, (*DEGREES, ZERO))
-        raise InputError(
-            value=name,
-            rule=_("must be one of {names}, or the name of a parameter", names=", ".join((*DEGREES, ZERO))),
-            place=OPTION,
-            remedy=_("did you mean {near!r}?", near=near) if near else "",
-        )
+        rule = _("must be one of {names}, or the name of a parameter", names=", ".join((*DEGREES, ZERO)))
+        raise InputError(value=name, rule=rule, place=OPTION, remedy=did_you_mean(name, (*DEGREES, ZERO)))
     number = as_number(value, DEVICES)
     DEVICES.check(number, place=f"{OPTION}: {name}")
     return number

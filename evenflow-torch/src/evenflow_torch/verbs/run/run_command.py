@@ -19,7 +19,7 @@ from evenflow.errors import InputError, Interrupted, MismatchError, RunError
 from evenflow.export.results.json_text import format_object
 from evenflow.interruption import answer_exists, on_interrupt
 from evenflow.language import _
-from evenflow.profiles.timeline_fields import timeline_fields
+from evenflow.profiles.timeline_file import timeline_fields
 from evenflow.schedule import schedule_of
 from evenflow_torch.results.run_fields import run_fields, timeline_file_of
 from evenflow_torch.run.job.child import HEARTBEAT_SECONDS, message_of

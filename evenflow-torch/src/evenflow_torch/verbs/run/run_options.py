@@ -63,7 +63,6 @@ class RunOptions:
         aa_check = self.aa_check or self.aa_everywhere
         if self.inject_fault and not aa_check:
             raise InputError(
-                value=None,
                 rule=_("must come with --aa-check, which is to find the fault"),
                 place="--inject-fault",
                 remedy=_("add --aa-check"),

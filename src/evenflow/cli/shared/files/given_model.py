@@ -92,7 +92,6 @@ def read_model(path: str, configured: ConfiguredModel, *, only_configured: Colle
     planned = parse_plan_file(text, place=place)
     if planned.network is None:
         raise InputError(
-            value=None,
             rule=_("must hold its model, as 'network'"),
             place=place,
             remedy=_("name the layer file instead"),
@@ -110,7 +109,6 @@ def refuse_without_configuration(only_configured: Collection[str], *, place: str
     """Raise InputError for the first of some options that go with a configuration only, beside the file `place`."""
     for option in only_configured:
         raise InputError(
-            value=None,
             rule=_("must come with the configuration of a model; {file} has its times and memory already", file=place),
             place=option,
             remedy=_("leave it out"),

@@ -1,8 +1,7 @@
 """The JSON of a plan for a framework: a plan file, with what was written and what is lost."""
 
 from evenflow.cli.shared.targets.fitted_plan import FittedPlan
-from evenflow.profiles.network_fields import network_fields
-from evenflow.profiles.plan_fields import simulation_fields
+from evenflow.profiles.plan_fields import plan_file_fields
 from evenflow.targets.target import Target, Written
 from evenflow.units import megabytes, milliseconds
 
@@ -27,8 +26,7 @@ def fitted_fields(fitted_plan: FittedPlan, target: Target, version: str) -> dict
     losses = () if fitted_plan.fitted is None else fitted_plan.fitted.losses
     plan: dict[str, object] = {}
     if fitted_plan.fitted is not None:
-        simulation = fitted_plan.fitted.simulation
-        plan = simulation_fields(simulation, fitted_plan.memory_limit_bytes) | network_fields(simulation)
+        plan = plan_file_fields(fitted_plan.fitted.simulation, fitted_plan.memory_limit_bytes)
     return {
         "target": target.name,
         "target_version": version,

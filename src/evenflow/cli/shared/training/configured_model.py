@@ -93,7 +93,6 @@ def _training_options(
     """Return the training to predict: the pipeline with its layers dealt evenly, and nothing recomputed."""
     if settings.accelerator is None:
         raise InputError(
-            value=None,
             rule=_("must be given for the configuration of a model, which has no times ({file})", file=place),
             place="--accelerator",
             remedy=_("add --accelerator NAME, such as a100, h100, gb200, mi300x or 910b"),

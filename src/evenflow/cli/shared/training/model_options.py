@@ -123,7 +123,7 @@ class ModelOptions:
         value: int | None = getattr(self, name)
         if value is None:
             rule = _("must be given where no --model is")
-            raise InputError(value=None, rule=rule, place=_option(name), remedy=_("add it, or --model CONFIG.json"))
+            raise InputError(rule=rule, place=_option(name), remedy=_("add it, or --model CONFIG.json"))
         return value
 
     def _experts(self) -> Experts | None:
@@ -135,7 +135,7 @@ class ModelOptions:
             return None
         ffn = self.expert_ffn or self.ffn
         if ffn is None:
-            raise InputError(value=None, rule=_("must be given with --experts"), place="--expert-ffn")
+            raise InputError(rule=_("must be given with --experts"), place="--expert-ffn")
         active = self.active_experts or min(_ACTIVE_EXPERTS, self.experts)
         return Experts(count=self.experts, active=active, ffn=ffn)
 

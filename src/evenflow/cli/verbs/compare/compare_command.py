@@ -36,11 +36,10 @@ from evenflow.cli.text.tables import binding_note
 from evenflow.cli.verbs.compare.baseline import BASELINE
 from evenflow.cli.verbs.compare.compare_options import CompareJob, CompareOptions, compare_job
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
-from evenflow.export.results.comparison_fields import RECOMMENDED, comparison_fields
-from evenflow.export.results.outcome_fields import outcome_fields
+from evenflow.export.results.outcome_fields import RECOMMENDED, comparison_fields, outcome_fields
 from evenflow.language import _
 from evenflow.model import Plan, Request
-from evenflow.profiles.network_fields import network_fields
+from evenflow.profiles.plan_fields import network_fields
 from evenflow.schedule import default_family
 from evenflow.simulate import simulate
 from evenflow.solve import Outcome, ProgressCallback

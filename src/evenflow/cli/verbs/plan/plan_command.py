@@ -31,12 +31,16 @@ from evenflow.cli.text.tables import binding_note
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
-from evenflow.export.results.best_fields import best_fields, elsewhere_fields, neighbour_fields
-from evenflow.export.results.comparison_fields import RECOMMENDED
-from evenflow.export.results.outcome_fields import outcome_fields
+from evenflow.export.results.outcome_fields import (
+    RECOMMENDED,
+    best_fields,
+    elsewhere_fields,
+    neighbour_fields,
+    outcome_fields,
+)
 from evenflow.language import _
-from evenflow.profiles.degrees_fields import kept_degrees
-from evenflow.profiles.network_fields import network_fields
+from evenflow.profiles.plan_degrees import kept_degrees
+from evenflow.profiles.plan_fields import network_fields
 from evenflow.schedule import FAMILIES, format_schedule
 from evenflow.simulate import Simulation
 from evenflow.solve import Neighbours, Outcome

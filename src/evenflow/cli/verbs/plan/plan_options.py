@@ -119,7 +119,6 @@ class PlanOptions:
             self._check_beside_target(self.target)
         if self.split_backward and name != SEARCH:
             raise InputError(
-                value=None,
                 rule=_(
                     "must come with --schedule {search}: only a search decides which backwards to split", search=SEARCH
                 ),
@@ -128,7 +127,6 @@ class PlanOptions:
             )
         if name in (BEST, SEARCH) and self.less_memory:
             raise InputError(
-                value=None,
                 rule=_("must not be given beside --schedule {name}, because it names one schedule", name=name),
                 place="--less-memory",
                 remedy=_("leave it out"),
@@ -157,7 +155,6 @@ class PlanOptions:
             )
         if name == SEARCH:
             raise InputError(
-                value=None,
                 rule=_(
                     "must not be given beside --schedule {search}: MindFormers runs only the orders it knows",
                     search=SEARCH,

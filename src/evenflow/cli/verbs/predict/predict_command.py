@@ -19,7 +19,7 @@ from evenflow.language import _
 from evenflow.predict.limits.smallest_change import peak_bytes, smallest_change
 from evenflow.predict.prediction import predict as predict_step
 from evenflow.profiles.accelerator_file import accelerator_path
-from evenflow.profiles.layer_writer import format_layer_file
+from evenflow.profiles.layer_file import format_layer_file
 
 
 @click.command(cls=SectionedCommand)

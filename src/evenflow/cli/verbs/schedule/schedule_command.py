@@ -11,7 +11,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.input_files import STANDARD_INPUT, read_text
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.group_sizes import best_simulated, check_given_size
-from evenflow.cli.shared.plan_pictures import MADE_BY, plan_file_fields
+from evenflow.cli.shared.plan_pictures import MADE_BY
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import ResultFiles, paths_of
 from evenflow.cli.text.schedule_text import checked_text, schedule_html, schedule_svg, shown_text
@@ -24,6 +24,7 @@ from evenflow.export.results.schedule_fields import Formula, schedule_fields
 from evenflow.language import _
 from evenflow.model import Sizes
 from evenflow.profiles.order_file import parse_order_file
+from evenflow.profiles.plan_fields import plan_file_fields
 from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS
 from evenflow.schedule import bubbles_by_formula, check_complete, chunk_count, family_name, make_schedule
 from evenflow.simulate import Simulation

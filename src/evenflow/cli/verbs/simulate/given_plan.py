@@ -131,7 +131,6 @@ class GivenPlan:
         for name in self.__slots__:
             if getattr(self, name):
                 raise InputError(
-                    value=None,
                     rule=_("must not be given beside a plan file, which says the same"),
                     place=_option(name),
                     remedy=_("leave the option out, or the plan file"),

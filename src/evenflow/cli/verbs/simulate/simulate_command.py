@@ -14,7 +14,7 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.group_sizes import best_simulated
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.model_config import config_path
-from evenflow.cli.shared.plan_pictures import plan_file_fields, plan_svg, plans_html
+from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
 from evenflow.cli.shared.request_options import options_as, options_of
 from evenflow.cli.shared.result_files import ResultFiles, paths_of
 from evenflow.cli.shared.training.configuration_options import (
@@ -29,6 +29,7 @@ from evenflow.cli.text.plan_text import plan_text
 from evenflow.cli.verbs.simulate.given_plan import GivenPlan, read_files
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.language import _
+from evenflow.profiles.plan_fields import plan_file_fields
 from evenflow.simulate import simulate as run_on_paper
 from evenflow.units import milliseconds
 

@@ -8,7 +8,7 @@ from evenflow.asking import Metadata, asked
 from evenflow.cli.shared.numbers import as_number
 from evenflow.cli.shared.training.sections import DEGREES
 from evenflow.errors import InputError
-from evenflow.fields import nearest
+from evenflow.fields import check_one_of
 from evenflow.language import _
 from evenflow.predict.training import Sharding
 from evenflow.schedule import family_name
@@ -92,11 +92,7 @@ def parse_fixed(texts: Iterable[str]) -> Mapping[Axis, Value]:
         name, _equals, value = (part.strip() for part in item.partition("="))
         if not (name and value):
             raise InputError(value=item, rule=_("must be NAME=VALUE, such as tensor=8"), place=_FIX)
-        if name not in tuple(Axis):
-            near = nearest(name, map(str, Axis))
-            remedy = _("did you mean {near!r}?", near=near) if near else ""
-            rule = _("must be one of {names}", names=", ".join(Axis))
-            raise InputError(value=name, rule=rule, place=_FIX, remedy=remedy)
+        check_one_of(name, Axis, place=_FIX, suggests=True)
         axis = Axis(name)
         if axis in decided:
             raise InputError(value=item, rule=_("must say {name} once", name=name), place=_FIX)
@@ -109,8 +105,7 @@ def _value(axis: Axis, text: str) -> Value:
     if axis is Axis.SCHEDULE:
         return family_name(text, place=place)
     if axis is Axis.ZERO:
-        if text not in tuple(Sharding):
-            raise InputError(value=text, rule=_("must be one of {names}", names=", ".join(Sharding)), place=place)
+        check_one_of(text, Sharding, place=place)
         return int(text)
     number: Any = as_number(text, RANGES[axis])
     RANGES[axis].check(number, place=place)

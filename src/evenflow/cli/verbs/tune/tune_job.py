@@ -96,7 +96,7 @@ def _accelerator(asked: TuneOptions) -> Accelerator:
         return read_accelerator_file(asked.calibration)
     if asked.accelerator is None:
         rule, remedy = _("must be given where no --calibration is"), _("add it, such as --accelerator h100")
-        raise InputError(value=None, rule=rule, place="--accelerator", remedy=remedy)
+        raise InputError(rule=rule, place="--accelerator", remedy=remedy)
     return accelerator_given(asked.accelerator, place="--accelerator")
 
 

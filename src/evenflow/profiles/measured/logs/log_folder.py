@@ -6,6 +6,7 @@ from pathlib import Path
 
 from evenflow.errors import FileError, InputError
 from evenflow.language import _
+from evenflow.profiles.file_order import by_number
 from evenflow.profiles.measured.logs.log_file import LogFile, read_log
 from evenflow.profiles.measured.logs.log_format import LogFormats
 from evenflow.profiles.measured.logs.logged_run import measured_run
@@ -36,7 +37,6 @@ def runs_of_folder(folder: Path, *, formats: LogFormats) -> tuple[MeasuredRun, .
     runs = [run for place, logs in by_run.items() for run in _runs(logs, place)]
     if not runs:
         raise InputError(
-            value=None,
             rule=_("must have logs of a training: files that end in {names}", names=", ".join(filter(None, SUFFIXES))),
             place=str(folder),
             remedy=_("give the folder of the output of its ranks"),
@@ -53,16 +53,10 @@ def _logs(folder: Path) -> list[Path]:
                 if len(logs) > MOST_FILES:
                     rule = _("must have at most {most:,} logs", most=MOST_FILES)
                     remedy = _("give those of the first and the last rank")
-                    raise InputError(value=None, rule=rule, place=str(folder), remedy=remedy)
+                    raise InputError(rule=rule, place=str(folder), remedy=remedy)
     except OSError as error:
         raise FileError.from_os(folder, error) from None
-    return sorted(logs, key=_in_order)
-
-
-def _in_order(path: Path) -> list[tuple[int, int | str]]:
-    """Return a key that sorts rank_2 before rank_10."""
-    pieces = re.split(r"([0-9]{1,18})", str(path))
-    return [(0, int(piece)) if piece.isascii() and piece.isdigit() else (1, piece) for piece in pieces]
+    return sorted(logs, key=by_number)
 
 
 def _folder_of_run(path: Path, top: Path) -> Path:

@@ -1,7 +1,7 @@
-"""Logs of the ranks of one run as a measured run."""
+"""Logs of the ranks of one run as a measured run, and which of the peaks in them is its peak memory."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from evenflow.errors import InputError
@@ -9,7 +9,6 @@ from evenflow.language import _, _n, english
 from evenflow.profiles.measured.logs.degrees import with_sizes
 from evenflow.profiles.measured.logs.log_file import LogFile
 from evenflow.profiles.measured.logs.log_format import PeakOf
-from evenflow.profiles.measured.logs.log_memory import logged_peak
 from evenflow.profiles.measured.logs.megatron_fields import megatron_fields
 from evenflow.profiles.measured.logs.stated import Stated
 from evenflow.profiles.measured.logs.step_times import WARM_UP_STEPS, SteadyStep
@@ -112,13 +111,11 @@ def _note(steady: SteadyStep, name: str) -> str:
 def _no_steps(logs: Sequence[LogFile], place: Path) -> InputError:
     if any(log.run.times for log in logs):
         return InputError(
-            value=None,
             rule=_("must log at least {least} steps: the first ones are warm-up", least=WARM_UP_STEPS + 1),
             place=str(place),
             remedy=_("train longer, or log more often"),
         )
     return InputError(
-        value=None,
         rule=_(
             "must have lines of progress of Megatron-LM ('elapsed time per iteration'), torchtitan ('tps:'), "
             "NeMo ('train_step_timing'), MindFormers ('per_step_time') or DeepSpeed ('CurrSamplesPerSec')"
@@ -126,3 +123,36 @@ def _no_steps(logs: Sequence[LogFile], place: Path) -> InputError:
         place=str(place),
         remedy=_("give the output of the rank that logs progress, which is the last one in Megatron-LM"),
     )
+
+
+def logged_peak(
+    peaks: Mapping[PeakOf, Mapping[int | None, int]], fields: Mapping[str, object], *, dp_is_outside: bool
+) -> tuple[PeakOf, float, str] | None:
+    """Return what the peak is of, its GiB, and whose it is: ``max`` of all pipeline ranks, or of the ``last``.
+
+    `peaks` has the bytes of every rank of the job that logged any, `fields` the degrees of the run. The pipeline is the
+    outermost group of ranks, unless data parallelism is outside of it. None where neither all pipeline ranks nor the
+    last one logged a peak.
+    """
+    if not peaks:
+        return None
+    of = min(peaks)
+    by_rank = peaks[of]
+    stages = _size(fields, "pp")
+    if stages == 1:
+        return of, max(by_rank.values()) / 2**30, "max"
+    devices = _size(fields, "gpus")
+    inside = _size(fields, "tp") * _size(fields, "cp") if dp_is_outside else max(1, devices // stages)
+    by_stage: dict[int, int] = {}
+    for rank, size in by_rank.items():
+        if rank is not None and rank < devices:
+            stage = rank // inside % stages
+            by_stage[stage] = max(size, by_stage.get(stage, 0))
+    if len(by_stage) == stages:
+        return of, max(by_stage.values()) / 2**30, "max"
+    return (of, by_stage[stages - 1] / 2**30, "last") if stages - 1 in by_stage else None
+
+
+def _size(fields: Mapping[str, object], name: str) -> int:
+    value = fields.get(name)
+    return value if isinstance(value, int) else 1

@@ -4,6 +4,8 @@
 `OmegaConf.to_yaml` of the experiment]
 """
 
+from collections.abc import Mapping
+
 from evenflow.profiles.measured.logs.stated import Stated
 
 _OVERLAPS = (
@@ -18,62 +20,57 @@ _SETTINGS = (
     "moe_shared_expert_intermediate_size",
 )  # fmt: skip
 _FULLY_SHARDED = ("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp")
+_SIZES: Mapping[str, tuple[str, ...]] = {
+    "gpus": ("world_size",), "hidden": ("hidden_size",), "ffn": ("ffn_hidden_size",),
+    "layers": ("num_layers", "encoder_num_layers"), "heads": ("num_attention_heads",),
+    "vocab": ("vocabulary before padding", "vocab_size", "padded_vocab_size"),
+    "seq": ("seq_length", "encoder_seq_length"), "experts": ("num_experts", "num_moe_experts"),
+    "active_experts": ("moe_router_topk",), "expert_ffn": ("moe_ffn_hidden_size",), "mtp_layers": ("mtp_num_layers",),
+    "tp": ("tensor_model_parallel_size",), "cp": ("context_parallel_size",), "ep": ("expert_model_parallel_size",),
+    "dp": ("data_parallel_size",), "pp": ("pipeline_model_parallel_size",), "mbs": ("micro_batch_size",),
+    "gbs": ("global_batch_size",),
+}  # fmt: skip
+"""Names of a field of a run, the first of which that is stated counts; those with blanks are of sentences."""
 NAMES = frozenset(
     (
         *_OVERLAPS, *_FIRST, *_LAST, *_ENDS.values(), *_FULLY_SHARDED,
-        "world_size", "data_parallel_size", "num_nodes", "devices", "hidden_size", "ffn_hidden_size", "num_layers",
-        "encoder_num_layers", "num_attention_heads", "group_query_attention", "num_query_groups", "kv_channels",
-        "vocab_size", "padded_vocab_size", "seq_length", "encoder_seq_length", "num_experts", "num_moe_experts",
-        "moe_router_topk", "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size", "mtp_num_layers", "swiglu",
+        *_SETTINGS, *(name for names in _SIZES.values() for name in names if " " not in name),
+        "num_nodes", "devices", "group_query_attention", "num_query_groups", "kv_channels", "qk_head_dim", "swiglu",
         "gated_linear_unit", "untie_embeddings_and_output_weights", "share_embeddings_and_output_weights",
-        "tensor_model_parallel_size", "context_parallel_size", "expert_model_parallel_size",
-        "pipeline_model_parallel_size", "virtual_pipeline_model_parallel_size",
-        "num_virtual_stages_per_pipeline_rank", "num_layers_per_virtual_pipeline_stage", "sequence_parallel",
-        "micro_batch_size", "global_batch_size", "use_distributed_optimizer", "data_parallel_sharding_strategy",
-        "zero_stage", "pipeline_model_parallel_layout", "recompute_granularity", "recompute_method",
-        "recompute_num_layers", "recompute_modules", "activations_checkpoint_granularity", "checkpoint_activations",
-        "bf16", "fp16", "fp8", "fp4", "precision", "cuda_graph_impl", "use_tp_pp_dp_mapping", "transformer_impl",
-        "attention_backend", "position_embedding_type", "add_bias_linear", "multi_latent_attention", "moe_layer_freq",
-        "expert_tensor_parallel_size", "qk_head_dim",
+        "virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank",
+        "num_layers_per_virtual_pipeline_stage", "sequence_parallel", "use_distributed_optimizer",
+        "data_parallel_sharding_strategy", "zero_stage", "pipeline_model_parallel_layout", "recompute_granularity",
+        "recompute_method", "recompute_num_layers", "recompute_modules", "activations_checkpoint_granularity",
+        "checkpoint_activations", "bf16", "fp16", "fp8", "fp4", "precision", "cuda_graph_impl", "use_tp_pp_dp_mapping",
+        "add_bias_linear", "moe_layer_freq", "expert_tensor_parallel_size",
     )
 )  # fmt: skip
 
 
 def megatron_fields(stated: Stated) -> dict[str, object]:
     """Return the fields of a measured run that arguments of Megatron-LM state."""
-    experts, is_latent = stated.whole("num_experts", "num_moe_experts"), stated.flag("multi_latent_attention")
-    ffn = stated.whole("ffn_hidden_size")
-    nodes, devices = stated.whole("num_nodes"), stated.whole("devices")
-    layers, ranks = stated.whole("num_layers", "encoder_num_layers"), stated.whole("pipeline_model_parallel_size")
+    sizes = {field: stated.whole(*names) for field, names in _SIZES.items()}
+    nodes, devices, is_latent = (
+        stated.whole("num_nodes"),
+        stated.whole("devices"),
+        stated.flag("multi_latent_attention"),
+    )
+    experts, layers, ranks = sizes["experts"], sizes["layers"], sizes["pp"]
     return {
+        **sizes,
         "hardware": stated.word("device"),
-        "gpus": stated.whole("world_size") or (nodes * devices if nodes and devices else None),
+        "gpus": sizes["gpus"] or (nodes * devices if nodes and devices else None),
         "gpus_per_node": devices if nodes else None,
-        "hidden": stated.whole("hidden_size"),
-        "ffn": ffn,
-        "layers": layers,
-        "heads": stated.whole("num_attention_heads"),
         "kv_heads": _kv_heads(stated),
         "head_dim": stated.whole("qk_head_dim" if is_latent else "kv_channels"),
-        "vocab": stated.whole("vocabulary before padding", "vocab_size", "padded_vocab_size"),
-        "seq": stated.whole("seq_length", "encoder_seq_length"),
-        "experts": experts,
-        "active_experts": stated.whole("moe_router_topk") if experts else None,
-        "expert_ffn": (stated.whole("moe_ffn_hidden_size") or ffn) if experts else None,
-        "mtp_layers": stated.whole("mtp_num_layers"),
+        "active_experts": sizes["active_experts"] if experts else None,
+        "expert_ffn": (sizes["expert_ffn"] or sizes["ffn"]) if experts else None,
         "gated_mlp": stated.flag("swiglu", "gated_linear_unit"),
         "tied_embeddings": _tied(stated),
         "precision": _precision(stated),
-        "tp": stated.whole("tensor_model_parallel_size"),
-        "cp": stated.whole("context_parallel_size"),
-        "ep": stated.whole("expert_model_parallel_size"),
-        "dp": stated.whole("data_parallel_size"),
-        "pp": ranks,
         "vpp": _chunks(stated, layers, ranks),
         "sequence_parallel": stated.flag("sequence_parallel"),
         "zero": _zero(stated),
-        "mbs": stated.whole("micro_batch_size"),
-        "gbs": stated.whole("global_batch_size"),
         "microbatches": stated.whole("microbatches"),
         "layout": _layout(stated, layers, ranks),
         "recompute": _recompute(stated),

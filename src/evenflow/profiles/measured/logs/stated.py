@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from evenflow.profiles.logs.printed_arguments import PRINTED
+from evenflow.profiles.logs.log_lines import PRINTED
 
 _VALUE = r"""'[^'\n]{0,200}'|"[^"\n]{0,200}"|\[[^\]\n]{0,1000}\]|[^\s,{}()\[\]'"]{1,200}"""
 _NOTHING = ("None", "null", "~", "")

@@ -139,7 +139,6 @@ def _not_joined(file: str, link: str, activities: str) -> InputError:
     """Return the refusal of a trace whose kernels cannot be joined to anything on the host."""
     rule = _("must join the kernels of the device to the host by {link}, and joins none", link=link)
     return InputError(
-        value=None,
         rule=rule,
         place=file,
         remedy=_("profile the activities {activities} together", activities=activities),

@@ -122,7 +122,7 @@ def _start(read: Callable[[int], bytes], path: Path) -> tuple[bytes, bool]:
             break
     if not header.strip():
         rule = _("must have events, but the file is empty")
-        raise InputError(value=None, rule=rule, place=str(path), remedy=_("profile again"))
+        raise InputError(rule=rule, place=str(path), remedy=_("profile again"))
     raise InputError(
         value=header[:40].decode("utf-8", "replace"),
         rule=_("must be a JSON array of events, or an object with them under 'traceEvents'"),

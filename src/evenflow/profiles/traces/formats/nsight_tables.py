@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evenflow.errors import FileError, InputError
+from evenflow.fields import read_head
 from evenflow.language import _
 
 MAGIC = b"SQLite format 3\0"
@@ -107,11 +108,7 @@ class NsightTables:
 
 def check_size(path: Path) -> None:
     """Refuse a file that was cut off: SQLite does not miss pages that it does not look for."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(100)
-    except OSError as error:
-        raise FileError.from_os(path, error) from None
+    header = read_head(path, 100)
     if len(header) < 100 or not header.startswith(MAGIC):
         raise damaged(path, _("it does not begin as one"))
     page_bytes, num_pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
@@ -136,7 +133,6 @@ def damaged(path: Path, problem: str) -> FileError:
 def no_ranges(place: str) -> InputError:
     """Return the refusal of a report that has no ranges."""
     return InputError(
-        value=None,
         rule=_("must have NVTX ranges (table {ranges})", ranges=_RANGES),
         place=place,
         remedy=_("put an NVTX range around every layer and profile with nsys profile -t cuda,nvtx"),

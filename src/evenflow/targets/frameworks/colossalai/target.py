@@ -9,8 +9,7 @@ from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.schedule import FAMILIES, family_placement
-from evenflow.targets.degree_refusals import check_no_capacity
-from evenflow.targets.degree_rules import experts_among_data, whole_kv_heads
+from evenflow.targets.degree_rules import check_no_capacity, experts_among_data, whole_kv_heads
 from evenflow.targets.stages import stages_of
 from evenflow.targets.target import Piece, Target, Written
 from evenflow.tune.axes import Axis

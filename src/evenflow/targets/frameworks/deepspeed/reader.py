@@ -13,9 +13,10 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, Plan, cells
 from evenflow.predict.training import Sharding
+from evenflow.profiles.plan_degrees import zero_stage
 from evenflow.ranges import LAYERS, MICROBATCHES, RANKS, Range
 from evenflow.targets.entry_lists.settings import FileSettings, even_counts, read_settings
-from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers, zero_stage
+from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
 
 _STAGES, _METHOD, _LAYERS = "pipe_parallel_size", "pipe_partition_method", "num_layers"
@@ -29,7 +30,7 @@ _MARKS = ("train_micro_batch_size_per_gpu", "train_batch_size", "zero_optimizati
 _HAVE_TO_DO = ("attention_config", "checkpoint_in_cpu", "model_arch", "num_encoder_layers")
 
 
-def read_plan(text: str, file: str, given: GivenSizes) -> Baseline:
+def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
     """Return the plan of a configuration in JSON or YAML.
 
     Raises:
@@ -37,10 +38,10 @@ def read_plan(text: str, file: str, given: GivenSizes) -> Baseline:
     """
     settings = read_settings(text, file)
     is_neox = _is_neox(settings)
-    num_layers = settings.size((_LAYERS,), given.num_layers, LAYERS, option="--layers")
+    num_layers = settings.size((_LAYERS,), sizes.num_layers, LAYERS, option="--layers")
     stages = Range(least=0 if is_neox else 1, most=RANKS.most)  # of GPT-NeoX, 0 is a model in one piece
-    num_ranks = settings.size((_STAGES,), given.num_ranks, stages, option="--ranks") or 1
-    num_microbatches = settings.size((_STEPS,), given.num_microbatches, MICROBATCHES, option="--microbatches")
+    num_ranks = settings.size((_STAGES,), sizes.num_ranks, stages, option="--ranks") or 1
+    num_microbatches = settings.size((_STEPS,), sizes.num_microbatches, MICROBATCHES, option="--microbatches")
     if num_layers < num_ranks:
         rule = _("must be at least the number of ranks ({num_ranks})", num_ranks=num_ranks)
         raise InputError(value=num_layers, rule=rule, place=settings.fields.place(_LAYERS))

@@ -13,8 +13,7 @@ from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope
 from evenflow.predict.software import usual_software
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.targets.degree_refusals import check_no_capacity
-from evenflow.targets.degree_rules import experts_among_data
+from evenflow.targets.degree_rules import check_no_capacity, experts_among_data
 from evenflow.targets.frameworks.deepspeed.logs import DEEPSPEED
 from evenflow.targets.frameworks.deepspeed.reader import is_deepspeed, read_plan, stated_in_configuration
 from evenflow.targets.target import Piece, Target, Written

@@ -32,7 +32,7 @@ BLOCK = 1
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-def read_sections(text: str, file: str, given: GivenSizes) -> Baseline:
+def read_sections(text: str, file: str, sizes: GivenSizes) -> Baseline:
     """Return the plan that a training YAML asks for.
 
     Raises:
@@ -47,12 +47,12 @@ def read_sections(text: str, file: str, given: GivenSizes) -> Baseline:
     own = (SPLIT, _HETERO, GRANULARITIES, METHODS, NUMBERS)
     settings = {key: value for key, value in fields.items() if key not in own}
     if fields.get(_HETERO) is True and fields.get(SPLIT) is not None:
-        settings[LAYOUT] = format_layout(cells([_split(flat, given)]))
+        settings[LAYOUT] = format_layout(cells([_split(flat, sizes)]))
     rows = {key: _stages(flat, key) for key in (GRANULARITIES, METHODS, NUMBERS) if fields.get(key) is not None}
     told = next((count for stages in rows.values() for count, _value in stages), None)
-    if rows and given.num_microbatches is None:
-        given = replace(given, num_microbatches=told)
-    found = baseline(arguments_of(settings, file=file, lines=lines), given)
+    if rows and sizes.num_microbatches is None:
+        sizes = replace(sizes, num_microbatches=told)
+    found = baseline(arguments_of(settings, file=file, lines=lines), sizes)
     return replace(found, plan=_recomputing(found.plan, rows, flat)) if rows else found
 
 
@@ -83,9 +83,9 @@ def _flat(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
             yield key, value
 
 
-def _split(fields: Fields, given: GivenSizes) -> tuple[int, ...]:
+def _split(fields: Fields, sizes: GivenSizes) -> tuple[int, ...]:
     """Return the layers of every stage."""
-    ranks = fields.integer(_SIZE, RANKS) if _SIZE in fields else given.num_ranks or 1
+    ranks = fields.integer(_SIZE, RANKS) if _SIZE in fields else sizes.num_ranks or 1
     split = fields.integers(SPLIT, LAYERS, length=ranks)
     if sum(split) not in LAYERS:
         raise InputError(value=sum(split), rule=LAYERS.rule, place=_("{place}, sum", place=fields.place(SPLIT)))

@@ -12,7 +12,7 @@ from itertools import groupby
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.profiles.yaml_text import entry_lines
+from evenflow.profiles.yaml_text import block_text
 from evenflow.targets.frameworks.flagscale.reader import (
     BLOCK,
     GRANULARITIES,
@@ -45,7 +45,7 @@ def _write(plan: Plan, version: str) -> Written:
     piece = Piece(
         title=_("section of the training YAML"),
         syntax="yaml",
-        text="".join(f"{line}\n" for line in entry_lines("system", _system(plan))),
+        text=block_text({"system": _system(plan)}),
     )
     return Written(pieces=(piece,), notes=_notes(plan))
 
@@ -67,7 +67,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
     piece = Piece(
         title=_("sections of the training YAML"),
         syntax="yaml",
-        text="".join(f"{line}\n" for name, values in sections.items() for line in entry_lines(name, values)),
+        text=block_text(sections),
     )
     types = _("hetero_device_types must have the name of the kind of device")
     of_pipeline = (types, *_notes(plan)[1:]) if plan.num_ranks > 1 else ()

@@ -11,15 +11,15 @@ from evenflow.targets.megatron_family.edit import apply_flags
 from evenflow.targets.megatron_family.flags import (
     CUT_FLAGS,
     STOCK_WAYS,
+    flags_piece,
     megatron_abilities,
     plan_flags,
     plan_notes,
     recompute_flags,
-    shell_array,
 )
 from evenflow.targets.megatron_family.logs import MEGATRON
 from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script
-from evenflow.targets.target import Piece, Target, Written
+from evenflow.targets.target import Target, Written
 
 
 def _abilities(version: str) -> Abilities:
@@ -29,13 +29,7 @@ def _abilities(version: str) -> Abilities:
 def _write(plan: Plan, version: str) -> Written:
     flags = {**plan_flags(plan), **recompute_flags(plan)}
     return Written(
-        pieces=(
-            Piece(
-                title=_("flags of the training script: add {array} to its command", array='"${PIPELINE_ARGS[@]}"'),
-                syntax="shell",
-                text=shell_array("PIPELINE_ARGS", flags),
-            ),
-        ),
+        pieces=(flags_piece("PIPELINE_ARGS", flags),),
         notes=(_("leave out {flags}: the layout replaces them", flags=", ".join(CUT_FLAGS)), *plan_notes(plan)),
     )
 
@@ -44,13 +38,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
     flags = {**parallel_flags(plan, planned), **recompute_flags(plan)}
     notes = (_("leave out {flags}: the layout replaces them", flags=", ".join(CUT_FLAGS)), *plan_notes(plan)[1:])
     return Written(
-        pieces=(
-            Piece(
-                title=_("flags of the training script: add {array} to its command", array='"${PARALLEL_ARGS[@]}"'),
-                syntax="shell",
-                text=shell_array("PARALLEL_ARGS", flags),
-            ),
-        ),
+        pieces=(flags_piece("PARALLEL_ARGS", flags),),
         notes=(*(notes if plan.num_ranks > 1 else ()), *degree_notes(planned)),
     )
 

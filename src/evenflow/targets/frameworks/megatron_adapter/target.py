@@ -6,7 +6,7 @@ from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron_family.degrees.degree_flags import degree_notes, parallel_flags
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron_family.edit import apply_flags
-from evenflow.targets.megatron_family.flags import CUT_FLAGS, megatron_abilities, plan_flags, plan_notes, shell_array
+from evenflow.targets.megatron_family.flags import CUT_FLAGS, flags_piece, megatron_abilities, plan_flags, plan_notes
 from evenflow.targets.target import Piece, Target, Written
 
 _SNIPPET = """\
@@ -27,11 +27,7 @@ def _abilities(version: str) -> Abilities:
 def _write(plan: Plan, version: str) -> Written:
     return Written(
         pieces=(
-            Piece(
-                title=_("flags of the training script: add {array} to its command", array='"${PIPELINE_ARGS[@]}"'),
-                syntax="shell",
-                text=shell_array("PIPELINE_ARGS", plan_flags(plan)),
-            ),
+            flags_piece("PIPELINE_ARGS", plan_flags(plan)),
             Piece(title=_("lines of the training script; plan.json is the plan file"), syntax="python", text=_SNIPPET),
         ),
         notes=(
@@ -43,16 +39,11 @@ def _write(plan: Plan, version: str) -> Written:
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
-    flags = parallel_flags(plan, planned)
-    flags_piece = Piece(
-        title=_("flags of the training script: add {array} to its command", array='"${PARALLEL_ARGS[@]}"'),
-        syntax="shell",
-        text=shell_array("PARALLEL_ARGS", flags),
-    )
+    flags = flags_piece("PARALLEL_ARGS", parallel_flags(plan, planned))
     written = _write(plan, version)
     layout, recomputed, _batch, *others = written.notes
     of_pipeline = (layout, recomputed, *others) if plan.num_ranks > 1 else (recomputed,)
-    return Written(pieces=(flags_piece, *written.pieces[1:]), notes=(*of_pipeline, *degree_notes(planned)))
+    return Written(pieces=(flags, *written.pieces[1:]), notes=(*of_pipeline, *degree_notes(planned)))
 
 
 def _apply(text: str, file: str, plan: Plan) -> str:

@@ -4,21 +4,22 @@ Recipes set these fields too, so everything that a plan decides is written, also
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.profiles.yaml_text import entry_lines
+from evenflow.profiles.yaml_text import block_text
 from evenflow.targets.megatron_family.arguments import OF_DEGREES, arguments_of
 from evenflow.targets.megatron_family.baseline import baseline
-from evenflow.targets.megatron_family.degrees.degree_flags import FULLY_SHARED, check_no_pipeline
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron_family.degrees.degree_settings import (
     batch_settings,
     degree_settings,
     setting_notes,
+    sharding_settings,
     without_layout,
 )
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
@@ -57,62 +58,26 @@ def _fields(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
 
 
 def _write(plan: Plan, version: str) -> Written:
-    fields = _fields(plan)
-    overrides = [(f"model.{name}", value) for name, value in fields.items()]
-    pieces = (
-        Piece(
-            title=_("fields of the YAML of overrides"),
-            syntax="yaml",
-            text="".join(f"{line}\n" for line in entry_lines("model", fields)),
-        ),
-        Piece(
-            title=_("the same as overrides of the training script: add {array} to its command", array=_ARRAY),
-            syntax="shell",
-            text=override_array(overrides),
-        ),
-    )
-    excluded = _("leave out {fields}: the layout replaces them", fields=", ".join(_EXCLUDED))
-    return Written(pieces=pieces, notes=(excluded, *settings_notes(plan)))
+    pieces = _pieces({"model": _fields(plan)}, title=_("fields of the YAML of overrides"))
+    return Written(pieces=pieces, notes=(_excluded(), *settings_notes(plan)))
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
-    degrees = planned.degrees
-    shares = degrees.sharding is not Sharding.NOTHING
     sections: dict[str, dict[str, Setting]] = {
         "model": {
             **without_layout(_fields(plan), plan),
             **degree_settings(planned),
             "seq_length": planned.sequence,
         },
-        "train": {**batch_settings(planned)},
-        "ddp": {"use_distributed_optimizer": shares},
-        "optimizer": {"use_distributed_optimizer": shares},
+        "train": batch_settings(planned),
+        "ddp": sharding_settings(planned),
+        "optimizer": {"use_distributed_optimizer": planned.degrees.sharding is not Sharding.NOTHING},
     }
-    if planned.replicas > 1:
-        sections["ddp"]["num_distributed_optimizer_instances"] = planned.replicas
-    if degrees.sharding in FULLY_SHARED:
-        check_no_pipeline(planned)
-        sections["ddp"] |= {
-            "use_megatron_fsdp": True,
-            "data_parallel_sharding_strategy": FULLY_SHARED[degrees.sharding],
-        }
+    if "use_megatron_fsdp" in sections["ddp"]:
         sections["dist"] = {"use_megatron_fsdp": True}
-    overrides = [(f"{name}.{key}", value) for name, section in sections.items() for key, value in section.items()]
-    excluded = _("leave out {fields}: the layout replaces them", fields=", ".join(_EXCLUDED))
-    of_pipeline = (excluded, *settings_notes(plan)[1:]) if plan.num_ranks > 1 else ()
+    of_pipeline = (_excluded(), *settings_notes(plan)[1:]) if plan.num_ranks > 1 else ()
     return Written(
-        pieces=(
-            Piece(
-                title=_("sections of the YAML of overrides"),
-                syntax="yaml",
-                text="".join(f"{line}\n" for name in sections for line in entry_lines(name, sections[name])),
-            ),
-            Piece(
-                title=_("the same as overrides of the training script: add {array} to its command", array=_ARRAY),
-                syntax="shell",
-                text=override_array(overrides),
-            ),
-        ),
+        pieces=_pieces(sections, title=_("sections of the YAML of overrides")),
         notes=(
             *of_pipeline,
             *setting_notes(planned),
@@ -121,7 +86,23 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
     )
 
 
-def _read(text: str, file: str, given: GivenSizes) -> Baseline:
+def _pieces(sections: Mapping[str, Mapping[str, Setting]], *, title: str) -> tuple[Piece, Piece]:
+    overrides = [(f"{name}.{key}", value) for name, section in sections.items() for key, value in section.items()]
+    return (
+        Piece(title=title, syntax="yaml", text=block_text(sections)),
+        Piece(
+            title=_("the same as overrides of the training script: add {array} to its command", array=_ARRAY),
+            syntax="shell",
+            text=override_array(overrides),
+        ),
+    )
+
+
+def _excluded() -> str:
+    return _("leave out {fields}: the layout replaces them", fields=", ".join(_EXCLUDED))
+
+
+def _read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
     path = _model_path(text, file)
     model = section_of(text, path, file=file)
     train = section_of(text, (*path[:-1], "train"), file=file)
@@ -129,7 +110,7 @@ def _read(text: str, file: str, given: GivenSizes) -> Baseline:
     if sizes.get("global_batch_size") is None:  # which the recipe has, unlike Megatron-LM
         sizes = {}
     lines = {**model.lines, **{key: train.lines[key] for key in sizes if key in train.lines}}
-    found = baseline(arguments_of({**model.values, **sizes}, file=file, lines=lines), given)
+    found = baseline(arguments_of({**model.values, **sizes}, file=file, lines=lines), given_sizes)
     silent = [key for key in _fields(found.plan) if key not in model]
     if not silent:
         return found

@@ -21,7 +21,7 @@ import numpy as np
 from evenflow.export.mindformers import mindformers_lists
 from evenflow.language import _
 from evenflow.model import NONE, Network, Plan, cells, ordered_kinds
-from evenflow.profiles.yaml_text import entry_lines
+from evenflow.profiles.yaml_text import block_text, nested
 from evenflow.targets.frameworks.mindformers.values import check_writable, environment, training_values, why_not
 
 
@@ -43,15 +43,7 @@ def fragment(plan: Plan, *, without_environment: str = "", more: Mapping[str, ob
     Raises:
         InputError: as `check_writable` does.
     """
-    tree: dict[str, object] = {}
-    for key, value in {**training_values(plan), **(more or {})}.items():
-        *path, name = key.split(".")
-        parent = tree
-        for step in path:
-            child = parent.setdefault(step, {})
-            assert isinstance(child, dict)
-            parent = child
-        parent[name] = value
+    values = block_text(nested({**training_values(plan), **(more or {})}))
     comments = [_("with num_layers {count} and use_parallel True", count=plan.num_layers)]
     for name, value in environment(plan).items():
         needed = _("with the environment variable {setting}", setting=f"{name}={value}")
@@ -63,9 +55,7 @@ def fragment(plan: Plan, *, without_environment: str = "", more: Mapping[str, ob
     refused = why_not(plan)
     if refused is not None:
         comments.append(_("MindFormers refuses this plan: {reason}", reason=str(refused)))
-    lines = [f"# {comment}" for comment in comments]
-    lines += [line for name, value in tree.items() for line in entry_lines(name, value)]
-    return "\n".join(lines) + "\n"
+    return "".join(f"# {comment}\n" for comment in comments) + values
 
 
 def format_bodies(network: Network, plan: Plan) -> str:

@@ -12,7 +12,7 @@ transformer_config_utils.py, "The converted TransformerConfig is"]
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 
 from evenflow.profiles.logs.stage_peaks import PeakKind
@@ -30,6 +30,25 @@ _PRODUCT = re.compile(
     r"global_batch_size ?= ?(\w{1,60}(?: \* \w{1,60}){1,5}) = ([0-9]{1,12}(?: [*=] [0-9]{1,12}){2,6})"
 )
 _STAGES = re.compile(r"pipeline_stages = ([0-9]{1,6})")
+_SIZES: Mapping[str, tuple[str, ...]] = {
+    "hidden": ("hidden_size",), "ffn": ("ffn_hidden_size", "intermediate_size"),
+    "layers": ("num_layers", "num_hidden_layers"), "heads": ("num_attention_heads", "num_heads", "n_head"),
+    "kv_heads": ("num_query_groups", "num_key_value_heads", "n_kv_heads"), "head_dim": ("kv_channels", "head_dim"),
+    "vocab": ("vocab_size", "padded_vocab_size"), "seq": ("seq_length", "seq_len"),
+    "experts": ("num_moe_experts", "num_experts", "expert_num", "n_routed_experts"),
+    "active_experts": ("moe_router_topk", "num_experts_chosen", "num_experts_per_tok"),
+    "expert_ffn": ("moe_ffn_hidden_size", "moe_intermediate_size"),
+    "tp": ("tensor_model_parallel_size", "model_parallel"), "cp": ("context_parallel_size", "context_parallel"),
+    "ep": ("expert_model_parallel_size", "expert_parallel"), "dp": ("factor data_parallel", "data_parallel"),
+    "pp": ("pipeline stages", "pipeline_model_parallel_size", "pipeline_stage"),
+    "vpp": ("virtual_pipeline_model_parallel_size", "pp_interleave_num"),
+    "local": ("factor batch_size", "local_batch_size"), "gbs": ("whole batch", "global_batch_size"),
+}  # fmt: skip
+"""Names of a field of a run, the first of which that is stated counts."""
+_INTERLEAVE = ("factor micro_batch_interleave_num", "micro_batch_interleave_num")
+_SHARED_EXPERTS = ("shared_expert_num", "n_shared_experts")
+_GATED = ("gated_linear_unit", "swiglu")
+_TIED, _PRECISION = "tie_word_embeddings", "compute_dtype"
 _SEQUENCE_PARALLEL = ("use_seq_parallel", "sequence_parallel")
 
 
@@ -71,62 +90,36 @@ def _peaks(line: str, place: str) -> Iterator[LoggedPeak]:
 
 
 def _fields(stated: Stated) -> dict[str, object]:
-    experts = stated.whole("num_moe_experts", "num_experts", "expert_num", "n_routed_experts")
+    sizes = {field: stated.whole(*names) for field, names in _SIZES.items()}
+    experts, expert_ffn, local = (sizes.pop(name) for name in ("experts", "expert_ffn", "local"))
     experts = experts if experts and experts > 1 else None
-    heads = stated.whole("num_attention_heads", "num_heads", "n_head")
-    ranks = stated.whole("pipeline stages", "pipeline_model_parallel_size", "pipeline_stage")
-    expert_ffn = stated.whole("moe_ffn_hidden_size", "moe_intermediate_size") if experts else None
-    interleave = stated.whole("factor micro_batch_interleave_num", "micro_batch_interleave_num") or 1
-    local = stated.whole("factor batch_size", "local_batch_size")
+    expert_ffn = expert_ffn if experts else None
+    interleave = stated.whole(*_INTERLEAVE) or 1
     return {
-        "hidden": stated.whole("hidden_size"),
-        "ffn": stated.whole("ffn_hidden_size", "intermediate_size"),
-        "layers": stated.whole("num_layers", "num_hidden_layers"),
-        "heads": heads,
-        "kv_heads": stated.whole("num_query_groups", "num_key_value_heads", "n_kv_heads") or heads,
-        "head_dim": stated.whole("kv_channels", "head_dim"),
-        "vocab": stated.whole("vocab_size", "padded_vocab_size"),
-        "seq": stated.whole("seq_length", "seq_len"),
+        **sizes,
+        "kv_heads": sizes["kv_heads"] or sizes["heads"],
         "experts": experts,
-        "active_experts": stated.whole("moe_router_topk", "num_experts_chosen", "num_experts_per_tok")
-        if experts
-        else None,
+        "active_experts": sizes["active_experts"] if experts else None,
         "expert_ffn": expert_ffn,
-        "notes": shared_width(stated.whole("shared_expert_num", "n_shared_experts"), expert_ffn),
-        "gated_mlp": stated.flag("gated_linear_unit", "swiglu"),
-        "tied_embeddings": stated.flag("tie_word_embeddings"),
-        "precision": {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(stated.word("compute_dtype") or ""),
-        "tp": stated.whole("tensor_model_parallel_size", "model_parallel"),
-        "cp": stated.whole("context_parallel_size", "context_parallel"),
-        "ep": stated.whole("expert_model_parallel_size", "expert_parallel"),
-        "dp": stated.whole("factor data_parallel", "data_parallel"),
-        "pp": ranks,
-        "vpp": stated.whole("virtual_pipeline_model_parallel_size", "pp_interleave_num"),
+        "notes": shared_width(stated.whole(*_SHARED_EXPERTS), expert_ffn),
+        "gated_mlp": stated.flag(*_GATED),
+        "tied_embeddings": stated.flag(_TIED),
+        "precision": {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(stated.word(_PRECISION) or ""),
         "sequence_parallel": stated.flag(*_SEQUENCE_PARALLEL),
         "mbs": local * interleave if local else None,
-        "gbs": stated.whole("whole batch", "global_batch_size"),
     }
 
 
+_LOOKED_FOR = (
+    *(name for names in _SIZES.values() for name in names),
+    *_INTERLEAVE, *_SHARED_EXPERTS, *_GATED, _TIED, _PRECISION, *_SEQUENCE_PARALLEL,
+)  # fmt: skip
 MINDFORMERS = LogFormat(
     name="MindFormers",
     step=_step,
     beginnings=("Trainer Init Success",),
     fields=_fields,
-    names=frozenset(
-        (
-            *_SEQUENCE_PARALLEL, "num_moe_experts", "num_experts", "expert_num", "n_routed_experts",
-            "num_attention_heads", "num_heads", "n_head", "pipeline_model_parallel_size", "pipeline_stage",
-            "moe_ffn_hidden_size", "moe_intermediate_size", "micro_batch_interleave_num", "local_batch_size",
-            "hidden_size", "ffn_hidden_size", "intermediate_size", "num_layers", "num_hidden_layers",
-            "num_query_groups", "num_key_value_heads", "n_kv_heads", "kv_channels", "head_dim", "vocab_size",
-            "padded_vocab_size", "seq_length", "seq_len", "moe_router_topk", "num_experts_chosen",
-            "num_experts_per_tok", "shared_expert_num", "n_shared_experts", "gated_linear_unit", "swiglu",
-            "tie_word_embeddings", "compute_dtype", "tensor_model_parallel_size", "model_parallel",
-            "context_parallel_size", "context_parallel", "expert_model_parallel_size", "expert_parallel",
-            "data_parallel", "virtual_pipeline_model_parallel_size", "pp_interleave_num", "global_batch_size",
-        )
-    ),
+    names=frozenset(name for name in _LOOKED_FOR if " " not in name),  # the others are of sentences
     sentences=_sentences,
     peaks=_peaks,
-)  # fmt: skip
+)

@@ -55,7 +55,6 @@ def read_peak_folder(folder: Path, *, kind: PeakKind = PeakKind.ACTUAL) -> tuple
     if not folders:
         above = _STAGE_FOLDER.fullmatch(folder.name) is not None
         raise InputError(
-            value=None,
             rule=_("must have a folder for each stage, such as stage_0_rank_0"),
             place=str(folder),
             remedy=_("name the folder above it: this is that of one stage") if above else _("run scripts/dryrun.sh"),
@@ -109,9 +108,7 @@ def peaks_in_line(line: str, *, place: str) -> Iterator[tuple[PeakKind, int]]:
 def _only_log(folder: Path) -> Path:
     logs = sorted(folder.rglob("*.log"))
     if not logs:
-        raise InputError(
-            value=None, rule=_("must have a *.log"), place=str(folder), remedy=_("run the dry run of this stage")
-        )
+        raise InputError(rule=_("must have a *.log"), place=str(folder), remedy=_("run the dry run of this stage"))
     if len(logs) > 1:
         raise InputError(
             value=[str(log.relative_to(folder)) for log in logs[:10]],
@@ -141,7 +138,6 @@ def _last_peak(log: Path, kind: PeakKind) -> int:
     else:
         end = _("its last line is {shown!r}", shown=shown) if last else _("the log is empty")
     raise InputError(
-        value=None,
         rule=_(
             "must have a line with {line!r}, but the dry run failed or is not finished: {end}", line=kind.line, end=end
         ),
@@ -199,4 +195,4 @@ def _no_peak(kind: PeakKind, *, has_other: bool, is_megatron: bool, place: str) 
             if kind is PeakKind.ACTUAL
             else _("leave --used out: only the other peaks are there")
         )
-    return InputError(value=None, rule=_("must have lines with {line!r}", line=kind.line), place=place, remedy=remedy)
+    return InputError(rule=_("must have lines with {line!r}", line=kind.line), place=place, remedy=remedy)

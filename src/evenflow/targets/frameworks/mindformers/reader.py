@@ -31,7 +31,7 @@ _PIPELINE_KEYS = ("pipeline_stage", "micro_batch_num", "seq_split_num")
 _PIPELINE_WORDS = ("pipeline", "pp_", "micro_batch", "seq_split", "interleave")
 
 
-def read_plan(text: str, file: str, given: GivenSizes) -> Baseline:
+def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
     """Return the plan of a training YAML.
 
     Raises:
@@ -45,12 +45,12 @@ def read_plan(text: str, file: str, given: GivenSizes) -> Baseline:
     parallel = optional_section(top, "parallel_config")
     recompute = optional_section(top, "recompute_config")
     pipeline = optional_section(optional_section(top, "parallel"), "pipeline_config")
-    num_ranks = _needed(found.num_stages, given.num_ranks, parallel, "pipeline_stage", "--ranks")
+    num_ranks = _needed(found.num_stages, sizes.num_ranks, parallel, "pipeline_stage", "--ranks")
     num_microbatches = _needed(
-        found.num_microbatches, given.num_microbatches, parallel, "micro_batch_num", "--microbatches"
+        found.num_microbatches, sizes.num_microbatches, parallel, "micro_batch_num", "--microbatches"
     )
     layers_key = next((key for key in LAYER_KEYS if key in model), LAYER_KEYS[0])
-    num_layers = _needed(found.num_layers, given.num_layers, model, layers_key, "--layers")
+    num_layers = _needed(found.num_layers, sizes.num_layers, model, layers_key, "--layers")
     splits = parallel.integer("seq_split_num", SEQUENCE_SPLITS) if "seq_split_num" in parallel else 1
     interleaves = pipeline.flag("pipeline_interleave")
     asked = model.integer("pp_interleave_num", CHUNKS) if "pp_interleave_num" in model else 1
@@ -130,7 +130,6 @@ def _needed(found: int | None, given: int | None, fields: Fields, key: str, opti
     size = given if found is None else found
     if size is None:
         raise InputError(
-            value=None,
             rule=_("must have the field {key!r}", key=key),
             place=fields.place(),
             remedy=_("add it, or give {option}", option=option),

@@ -5,8 +5,7 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.targets.degree_refusals import check_no_capacity
-from evenflow.targets.degree_rules import experts_among_data, experts_split_sequences, whole_kv_heads
+from evenflow.targets.degree_rules import check_no_capacity, experts_among_data, experts_split_sequences, whole_kv_heads
 from evenflow.targets.frameworks.mindformers.block import fragment
 from evenflow.targets.frameworks.mindformers.logs import MINDFORMERS
 from evenflow.targets.frameworks.mindformers.reader import is_training_yaml, read_plan, stated_in_yaml

@@ -34,7 +34,7 @@ _KNOWN = tuple(
 _Ids = Sequence[range]
 
 
-def read_plan(text: str, file: str, given: GivenSizes) -> Baseline:
+def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
     """Return the plan of a configuration YAML.
 
     Raises:
@@ -45,22 +45,21 @@ def read_plan(text: str, file: str, given: GivenSizes) -> Baseline:
     parallel = optional_section(top, "parallelism")
     recompute = optional_section(top, "recompute")
     model = optional_section(top, "model")
-    num_ranks = parallel.integer(_PIPELINE, RANKS) if _PIPELINE in parallel else given.num_ranks or 1
+    num_ranks = parallel.integer(_PIPELINE, RANKS) if _PIPELINE in parallel else sizes.num_ranks or 1
     interleave = f"{_PIPELINE}_interleave_num"
     num_chunks = parallel.integer(interleave, CHUNKS) if interleave in parallel else 1
-    if given.num_microbatches is None:
+    if sizes.num_microbatches is None:
         raise InputError(
-            value=None,
             rule=_("must be given, since {file} leaves it to global_batch_size and the number of devices", file=file),
             place="--microbatches",
         )
     with top.at():
-        MICROBATCHES.check(given.num_microbatches, place="--microbatches")
-        Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=given.num_microbatches)
+        MICROBATCHES.check(sizes.num_microbatches, place="--microbatches")
+        Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=sizes.num_microbatches)
     key = next((key for key in LAYER_KEYS if key in model), None)
-    num_layers = given.num_layers if key is None else model.integer(key, LAYERS)
+    num_layers = sizes.num_layers if key is None else model.integer(key, LAYERS)
     layers = _layers(parallel, num_layers, num_ranks=num_ranks, num_chunks=num_chunks)
-    bare = Plan(schedule=_family(parallel, num_chunks), num_microbatches=given.num_microbatches, layers=layers)
+    bare = Plan(schedule=_family(parallel, num_chunks), num_microbatches=sizes.num_microbatches, layers=layers)
     mode = recompute.values.get("mode", "None")
     if mode not in (None, "None", "full", "select"):
         raise recompute.error("mode", _("must be None, full or select"))
@@ -131,7 +130,6 @@ def _layers(parallel: Fields, num_layers: int | None, *, num_ranks: int, num_chu
     if value == "auto" or (value is None and num_stages == 1):
         if num_layers is None:
             raise InputError(
-                value=None,
                 rule=_("must have num_hidden_layers"),
                 place=f"{parallel.file}: model",
                 remedy=_("add it, or give {option}", option="--layers"),

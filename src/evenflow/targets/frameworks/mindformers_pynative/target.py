@@ -7,9 +7,8 @@ from evenflow.language import _
 from evenflow.model import SELECT, Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.profiles.yaml_text import entry_lines
-from evenflow.targets.degree_refusals import check_no_capacity
-from evenflow.targets.degree_rules import context_shares_out, experts_in_a_copy
+from evenflow.profiles.yaml_text import block_text, nested
+from evenflow.targets.degree_rules import check_no_capacity, context_shares_out, experts_in_a_copy
 from evenflow.targets.frameworks.mindformers_pynative.reader import is_configuration, read_plan, stated_in_configuration
 from evenflow.targets.frameworks.mindformers_pynative.values import (
     SELECT_MODULE,
@@ -33,12 +32,7 @@ def _write(plan: Plan, version: str) -> Written:
 
 def _piece(values: Mapping[str, object]) -> Piece:
     """Return the sections of values by dotted key."""
-    tree: dict[str, dict[str, object]] = {}
-    for key, value in values.items():
-        section, name = key.split(".")
-        tree.setdefault(section, {})[name] = value
-    text = "".join(f"{line}\n" for name, section in tree.items() for line in entry_lines(name, section))
-    return Piece(title=_("keys of the configuration YAML"), syntax="yaml", text=text)
+    return Piece(title=_("keys of the configuration YAML"), syntax="yaml", text=block_text(nested(values)))
 
 
 def _select_notes(plan: Plan) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from evenflow.targets.megatron_family.shell_words import line_of
 from evenflow.targets.target import Baseline, GivenSizes
 
 
-def read_script(text: str, file: str, given: GivenSizes) -> Baseline:
+def read_script(text: str, file: str, sizes: GivenSizes) -> Baseline:
     """Return the plan of a training script, of a file with flags, or of the arguments that a run printed; in these,
     what is MindSpeed's own is not understood.
 
@@ -33,7 +33,7 @@ def read_script(text: str, file: str, given: GivenSizes) -> Baseline:
         InputError: as `baseline` does; flags of MindSpeed that it refuses together, and an order that no family has.
     """
     if is_printed(text):
-        return read_run(text, file, given)
+        return read_run(text, file, sizes)
     arguments = shell_arguments(text, file=file)
     flags = {flag.key: flag for flag in flags_of(training_words(text, file=file)) if flag.key in OWN}
     own = {key: flag for key, flag in flags.items() if not flag.word.is_conditional}
@@ -42,36 +42,36 @@ def read_script(text: str, file: str, given: GivenSizes) -> Baseline:
         rule = _("must not be given: its order of work and its cut are MindSpeed's own")
         raise InputError(value=" ".join(own[METHOD].texts), rule=rule, place=places[METHOD])
     if not own:
-        return baseline(arguments, given)
+        return baseline(arguments, sizes)
     key = next(iter(own))
     others = [other for other in own if other != key] + ([LAYOUT] if LAYOUT in arguments.values else [])
     if others:
         rule = _("must not be given beside {other}", other=others[0])
-        raise InputError(value=None, rule=rule, place=places[key])
+        raise InputError(rule=rule, place=places[key])
     names = {f"--{key.replace('_', '-')}", f"--{key}"}
     known = tuple(entry for entry in arguments.unknown if entry.rpartition(": ")[2] not in names)
-    return _with_cut(replace(arguments, unknown=known), own[key], places[key], given)
+    return _with_cut(replace(arguments, unknown=known), own[key], places[key], sizes)
 
 
-def _with_cut(arguments: Arguments, flag: Flag, place: str, given: GivenSizes) -> Baseline:
+def _with_cut(arguments: Arguments, flag: Flag, place: str, sizes: GivenSizes) -> Baseline:
     """Return the plan of arguments with the cut that a flag of MindSpeed makes."""
     text = " ".join(flag.texts)
     if flag.key == NOOP:
-        return _with_noop_layers(arguments, parse_numbers(text, place=place), place, given)
+        return _with_noop_layers(arguments, parse_numbers(text, place=place), place, sizes)
     layers = parse_matrix(text, place=place) if flag.key == MATRIX else cells([parse_numbers(text, place=place)])
-    return with_layers(arguments, layers, place, given)
+    return with_layers(arguments, layers, place, sizes)
 
 
-def _with_noop_layers(arguments: Arguments, noop: tuple[int, ...], place: str, given: GivenSizes) -> Baseline:
+def _with_noop_layers(arguments: Arguments, noop: tuple[int, ...], place: str, sizes: GivenSizes) -> Baseline:
     """Return the plan of arguments whose even cut has layers that do nothing, which count for recomputation."""
     num_layers = arguments.integer("num_layers", LAYERS)
     if num_layers is None or max(noop) >= num_layers:
         rule = _("must be layers of the {count} of num_layers, from 0", count=num_layers or 0)
         raise InputError(value=list(noop), rule=rule, place=place)
-    ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or given.num_ranks or 1
+    ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or sizes.num_ranks or 1
     table = real_layers(even_cut(arguments, num_layers=num_layers, num_ranks=ranks), noop)
     padded = replace(arguments, values={key: arguments.values[key] for key in arguments.values if key != "num_layers"})
-    found = with_layers(padded, cells([[sum(cell) for cell in row] for row in table]), place, given)
+    found = with_layers(padded, cells([[sum(cell) for cell in row] for row in table]), place, sizes)
     number = arguments.values.get("recompute_num_layers")
     if FULL not in found.plan.recompute or arguments.values.get("recompute_method") != "block":
         return found

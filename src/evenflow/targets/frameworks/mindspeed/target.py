@@ -4,9 +4,8 @@
 has ``--num-layer-list``, a number for each rank. [MindSpeed, `UnalignedPipelineFeature`]
 """
 
-from collections.abc import Mapping
-
 from evenflow.errors import InputError
+from evenflow.fields import check_one_of
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
@@ -19,15 +18,15 @@ from evenflow.targets.megatron_family.flags import (
     CUT_FLAGS,
     LAYOUT_FLAG,
     STOCK_WAYS,
+    flags_piece,
     megatron_abilities,
     plan_flags,
     plan_notes,
     recompute_flags,
-    shell_array,
 )
 from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script, matrix_text
 from evenflow.targets.megatron_family.settings import settings_notes
-from evenflow.targets.target import Piece, Target, Written
+from evenflow.targets.target import Target, Written
 
 _MATRIX, _LAYOUT = "26.0", "26.1"
 _MATRIX_FLAG = "--pipeline-num-transformer-layers"
@@ -37,7 +36,7 @@ _CONTEXT_WAYS = {"ring": "megatron_cp_algo", "all-to-all": "ulysses_cp_algo"}
 
 
 def _write(plan: Plan, version: str) -> Written:
-    piece = _piece("PIPELINE_ARGS", {**_plan_flags(plan, version), **recompute_flags(plan)})
+    piece = flags_piece("PIPELINE_ARGS", {**_plan_flags(plan, version), **recompute_flags(plan)})
     return Written(pieces=(piece,), notes=_notes(plan, version))
 
 
@@ -52,14 +51,12 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
         flags.pop("--cp-comm-type", None)
         flags[_CONTEXT_FLAG] = (_context_words(degrees.context_exchange),)
     notes = _notes(plan, version) if plan.num_ranks > 1 else ()
-    return Written(pieces=(_piece("PARALLEL_ARGS", flags),), notes=(*notes, *degree_notes(planned)))
+    return Written(pieces=(flags_piece("PARALLEL_ARGS", flags),), notes=(*notes, *degree_notes(planned)))
 
 
 def _context_words(exchange: str) -> str:
     """Return MindSpeed's name of a way in which context ranks exchange; raises InputError for one that it lacks."""
-    if exchange not in _CONTEXT_WAYS:
-        rule = _("must be one of {names}", names=", ".join(_CONTEXT_WAYS))
-        raise InputError(value=exchange, rule=rule, place=_("the plan"))
+    check_one_of(exchange, _CONTEXT_WAYS, place=_("the plan"))
     return _CONTEXT_WAYS[exchange]
 
 
@@ -72,14 +69,6 @@ def _plan_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
         if plan.num_chunks > 1:
             flags["--num-virtual-stages-per-pipeline-rank"] = (str(plan.num_chunks),)
     return flags
-
-
-def _piece(name: str, flags: Mapping[str, tuple[str, ...]]) -> Piece:
-    return Piece(
-        title=_("flags of the training script: add {array} to its command", array=f'"${{{name}[@]}}"'),
-        syntax="shell",
-        text=shell_array(name, flags),
-    )
 
 
 def _notes(plan: Plan, version: str) -> tuple[str, ...]:

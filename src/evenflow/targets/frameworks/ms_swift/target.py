@@ -67,7 +67,7 @@ def _word(value: float | str) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _read(text: str, file: str, given: GivenSizes) -> Baseline:
+def _read(text: str, file: str, sizes: GivenSizes) -> Baseline:
     arguments = _arguments(text, file, KNOWN)
     values = dict(arguments.values)
     notes = []
@@ -77,7 +77,7 @@ def _read(text: str, file: str, given: GivenSizes) -> Baseline:
             notes.append(_("{key} is {value} where nothing is said of it", key=key, value=default))
     if values["recompute_granularity"] == "none":
         del values["recompute_granularity"]
-    found = baseline(replace(arguments, values=values), given)
+    found = baseline(replace(arguments, values=values), sizes)
     return replace(found, notes=(*notes, *found.notes))
 
 

@@ -26,7 +26,7 @@ _KNOWN = (
 )
 
 
-def read(text: str, file: str, given: GivenSizes) -> Baseline:
+def read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
     """Return the plan of a recipe.
 
     Raises:
@@ -37,13 +37,13 @@ def read(text: str, file: str, given: GivenSizes) -> Baseline:
     distributed = optional_section(top, "distributed")
     pipeline = optional_section(distributed, "pipeline")
     num_ranks = distributed.integer("pp_size", RANKS) if distributed.values.get("pp_size") is not None else 1
-    if num_ranks < 2 and given.may_be_alone:
-        return _alone(distributed, given)
+    if num_ranks < 2 and given_sizes.may_be_alone:
+        return _alone(distributed, given_sizes)
     if num_ranks < 2:
         rule = _("must be at least 2: without a pipeline there is no plan")
         raise InputError(value=num_ranks, rule=rule, place=distributed.place("pp_size"))
     num_microbatches = _microbatches(top, pipeline)
-    parts = _parts(pipeline, num_ranks, given)
+    parts = _parts(pipeline, num_ranks, given_sizes)
     num_chunks = chunks_of(parts, num_ranks, place=pipeline.place(_PARTS))
     sizes = Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches)
     schedule = asked_order(pipeline, key=_SCHEDULE, csv_key=_CSV, sizes=sizes, on_a_v=("ZBVZeroBubble",))
@@ -96,13 +96,13 @@ def stated_in_recipe(text: str, file: str) -> StatedDegrees:
     )
 
 
-def _alone(distributed: Fields, given: GivenSizes) -> Baseline:
+def _alone(distributed: Fields, sizes: GivenSizes) -> Baseline:
     """Return the plan of a run without a pipeline: all layers on one rank."""
     kind, unknown = _recomputed(distributed)
-    layers = given.num_layers or 1
+    layers = sizes.num_layers or 1
     plan = Plan(
         schedule="1f1b",
-        num_microbatches=given.num_microbatches or 1,
+        num_microbatches=sizes.num_microbatches or 1,
         layers=((layers,),),
         recompute={} if kind == NONE else {kind: ((layers,),)},
     )
@@ -141,27 +141,27 @@ def _microbatches(top: Fields, pipeline: Fields) -> int:
     return batch // size
 
 
-def _parts(pipeline: Fields, num_ranks: int, given: GivenSizes) -> tuple[int, ...]:
+def _parts(pipeline: Fields, num_ranks: int, sizes: GivenSizes) -> tuple[int, ...]:
     """Return the layers of every stage."""
     listed = pipeline.values.get(_PARTS)
     if listed is not None:
         return layers_per_part(listed, place=pipeline.place(_PARTS))
-    if given.num_layers is None:
+    if sizes.num_layers is None:
         rule = _("must be given, since {file} names only the model", file=pipeline.file)
-        raise InputError(value=None, rule=rule, place="--layers")
+        raise InputError(rule=rule, place="--layers")
     name = asked_name(pipeline, _SCHEDULE)
     num_parts, key = num_ranks * (1 if name in SINGLE else 2), _SCHEDULE
     if pipeline.values.get(_PER_STAGE) is not None:
         key = _PER_STAGE
-        num_parts = _rounded(math.ceil(given.num_layers / pipeline.integer(key, LAYERS)), num_ranks, pipeline)
+        num_parts = _rounded(math.ceil(sizes.num_layers / pipeline.integer(key, LAYERS)), num_ranks, pipeline)
         if num_parts % num_ranks or num_parts == 0 or (num_parts == num_ranks) != (name in SINGLE):
             rule = _(
                 "must make a number of stages that {name} has on {num_ranks} ranks", name=name, num_ranks=num_ranks
             )
             raise InputError(value=num_parts, rule=rule, place=pipeline.place(key))
-    counts = even_parts(num_layers=given.num_layers, num_parts=num_parts, first_less=0, last_less=0)
+    counts = even_parts(num_layers=sizes.num_layers, num_parts=num_parts, first_less=0, last_less=0)
     if counts is None:
-        rule = _("must make no more stages than {num_layers} layers fill", num_layers=given.num_layers)
+        rule = _("must make no more stages than {num_layers} layers fill", num_layers=sizes.num_layers)
         raise InputError(value=num_parts, rule=rule, place=pipeline.place(key))
     return counts
 

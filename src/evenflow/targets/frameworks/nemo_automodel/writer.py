@@ -8,9 +8,8 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.profiles.yaml_text import entry_lines
-from evenflow.schedule import Schedule
-from evenflow.targets.degree_refusals import check_no_capacity
+from evenflow.profiles.yaml_text import block_text, entry_lines
+from evenflow.targets.degree_rules import check_no_capacity
 from evenflow.targets.stages import stages_of
 from evenflow.targets.target import Piece, Written
 from evenflow.targets.torch.module_names import ModuleNames, names_per_part
@@ -85,12 +84,12 @@ def _written(
     is_recomputed = bool(plan.used_kinds)
     of_all = {**degrees, "activation_checkpointing": is_recomputed}
     if plan.num_ranks == 1:
-        sections = {"step_scheduler": scheduler, "distributed": of_all}
-        text = "".join(f"{line}\n" for name, values in sections.items() for line in entry_lines(name, values))
+        text = block_text({"step_scheduler": scheduler, "distributed": of_all})
         return Written(pieces=(_piece(text),), notes=(note, *_recompute_notes(plan)))
     schedule = csv_order(plan)
     # The file replaces the order; what is left of the name is where it puts the stages.
-    name = _looped_name(schedule) if not is_v_shaped(schedule, title=TITLE) else "zbvzerobubble"
+    looped = "1f1b" if schedule.num_chunks == 1 else "interleaved1f1b"
+    name = "zbvzerobubble" if is_v_shaped(schedule, title=TITLE) else looped
     parts = names_per_part(stages_of(plan, schedule.stage_ranks), NAMES)
     lines = [
         *entry_lines("step_scheduler", scheduler),
@@ -129,7 +128,3 @@ def _recompute_notes(plan: Plan) -> tuple[str, ...]:
             "others attention, MLP and norms are, each with its input kept"
         ),
     )
-
-
-def _looped_name(schedule: Schedule) -> str:
-    return "1f1b" if schedule.num_chunks == 1 else "interleaved1f1b"

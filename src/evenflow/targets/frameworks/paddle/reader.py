@@ -36,17 +36,17 @@ _PARTS_OF_LAYERS = ("recompute_modules", "no_recompute_layers", "recompute_metho
 _HEAD, _LAYER, _NOTHING, _TAIL = "head", "layer", "empty", "tail"
 
 
-def read_plan(text: str, file: str, given: GivenSizes) -> Baseline:
+def read_plan(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
     """Return the plan of arguments in JSON or YAML.
 
     Raises:
         InputError: text that is neither, a size that is neither there nor given, or what Paddle refuses.
     """
     settings = read_settings(text, file, sections=_SECTIONS)
-    num_layers = settings.size(_LAYERS, given.num_layers, LAYERS, option="--layers")
-    num_ranks = settings.size(_RANKS, given.num_ranks, RANKS, option="--ranks")
+    num_layers = settings.size(_LAYERS, given_sizes.num_layers, LAYERS, option="--layers")
+    num_ranks = settings.size(_RANKS, given_sizes.num_ranks, RANKS, option="--ranks")
     num_chunks = settings.size(_CHUNKS, 1, CHUNKS, option="")
-    num_microbatches = settings.size(_STEPS, given.num_microbatches, MICROBATCHES, option="--microbatches")
+    num_microbatches = settings.size(_STEPS, given_sizes.num_microbatches, MICROBATCHES, option="--microbatches")
     fields = settings.fields
     with fields.at():
         sizes = Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches)

@@ -11,8 +11,7 @@ from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope, SizeRule, Sizes
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.targets.degree_refusals import check_no_capacity
-from evenflow.targets.degree_rules import is_copied
+from evenflow.targets.degree_rules import check_no_capacity, is_copied
 from evenflow.targets.frameworks.paddle.reader import is_paddle, read_plan, stated_in_arguments
 from evenflow.targets.target import Piece, Target, Written
 from evenflow.tune.axes import Axis

@@ -26,7 +26,7 @@ _VARIABLE = re.compile(r"\$\{(\w+):([^{}]*)\}")
 _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None, "": None}
 
 
-def read_overrides(section: Fields, given: GivenSizes) -> Baseline:
+def read_overrides(section: Fields, sizes: GivenSizes) -> Baseline:
     """Return the plan that a section of overrides asks for.
 
     A variable of the environment, ``${PRIMUS_PP:8}``, has its default.
@@ -38,13 +38,13 @@ def read_overrides(section: Fields, given: GivenSizes) -> Baseline:
     fields = replace(section, values={key: _resolved(key, value, notes) for key, value in section.values.items()})
     settings = {key: value for key, value in fields.values.items() if key not in _OWN_KEYS}
     if fields.values.get(SPLIT) is not None:
-        settings |= {LAYOUT: _layout_of_split(fields, given), _CHUNKS: None}
+        settings |= {LAYOUT: _layout_of_split(fields, sizes), _CHUNKS: None}
     if settings.get("global_batch_size") is None:  # which a preset has, unlike Megatron-LM
         settings["micro_batch_size"] = None
     ids = _layer_ids(fields)
     if ids is not None:
         settings |= {"recompute_granularity": None, "recompute_num_layers": None}
-    found = baseline(arguments_of(settings, file=fields.file, lines=fields.lines), given)
+    found = baseline(arguments_of(settings, file=fields.file, lines=fields.lines), sizes)
     plan = found.plan if ids is None else _recomputing(found.plan, ids, fields, notes)
     return replace(found, plan=_scheduled(plan, fields), notes=(*notes, *found.notes))
 
@@ -69,12 +69,12 @@ def _resolved(key: str, value: object, notes: list[str]) -> object:
     return int(default) if re.fullmatch(r"-?[0-9]{1,15}", default) else default
 
 
-def _layout_of_split(fields: Fields, given: GivenSizes) -> str:
+def _layout_of_split(fields: Fields, sizes: GivenSizes) -> str:
     """Return the layout of a list that has the chunks of a rank one after the other, then those of the next rank.
 
     [Primus, `validate_manual_split`]
     """
-    split, ranks = fields.values[SPLIT], fields.values.get("pipeline_model_parallel_size", given.num_ranks)
+    split, ranks = fields.values[SPLIT], fields.values.get("pipeline_model_parallel_size", sizes.num_ranks)
     chunks = fields.values.get(_CHUNKS) or 1
     if not is_integer(ranks) or not is_integer(chunks) or ranks < 1:
         key = "pipeline_model_parallel_size" if not is_integer(ranks) or ranks < 1 else _CHUNKS

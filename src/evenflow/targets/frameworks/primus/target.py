@@ -12,13 +12,16 @@ from dataclasses import replace
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope, SizeRule, looped
-from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.profiles.yaml_text import entry_lines
+from evenflow.profiles.yaml_text import block_text
 from evenflow.targets.frameworks.primus.overrides import read_overrides, stated_in_overrides
-from evenflow.targets.megatron_family.degrees.degree_flags import FULLY_SHARED, check_no_pipeline
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
-from evenflow.targets.megatron_family.degrees.degree_settings import batch_settings, degree_settings, setting_notes
+from evenflow.targets.megatron_family.degrees.degree_settings import (
+    batch_settings,
+    degree_settings,
+    setting_notes,
+    sharding_settings,
+)
 from evenflow.targets.megatron_family.flags import megatron_abilities
 from evenflow.targets.megatron_family.settings import pipeline_settings, recompute_settings, settings_notes
 from evenflow.targets.megatron_family.yaml_settings import apply_settings, mtp_layers_in, section_of
@@ -27,7 +30,6 @@ from evenflow.targets.target import Piece, Target, Written
 
 _MODULES = re.compile(r"^modules:", re.MULTILINE)
 _FRAMEWORK = re.compile(r"^[ ]+framework:[ ]*megatron[ ]*(?:#.*)?$", re.MULTILINE)
-_SECTIONS = ("modules", "pre_trainer", "overrides")
 _EXCLUDED = {
     "num_layers_per_virtual_pipeline_stage": None,
     "num_virtual_stages_per_pipeline_rank": None,
@@ -78,33 +80,20 @@ def _write(plan: Plan, version: str) -> Written:
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
-    degrees = planned.degrees
-    if degrees.sharding in FULLY_SHARED:
-        check_no_pipeline(planned)
     overrides = {
         **_overrides(plan),
         **degree_settings(planned),
         **batch_settings(planned),
         "seq_length": planned.sequence,
-        "use_distributed_optimizer": degrees.sharding is not Sharding.NOTHING,
+        **sharding_settings(planned),
     }
-    if planned.replicas > 1:
-        overrides["num_distributed_optimizer_instances"] = planned.replicas
-    if degrees.sharding in FULLY_SHARED:
-        overrides |= {
-            "use_megatron_fsdp": True,
-            "data_parallel_sharding_strategy": FULLY_SHARED[degrees.sharding],
-        }
     if plan.num_ranks == 1:
         overrides["pipeline_model_parallel_layout"] = None
     return Written(pieces=(_piece(overrides),), notes=(*settings_notes(plan)[1:], *setting_notes(planned)))
 
 
 def _piece(overrides: Mapping[str, object]) -> Piece:
-    section: object = overrides
-    for name in reversed(_SECTIONS[1:]):
-        section = {name: section}
-    text = "".join(f"{line}\n" for line in entry_lines(_SECTIONS[0], section))
+    text = block_text({"modules": {"pre_trainer": {"overrides": overrides}}})
     return Piece(title=_("overrides in the YAML of the experiment"), syntax="yaml", text=text)
 
 

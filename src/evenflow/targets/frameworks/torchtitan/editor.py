@@ -20,7 +20,6 @@ def apply(text: str, file: str, plan: Plan) -> str:
     """
     if is_json(text) or file.endswith(".py"):
         raise InputError(
-            value=None,
             rule=_("must be the TOML file of a run of torchtitan 0.2"),
             place=file,
             remedy=_("for later versions, call the module that evenflow export writes"),

@@ -38,7 +38,7 @@ _KNOWN = (
 _LESS = Range(least=0, most=LAYERS.most)
 
 
-def read(text: str, file: str, given: GivenSizes) -> Baseline:
+def read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
     """Return the plan of a TOML file or a saved configuration.
 
     Raises:
@@ -47,9 +47,9 @@ def read(text: str, file: str, given: GivenSizes) -> Baseline:
     """
     top = settings_of_file(text, file)
     parallelism = optional_section(top, "parallelism")
-    num_ranks = parallelism.integer(_DEGREE, RANKS) if _DEGREE in parallelism else given.num_ranks or 1
-    if num_ranks < 2 and given.may_be_alone:
-        return _alone(top, given)
+    num_ranks = parallelism.integer(_DEGREE, RANKS) if _DEGREE in parallelism else given_sizes.num_ranks or 1
+    if num_ranks < 2 and given_sizes.may_be_alone:
+        return _alone(top, given_sizes)
     if num_ranks < 2:
         raise InputError(
             value=num_ranks,
@@ -57,7 +57,7 @@ def read(text: str, file: str, given: GivenSizes) -> Baseline:
             place=parallelism.place(_DEGREE),
         )
     num_microbatches = _microbatches(top, parallelism)
-    parts = _parts(top, parallelism, asked_name(parallelism, _SCHEDULE), num_ranks, given)
+    parts = _parts(top, parallelism, asked_name(parallelism, _SCHEDULE), num_ranks, given_sizes)
     num_chunks = chunks_of(parts, num_ranks, place=parallelism.place(_PARTS))
     sizes = Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches)
     schedule = asked_order(parallelism, key=_SCHEDULE, csv_key=_CSV, sizes=sizes, on_a_v=ON_A_V)
@@ -72,10 +72,10 @@ def read(text: str, file: str, given: GivenSizes) -> Baseline:
     )
 
 
-def _alone(top: Fields, given: GivenSizes) -> Baseline:
+def _alone(top: Fields, sizes: GivenSizes) -> Baseline:
     """Return the plan of a run without a pipeline: all layers on one rank, however many microbatches are given."""
-    parts = (_num_layers(top, given),)
-    plan = Plan(schedule="1f1b", num_microbatches=given.num_microbatches or 1, layers=(parts,))
+    parts = (_num_layers(top, sizes),)
+    plan = Plan(schedule="1f1b", num_microbatches=sizes.num_microbatches or 1, layers=(parts,))
     recomputed = recomputed_layers(top, parts, schedule_of(plan))
     counts = Counter(recomputed.kinds[0])
     recompute = {kind: ((count,),) for kind, count in counts.items() if kind != NONE}
@@ -97,12 +97,12 @@ def _microbatches(top: Fields, parallelism: Fields) -> int:
     return batch // size
 
 
-def _parts(top: Fields, parallelism: Fields, name: str, num_ranks: int, given: GivenSizes) -> tuple[int, ...]:
+def _parts(top: Fields, parallelism: Fields, name: str, num_ranks: int, sizes: GivenSizes) -> tuple[int, ...]:
     """Return the layers of every stage."""
     listed = parallelism.values.get(_PARTS)
     if listed is not None:
         return layers_per_part(listed, place=parallelism.place(_PARTS))
-    num_layers = _num_layers(top, given)
+    num_layers = _num_layers(top, sizes)
     first, last = (parallelism.integer(key, _LESS) if key in parallelism else 1 for key in (_FIRST_LESS, _LAST_LESS))
     num_parts = num_ranks * (1 if name in SINGLE else 2)
     key = _SCHEDULE
@@ -127,15 +127,11 @@ def _parts(top: Fields, parallelism: Fields, name: str, num_ranks: int, given: G
     return counts
 
 
-def _num_layers(top: Fields, given: GivenSizes) -> int:
+def _num_layers(top: Fields, sizes: GivenSizes) -> int:
     model = optional_section(optional_section(top, "model_spec"), "model")
     layers = model.values.get("layers")
-    found = len(layers) if isinstance(layers, list) else given.num_layers
+    found = len(layers) if isinstance(layers, list) else sizes.num_layers
     if found is None:
-        raise InputError(
-            value=None,
-            rule=_("must be given, since {file} names only the model", file=top.file),
-            place="--layers",
-        )
+        raise InputError(rule=_("must be given, since {file} names only the model", file=top.file), place="--layers")
     LAYERS.check(found, place=model.place("layers") if isinstance(layers, list) else "--layers")
     return found

@@ -88,17 +88,17 @@ def _notes() -> tuple[str, ...]:
     )
 
 
-def _read(text: str, file: str, given: GivenSizes) -> Baseline:
+def _read(text: str, file: str, sizes: GivenSizes) -> Baseline:
     texts = _texts(text, file)
     values = {name: _decoded(text) for name, text in texts.items() if name != MATRIX}
     if not texts:
         rule = _("must have overrides of {place}", place=_MEGATRON)
-        raise InputError(value=None, rule=rule, place=file)
+        raise InputError(rule=rule, place=file)
     arguments = arguments_of(values, file=file)
     if texts.get(MATRIX, "null") == "null":
-        return baseline(arguments, given)
+        return baseline(arguments, sizes)
     place = arguments.place(MATRIX)  # on Ascend
-    return with_layers(arguments, parse_matrix(texts[MATRIX], place=place), place, given)
+    return with_layers(arguments, parse_matrix(texts[MATRIX], place=place), place, sizes)
 
 
 def _stated(text: str, file: str) -> StatedDegrees:

@@ -1,20 +1,17 @@
 """Degrees in the flags of Megatron-LM."""
 
-from collections.abc import Mapping
-
-from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.targets.megatron_family.degrees.degree_settings import EXCHANGES, expert_split, setting_notes
+from evenflow.targets.megatron_family.degrees.degree_settings import (
+    EXCHANGES,
+    FULLY_SHARED,
+    check_no_pipeline,
+    expert_split,
+    setting_notes,
+)
 from evenflow.targets.megatron_family.flags import LAYOUT_FLAG, plan_flags
-
-FULLY_SHARED: Mapping[Sharding, str] = {
-    Sharding.GRADIENTS: "optim_grads",
-    Sharding.PARAMETERS: "optim_grads_params",
-}
-"""What Megatron-FSDP shares out, by the stage of ZeRO."""
 
 
 def degree_flags(planned: PlannedDegrees) -> dict[str, tuple[str, ...]]:
@@ -52,18 +49,6 @@ def degree_flags(planned: PlannedDegrees) -> dict[str, tuple[str, ...]]:
         flags["--no-gradient-accumulation-fusion"] = ()
         flags["--ckpt-format"] = ("fsdp_dtensor",)
     return flags
-
-
-def check_no_pipeline(planned: PlannedDegrees) -> None:
-    """Raise InputError where gradients or parameters are shared out beside a pipeline."""
-    degrees = planned.degrees
-    if degrees.pipeline > 1:
-        raise InputError(
-            value=f"ZeRO-{degrees.sharding}",
-            rule=_("must be ZeRO-1 beside a pipeline: Megatron-LM shares out only the optimizer's state there"),
-            place=_("the plan"),
-            remedy=_("plan again with --fix zero=1, or run the plan with evenflow run"),
-        )
 
 
 def parallel_flags(plan: Plan, planned: PlannedDegrees) -> dict[str, tuple[str, ...]]:

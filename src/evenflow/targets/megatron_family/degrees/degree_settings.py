@@ -14,6 +14,11 @@ from evenflow.targets.megatron_family.settings import Setting
 
 EXCHANGES: Mapping[str, str] = {"ring": "p2p", "all-gather": "allgather", "all-to-all": "a2a"}
 """Megatron's words for how context ranks exchange."""
+FULLY_SHARED: Mapping[Sharding, str] = {
+    Sharding.GRADIENTS: "optim_grads",
+    Sharding.PARAMETERS: "optim_grads_params",
+}
+"""What Megatron-FSDP shares out, by the stage of ZeRO."""
 _LAYOUT = "pipeline_model_parallel_layout"
 
 
@@ -60,6 +65,30 @@ def shares_optimizer(planned: PlannedDegrees, title: str) -> bool:
             remedy=_("plan again with --fix zero=1, or write it for megatron"),
         )
     return sharding is Sharding.OPTIMIZER
+
+
+def check_no_pipeline(planned: PlannedDegrees) -> None:
+    """Raise InputError where gradients or parameters are shared out beside a pipeline."""
+    degrees = planned.degrees
+    if degrees.pipeline > 1:
+        raise InputError(
+            value=f"ZeRO-{degrees.sharding}",
+            rule=_("must be ZeRO-1 beside a pipeline: Megatron-LM shares out only the optimizer's state there"),
+            place=_("the plan"),
+            remedy=_("plan again with --fix zero=1, or run the plan with evenflow run"),
+        )
+
+
+def sharding_settings(planned: PlannedDegrees) -> dict[str, Setting]:
+    """Return what data-parallel devices share out; raises InputError as `check_no_pipeline` does."""
+    sharding = planned.degrees.sharding
+    settings: dict[str, Setting] = {"use_distributed_optimizer": sharding is not Sharding.NOTHING}
+    if planned.replicas > 1:
+        settings["num_distributed_optimizer_instances"] = planned.replicas
+    if sharding in FULLY_SHARED:
+        check_no_pipeline(planned)
+        settings |= {"use_megatron_fsdp": True, "data_parallel_sharding_strategy": FULLY_SHARED[sharding]}
+    return settings
 
 
 def expert_split(degrees: Degrees) -> int | None:

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from evenflow.predict.training import Sharding
 from evenflow.ranges import DEVICES, RANKS, SEQUENCES, TOKENS, Range
 from evenflow.targets.megatron_family.arguments import OF_DEGREES, Arguments, is_printed, printed_arguments
-from evenflow.targets.megatron_family.degrees.degree_flags import FULLY_SHARED
-from evenflow.targets.megatron_family.degrees.degree_settings import EXCHANGES
+from evenflow.targets.megatron_family.degrees.degree_settings import EXCHANGES, FULLY_SHARED
 from evenflow.targets.megatron_family.shell_arguments import shell_arguments
 from evenflow.targets.stated_degrees import StatedDegrees
 

@@ -11,8 +11,7 @@ from evenflow.cluster.calibration import ERRORS, CalibrationRecord
 from evenflow.cluster.data_sheets import ACCELERATORS
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
-from evenflow.profiles.accelerator_file import RATES, parse_accelerator_file
-from evenflow.profiles.accelerator_writer import format_accelerator_file
+from evenflow.profiles.accelerator_file import RATES, format_accelerator_file, parse_accelerator_file
 from evenflow.ranges import BYTES_PER_S, FLOPS, MEMORY_BYTES
 
 TEXTS = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")), min_size=1).filter(str.strip)

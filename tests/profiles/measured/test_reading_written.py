@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from evenflow.profiles.measured.logs.log_file import LogFile, parse_log
 from evenflow.profiles.measured.logs.logged_run import measured_run
-from evenflow.profiles.measured.reading import COLUMNS, LEAST_REAL, MOST_REAL, parse_runs
+from evenflow.profiles.measured.reading import COLUMNS, LEAST_REAL, MOST_REAL, format_runs, parse_runs
 from evenflow.profiles.measured.run import NEEDED, MeasuredRun
-from evenflow.profiles.measured.writing import format_runs
-from evenflow.targets.log_formats import log_formats
+from evenflow.targets.registry import log_formats
 from tests.profiles.measured.logs.written import titan_step
 
 TEXT = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=12).map(str.strip).filter(bool)

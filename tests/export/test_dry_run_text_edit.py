@@ -3,8 +3,7 @@
 import pytest
 
 from evenflow.errors import InputError
-from evenflow.export.dry_run_text import format_init_start, format_memory_usage
-from evenflow.export.init_edit import with_dry_runs
+from evenflow.export.dry_run_text import format_init_start, format_memory_usage, with_dry_runs
 from evenflow.model import Plan
 from evenflow.profiles.init.init_file import parse_init_file
 

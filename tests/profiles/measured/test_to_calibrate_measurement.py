@@ -4,8 +4,8 @@ import pytest
 
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.predict.calibration.measurement import MemoryOf, Quantity
-from evenflow.profiles.measured.as_measurement import measurement_of
 from evenflow.profiles.measured.assumptions import completed
+from evenflow.profiles.measured.to_calibrate import measurement_of
 from tests.profiles.measured.rows import make_run
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from evenflow.predict.training import Sharding
 from evenflow.predict.transformer import LatentAttention
-from evenflow.targets.frameworks.torchtitan.degree_rules import degree_rules
+from evenflow.targets.frameworks.torchtitan.target import TARGET
 from evenflow.targets.frameworks.torchtitan.values import NEW, OLD
 from evenflow.tune.axes import Axis
 from evenflow.tune.space import space_of
@@ -20,7 +20,7 @@ COPIES = {"sharding": Sharding.NOTHING}
 @BOTH
 def test_heads_of_keys_and_values_are_split_and_not_copied(version):
     # [torchtitan 0.3.0: `Decoder.Config.update_from_config`]
-    rules = degree_rules(version)
+    rules = TARGET.degree_rules(version)
     assert broken(rules, training(tensor=8, **FSDP)) == ["tensor"]
     assert not broken(rules, training(tensor=4, **FSDP))
     latent = LatentAttention(query_rank=0, key_value_rank=512, rotary_dim=64, plain_dim=128, value_dim=128)
@@ -30,7 +30,7 @@ def test_heads_of_keys_and_values_are_split_and_not_copied(version):
 @BOTH
 def test_a_tied_output_layer_is_on_the_rank_of_the_embedding(version):
     # [torchtitan 0.3.0: `Decoder.Config.update_from_config`]
-    rules, tied = degree_rules(version), replace(DENSE, tied=True)
+    rules, tied = TARGET.degree_rules(version), replace(DENSE, tied=True)
     assert broken(rules, training(tied, pipeline=2, data=2, **FSDP)) == ["pipeline"]
     assert not broken(rules, training(tied, data=2, **FSDP))
     assert not broken(rules, training(pipeline=2, data=2, **FSDP))
@@ -39,7 +39,7 @@ def test_a_tied_output_layer_is_on_the_rank_of_the_embedding(version):
 @BOTH
 @pytest.mark.parametrize("pipeline", [1, 2])
 def test_the_optimizers_state_is_not_shared_out_alone(version, pipeline):
-    rules = degree_rules(version)
+    rules = TARGET.degree_rules(version)
     one = training(data=4, pipeline=pipeline, sharding=Sharding.OPTIMIZER)
     (refusal,) = rules.refusals(one, title="torchtitan")
     assert str(refusal) == "zero must be one of 0, 2, 3 for torchtitan, got 1"
@@ -50,14 +50,14 @@ def test_the_optimizers_state_is_not_shared_out_alone(version, pipeline):
 @BOTH
 def test_context_ranks_share_parameters_out(version):
     # [torchtitan: `ParallelDims.build_mesh`, fsdp = dp_shard * cp]
-    assert "zero" in broken(degree_rules(version), training(context=2, data=2, **COPIES))
-    assert not broken(degree_rules(version), training(context=2, data=2, **FSDP))
+    assert "zero" in broken(TARGET.degree_rules(version), training(context=2, data=2, **COPIES))
+    assert not broken(TARGET.degree_rules(version), training(context=2, data=2, **FSDP))
 
 
 @BOTH
 def test_experts_lie_on_the_devices_of_one_copy(version):
     # [torchtitan: `ParallelDims.build_mesh`, efsdp = dp_shard * cp * tp // ep]
-    rules = degree_rules(version)
+    rules = TARGET.degree_rules(version)
     assert "expert" in broken(rules, training(MIXTURE, data=8, tensor=2, expert=4, **COPIES))
     assert not broken(rules, training(MIXTURE, data=8, tensor=2, expert=4, **FSDP))
     assert "expert" not in broken(rules, training(MIXTURE, data=8, tensor=2, expert=2, **COPIES))
@@ -66,29 +66,29 @@ def test_experts_lie_on_the_devices_of_one_copy(version):
 def test_version_0_2_copies_parameters_only_where_nothing_else_is_split():
     # [torchtitan 0.2.2: `parallelize_llama`: DDP has not supported > 1D parallelism]
     for degrees in ({"tensor": 2, "data": 4}, {"pipeline": 2, "data": 4}):
-        assert broken(degree_rules(OLD), training(**degrees, **COPIES)) == ["zero"]
-        assert not broken(degree_rules(NEW), training(**degrees, **COPIES))
-    assert not broken(degree_rules(OLD), training(data=4, **COPIES))
-    assert not broken(degree_rules(OLD), training(tensor=4, **COPIES))
+        assert broken(TARGET.degree_rules(OLD), training(**degrees, **COPIES)) == ["zero"]
+        assert not broken(TARGET.degree_rules(NEW), training(**degrees, **COPIES))
+    assert not broken(TARGET.degree_rules(OLD), training(data=4, **COPIES))
+    assert not broken(TARGET.degree_rules(OLD), training(tensor=4, **COPIES))
 
 
 def test_experts_are_split_only_by_version_0_2():
     # [torchtitan 0.2.2: `ParallelDims`: ETP is TP or 1; 0.3.0 has no ETP]
     both = training(MIXTURE, tensor=2, data=4, expert=4, expert_tensor=2, **FSDP)
-    assert not broken(degree_rules(OLD), both)
-    assert broken(degree_rules(NEW), both) == ["expert-tensor"]
+    assert not broken(TARGET.degree_rules(OLD), both)
+    assert broken(TARGET.degree_rules(NEW), both) == ["expert-tensor"]
     whole = training(MIXTURE, tensor=2, data=4, expert_tensor=1, **FSDP)
-    assert broken(degree_rules(OLD), whole) == broken(degree_rules(NEW), whole) == ["expert-tensor"]
+    assert broken(TARGET.degree_rules(OLD), whole) == broken(TARGET.degree_rules(NEW), whole) == ["expert-tensor"]
 
 
 def test_sequences_are_split_evenly():
     # [torchtitan 0.2.2: `ParallelDims.seq_len_divisor`; 0.3.0: `Trainer.__init__`]
     odd = training(tensor=4, sequence=4 * 1023, **FSDP)
-    assert broken(degree_rules(OLD), odd) == ["tensor"]
-    assert not broken(degree_rules(NEW), odd)
+    assert broken(TARGET.degree_rules(OLD), odd) == ["tensor"]
+    assert not broken(TARGET.degree_rules(NEW), odd)
     for version, axis in ((OLD, "tensor"), (NEW, "context")):
-        assert broken(degree_rules(version), training(tensor=4, context=2, sequence=8 * 1023, **FSDP)) == [axis]
-        assert not broken(degree_rules(version), training(tensor=4, context=2, sequence=16 * 1023, **FSDP))
+        assert broken(TARGET.degree_rules(version), training(tensor=4, context=2, sequence=8 * 1023, **FSDP)) == [axis]
+        assert not broken(TARGET.degree_rules(version), training(tensor=4, context=2, sequence=16 * 1023, **FSDP))
 
 
 @BOTH

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.profiles.measured.logs.log_format import PeakOf
-from evenflow.profiles.measured.logs.log_memory import logged_peak
+from evenflow.profiles.measured.logs.logged_run import logged_peak
 
 GIB = 2**30
 

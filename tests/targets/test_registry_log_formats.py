@@ -5,9 +5,8 @@ import pytest
 from evenflow.profiles.measured.logs.log_file import parse_log
 from evenflow.profiles.measured.logs.log_format import LogFormat
 from evenflow.targets.frameworks.deepspeed.logs import DEEPSPEED
-from evenflow.targets.log_formats import log_formats
 from evenflow.targets.megatron_family.logs import MEGATRON
-from evenflow.targets.registry import all_targets
+from evenflow.targets.registry import all_targets, log_formats
 from tests.profiles.measured.logs.written import deepspeed_step, iteration
 
 

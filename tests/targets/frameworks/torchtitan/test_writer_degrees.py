@@ -11,8 +11,8 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.predict.training import Degrees, Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.targets.frameworks.torchtitan.degrees import parallelism_of
 from evenflow.targets.frameworks.torchtitan.target import TARGET
+from evenflow.targets.frameworks.torchtitan.writer import parallelism_of
 
 SIZES = st.integers(1, 16)
 OLD, NEW = TARGET.versions
