@@ -160,6 +160,9 @@ class RuntimeStage(PipelineStage):
         self.end_action()
         _drop_buffers(self.grad_recv_info[bwd_chunk_id])
 
+    def backward_ended_alone(self) -> None:
+        """Clean up after a backward that is no action of the schedule, such as one that is measured."""
+
     def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
         """Compute the weight gradients that an input gradient has left."""
         self._begin(Op.W, bwd_chunk_id)
