@@ -17,6 +17,7 @@ from evenflow_torch.run import Hook, Observer, Pipeline, pipeline
 from evenflow_torch.run.engine.stages import StageModule, cut
 from evenflow_torch.run.measure.verify import Unsplit
 from tests_torch.run.cases import NUM_STEPS, Answer
+from tests_torch.run.engine.split_cases import SIZE, module
 
 VOCABULARY = 24
 
@@ -116,15 +117,37 @@ def row_case(plan: Plan, rank: int) -> Answer:
     return Answer(error=error, names=tuple(pipe.state_dict()))
 
 
+def mixed_row(num_layers: int) -> nn.Sequential:
+    """Embedding, layers whose gradients a split backward could lose, output."""
+    kinds = ("weight norm", "hook that is not linear", "twice", "own", "tied to a table", "hook behind the sum", "tied")
+    body = [module(kinds[index % len(kinds)], index) for index in range(num_layers)]
+    torch.manual_seed(12)
+    return nn.Sequential(nn.Embedding(VOCABULARY, SIZE), *body, nn.Linear(SIZE, VOCABULARY)).double()
+
+
+def mixed_case(plan: Plan, rank: int) -> Answer:
+    """Layers of many kinds under split backwards: the gradients of whole backwards in one process, none missing."""
+    data = batch(plan.num_microbatches)
+    pipe = pipeline(plan, mixed_row(plan.num_layers), loss_fn, data, head_modules=1, tail_modules=1)
+    alone = _one_process(mixed_row(plan.num_layers), data, plan.num_microbatches)
+    pipe.step(data)
+    error = max(
+        float((own.grad - alone[name]).abs().max() / alone[name].abs().max().clamp(min=1e-30))
+        for name, own in pipe.named_parameters()
+        if alone[name] is not None
+    )
+    return Answer(error=error, names=tuple(pipe.state_dict()))
+
+
 def _one_process(model: nn.Sequential, data: tuple[Tensor, Tensor], num_microbatches: int) -> dict[str, Tensor]:
     from evenflow_torch.run.engine.seeds import seed_of
 
     inputs, targets = (tensor.chunk(num_microbatches) for tensor in data)
     for microbatch in range(num_microbatches):
         hidden: Any = inputs[microbatch]
-        for position, module in enumerate(model):
+        for position, part in enumerate(model):
             torch.manual_seed(seed_of(6, 0, microbatch, position))
-            hidden = module(hidden)
+            hidden = part(hidden)
         (loss_fn(hidden, targets[microbatch]) / num_microbatches).backward()
     return {name: parameter.grad for name, parameter in model.named_parameters()}
 

@@ -1,14 +1,23 @@
 """Every family and plans with an order of their own, on real processes: the numbers are the unsplit model's."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from evenflow.model import Plan
-from evenflow.schedule import FAMILIES, Action, Op
+from evenflow.schedule import FAMILIES, Action, Op, schedule_of
 from tests_torch.run.cases import NUM_RANKS, Answer, run_group
-from tests_torch.run.models import buffers_case, checkpoint_case, hooks_case, llama, llama_case, row_case
+from tests_torch.run.models import (
+    buffers_case,
+    checkpoint_case,
+    hooks_case,
+    llama,
+    llama_case,
+    mixed_case,
+    row_case,
+)
 from tests_torch.run.plans import V_PLAN, family_plan, own_order_plan
 
 pytestmark = pytest.mark.processes
@@ -32,6 +41,11 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "its own order": partial(llama_case, own_order_plan(5), dropout=0.2),
     "empty stages": partial(llama_case, FIRST_LAST_EMPTY),
 }
+SPLIT = {name: family_plan(name) for name in FAMILIES if Op.W in schedule_of(family_plan(name)).ops}
+MIXED: dict[str, Callable[[int], Answer]] = {
+    f"mixed, {name}": partial(mixed_case, replace(plan, recompute={"full": plan.recompute["full"]}))
+    for name, plan in {**SPLIT, "its own order": own_order_plan(5)}.items()
+}
 OTHERS: dict[str, Callable[[int], Answer]] = {
     "row": partial(
         row_case, Plan(schedule="zb-h1", num_microbatches=4, layers=((1, 2, 1),), recompute={"full": ((1, 1, 0),)})
@@ -44,7 +58,7 @@ OTHERS: dict[str, Callable[[int], Answer]] = {
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
-    found = run_group({**CASES, **OTHERS})
+    found = run_group({**CASES, **MIXED, **OTHERS})
     troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
     assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
     return found
@@ -56,6 +70,11 @@ def test_losses_and_gradients_are_those_of_the_unsplit_model(answers: dict[str, 
     losses = [answer.loss_error for answer in answers[name] if answer.loss_error is not None]
     assert len(losses) == 1, "the loss is reported once"
     assert losses[0] <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_no_kind_of_layer_loses_gradients_in_a_split_backward(answers: dict[str, list[Answer]], name: str) -> None:
+    assert max(answer.error for answer in answers[name]) <= TOLERANCE
 
 
 def test_a_row_of_modules_draws_the_same_random_numbers_however_it_is_split(answers: dict[str, list[Answer]]) -> None:

@@ -12,7 +12,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow_torch.models.rows import as_row
 from evenflow_torch.run.engine.order import runnable_order
-from evenflow_torch.run.engine.stages import boundary_shapes, cut, weight_builder
+from evenflow_torch.run.engine.stages import boundary_shapes, cut, weight_gradients
 from tests_torch.run.models import batch, llama, row, stage_modules
 
 
@@ -47,8 +47,8 @@ def test_only_stages_with_split_backwards_leave_weights_for_later() -> None:
     plan = Plan(schedule="search", num_microbatches=1, layers=((1, 1),), order=("0F0,0B0", "1F0,1I0,1W0"))
     stages = cut(as_row([nn.Linear(1, 1), nn.Linear(1, 1)]), plan, runnable_order(plan))
     assert [stage.splits_backward for stage in stages] == [False, True]
-    assert weight_builder(stages[0]) is None
-    assert weight_builder(stages[1]) is not None
+    assert weight_gradients(stages[0]) is None
+    assert weight_gradients(stages[1]) is not None
 
 
 def test_a_module_that_returns_no_tensor_is_refused() -> None:

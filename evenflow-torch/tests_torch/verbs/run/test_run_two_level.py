@@ -1,9 +1,6 @@
 """From a configuration to a two-level plan to training on real processes, as users type it; and what is refused."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +26,16 @@ CONFIG = {
 FAST_INSIDE = ["--intra-bandwidth", "200GBps", "--inter-bandwidth", "100MBps"]
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    line = [sys.executable, "-m", "evenflow", *arguments]
-    return subprocess.run(line, capture_output=True, text=True, env=environment)
-
-
 MIXTURE = {**CONFIG, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None}
 
 
 def planned(folder: Path, mesh: str, *options: str, config: dict[str, Any] = CONFIG) -> Path:
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     plan = folder / "auto_plan.json"
-    done = command(
-        *["auto", "--model", str(folder / "config.json"), "--mesh", mesh, "--memory", "1GB", "--microbatches", "3"],
-        *["--seq", "8", "--microbatch", "4", "--dtype", "fp32", "--json", str(plan), *FAST_INSIDE],
-        *options,
-    )
-    assert done.returncode == 0, done.stderr
+    arguments = ["auto", "--model", str(folder / "config.json"), "--mesh", mesh, "--memory", "1GB", *FAST_INSIDE]
+    arguments += ["--microbatches", "3", "--seq", "8", "--microbatch", "4", "--dtype", "fp32", "--json", str(plan)]
+    done = CliRunner().invoke(main, [*arguments, *options])
+    assert done.exit_code == 0, done.stderr
     return plan
 
 
@@ -77,6 +66,28 @@ def test_four_processes_train_what_one_does(plan: Path) -> None:
     assert result["losses"][-1] < result["losses"][0], "it learns"
     assert result["processes"] == 4
     assert len(result["measured"]["peak_memory_mb"]) == len({stage["rank"] for stage in stages})
+
+
+@pytest.mark.parametrize(
+    ("fixed", "config"),
+    [
+        pytest.param("data=2,pipeline=2,zero=0", CONFIG, marks=pytest.mark.slow),
+        pytest.param("data=2,pipeline=2,zero=1", CONFIG, marks=pytest.mark.slow),
+        pytest.param("data=2,pipeline=2,zero=2", CONFIG, marks=pytest.mark.slow),
+        ("data=2,pipeline=2,zero=3", CONFIG),
+        ("tensor=2,pipeline=2", CONFIG),
+        ("context=2,pipeline=2", CONFIG),
+        ("expert=2,data=2,pipeline=2", MIXTURE),
+        ("data=2,tensor=2,pipeline=1,zero=3", CONFIG),
+    ],
+)
+def test_whatever_is_fixed_is_planned_and_trains(tmp_path: Path, fixed: str, config: dict[str, Any]) -> None:
+    plan = planned(tmp_path, "1x4", "--fix", fixed, config=config)
+    stages = json.loads(plan.read_text(encoding="utf-8"))["stages"]
+    assert f"pipeline={len(stages)}" in fixed
+    result = verified(plan, 4)
+    assert result["verification"]["agrees"]
+    assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
 
 
 @pytest.mark.slow

@@ -82,6 +82,7 @@ def apply(plan_file: str, file: Path, request: ApplyOptions) -> int:
         overwrite=request.overwrite,
         edited=(_FILE,) if request.in_place else (),
         without_mark=() if own.has_comments else (_FILE,),
+        like={_FILE: file},
     )
     fitted_plan = fit_plan(planned, target, version, time_limit_s=request.fitting.time_limit)
     if fitted_plan.is_over and not request.fitting.over_limit:

@@ -38,6 +38,69 @@ def test_new_files_have_the_usual_permissions(tmp_path):
     assert stat.S_IMODE(ours.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
+def test_a_file_keeps_its_permissions_and_a_new_one_has_those_of_its_source(tmp_path, mode):
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("old")
+    old.chmod(mode)
+    write_whole(new, b"new", option="FILE", like=old)
+    write_whole(old, b"new", option="FILE")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (old, new)] == [mode, mode]
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="extended attributes of Linux")
+def test_extended_attributes_stay(tmp_path):
+    target = tmp_path / "old"
+    target.write_text("old")
+    try:
+        os.setxattr(target, "user.note", b"mine")
+    except OSError:
+        pytest.skip("a file system without extended attributes")
+    write_whole(target, b"new", option="FILE")
+    assert os.getxattr(target, "user.note") == b"mine"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_the_owner_stays(tmp_path):
+    target = tmp_path / "old"
+    target.write_text("old")
+    os.chown(target, 1234, 4321)
+    write_whole(target, b"new", option="FILE")
+    assert (target.stat().st_uid, target.stat().st_gid) == (1234, 4321)
+
+
+def test_nobody_else_can_read_a_secret_while_it_is_written(tmp_path, monkeypatch):
+    target = tmp_path / "token"
+    target.write_text("old")
+    target.chmod(0o600)
+    modes = []
+    monkeypatch.setattr(os, "fsync", lambda number: modes.append(stat.S_IMODE(os.fstat(number).st_mode)))
+    write_whole(target, b"new", option="FILE")
+    assert modes == [0o600]
+
+
+def test_what_is_edited_must_not_change_meanwhile(tmp_path):
+    target = tmp_path / "run.sh"
+    target.write_text("old")
+    outputs = Outputs({"FILE": target}, edited=("FILE",))
+
+    def change_it_too() -> str:
+        target.write_text("edited by hand")
+        return "new"
+
+    with pytest.raises(InputError, match="must not change between being read and being written"):
+        outputs.write("FILE", change_it_too)
+    assert target.read_text() == "edited by hand"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_what_is_edited_must_have_one_name(tmp_path):
+    (tmp_path / "run.sh").write_text("old")
+    (tmp_path / "again.sh").hardlink_to(tmp_path / "run.sh")
+    with pytest.raises(InputError, match="with 2 names"):
+        Outputs({"FILE": tmp_path / "run.sh"}, edited=("FILE",))
+
+
 def test_a_link_keeps_pointing_to_its_file(tmp_path):
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")

@@ -25,7 +25,7 @@ from evenflow_torch.run.engine.stages import (
     StageSettings,
     boundary_shapes,
     cut,
-    weight_builder,
+    weight_gradients,
 )
 from evenflow_torch.run.mesh.mesh_loss import MeshLoss
 from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
@@ -133,7 +133,7 @@ def _stage(stage: StageParts, boundaries: Sequence[Tensor], settings: StageSetti
         device=settings.device,
         example_input=boundaries[stage.index],
         example_output=boundaries[stage.index + 1],
-        weight_builder=weight_builder(stage),
+        weight_gradients=weight_gradients(stage),
     )
 
 

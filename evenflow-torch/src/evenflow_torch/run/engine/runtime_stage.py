@@ -1,7 +1,7 @@
 """A stage as torch's runtime executes it; `evenflow_torch.run.engine.runtime` says what is changed."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.schedule import Op
+from evenflow_torch.run.engine.split_backward import WeightGradients
 from evenflow_torch.run.engine.torch_names import PipelineStage, ReceiveInfo, buffer_of, take_boundaries
 
 Sends = dict[int, list[tuple[dist.Work, dist.P2POp]]]
@@ -44,8 +45,8 @@ class Witness(Protocol):
 class RuntimeStage(PipelineStage):
     """A stage of the runtime whose buffers live only as long as they are needed.
 
-    `module` has a field `microbatch`, which is set before its forward. `weight_builder` returns, after an input
-    gradient, the function that computes the weight gradients that were left out.
+    `module` has a field `microbatch`, which is set before its forward. `weight_gradients` keeps, after an input
+    gradient, the weight gradients that were left out.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class RuntimeStage(PipelineStage):
         device: torch.device,
         example_input: Tensor,
         example_output: Tensor,
-        weight_builder: Callable[[], Callable[[], None]] | None,
+        weight_gradients: WeightGradients | None,
         group: dist.ProcessGroup | None = None,
     ) -> None:
         super().__init__(
@@ -67,10 +68,11 @@ class RuntimeStage(PipelineStage):
             device,
             input_args=example_input,
             output_args=example_output,
-            dw_builder=weight_builder,
+            dw_builder=weight_gradients.take if weight_gradients else None,
             group=group,
         )
         self.example_input, self.example_output = example_input, example_output
+        self._weight_gradients = weight_gradients
         self.observer: Observer | None = None
         self.answered: Mapping[int, Sequence[int]] = {}
         """Backwards of the stage before, by the forward that it sends after them: their gradients have arrived."""
@@ -136,6 +138,8 @@ class RuntimeStage(PipelineStage):
         with self._witnessed(Op.F, fwd_chunk_id):
             output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
         self.end_action()
+        if self._weight_gradients is not None:
+            self._weight_gradients.check_forward(_("stage {stage}", stage=self.stage_index))
         if not self.is_last:
             check_output(self.stage_index, self.example_output, output)
         _drop_buffers(self.args_recv_info[fwd_chunk_id])
@@ -155,6 +159,9 @@ class RuntimeStage(PipelineStage):
             super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
         self.end_action()
         _drop_buffers(self.grad_recv_info[bwd_chunk_id])
+
+    def backward_ended_alone(self) -> None:
+        """Clean up after a backward that is no action of the schedule, such as one that is measured."""
 
     def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
         """Compute the weight gradients that an input gradient has left."""

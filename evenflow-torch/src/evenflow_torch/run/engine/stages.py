@@ -1,5 +1,6 @@
 """The stages of a plan, cut out of the real model."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -168,11 +169,29 @@ def one_tensor(output: object, part: Part) -> Tensor:
     return output
 
 
-def weight_builder(stage: StageParts) -> Callable[[], Callable[[], None]] | None:
-    """Return, for a stage that splits backwards, a function that takes the weight gradients it left for later."""
+def weight_gradients(stage: StageParts) -> WeightGradients | None:
+    """Return, for a stage that splits backwards, what keeps the weight gradients that it leaves for later.
+
+    Warns of linear layers whose weight gradients do not wait, which its plan does not know.
+    """
     if not stage.splits_backward:
         return None
     gradients = WeightGradients()
-    for part in stage.parts:
-        gradients.defer(part.module)
-    return gradients.take
+    whole = gradients.defer([part.module for part in stage.parts])
+    if whole:
+        names = [_name_in_stage(stage, place) for place in whole]
+        warnings.warn(
+            _(
+                "stage {stage}: weight gradients of {names} are computed with the input gradients, not later as "
+                "planned; these weights are made anew in every forward, have hooks, or belong to other modules too",
+                stage=stage.index,
+                names=", ".join(names),
+            ),
+            stacklevel=2,
+        )
+    return gradients
+
+
+def _name_in_stage(stage: StageParts, place: tuple[int, str]) -> str:
+    position, path = place
+    return ".".join(name for name in (stage.parts[position].name, path) if name)

@@ -167,6 +167,7 @@ class _Alone:
     def backward(self, output: Tensor) -> None:
         if output.requires_grad:
             torch.autograd.backward(output, self.gradient)
+        self.stage.backward_ended_alone()
 
 
 def _memory(alone: _Alone) -> tuple[int, int, int]:

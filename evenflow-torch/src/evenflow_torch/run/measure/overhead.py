@@ -71,7 +71,7 @@ def _beside_forwards_ns(boundary: Tensor, device: torch.device, group: dist.Proc
         device=device,
         example_input=boundary,
         example_output=boundary,
-        weight_builder=None,
+        weight_gradients=None,
         group=group,
     )
     stage.observer = recorder

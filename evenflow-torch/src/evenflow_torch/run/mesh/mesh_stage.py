@@ -96,6 +96,10 @@ class MeshStage(RuntimeStage):
         if full_backward:
             self._parameters_of_rank.backward_ended(self.stage_index, is_last=last_backward)
 
+    def backward_ended_alone(self) -> None:
+        """Free the parameters that the backward has gathered, so that modules have the split ones again."""
+        self._gathered.ended()
+
     def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
         """Compute weight gradients; behind them the gradients of the stage are reduced."""
         super().backward_weight_one_chunk(bwd_chunk_id, last_backward)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from evenflow.cluster import MeshPlan, plan_resharding, shape_of
-from evenflow_torch.run.engine.stages import StageParts, StageSettings, weight_builder
+from evenflow_torch.run.engine.stages import StageParts, StageSettings, weight_gradients
 from evenflow_torch.run.mesh.exchange import StageExchange
 from evenflow_torch.run.mesh.gathered import gather_around
 from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
@@ -61,7 +61,7 @@ def mesh_stages(
                 example_output=_like(handed_over, shape_of(on_mesh.output.boxes[me]))
                 if on_mesh.output
                 else _like(handed_over, (handed_over.shape[0] // module.num_output_parts, *handed_over.shape[1:])),
-                weight_builder=weight_builder(stage),
+                weight_gradients=weight_gradients(stage),
                 group=groups[me],
             )
         )

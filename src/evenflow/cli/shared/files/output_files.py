@@ -1,8 +1,11 @@
 """Result files: checked before the long work starts, written whole or not at all, named at the end."""
 
+import hashlib
 import json
 import os
 import re
+import secrets
+import stat
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext, suppress
@@ -49,12 +52,15 @@ class Outputs:
         edited: Collection[str] = (),
         without_mark: Collection[str] = (),
         measured_by: str = "",
+        like: Mapping[str, Path] | None = None,
     ) -> None:
         """Check `paths` and `pictures`; ``--svg`` is a picture in either.
 
-        What is `edited` may be there, and the caller keeps what is in it. What is `without_mark` has no place for one,
-        and is known by its form: an order of work as CSV, where torch takes every line for a rank, and a JSON object
-        whose keys are names. With `measured_by`, a verb, the files hold measurements.
+        What is `edited` may be there, and the caller keeps what is in it; it must not change before it is written. A
+        new file has the permissions of the file that `like` names for its option: it holds the same secrets. What is
+        `without_mark` has no place for one, and is known by its form: an order of work as CSV, where torch takes every
+        line for a rank, and a JSON object whose keys are names. With `measured_by`, a verb, the files hold
+        measurements.
         """
         pictures = {SVG: paths.get(SVG), **(pictures or {})}
         self._paths = {option: path for option, path in {**paths, **pictures}.items() if path is not None}
@@ -64,6 +70,7 @@ class Outputs:
         self._edited = edited
         self._without_mark = without_mark
         self._measured_by = measured_by
+        self._like = like or {}
         input_paths = {name: numbered(str(path))[0] for name, path in (inputs or {}).items() if path is not None}
         taken = {os.path.realpath(path): name for name, path in input_paths.items()}
         for option, path in self._paths.items():
@@ -82,6 +89,9 @@ class Outputs:
             if option in (HTML, PAGE):
                 check_page_file(path, place=option)
             self._check_replaceable(option)
+        self._before = {option: _digest(self._paths[option]) for option in edited if option in self._paths}
+        for option in self._before:
+            _check_one_name(self._paths[option], option)
 
     def write(self, option: str, make_text: Callable[[], str], *, mark_first_line: bool = False) -> None:
         """Make and write the text of `option` where it was asked for; of a picture the SVG, which may become a PNG.
@@ -101,7 +111,9 @@ class Outputs:
         if option not in self._edited and option not in self._without_mark:
             content = marked(content, measured_by=self._measured_by, first_line=mark_first_line)
         self._check_replaceable(option)  # it may have come, or have been changed, during the work
-        write_whole(path, content, option=option)
+        write_whole(
+            path, content, option=option, like=self._like.get(option), check=lambda: self._check_unchanged(option)
+        )
         self._written.append(path)
 
     def write_json(self, make_fields: Callable[[], Mapping[str, object]]) -> None:
@@ -122,6 +134,16 @@ class Outputs:
         if text:
             click.echo(f"\n{text}" if is_apart else text, err=err)
 
+    def _check_unchanged(self, option: str) -> None:
+        """Refuse to replace a file that somebody has edited since it was read."""
+        if option in self._before and _digest(self._paths[option]) != self._before[option]:
+            raise InputError(
+                value=str(self._paths[option]),
+                rule=_("must not change between being read and being written"),
+                place=option,
+                remedy=_("run the command again"),
+            )
+
     def _check_replaceable(self, option: str) -> None:
         """Refuse to replace what evenflow did not write, or what somebody has changed or measured since."""
         path = self._paths[option]
@@ -137,8 +159,18 @@ class Outputs:
             )
 
 
-def write_whole(path: Path, content: bytes, *, option: str) -> None:
+def write_whole(
+    path: Path,
+    content: bytes,
+    *,
+    option: str,
+    like: Path | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> None:
     """Write `content` to `path` at once: a temporary file beside it, then a rename. Folders are made.
+
+    The file keeps its permissions, owner and extended attributes; a new one has the permissions of the file `like`.
+    `check` is called just before the rename and may raise.
 
     Raises:
         FileError: the file cannot be written.
@@ -149,11 +181,12 @@ def write_whole(path: Path, content: bytes, *, option: str) -> None:
             path.write_bytes(content)
             return
         target = Path(os.path.realpath(path))
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        temporary = target.with_name(f".evenflow-{secrets.token_hex(6)}.tmp")
         target.parent.mkdir(parents=True, exist_ok=True)
         with writing():
             try:
-                temporary.write_bytes(content)
+                _write_new(temporary, content, target if target.exists() else like)
+                check()
                 temporary.replace(target)
             finally:
                 with suppress(OSError):
@@ -193,6 +226,34 @@ def _reason_to_keep(content: bytes, measured_by: str) -> str:
     return ""
 
 
+def _write_new(path: Path, content: bytes, like: Path | None) -> None:
+    """Write a new file to the disk, which nobody else can read before it has the permissions of `like`."""
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if like is None else 0o600)
+    with os.fdopen(number, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(number)
+        if like is not None:
+            _take_permissions(number, like)
+
+
+def _take_permissions(number: int, like: Path) -> None:
+    """Give an open file the owner, extended attributes and permissions of the file `like`, as far as the user may."""
+    status = like.stat()
+    with suppress(PermissionError):
+        os.fchown(number, status.st_uid, status.st_gid)
+    if hasattr(os, "listxattr"):  # Linux only
+        with suppress(OSError):
+            for name in os.listxattr(like):
+                os.setxattr(number, name, os.getxattr(like, name))
+    os.fchmod(number, stat.S_IMODE(status.st_mode))
+
+
+def _digest(path: Path) -> bytes | None:
+    """Return a hash of what is in a file; None where there is none."""
+    return hashlib.sha256(path.read_bytes()).digest() if path.is_file() else None
+
+
 def _check_writable(path: Path, option: str) -> None:
     try:
         if path.is_dir():
@@ -206,6 +267,17 @@ def _check_writable(path: Path, option: str) -> None:
             pass
     except (OSError, ValueError) as error:
         raise _unwritable(path, option, error) from None
+
+
+def _check_one_name(path: Path, option: str) -> None:
+    """Refuse to edit a file that has other names (hard links), which would go on naming what it was before."""
+    if path.is_file() and path.stat().st_nlink > 1:
+        raise InputError(
+            value=_("{path} with {count} names", path=path, count=path.stat().st_nlink),
+            rule=_("must have one name to be edited in place; hard links would keep the old text"),
+            place=option,
+            remedy=_("write another file"),
+        )
 
 
 def _is_special(path: Path) -> bool:
