@@ -11,7 +11,6 @@ from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow_torch.models.decoder_config import build_decoder, refused
 from evenflow_torch.models.decoder_row import decoder_row
-from evenflow_torch.models.layer_inputs import layer_inputs
 from evenflow_torch.models.parts import ModelRow, Part
 
 
@@ -50,37 +49,54 @@ def read_decoder(
     """
     model = build_decoder(config, dtype=dtype, tensor_parallel=tensor_parallel)
     row = decoder_row(model)
-    tokens = torch.zeros((microbatch, sequence), dtype=torch.long, device="meta")
-    try:
-        inputs_of_layers = layer_inputs(model.model, input_ids=tokens)
-    except Exception as error:  # noqa: BLE001 - whatever transformers finds wrong with a user's file
-        raise refused(error, config) from None
-    vocabulary = model.config.vocab_size
     (head,), (norm, lm_head) = row.head, row.tail
+    tokens = torch.zeros((microbatch, sequence), dtype=torch.long, device="meta")
+    hidden = hidden_states(tokens, model.config.hidden_size, dtype)
     tail = Part(
         name="norm + lm_head + loss",
         module=Tail(model),
-        inputs=(inputs_of_layers[-1].hidden, tokens),
-        index_limit=vocabulary,
+        inputs=(hidden, tokens),
+        index_limit=model.config.vocab_size,
         paths={"norm": norm.path, "lm_head": lm_head.path},
         position=norm.position,
     )
+    notes = _notes(tied=model.lm_head.weight is head.module.weight, tensor_parallel=tensor_parallel)
+    trained = replace(row, name=name, head=(replace(head, name="embed_tokens"),), tail=(tail,), notes=notes)
+    return with_inputs(trained, tokens, hidden, index_limit=sequence, config=config)
+
+
+def hidden_states(tokens: Tensor, width: int, dtype: Dtype) -> Tensor:
+    """Return what the head of a row makes of `tokens`: [batch, tokens, width] on the meta device."""
+    return torch.zeros((*tokens.shape, width), dtype=getattr(torch, dtype), device="meta")
+
+
+def with_inputs(row: ModelRow, tokens: Tensor, hidden: Tensor, *, index_limit: int, config: Fields) -> ModelRow:
+    """Return a row with the inputs of its head and its layers; those of the tail are there.
+
+    Integers that layers take are below `index_limit`.
+
+    Raises:
+        InputError: what transformers finds wrong with `config`.
+    """
+    assert row.context is not None
+    try:
+        layer_inputs = [row.context(hidden, part) for part in row.body]
+    except Exception as error:  # noqa: BLE001 - whatever transformers finds wrong with a user's file
+        raise refused(error, config) from None
+    (head,), (tail,) = row.head, row.tail
     return replace(
         row,
-        name=name,
-        head=(replace(head, name="embed_tokens", inputs=(tokens,), index_limit=vocabulary),),
+        head=(replace(head, inputs=(tokens,), index_limit=tail.index_limit),),
         body=tuple(
             replace(
                 layer,
                 name=f"{type(layer.module).__name__}.{index}",
-                inputs=(inputs.hidden, *inputs.others),
-                named_inputs=inputs.named,
-                index_limit=sequence,
+                inputs=(hidden,),
+                named_inputs=named,
+                index_limit=index_limit,
             )
-            for index, (layer, inputs) in enumerate(zip(row.body, inputs_of_layers, strict=True))
+            for index, (layer, named) in enumerate(zip(row.body, layer_inputs, strict=True))
         ),
-        tail=(tail,),
-        notes=_notes(tied=model.lm_head.weight is head.module.weight, tensor_parallel=tensor_parallel),
     )
 
 

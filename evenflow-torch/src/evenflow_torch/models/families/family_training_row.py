@@ -12,11 +12,12 @@ from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
-from evenflow_torch.models.decoder_config import build_family_model, refused
+from evenflow_torch.models.decoder_config import build_family_model
 from evenflow_torch.models.families.family_row import family_row
 from evenflow_torch.models.families.row_modules import ModulePlace
 from evenflow_torch.models.families.table import FAMILIES, ModelTask
 from evenflow_torch.models.parts import ModelRow, Part
+from evenflow_torch.models.training_row import hidden_states, with_inputs
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """Makes the loss, a scalar, of logits [batch, tokens, vocabulary] and labels [batch, tokens]."""
@@ -60,40 +61,19 @@ def read_family(
         _check_positions(head.module, length, config)
     tokens = torch.zeros((microbatch, source + target), dtype=torch.long, device="meta")
     labels = torch.zeros((microbatch, target), dtype=torch.long, device="meta")
-    width = model.get_submodule(family.stacks[-1].path).config.hidden_size
-    hidden = torch.zeros((microbatch, source + target, width), dtype=getattr(torch, dtype), device="meta")
+    hidden = hidden_states(tokens, model.get_submodule(family.stacks[-1].path).config.hidden_size, dtype)
     assert row.context is not None
-    try:
-        layer_inputs = [row.context(hidden, part) for part in row.body]
-    except Exception as error:  # noqa: BLE001 - whatever transformers finds wrong with a user's file
-        raise refused(error, config) from None
-    vocabulary = model.config.vocab_size
     tail = Part(
         name=" + ".join([*(part.path.rpartition(".")[2] for part in row.tail), "loss"]),
         module=LossTail({part.path.replace(".", "_"): part.module for part in row.tail}, _loss(model, family.task)),
         inputs=(hidden, labels),
         named_inputs=row.context(hidden, row.tail[0]),
-        index_limit=vocabulary,
+        index_limit=model.config.vocab_size,
         paths={part.path.replace(".", "_"): part.path for part in row.tail},
         position=row.tail[0].position,
     )
-    return replace(
-        row,
-        name=name,
-        head=(replace(head, inputs=(tokens,), index_limit=vocabulary),),
-        body=tuple(
-            replace(
-                part,
-                name=f"{type(part.module).__name__}.{index}",
-                inputs=(hidden,),
-                named_inputs=named,
-                index_limit=sequence,
-            )
-            for index, (part, named) in enumerate(zip(row.body, layer_inputs, strict=True))
-        ),
-        tail=(tail,),
-        notes=_notes(row),
-    )
+    trained = replace(row, name=name, tail=(tail,), notes=_notes(row))
+    return with_inputs(trained, tokens, hidden, index_limit=sequence, config=config)
 
 
 def _loss(model: Any, task: ModelTask) -> Loss:
