@@ -84,8 +84,8 @@ def check(found: AutoPlan) -> None:
     assert 0 < found.lower_bound_ns <= found.simulation.makespan_ns
     assert max(found.simulation.peak_memory_bytes) <= found.cluster.memory_bytes
     for before, after in pairwise(stages):
-        assert after.entry is not None
-        assert set(after.entry.devices) == set(after.devices)
+        assert after.on_mesh.input is not None
+        assert set(after.on_mesh.input.devices) == set(after.devices)
         assert before.modules[-1] != after.modules[0]
 
 

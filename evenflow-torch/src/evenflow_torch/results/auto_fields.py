@@ -1,15 +1,15 @@
 """A two-level plan, whose pipeline reads back as a plan file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evenflow.cluster import Cluster, Dtype, TensorLayout, code
+from evenflow.cluster import Cluster, Dtype, Placement, TensorLayout, code
 from evenflow.profiles.degrees_fields import degrees_fields
 from evenflow.profiles.network_fields import network_fields
 from evenflow.profiles.plan_fields import plan_fields, report_of
 from evenflow.units import megabytes, milliseconds
-from evenflow_torch.results.sharding_fields import sharding_fields
+from evenflow_torch.results.sharding_fields import cost_ms, sharding_fields
 
 if TYPE_CHECKING:  # loads torch
     from evenflow_torch.auto.placed_pipeline import PlacedStage
@@ -198,7 +198,7 @@ def _plain(grid: "PlainGrid") -> dict[str, object]:
 
 
 def _stage(stage: "PlacedStage") -> dict[str, object]:
-    option = stage.option
+    option, on_mesh = stage.option, stage.on_mesh
     return {
         "stage": stage.stage,
         "rank": stage.rank,
@@ -206,7 +206,7 @@ def _stage(stage: "PlacedStage") -> dict[str, object]:
         "modules": stage.modules,
         "submesh": list(stage.submesh),
         "devices": list(stage.devices),
-        "mesh": stage.mesh_shape,
+        "mesh": stage.sharding.mesh,
         "sharding": str(stage.sharding),
         "words": stage.use.words,
         "kinds": stage.kinds,
@@ -214,33 +214,27 @@ def _stage(stage: "PlacedStage") -> dict[str, object]:
         "forward_ms": milliseconds(option.forward_ns),
         "backward_ms": milliseconds(option.backward_ns),
         "update_ms": milliseconds(option.update_ns),
-        "cost_ms": {
-            "compute": milliseconds(option.compute_ns),
-            "communication": milliseconds(option.communication_ns),
-            "resharding": milliseconds(option.resharding_ns),
-            "gradient": milliseconds(option.gradient_ns),
-            "optimizer": milliseconds(option.optimizer_ns),
-        },
+        "cost_ms": cost_ms(option),
         "hidden_ms": {
             "microbatch": milliseconds(option.hidden_ns),
             "update": milliseconds(option.hidden_update_ns),
         },
         "static_mb": megabytes(option.static_bytes),
         "activation_mb": megabytes(option.activation_bytes),
-        "input": _layout(stage.entry),
-        "output": None if stage.exit is None else _layout(stage.exit),
-        "entries": {name: code(placement) for name, placement in stage.entries.items()},
-        "parameters": {name: code(placement) for name, placement in stage.placements.items()},
-        "gradients": {name: code(placement) for name, placement in stage.gradients.items()},
-        "gathered": {name: code(placement) for name, placement in stage.gathered.items()},
-        "updates": {name: code(placement) for name, placement in stage.updates.items()},
+        "input": _layout(on_mesh.input),
+        "output": None if on_mesh.output is None else _layout(on_mesh.output),
+        "entries": _codes(on_mesh.entries),
+        "parameters": _codes(on_mesh.parameters),
+        "gradients": _codes(on_mesh.gradients),
+        "gathered": _codes(on_mesh.gathered),
+        "updates": _codes(on_mesh.updates),
         "products": {
             name: {
                 "reads": code(product.reads),
                 "gives": code(product.gives),
                 **({} if product.experts is None else {"experts": code(product.experts)}),
             }
-            for name, product in stage.products.items()
+            for name, product in on_mesh.products.items()
         },
         "attention": {
             name: {
@@ -248,9 +242,13 @@ def _stage(stage: "PlacedStage") -> dict[str, object]:
                 "rows": str(attention.rows),
                 "backward_rows": str(attention.backward_rows),
             }
-            for name, attention in stage.attention.items()
+            for name, attention in on_mesh.attention.items()
         },
     }
+
+
+def _codes(placements: Mapping[str, Placement]) -> dict[str, str]:
+    return {name: code(placement) for name, placement in placements.items()}
 
 
 def _layout(layout: TensorLayout) -> dict[str, object]:

@@ -8,11 +8,12 @@ from torch.distributed.tensor import Placement, Replicate, Shard
 
 from evenflow.cluster import split_along
 from evenflow.cluster.layout import REPLICATED
-from evenflow_torch.run.mesh.stage_modules import _of_tensor, placements
+from evenflow_torch.run.mesh.local_parts import torch_placements
+from evenflow_torch.run.mesh.stage_modules import _of_tensor
 
 
 def test_placements_are_shards_or_copies() -> None:
-    assert placements((REPLICATED, 0, 2)) == [Replicate(), Shard(0), Shard(2)]
+    assert torch_placements((REPLICATED, 0, 2)) == [Replicate(), Shard(0), Shard(2)]
 
 
 @pytest.mark.parametrize(

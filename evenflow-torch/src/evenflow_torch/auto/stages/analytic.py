@@ -9,7 +9,7 @@ its forward again runs its collectives again too.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from evenflow.cluster import Cluster, Collective, Submesh, TensorLayout, collective_ns, mesh_axis
@@ -39,6 +39,9 @@ class AnalyticStages:
     """Samples of one microbatch: data-parallel parts divide it."""
     boundary_bytes: int
     """Bytes that a layer hands on for one microbatch."""
+    _networks: dict[tuple[Submesh, MeshSharding], tuple[Network, LayerSums]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         for name in ("num_microbatches", "samples", "boundary_bytes"):
@@ -74,7 +77,7 @@ class AnalyticStages:
         return [
             cost
             for sharding in self.shardings(submesh)
-            for cost in run_costs(*self._sums[submesh, sharding], first, end, sharding)
+            for cost in run_costs(*self._network(submesh, sharding), first, end, sharding)
         ]
 
     def entry_ns(self, first: int, submesh: Submesh) -> int:
@@ -83,7 +86,7 @@ class AnalyticStages:
 
     def network_on(self, submesh: Submesh, sharding: MeshSharding) -> Network:
         """Return the network with the times and memory of one device of a submesh."""
-        return self._sums[submesh, sharding][0]
+        return self._network(submesh, sharding)[0]
 
     def boundary(
         self, first: int, submesh: Submesh, sharding: MeshSharding, devices: Sequence[int], *, leaving: bool = False
@@ -103,22 +106,12 @@ class AnalyticStages:
         parts = [data for data in range(1, devices + 1) if devices % data == 0 and self.samples % data == 0]
         return tuple(MeshSharding((data, devices // data)) for data in parts)
 
-    @cached_property
-    def _sums(self) -> "_Networks":
-        return _Networks(self)
-
-
-class _Networks(dict[tuple[Submesh, MeshSharding], tuple[Network, LayerSums]]):
-    """Networks on submeshes, made when they are first asked for."""
-
-    def __init__(self, stages: AnalyticStages) -> None:
-        super().__init__()
-        self.stages = stages
-
-    def __missing__(self, key: tuple[Submesh, MeshSharding]) -> tuple[Network, LayerSums]:
-        network = _on_submesh(self.stages, *key)
-        self[key] = network, layer_sums(network)
-        return self[key]
+    def _network(self, submesh: Submesh, sharding: MeshSharding) -> tuple[Network, LayerSums]:
+        key = submesh, sharding
+        if key not in self._networks:
+            network = _on_submesh(self, submesh, sharding)
+            self._networks[key] = network, layer_sums(network)
+        return self._networks[key]
 
 
 def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding) -> Network:
@@ -152,9 +145,7 @@ def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding
                 for kind, mode in layer.modes.items()
             },
             stated_weight_ns=None if layer.stated_weight_ns is None else layer.stated_weight_ns // devices,
-            stated_until_weight_bytes=None
-            if layer.stated_until_weight_bytes is None
-            else -(-layer.stated_until_weight_bytes // devices),
+            stated_until_weight_bytes=_shared(layer.stated_until_weight_bytes, devices),
         )
 
     def block_on(block: EndBlock) -> EndBlock:
@@ -166,9 +157,7 @@ def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding
             activation_bytes=-(-block.activation_bytes // devices),
             working_bytes=-(-block.working_bytes // devices),
             stated_weight_ns=None if block.stated_weight_ns is None else block.stated_weight_ns // devices,
-            stated_until_weight_bytes=None
-            if block.stated_until_weight_bytes is None
-            else -(-block.stated_until_weight_bytes // devices),
+            stated_until_weight_bytes=_shared(block.stated_until_weight_bytes, devices),
         )
 
     network = stages.network

@@ -41,18 +41,8 @@ def experts(
 
 
 @experts.register_fake
-def _(
-    hidden: Tensor,
-    index: Tensor,
-    weights: Tensor,
-    up: Tensor,
-    up_bias: Tensor | None,
-    down: Tensor,
-    down_bias: Tensor | None,
-    gate: str,
-    transposed: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    matrices, count = _matrices(up, up_bias, down, down_bias, gate, transposed), index.numel()
+def _(hidden: Tensor, index: Tensor, _weights: Tensor, *settings: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    matrices, count = _matrices(*settings), index.numel()
     shapes = (hidden.shape[1],), matrices.inner, (matrices.width,)
     return torch.empty_like(hidden), *(hidden.new_empty((count, *shape)) for shape in shapes)
 
@@ -82,16 +72,7 @@ def experts_backward(
 
 @experts_backward.register_fake
 def _(
-    gradient: Tensor,
-    index: Tensor,
-    weights: Tensor,
-    inner: Tensor,
-    activated: Tensor,
-    up: Tensor,
-    down: Tensor,
-    down_bias: Tensor | None,
-    gate: str,
-    transposed: bool,
+    gradient: Tensor, index: Tensor, weights: Tensor, inner: Tensor, *_others: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     weighed = gradient.new_empty((index.numel(), gradient.shape[1]))
     return gradient.new_empty(gradient.shape), weights.new_empty(weights.shape), inner.new_empty(inner.shape), weighed

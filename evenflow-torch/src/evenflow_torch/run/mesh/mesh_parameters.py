@@ -13,8 +13,8 @@ from evenflow_torch.models.parts import Part
 from evenflow_torch.run.engine.shared_parameters import names_of, parameter_of, share
 from evenflow_torch.run.engine.stages import StageParts
 from evenflow_torch.run.mesh.exchange import reshard
+from evenflow_torch.run.mesh.local_parts import torch_placements
 from evenflow_torch.run.mesh.moving import GradientSum, Moving, summed_at
-from evenflow_torch.run.mesh.stage_modules import placements
 
 _Layer = tuple[int, str]
 """A stage and the path of a part in it."""
@@ -229,7 +229,7 @@ class MeshParameters:
 
 def _placed(parameter: nn.Parameter, placement: Sequence[int]) -> nn.Parameter:
     """Return a copy with another placement, for the optimizer to update."""
-    copy = parameter.detach().redistribute(placements=placements(placement)).clone()
+    copy = parameter.detach().redistribute(placements=torch_placements(placement)).clone()
     return nn.Parameter(copy, requires_grad=parameter.requires_grad)
 
 
