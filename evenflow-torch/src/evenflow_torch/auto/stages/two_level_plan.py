@@ -18,7 +18,7 @@ from evenflow_torch.auto.sharding.ways import PlainWay
 from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
 from evenflow_torch.auto.stages.stage_provider import StageCost, StageProvider
 from evenflow_torch.auto.stages.threshold_search import NEAR_PERCENT
-from evenflow_torch.auto.wording.words import plain_words
+from evenflow_torch.auto.wording.sharding_phrases import plain_words
 
 
 class StageChoice(NamedTuple):

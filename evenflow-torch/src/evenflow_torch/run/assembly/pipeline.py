@@ -18,9 +18,8 @@ from evenflow_torch.run.engine.hooks import Hook, insert_hooks
 from evenflow_torch.run.engine.runtime import LossFunction, make_runtime
 from evenflow_torch.run.engine.runtime_stage import Observer, RuntimeStage
 from evenflow_torch.run.engine.shared_parameters import SharedParameters
-from evenflow_torch.run.mesh.mesh_loss import MeshLoss
 from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
-from evenflow_torch.run.mesh.stage_modules import placed_like
+from evenflow_torch.run.mesh.stage_modules import MeshLoss, placed_like
 
 Batch = tuple[Tensor, Tensor]
 """Inputs and targets, each of shape [batch, ...]."""

@@ -18,11 +18,12 @@ from evenflow_torch.run.aa.checked_run import AARun, checks_of_rank
 from evenflow_torch.run.aa.checked_run import report as aa_report
 from evenflow_torch.run.assembly.build import pipeline
 from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
+from evenflow_torch.run.engine.spread_tensors import local_part
 from evenflow_torch.run.engine.stages import cut
 from evenflow_torch.run.job.models import build_model, materialise, next_token_loss, tokens
 from evenflow_torch.run.job.rank_environment import rank_environment
 from evenflow_torch.run.measure.calibrate import MeasuredCosts, calibrate
-from evenflow_torch.run.measure.live_memory import local_part, memory_meter
+from evenflow_torch.run.measure.live_memory import memory_meter
 from evenflow_torch.run.measure.recorder import Recorder, clock_offset_ns, synchronize
 from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients, gradient_error, limit_as_planned, loss_error
 from evenflow_torch.run.values.aa_report import Mismatch

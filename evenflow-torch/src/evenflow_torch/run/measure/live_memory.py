@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from evenflow_torch.models.live_storage import LiveStorages
+from evenflow_torch.run.engine.spread_tensors import local_part
 from evenflow_torch.run.engine.torch_names import TorchDispatchMode, tree_leaves
 
 
@@ -34,14 +35,6 @@ class MemoryMeter(Protocol):
 def memory_meter(device: torch.device, tensors: Iterable[Tensor]) -> MemoryMeter:
     """Return the meter of a device. `tensors` live already; on a GPU its allocator knows of them."""
     return GpuMeter(device) if device.type == "cuda" else StorageMeter(tensors)
-
-
-def local_part(tensor: Tensor) -> Tensor:
-    """Return the part of a tensor that is on this device."""
-    if not isinstance(tensor, DTensor):
-        return tensor
-    local: Tensor = tensor.detach().to_local()
-    return local
 
 
 class GpuMeter:

@@ -32,6 +32,11 @@ def local_part(tensor: DTensor, wanted: Sequence[Placement], result: Sequence[Pl
     return local
 
 
+def whole_part(parameter: DTensor | None, result: Sequence[Placement]) -> Tensor | None:
+    """Return all of a parameter, if there is one, for a result that is split as `result`."""
+    return None if parameter is None else local_part(parameter, split_like(result, {}), result)
+
+
 def split_like(placements: Sequence[Placement], dimensions: dict[int, int]) -> list[Placement]:
     """Return placements with dimensions renumbered by `dimensions`; whole along axes that split any other."""
     return [

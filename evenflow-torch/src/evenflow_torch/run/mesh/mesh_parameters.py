@@ -11,6 +11,7 @@ from torch.distributed.tensor import DTensor
 from evenflow.cluster import MeshPlan, TensorLayout, plan_resharding
 from evenflow_torch.models.parts import Part
 from evenflow_torch.run.engine.shared_parameters import names_of, parameter_of, share
+from evenflow_torch.run.engine.spread_tensors import local_part
 from evenflow_torch.run.engine.stages import StageParts
 from evenflow_torch.run.mesh.exchange import reshard
 from evenflow_torch.run.mesh.local_parts import torch_placements
@@ -234,11 +235,7 @@ def _placed(parameter: nn.Parameter, placement: Sequence[int]) -> nn.Parameter:
 
 
 def _local_gradient(parameter: nn.Parameter) -> Tensor:
-    gradient = parameter.grad
-    if gradient is None:
-        return torch.zeros_like(parameter.detach().to_local())
-    local: Tensor = gradient.to_local()
-    return local
+    return torch.zeros_like(local_part(parameter)) if parameter.grad is None else local_part(parameter.grad)
 
 
 def _copies(

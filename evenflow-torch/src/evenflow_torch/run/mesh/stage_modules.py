@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
@@ -30,6 +31,7 @@ from evenflow.cluster import (
 from evenflow.cluster.splits.split_digits import through_view
 from evenflow.cluster.splits.view_groups import groups_of_shapes
 from evenflow_torch.models.parts import Context, Part
+from evenflow_torch.run.engine.runtime import LossFunction
 from evenflow_torch.run.engine.stages import StageModule, StageParts
 from evenflow_torch.run.engine.torch_names import tree_map
 from evenflow_torch.run.mesh.attention.distributed import set_attention
@@ -140,6 +142,28 @@ class MeshStageModule(StageModule):
         wanted = torch_placements(self.entries[part.path])
         local = hidden.redistribute(placements=wanted).to_local(grad_placements=wanted)
         return DTensor.from_local(local, self.mesh, wanted, grad_placements=wanted)
+
+
+class MeshLoss:
+    """A loss function of this device's samples: its share of the microbatch's loss, a mean over samples."""
+
+    def __init__(self, loss_fn: LossFunction, stage: MeshStageModule) -> None:
+        self._loss_fn = loss_fn
+        self._mesh = stage.mesh
+        self._placements = stage.output_placements
+        self._num_parts = stage.num_output_parts
+
+    def __call__(self, output: Tensor, target: Tensor) -> Tensor:
+        """Return the share, from this device's output and the targets of the whole microbatch."""
+        whole = replicated(target, self._mesh)
+        return self._loss_fn(output, whole.redistribute(placements=self._placements).to_local()) / self._num_parts
+
+    def total(self, share: Tensor) -> Tensor:
+        """Return the loss from the shares of all devices, each of which calls it."""
+        total = share.clone()
+        for axis in range(self._mesh.ndim):
+            dist.all_reduce(total, group=self._mesh.get_group(axis))
+        return total * self._num_parts / self._mesh.size()
 
 
 def _batch(planned: StageOnMesh) -> list[int]:
