@@ -101,7 +101,7 @@ class _Trainer:
                 actions.append(self.recorder.rows())
             if loss is not None:
                 losses.append(float(loss))
-            if loss is not None and self._is_first_device():
+            if loss is not None and self.pipe.is_first_device:
                 report(StepReport(step=step, loss=losses[-1], step_ns=step_ns))
             if self.job.verify:
                 gradients = gathered_gradients(self.pipe)
@@ -188,10 +188,6 @@ class _Trainer:
         """Return the parameters that compute, and those that are updated where these are others."""
         computing = [parameter for stage in self.pipe.stages for parameter in stage.submod.parameters()]
         return list({id(parameter): parameter for parameter in (*computing, *self.pipe.parameters())}.values())
-
-    def _is_first_device(self) -> bool:
-        """Return whether this device is the first one of its rank."""
-        return self.job.mesh_plan is None or dist.get_rank() == self.job.mesh_plan.devices_of_rank()[self.rank][0]
 
     def _unsplit(self) -> Unsplit:
         model = build_model(self.job)
