@@ -13,9 +13,8 @@ from evenflow.cluster.reached import Reached  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
 from evenflow_torch.auto.batch_sizes import plan_batches  # noqa: E402
 from evenflow_torch.auto.deadline import Deadline  # noqa: E402
-from evenflow_torch.auto.planner import plan_row  # noqa: E402
+from evenflow_torch.auto.planner import BatchOutcome, plan_row  # noqa: E402
 from evenflow_torch.auto.stages.request import TwoLevelRequest  # noqa: E402
-from evenflow_torch.auto.tried_batch import BatchOutcome  # noqa: E402
 from evenflow_torch.models.parts import ModelRow  # noqa: E402
 from evenflow_torch.models.rows import row_with_inputs  # noqa: E402
 from tests.clocks import SetClock, standing  # noqa: E402

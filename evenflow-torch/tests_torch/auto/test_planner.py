@@ -18,8 +18,7 @@ from evenflow.solve import Status  # noqa: E402
 from evenflow_torch.auto.module_planner import plan  # noqa: E402
 from evenflow_torch.auto.placed_pipeline import simulated  # noqa: E402
 from evenflow_torch.auto.planner import AutoPlan  # noqa: E402
-from evenflow_torch.auto.sharding.ways import Level  # noqa: E402
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding  # noqa: E402
+from evenflow_torch.auto.sharding.ways import Level, MeshSharding  # noqa: E402
 from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 WIDTH = 256

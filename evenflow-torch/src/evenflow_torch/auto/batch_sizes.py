@@ -14,11 +14,10 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.ranges import SEQUENCES
 from evenflow.tune.space import divisors
-from evenflow_torch.auto.planner import AutoPlan, SearchedRow, search_row
+from evenflow_torch.auto.planner import AutoPlan, BatchOutcome, SearchedRow, TriedBatch, search_row
 from evenflow_torch.auto.sharding.least_work import LeastWork, least_work
 from evenflow_torch.auto.stages.request import TwoLevelRequest, silent
 from evenflow_torch.auto.trace.captured_layers import capture_layers
-from evenflow_torch.auto.tried_batch import BatchOutcome, TriedBatch
 from evenflow_torch.models.parts import ModelRow
 
 _SEARCH_SHARE = 0.5

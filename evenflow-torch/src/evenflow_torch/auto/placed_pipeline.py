@@ -21,7 +21,7 @@ from evenflow.simulate import Simulation, simulate
 from evenflow_torch.auto.refine import Refined, Refinement
 from evenflow_torch.auto.sharding.mesh_costs import LayerCost, StageOption
 from evenflow_torch.auto.sharding.sharding_plan import ParameterSharding, ShardingPlan
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.sharded_stages import ShardedStages, in_runs
 from evenflow_torch.auto.stages.two_level_plan import StagesOutcome, SubmeshStage, TwoLevelPlan
 from evenflow_torch.auto.wording.stage_use import StageUse, stage_use

@@ -13,10 +13,9 @@ from evenflow_torch.results.sharding_fields import cost_ms, sharding_fields
 
 if TYPE_CHECKING:  # loads torch
     from evenflow_torch.auto.placed_pipeline import PlacedStage
-    from evenflow_torch.auto.planner import AutoPlan
+    from evenflow_torch.auto.planner import AutoPlan, TriedBatch
     from evenflow_torch.auto.refine import Refined
     from evenflow_torch.auto.stages.two_level_plan import PlainGrid, TwoLevelPlan
-    from evenflow_torch.auto.tried_batch import TriedBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -183,7 +183,7 @@ def _batches(result: "AutoPlan") -> str:
     """Return the sizes of a microbatch that were considered, with a mark at the answer's."""
     if not result.batches:
         return ""
-    from evenflow_torch.auto.tried_batch import BatchOutcome
+    from evenflow_torch.auto.planner import BatchOutcome
 
     outcomes = {
         BatchOutcome.PLANNED: _("planned"),

@@ -9,7 +9,7 @@ its forward again runs its collectives again too.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from evenflow.cluster import Cluster, Collective, Submesh, TensorLayout, collective_ns, mesh_axis
@@ -17,7 +17,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.simulate import LayerSums, layer_sums
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
 
 _STATIC_PER_GRADIENT = 8
@@ -39,9 +39,6 @@ class AnalyticStages:
     """Samples of one microbatch: data-parallel parts divide it."""
     boundary_bytes: int
     """Bytes that a layer hands on for one microbatch."""
-    _networks: dict[tuple[Submesh, MeshSharding], tuple[Network, LayerSums]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
 
     def __post_init__(self) -> None:
         for name in ("num_microbatches", "samples", "boundary_bytes"):
@@ -105,6 +102,11 @@ class AnalyticStages:
         devices = submesh.num_devices
         parts = [data for data in range(1, devices + 1) if devices % data == 0 and self.samples % data == 0]
         return tuple(MeshSharding((data, devices // data)) for data in parts)
+
+    @cached_property
+    def _networks(self) -> dict[tuple[Submesh, MeshSharding], tuple[Network, LayerSums]]:
+        """Networks on submeshes, made when they are first asked for."""
+        return {}
 
     def _network(self, submesh: Submesh, sharding: MeshSharding) -> tuple[Network, LayerSums]:
         key = submesh, sharding

@@ -16,8 +16,8 @@ import numpy as np
 
 from evenflow.cluster import Submesh
 from evenflow.simulate import layer_sums
+from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.in_flight import Integers, last_positions
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
 from evenflow_torch.auto.stages.stage_provider import StageCost, StageProvider
 
 

@@ -10,8 +10,8 @@ from itertools import pairwise
 from evenflow.cluster import Submesh, submeshes
 from evenflow.language import _
 from evenflow_torch.auto.deadline import Deadline
+from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.in_flight import assumed_schedule, in_flight_microbatches
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
 from evenflow_torch.auto.stages.sharded_stages import ShardedStages
 from evenflow_torch.auto.stages.stage_provider import StageCost
 from evenflow_torch.auto.stages.two_level_plan import (

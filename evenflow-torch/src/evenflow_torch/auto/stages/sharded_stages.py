@@ -21,8 +21,7 @@ from evenflow.simulate import LayerSums, layer_sums
 from evenflow_torch.auto.sharding.least_work import LeastWork
 from evenflow_torch.auto.sharding.mesh_costs import LayerCost, MeshCosts, StageOption
 from evenflow_torch.auto.sharding.sharding_plan import ShardingPlan
-from evenflow_torch.auto.sharding.ways import Level, PlainWay, Way
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+from evenflow_torch.auto.sharding.ways import Level, MeshSharding, PlainWay, Way
 from evenflow_torch.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
 from evenflow_torch.auto.stages.working_memory import WorkingMemory
 

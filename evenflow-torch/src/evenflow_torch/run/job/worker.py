@@ -168,9 +168,9 @@ class _Trainer:
         gradients = [parameter.grad for parameter in self.pipe.parameters() if parameter.grad is not None]
         held = [*self._parameters(), *gradients, *_state(optimizer)]
         with memory_meter(self.device, [*held, *batch]) as meter:
-            start = meter.live_bytes()
+            start = meter.live_bytes
             loss = self._run(step, batch)
-            peak = meter.peak_bytes() - start
+            peak = meter.peak_bytes - start
         synchronize(self.device)
         return loss, time.perf_counter_ns() - start_ns, peak + sum(local_part(tensor).nbytes for tensor in held)
 
