@@ -9,7 +9,7 @@ that operators read and write finds the input gradient. [ZeroBubble, arXiv:2401.
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,7 @@ class PartTrace:
 
 def trace(part: Part, kind: str, *, make: Make = make_empty, fake: bool = True) -> PartTrace:
     """Run `part` once forward and backward, on fake tensors unless told otherwise, with tensors from `make`."""
-    with _tensors(fake=fake):
+    with FakeTensorMode() if fake else nullcontext():
         module = copy_with(part.module, make)
         named = made_inputs(dict(part.named_inputs), make)
         for parameter in module.parameters():
@@ -55,10 +55,6 @@ def trace(part: Part, kind: str, *, make: Make = make_empty, fake: bool = True) 
         log = StorageLog([token, *module.parameters(), *gradients, *module.buffers(), *tensors_in(named)])
         with recomputing(module, kind), log, AcceleratorOperators() if fake else nullcontext():
             return _run(module, part, named, token, log, make)
-
-
-def _tensors(*, fake: bool) -> AbstractContextManager[Any]:
-    return FakeTensorMode() if fake else nullcontext()
 
 
 class _Source(torch.autograd.Function):

@@ -5,7 +5,7 @@ a run of several kinds is the sum of its parts and of the redistributions betwee
 for each kind, mesh and memory level, gives the cost of every stage that a pipeline could have.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import NamedTuple
@@ -117,41 +117,29 @@ def _costs(
     plain = solve_plain(built.problem, restrictions(built.programs, natural, deadline), deadline)
     levels = zip(Level, zip(*solutions, strict=True), strict=False)  # none where only plain plans are asked for
     ways: dict[Way, Sequence[PairwiseSolution]] = {**dict(levels), **plain.solved}
+    by_way = []
+    for kind, program in enumerate(built.programs):
+        few = [program.with_layers(count) for count in (2, 3) if layers.longest[kind] > 1]
+        by_way.append({way: _layer_cost(layers, kind, program, few, solved[kind], way) for way, solved in ways.items()})
     return MeshCosts(
         mesh=built.mesh,
         order=layers.order,
-        layers=tuple(
-            _layer_costs(graph, longest, program, {way: solved[kind] for way, solved in ways.items()}, drops)
-            for kind, (graph, longest, program, drops) in enumerate(
-                zip(layers.graphs, layers.longest, built.programs, layers.dropping, strict=True)
-            )
-        ),
+        layers=tuple(by_way),
         handed_over=layers.handed_over,
         missing=plain.missing,
     )
 
 
-def _layer_costs(
-    graph: OperatorGraph,
-    longest: int,
-    program: ShardingProgram,
-    ways: Mapping[Way, PairwiseSolution],
-    drops: Mapping[str, Dropping],
-) -> dict[Way, LayerCost]:
-    """Return the costs of one kind, by the way it is sharded."""
-    few = [program.with_layers(count) for count in (2, 3) if longest > 1]
-    return {way: _layer_cost(graph, program, few, solution, way, drops) for way, solution in ways.items()}
-
-
 def _layer_cost(
-    graph: OperatorGraph,
+    layers: CapturedLayers,
+    kind: int,
     program: ShardingProgram,
     few: Sequence[ShardingProgram],
     solution: PairwiseSolution,
     way: Way,
-    drops: Mapping[str, Dropping],
 ) -> LayerCost:
     """Return the cost of one sharding; `few` are the programs of two and three layers, where layers repeat."""
+    graph, drops = layers.graphs[kind], layers.dropping[kind]
     if not few:
         slope = _numbers(program, amounts_of(program, solution.choices), *_memory(program, solution))
         base = dict.fromkeys(NUMBERS, 0)
