@@ -63,10 +63,10 @@ def _peaks(plan: Plan) -> tuple[list[int], list[int]] | None:
     gradients = [one.grad for one in parameters if one.grad is not None]
     static = sum(one.nbytes for one in (*parameters, *gradients))
     with memory_meter(torch.device("cpu"), [*parameters, *gradients, *batch]) as meter:
-        start = meter.live_bytes()
+        start = meter.live_bytes
         recorder.start_step()
         pipe.step(batch)
-        peak = meter.peak_bytes() - start + static
+        peak = meter.peak_bytes - start + static
     own = calibration.rank_result()
     own = replace(own, static_bytes=static + own.static_bytes, peak_bytes=peak, actions=[recorder.rows()])
     gathered: list[Any] | None = [None] * plan.num_ranks if dist.get_rank() == 0 else None

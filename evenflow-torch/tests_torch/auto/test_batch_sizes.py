@@ -11,11 +11,10 @@ from evenflow import auto  # noqa: E402
 from evenflow.cluster.cluster import Cluster, Link  # noqa: E402
 from evenflow.cluster.reached import Reached  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
-from evenflow_torch.auto.batch_sizes import divisors, plan_batches  # noqa: E402
+from evenflow_torch.auto.batch_sizes import plan_batches  # noqa: E402
 from evenflow_torch.auto.deadline import Deadline  # noqa: E402
-from evenflow_torch.auto.planner import plan_row  # noqa: E402
+from evenflow_torch.auto.planner import BatchOutcome, plan_row  # noqa: E402
 from evenflow_torch.auto.stages.request import TwoLevelRequest  # noqa: E402
-from evenflow_torch.auto.tried_batch import BatchOutcome  # noqa: E402
 from evenflow_torch.models.parts import ModelRow  # noqa: E402
 from evenflow_torch.models.rows import row_with_inputs  # noqa: E402
 from tests.clocks import SetClock, standing  # noqa: E402
@@ -126,8 +125,3 @@ def test_a_module_takes_a_function_that_makes_batches() -> None:
 def test_what_makes_no_sense(example: object, options: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         auto.plan(layers(), example or batch(2), request(0).cluster, **options)
-
-
-def test_divisors() -> None:
-    for number in range(1, 200):
-        assert divisors(number) == tuple(one for one in range(1, number + 1) if number % one == 0)

@@ -84,36 +84,38 @@ def test_every_layer_is_on_one_stage_and_every_device_on_one_rank(pipeline: Plac
 
 def test_what_leaves_a_stage_has_the_shape_of_what_enters_the_next(pipeline: PlacedPipeline) -> None:
     for before, after in pairwise(pipeline.stages):
-        assert before.exit is not None
-        assert before.exit.shape == after.entry.shape
-        assert (before.exit.devices, after.entry.devices) == (tuple(before.devices), tuple(after.devices))
-    assert pipeline.stages[-1].exit is None
+        assert before.on_mesh.output is not None
+        assert before.on_mesh.output.shape == after.on_mesh.input.shape
+        assert (before.on_mesh.output.devices, after.on_mesh.input.devices) == (
+            tuple(before.devices),
+            tuple(after.devices),
+        )
+    assert pipeline.stages[-1].on_mesh.output is None
 
 
 def test_parameters_have_full_names_and_updates_only_where_they_lie_otherwise(pipeline: PlacedPipeline) -> None:
     for stage in pipeline.stages:
         kept = {"weight": WHOLE, "bias": SPLIT}
         assert stage.placements == {f"{path}.up.{name}": kept[name] for path in stage.modules for name in kept}
-        assert stage.updates == {f"{path}.up.weight": SPLIT for path in stage.modules}
-        assert stage.gathered == {f"{path}.up.bias": WHOLE for path in stage.modules}
-        assert all(set(where) != {PARTIAL} for where in stage.gradients.values())
-        assert stage.gradients.keys() <= stage.placements.keys()
-        assert stage.entries == dict.fromkeys(stage.modules, SPLIT)
+        assert stage.on_mesh.updates == {f"{path}.up.weight": SPLIT for path in stage.modules}
+        assert stage.on_mesh.gathered == {f"{path}.up.bias": WHOLE for path in stage.modules}
+        assert all(set(where) != {PARTIAL} for where in stage.on_mesh.gradients.values())
+        assert stage.on_mesh.gradients.keys() <= stage.placements.keys()
+        assert stage.on_mesh.entries == dict.fromkeys(stage.modules, SPLIT)
 
 
 def test_only_modules_that_multiply_once_have_a_product(pipeline: PlacedPipeline) -> None:
     for stage in pipeline.stages:
-        assert set(stage.products) == {f"{path}.up" for path in stage.modules}
-        assert {(one.reads, one.gives) for one in stage.products.values()} == {((REPLICATE,), SPLIT)}
+        assert set(stage.on_mesh.products) == {f"{path}.up" for path in stage.modules}
+        assert {(one.reads, one.gives) for one in stage.on_mesh.products.values()} == {((REPLICATE,), SPLIT)}
 
 
 def test_a_run_takes_what_the_stages_say(pipeline: PlacedPipeline) -> None:
     taken = pipeline.mesh_plan
     assert taken.cluster is pipeline.cluster
     for stage, on_mesh in zip(pipeline.stages, taken.stages, strict=True):
-        assert (on_mesh.rank, on_mesh.input, on_mesh.output) == (stage.rank, stage.entry, stage.exit)
-        assert on_mesh.gradients == stage.gradients
-        assert (on_mesh.parameters, on_mesh.updates) == (stage.placements, stage.updates)
+        assert on_mesh is stage.on_mesh
+        assert (on_mesh.rank, on_mesh.parameters) == (stage.rank, stage.placements)
 
 
 def test_the_simulation_is_that_of_the_shortest_plan(

@@ -18,8 +18,7 @@ from evenflow.solve import Status  # noqa: E402
 from evenflow_torch.auto.module_planner import plan  # noqa: E402
 from evenflow_torch.auto.placed_pipeline import simulated  # noqa: E402
 from evenflow_torch.auto.planner import AutoPlan  # noqa: E402
-from evenflow_torch.auto.sharding.ways import Level  # noqa: E402
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding  # noqa: E402
+from evenflow_torch.auto.sharding.ways import Level, MeshSharding  # noqa: E402
 from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 WIDTH = 256
@@ -84,8 +83,8 @@ def check(found: AutoPlan) -> None:
     assert 0 < found.lower_bound_ns <= found.simulation.makespan_ns
     assert max(found.simulation.peak_memory_bytes) <= found.cluster.memory_bytes
     for before, after in pairwise(stages):
-        assert after.entry is not None
-        assert set(after.entry.devices) == set(after.devices)
+        assert after.on_mesh.input is not None
+        assert set(after.on_mesh.input.devices) == set(after.devices)
         assert before.modules[-1] != after.modules[0]
 
 

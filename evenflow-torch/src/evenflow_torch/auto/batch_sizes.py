@@ -13,11 +13,11 @@ from dataclasses import replace
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.ranges import SEQUENCES
-from evenflow_torch.auto.planner import AutoPlan, SearchedRow, search_row
+from evenflow.tune.space import divisors
+from evenflow_torch.auto.planner import AutoPlan, BatchOutcome, SearchedRow, TriedBatch, search_row
 from evenflow_torch.auto.sharding.least_work import LeastWork, least_work
 from evenflow_torch.auto.stages.request import TwoLevelRequest, silent
 from evenflow_torch.auto.trace.captured_layers import capture_layers
-from evenflow_torch.auto.tried_batch import BatchOutcome, TriedBatch
 from evenflow_torch.models.parts import ModelRow
 
 _SEARCH_SHARE = 0.5
@@ -51,7 +51,7 @@ class _BatchSearch:
         self.request = request
         self.global_batch = global_batch
         self.progress = progress
-        self.sizes = divisors(global_batch)
+        self.sizes = divisors(global_batch, most=global_batch)
         self.work = self._work()
         self.searched: dict[int, SearchedRow] = {}
         self.impossible: dict[int, InputError] = {}
@@ -160,13 +160,3 @@ class _BatchSearch:
             return replace(tried, outcome=BatchOutcome.DOES_NOT_FIT)
         is_beaten = any(bound_ns >= self._step_ns(planned) for planned in self.plans if self.plans[planned].pipeline)
         return replace(tried, outcome=BatchOutcome.BOUNDED) if is_beaten else tried
-
-
-def divisors(number: int) -> tuple[int, ...]:
-    """Return the divisors of a number, smallest first.
-
-    >>> divisors(12)
-    (1, 2, 3, 4, 6, 12)
-    """
-    small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
-    return tuple(sorted({*small, *(number // divisor for divisor in small)}))

@@ -14,7 +14,6 @@ from evenflow.cluster import (
     Product,
     StageOnMesh,
     Submesh,
-    TensorLayout,
     blocks_of,
 )
 from evenflow.model import NONE, Layer, Network, Plan
@@ -22,7 +21,7 @@ from evenflow.simulate import Simulation, simulate
 from evenflow_torch.auto.refine import Refined, Refinement
 from evenflow_torch.auto.sharding.mesh_costs import LayerCost, StageOption
 from evenflow_torch.auto.sharding.sharding_plan import ParameterSharding, ShardingPlan
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.sharded_stages import ShardedStages, in_runs
 from evenflow_torch.auto.stages.two_level_plan import StagesOutcome, SubmeshStage, TwoLevelPlan
 from evenflow_torch.auto.wording.stage_use import StageUse, stage_use
@@ -38,15 +37,12 @@ class PlacedStage:
     """A stage of the pipeline on its devices: its layers, and where all of their tensors lie."""
 
     stage: int
-    rank: int
-    """The index of its submesh among all, which the chunks of a rank share."""
     first: int
     end: int
     """Layers of the body; the first stage has the head too, the last one the tail."""
     submesh: Submesh
     devices: range
-    mesh_shape: tuple[int, ...]
-    """The devices in order, the last axis varying fastest."""
+    """In order: along `sharding.mesh`, the last axis varying fastest."""
     sharding: MeshSharding
     use: StageUse
     """What the devices are used for."""
@@ -60,39 +56,18 @@ class PlacedStage:
     """Layers by recompute kind; they are the first of the stage. The others keep everything."""
     option: StageOption
     """Times by part, without recomputation."""
-    placements: Mapping[str, Placement]
-    """Placement of every parameter, by its full name."""
-    gradients: Mapping[str, Placement]
-    """Placement of a parameter's summed gradient, where microbatches do not add up partial sums on all axes."""
-    updates: Mapping[str, Placement]
-    """Placement of a parameter's optimizer state, where that differs from the parameter's own."""
-    gathered: Mapping[str, Placement]
-    """Placement of a parameter while its layer computes, where it is gathered for that."""
-    entry: TensorLayout
-    """The layout of what comes in on the devices: for the first stage what the model takes."""
-    exit: TensorLayout | None
-    """The layout of what goes to the next stage; None for the last stage."""
-    entries: Mapping[str, Placement]
-    """Placement of what comes into each layer, by its first module."""
-    products: Mapping[str, Product]
-    """Products with a weight, by the full name of the module that holds it."""
-    attention: Mapping[str, AttentionOnMesh]
-    """Fused attention, by the full name of the module that calls it."""
+    on_mesh: StageOnMesh
+    """Where its tensors lie, as `evenflow.run` needs it to run the stage."""
 
-    def on_mesh(self) -> StageOnMesh:
-        """Return the stage as `evenflow.run` needs it to run it."""
-        return StageOnMesh(
-            rank=self.rank,
-            input=self.entry,
-            output=self.exit,
-            parameters=self.placements,
-            gradients=self.gradients,
-            updates=self.updates,
-            gathered=self.gathered,
-            entries=self.entries,
-            products=self.products,
-            attention=self.attention,
-        )
+    @property
+    def rank(self) -> int:
+        """The index of its submesh among all, which the chunks of a rank share."""
+        return self.on_mesh.rank
+
+    @property
+    def placements(self) -> Mapping[str, Placement]:
+        """The placement of every parameter, by its full name."""
+        return self.on_mesh.parameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +83,7 @@ class PlacedPipeline:
     @property
     def mesh_plan(self) -> MeshPlan:
         """The plan as `evenflow.run.pipeline` takes it."""
-        return MeshPlan(cluster=self.cluster, stages=tuple(stage.on_mesh() for stage in self.stages))
+        return MeshPlan(cluster=self.cluster, stages=tuple(stage.on_mesh for stage in self.stages))
 
 
 def place(
@@ -161,22 +136,11 @@ def _placed(
     layers = [(row.parts[at], costs[provider.order[at]]) for at in places]
     parameters = dict(_parameters(layers))
     is_last = end == len(provider.body)
-    return PlacedStage(
-        stage=stage,
+    on_mesh = StageOnMesh(
         rank=rank,
-        first=first,
-        end=end,
-        submesh=submesh,
-        devices=devices,
-        mesh_shape=sharding.mesh,
-        sharding=sharding,
-        use=use_of((first, end), submesh, sharding, provider, row),
-        modules=tuple(path for layer, _ in layers for path in layer.modules),
-        kinds=kinds,
-        shardings={kind: cost.plan for kind, cost in costs.items()},
-        recompute={},
-        option=provider.stage_option(first, end, submesh, sharding),
-        placements={name: parameter.kept for name, parameter in parameters.items()},
+        input=provider.boundary(first, submesh, sharding, devices),
+        output=None if is_last else provider.boundary(end, submesh, sharding, devices, leaving=True),
+        parameters={name: parameter.kept for name, parameter in parameters.items()},
         gradients={
             name: parameter.gradient for name, parameter in parameters.items() if set(parameter.gradient) != {PARTIAL}
         },
@@ -184,11 +148,24 @@ def _placed(
             name: parameter.update for name, parameter in parameters.items() if parameter.update != parameter.kept
         },
         gathered={name: parameter.used for name, parameter in parameters.items() if parameter.used != parameter.kept},
-        entry=provider.boundary(first, submesh, sharding, devices),
-        exit=None if is_last else provider.boundary(end, submesh, sharding, devices, leaving=True),
         entries={layer.modules[0]: cost.entry for layer, cost in layers},
         products=_products(layers),
         attention=_attention(layers),
+    )
+    return PlacedStage(
+        stage=stage,
+        first=first,
+        end=end,
+        submesh=submesh,
+        devices=devices,
+        sharding=sharding,
+        use=use_of((first, end), submesh, sharding, provider, row),
+        modules=tuple(path for layer, _ in layers for path in layer.modules),
+        kinds=kinds,
+        shardings={kind: cost.plan for kind, cost in costs.items()},
+        recompute={},
+        option=provider.stage_option(first, end, submesh, sharding),
+        on_mesh=on_mesh,
     )
 
 

@@ -7,6 +7,7 @@ Every step takes the values of those before it and returns one; `plan_row` hands
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from evenflow.cluster import Cluster, MeshPlan, Submesh
 from evenflow.interruption import answer_exists, was_interrupted
@@ -17,16 +18,38 @@ from evenflow_torch.auto.deadline import Deadline
 from evenflow_torch.auto.kept_ways import restricted
 from evenflow_torch.auto.placed_pipeline import PlacedPipeline, PlacedStage, place, use_of
 from evenflow_torch.auto.refine import Refined, Refinement, refine
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.meshes_tried import sharded_stages
 from evenflow_torch.auto.stages.plain_grids import with_plain_grids
 from evenflow_torch.auto.stages.request import TwoLevelRequest, silent
 from evenflow_torch.auto.stages.sharded_stages import ShardedStages
 from evenflow_torch.auto.stages.stage_search import plan_stages
 from evenflow_torch.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
-from evenflow_torch.auto.tried_batch import TriedBatch
 from evenflow_torch.auto.wording.stage_use import StageUse
 from evenflow_torch.models.parts import ModelRow
+
+
+class BatchOutcome(StrEnum):
+    """The result of trying a microbatch size; the value is the word in result files."""
+
+    PLANNED = "planned"
+    DOES_NOT_FIT = "does not fit"
+    BOUNDED = "bound"
+    """No plan with it takes less than its bound, which is no less than the best plan's step."""
+    NO_TIME = "no time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedBatch:
+    """A microbatch size, the number of microbatches it makes, and the step or bound found for it."""
+
+    microbatch: int
+    num_microbatches: int
+    outcome: BatchOutcome
+    step_ns: int | None = None
+    """Nanoseconds of the simulated step; None where there is no plan."""
+    lower_bound_ns: int | None = None
+    """Nanoseconds that no plan with this size undercuts; None where it was not looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from evenflow.solve.clock import Clock
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.race import Race
 from evenflow_torch.auto.deadline import Deadline
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.stage_provider import StageProvider
 from evenflow_torch.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 

@@ -1,7 +1,7 @@
 """Groups neighbouring stages that are alike, so that texts and pictures describe them once."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -39,14 +39,7 @@ class StageGroup:
     def how(self) -> str:
         """How the stages are sharded, and what they recompute."""
         first = self.stages[0]
-        phrases = [
-            first.use.words,
-            *(
-                _n("{kind} recompute of {count} layer", "{kind} recompute of {count} layers", count=count, kind=kind)
-                for kind, count in first.recompute.items()
-            ),
-        ]
-        return joined(phrases)
+        return joined([first.use.words, *_recomputations(first.recompute)])
 
 
 def stage_groups(stages: Sequence[PlacedStage]) -> tuple[StageGroup, ...]:
@@ -104,15 +97,19 @@ def _how(stages: Sequence[PlacedStage]) -> str:
         for name, phrase in stage.use.other_words:
             others.setdefault(phrase, name)
     told = [_("{name} {words}", name=name, words=phrase) for phrase, name in list(others.items())[:_MOST_TOLD]]
-    kinds = (
+    how = stages[0].use.main_words
+    for phrase in (*told, *_recomputations(recompute)):
+        how = _("{words}, {more}", words=how, more=phrase)
+    return how
+
+
+def _recomputations(recompute: Mapping[str, int]) -> list[str]:
+    """Return a phrase for each recompute kind that layers have."""
+    return [
         _n("{kind} recompute of {count} layer", "{kind} recompute of {count} layers", count=count, kind=kind)
         for kind, count in recompute.items()
         if count
-    )
-    how = stages[0].use.main_words
-    for phrase in (*told, *kinds):
-        how = _("{words}, {more}", words=how, more=phrase)
-    return how
+    ]
 
 
 def _spans(stages: Sequence[PlacedStage]) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evenflow_torch.models.layer_inputs import layer_inputs
+from evenflow_torch.models.families.stack_inputs import stack_inputs
+from evenflow_torch.models.families.table import LayerStack
 from evenflow_torch.models.parts import ModelRow, Part, shared_names
 
 MODEL_TYPES = frozenset(
@@ -27,6 +28,7 @@ MODEL_TYPES = frozenset(
 
 DECODER_PARTS = ("model.embed_tokens", "model.layers", "model.norm", "lm_head")
 """Paths of the parts of a decoder."""
+DECODER_STACK = LayerStack(path="model", layers="layers", behind=("norm",))
 
 
 def missing_part(model: nn.Module) -> str | None:
@@ -78,5 +80,5 @@ class _InputsByShape:
         key = tuple(hidden.shape), hidden.dtype, hidden.device
         if self._last[0] != key:
             zeros = torch.zeros(key[0], dtype=key[1], device=key[2])
-            self._last = key, [inputs.named for inputs in layer_inputs(self._base, inputs_embeds=zeros)]
+            self._last = key, stack_inputs(self._base, DECODER_STACK, zeros)
         return self._last[1][layer]

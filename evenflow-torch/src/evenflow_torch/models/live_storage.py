@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from evenflow.cluster import OperatorCost
 from evenflow_torch.models.experts.costs import is_of_experts, working_bytes
+from evenflow_torch.models.made_tensors import tensors_in
 from evenflow_torch.models.operator_costs import operator_cost
 
 
@@ -92,10 +92,10 @@ class StorageLog(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator and record it."""
         kwargs = kwargs or {}
-        inputs = _tensors((args, kwargs))
+        inputs = tensors_in((args, kwargs))
         reads = frozenset(self.storages.number(tensor) for tensor in inputs)
         result = func(*args, **kwargs)
-        outputs = _tensors(result)
+        outputs = tensors_in(result)
         writes = frozenset(self.storages.number(tensor) for tensor in outputs)
         if is_of_experts(func):
             inside = working_bytes(func, args, outputs)
@@ -110,7 +110,3 @@ class StorageLog(TorchDispatchMode):
                 )
             )
         return result
-
-
-def _tensors(values: object) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]

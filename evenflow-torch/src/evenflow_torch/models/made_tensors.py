@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 Make = Callable[[torch.Tensor], torch.Tensor]
 """Makes a tensor like the given one."""
@@ -25,6 +25,11 @@ def copy_with(module: nn.Module, make: Make) -> nn.Module:
 def made_inputs(values: Any, make: Make) -> Any:
     """Return `values`, however nested, with every tensor replaced by one from `make`."""
     return tree_map_only(torch.Tensor, make, values)
+
+
+def tensors_in(values: Any) -> list[torch.Tensor]:
+    """Return the tensors among `values`, however nested, in order."""
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
 def first_tensor(result: Any) -> torch.Tensor:

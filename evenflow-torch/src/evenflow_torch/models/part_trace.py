@@ -9,20 +9,19 @@ that operators read and write finds the input gradient. [ZeroBubble, arXiv:2401.
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import get_gradient_edge
-from torch.utils._pytree import tree_leaves
 
 from evenflow_torch.models.accelerator_operators import AcceleratorOperators
 from evenflow_torch.models.checkpointing import recomputing
 from evenflow_torch.models.fused_storage import fused_bytes
 from evenflow_torch.models.live_storage import ExecutedOperator, StorageLog
-from evenflow_torch.models.made_tensors import Make, copy_with, first_tensor, made_inputs, make_empty
+from evenflow_torch.models.made_tensors import Make, copy_with, first_tensor, made_inputs, make_empty, tensors_in
 from evenflow_torch.models.parts import Part
 
 
@@ -46,21 +45,16 @@ class PartTrace:
 
 def trace(part: Part, kind: str, *, make: Make = make_empty, fake: bool = True) -> PartTrace:
     """Run `part` once forward and backward, on fake tensors unless told otherwise, with tensors from `make`."""
-    with _tensors(fake=fake):
+    with FakeTensorMode() if fake else nullcontext():
         module = copy_with(part.module, make)
         named = made_inputs(dict(part.named_inputs), make)
         for parameter in module.parameters():
             parameter.grad = torch.zeros_like(parameter)  # as from the microbatch before, so that gradients add up
         gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
-        shared = [leaf for leaf in tree_leaves(named) if isinstance(leaf, torch.Tensor)]
         token = torch.zeros((), requires_grad=True)
-        log = StorageLog([token, *module.parameters(), *gradients, *module.buffers(), *shared])
+        log = StorageLog([token, *module.parameters(), *gradients, *module.buffers(), *tensors_in(named)])
         with recomputing(module, kind), log, AcceleratorOperators() if fake else nullcontext():
             return _run(module, part, named, token, log, make)
-
-
-def _tensors(*, fake: bool) -> AbstractContextManager[Any]:
-    return FakeTensorMode() if fake else nullcontext()
 
 
 class _Source(torch.autograd.Function):

@@ -9,14 +9,13 @@ from evenflow.profiles.mesh_plan_file import cluster_fields, tensor_fields
 from evenflow.profiles.plan_degrees import degrees_fields
 from evenflow.profiles.plan_fields import network_fields, plan_fields
 from evenflow.units import megabytes, milliseconds
-from evenflow_torch.results.sharding_fields import sharding_fields
+from evenflow_torch.results.sharding_fields import cost_ms, sharding_fields
 
 if TYPE_CHECKING:  # loads torch
     from evenflow_torch.auto.placed_pipeline import PlacedStage
-    from evenflow_torch.auto.planner import AutoPlan
+    from evenflow_torch.auto.planner import AutoPlan, TriedBatch
     from evenflow_torch.auto.refine import Refined
     from evenflow_torch.auto.stages.two_level_plan import PlainGrid, TwoLevelPlan
-    from evenflow_torch.auto.tried_batch import TriedBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +182,7 @@ def _plain(grid: "PlainGrid") -> dict[str, object]:
 
 
 def _stage(stage: "PlacedStage") -> dict[str, object]:
-    option = stage.option
+    option, on_mesh = stage.option, stage.on_mesh
     return {
         "stage": stage.stage,
         "rank": stage.rank,
@@ -191,7 +190,7 @@ def _stage(stage: "PlacedStage") -> dict[str, object]:
         "modules": stage.modules,
         "submesh": list(stage.submesh),
         "devices": list(stage.devices),
-        "mesh": stage.mesh_shape,
+        "mesh": stage.sharding.mesh,
         "sharding": str(stage.sharding),
         "words": stage.use.words,
         "kinds": stage.kinds,
@@ -199,20 +198,14 @@ def _stage(stage: "PlacedStage") -> dict[str, object]:
         "forward_ms": milliseconds(option.forward_ns),
         "backward_ms": milliseconds(option.backward_ns),
         "update_ms": milliseconds(option.update_ns),
-        "cost_ms": {
-            "compute": milliseconds(option.compute_ns),
-            "communication": milliseconds(option.communication_ns),
-            "resharding": milliseconds(option.resharding_ns),
-            "gradient": milliseconds(option.gradient_ns),
-            "optimizer": milliseconds(option.optimizer_ns),
-        },
+        "cost_ms": cost_ms(option),
         "hidden_ms": {
             "microbatch": milliseconds(option.hidden_ns),
             "update": milliseconds(option.hidden_update_ns),
         },
         "static_mb": megabytes(option.static_bytes),
         "activation_mb": megabytes(option.activation_bytes),
-        **tensor_fields(stage.on_mesh()),
+        **tensor_fields(on_mesh),
     }
 
 

@@ -4,8 +4,8 @@ from evenflow.export.results.json_text import finite
 from evenflow.profiles.timeline_file import TimelineFile
 from evenflow.simulate import Timeline
 from evenflow.units import megabytes, milliseconds
-from evenflow_torch.results.aa_fields import aa_fields
 from evenflow_torch.run.measure.comparison import Comparison
+from evenflow_torch.run.values.aa_report import AAReport
 from evenflow_torch.run.values.run_job import RunJob
 from evenflow_torch.run.values.run_result import RunResult, Verification
 
@@ -86,3 +86,42 @@ def _verification(verification: Verification) -> dict[str, object]:
         "worst_parameter": verification.worst_parameter,
         "tolerance": verification.tolerance,
     }
+
+
+def aa_fields(report: AAReport) -> dict[str, object]:
+    """Return what was checked on each rank, and every difference."""
+    return {
+        "checked_steps": report.num_checked_steps,
+        "checked_step_ms": milliseconds(report.checked_step_ns),
+        "plain_step_ms": milliseconds(report.plain_step_ns),
+        "cost": report.cost,
+        "ranks": [
+            {
+                "checks": rank.num_checks,
+                "share_per_step": rank.share_per_step,
+                "share_of_run": rank.share_of_run,
+                "check_ms": milliseconds(rank.check_ns),
+                "fits_no_bubble": [_item(item) for item in rank.fits_no_bubble],
+                "never_checked": [_item(item) for item in rank.never_checked],
+                "injected": rank.injected,
+            }
+            for rank in report.ranks
+        ],
+        "mismatches": [
+            {
+                "rank": mismatch.rank,
+                "stage": mismatch.stage,
+                "microbatch": mismatch.microbatch,
+                "step": mismatch.step + 1,
+                "direction": mismatch.direction,
+                "tensor": mismatch.tensor,
+                "numbers": mismatch.num_different,
+            }
+            for mismatch in report.mismatches
+        ],
+    }
+
+
+def _item(item: tuple[int, str]) -> dict[str, object]:
+    stage, direction = item
+    return {"stage": stage, "direction": str(direction)}

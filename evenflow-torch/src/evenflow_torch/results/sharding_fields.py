@@ -7,6 +7,7 @@ from evenflow.export.results.json_text import format_object
 from evenflow.units import megabytes, milliseconds
 
 if TYPE_CHECKING:  # loads torch
+    from evenflow_torch.auto.sharding.mesh_costs import StageOption
     from evenflow_torch.auto.sharding.sharding_plan import CostParts, DeviceMemory, ShardingPlan
 
 
@@ -24,7 +25,7 @@ def sharding_fields(plan: "ShardingPlan") -> dict[str, object]:
         "step_ms": None if cost is None else milliseconds(cost.total_ns),
         "lower_bound_ms": milliseconds(plan.lower_bound_ns),
         "gap": plan.gap,
-        "cost_ms": None if cost is None else _cost_ms(cost),
+        "cost_ms": None if cost is None else cost_ms(cost),
         "phase_ms": None if cost is None else _phase_ms(cost),
         "hidden_ms": None if cost is None else _hidden_ms(cost),
         "memory_mb": None if plan.memory is None else _memory_mb(plan.memory),
@@ -63,7 +64,8 @@ def sharding_fields(plan: "ShardingPlan") -> dict[str, object]:
     }
 
 
-def _cost_ms(cost: "CostParts") -> dict[str, float]:
+def cost_ms(cost: "CostParts | StageOption") -> dict[str, float]:
+    """Return milliseconds by what is done."""
     return {
         "compute": milliseconds(cost.compute_ns),
         "communication": milliseconds(cost.communication_ns),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from evenflow_torch.auto.placed_pipeline import PlacedStage
     from evenflow_torch.auto.planner import AutoPlan
     from evenflow_torch.auto.sharding.sharding_plan import ShardingPlan
-    from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+    from evenflow_torch.auto.sharding.ways import MeshSharding
 
 
 def placement_texts(result: "AutoPlan") -> Iterator[str]:

@@ -109,6 +109,8 @@ def answer_lines(result: "AutoPlan", seconds: float) -> Iterator[str]:
 
 def _stage_table(result: "AutoPlan") -> str:
     """Return a row for each stage; peak memory is that of its rank."""
+    from evenflow_torch.auto.stage_groups import span
+
     header = [
         _("stage"),
         _("layers"),
@@ -123,8 +125,8 @@ def _stage_table(result: "AutoPlan") -> str:
     rows = [
         [
             str(stage.stage),
-            _span(stage.first, stage.end),
-            f"{_span(stage.devices.start, stage.devices.stop)} ({stage.submesh})",
+            span(stage.first, stage.end),
+            f"{span(stage.devices.start, stage.devices.stop)} ({stage.submesh})",
             ", ".join(f"{kind} {count}" for kind, count in stage.recompute.items()) or NONE,
             f"{milliseconds(int(costs.forward_ns[stage.stage])):,.3f}",
             f"{milliseconds(int(costs.backward_ns[stage.stage])):,.3f}",
@@ -134,10 +136,6 @@ def _stage_table(result: "AutoPlan") -> str:
         for stage in result.stages
     ]
     return aligned(header, rows, left={2, 3, 7})
-
-
-def _span(first: int, end: int) -> str:
-    return str(first) if end - first == 1 else f"{first}-{end - 1}"
 
 
 def _cost_table(result: "AutoPlan") -> str:
@@ -185,7 +183,7 @@ def _batches(result: "AutoPlan") -> str:
     """Return the sizes of a microbatch that were considered, with a mark at the answer's."""
     if not result.batches:
         return ""
-    from evenflow_torch.auto.tried_batch import BatchOutcome
+    from evenflow_torch.auto.planner import BatchOutcome
 
     outcomes = {
         BatchOutcome.PLANNED: _("planned"),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from evenflow.cluster.mesh import Mesh, MeshAxis
 from evenflow.cluster.placement import REPLICATE, Placement, WholeTensor
 from evenflow.solve import Status
-from evenflow_torch.auto.sharding.mesh_costs import NUMBERS, LayerCost, MeshCosts, stage_option
+from evenflow_torch.auto.sharding.mesh_costs import NUMBERS, LayerCost, MeshCosts, StageOption
 from evenflow_torch.auto.sharding.sharding_plan import ShardingPlan
 from evenflow_torch.auto.sharding.ways import Level
 
@@ -21,8 +21,8 @@ def layer_cost(
     """Every number of k layers is ``base + k * slope``; gradients lie as what they belong to."""
     plan = ShardingPlan(status=Status.OPTIMAL, mesh_shape=(2,), memory_limit_bytes=None, lower_bound_ns=0)
     return LayerCost(
-        base=stage_option(dict.fromkeys(NUMBERS, base), Level.FASTEST),
-        slope=stage_option(dict.fromkeys(NUMBERS, slope), Level.FASTEST),
+        base=StageOption(**dict.fromkeys(NUMBERS, base), way=Level.FASTEST),
+        slope=StageOption(**dict.fromkeys(NUMBERS, slope), way=Level.FASTEST),
         entry=entry,
         exit=leave,
         gradient_entry=leave,

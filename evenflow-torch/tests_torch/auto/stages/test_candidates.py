@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.cluster.cluster import Link
-from evenflow_torch.auto.sharding.ways import Level
+from evenflow_torch.auto.sharding.ways import Level, MeshSharding
 from evenflow_torch.auto.stages.candidates import pareto
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
 from evenflow_torch.auto.stages.stage_provider import StageCost
 from tests.cluster.clusters import mesh
 from tests_torch.auto.networks import everything, network, stages

@@ -9,9 +9,9 @@ from evenflow.cluster import Link, Submesh
 from evenflow.errors import InputError
 from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network, Plan
 from evenflow.simulate import simulate
+from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.analytic import AnalyticStages
 from evenflow_torch.auto.stages.in_flight import in_flight_microbatches
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
 from evenflow_torch.auto.stages.mixed_recompute import MixedRecompute
 from evenflow_torch.auto.stages.stage_provider import StageCost
 from evenflow_torch.auto.stages.stage_search import plan_stages

@@ -6,8 +6,7 @@ import pytest
 
 from evenflow.cluster.cluster import Link, Submesh
 from evenflow.model import FULL, NONE, OFFLOAD
-from evenflow_torch.auto.sharding.ways import Level
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+from evenflow_torch.auto.sharding.ways import Level, MeshSharding
 from evenflow_torch.auto.stages.sharded_stages import ShardedStages
 from evenflow_torch.auto.stages.working_memory import WorkingMemory
 from tests.cluster.clusters import mesh

@@ -1,7 +1,6 @@
 """What a stage is used for: its layers together, and those that are sharded otherwise."""
 
 from evenflow.cluster import Submesh
-from evenflow_torch.auto.sharding.ways import AxisRole
 from evenflow_torch.auto.wording.stage_use import stage_use
 from tests_torch.auto.wording.made_layers import made_layer
 
@@ -13,7 +12,6 @@ def test_layers_alike_are_said_once():
     use = stage_use([("embed", 0, layer), ("0", 1, layer), ("1", 1, layer)], MESH, SUBMESH)
     assert use.words == "tensor parallel over 4 in the node, ZeRO-1 over 2 nodes"
     assert use.is_uniform
-    assert [use.degree(role) for role in (AxisRole.TENSOR, AxisRole.DATA, AxisRole.CONTEXT)] == [4, 2, 1]
 
 
 def test_the_first_module_of_another_kind_is_named():
@@ -29,4 +27,4 @@ def test_the_first_module_of_another_kind_is_named():
 def test_axes_of_one_device_are_for_nothing():
     layers = [("embed", 0, made_layer("same", "data")), ("0", 1, made_layer("tensor", "data"))]
     use = stage_use(layers, (1, 8), Submesh(1, 8))
-    assert (use.words, use.is_uniform, use.degree(AxisRole.TENSOR)) == ("data parallel over 8", True, 1)
+    assert (use.words, use.is_uniform) == ("data parallel over 8", True)

@@ -11,11 +11,11 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, distribute_tensor
 from torch.nn import functional
 
-from evenflow.cluster import RowExchange, parse_code
-from evenflow_torch.run.mesh.attention.distributed import PlannedAttention, set_attention
+from evenflow.cluster import AttentionOnMesh, RowExchange, parse_code
+from evenflow_torch.run.mesh.attention.distributed import set_attention
 from evenflow_torch.run.mesh.attention.row_messages import OnTheWay, RowMessages
 from evenflow_torch.run.mesh.local_operators import on_mesh
-from evenflow_torch.run.mesh.stage_modules import placements
+from evenflow_torch.run.mesh.local_parts import torch_placements
 from tests_torch.run.cases import Answer
 
 Operator = Callable[..., Tensor]
@@ -154,7 +154,8 @@ def row_case(name: str, rank: int) -> Answer:
     operator, shapes, sizes, planned, (rows, backward_rows) = ROW_CASES[name]
     mesh = init_device_mesh("cpu", sizes)
     module = _Attention(operator)
-    how = PlannedAttention(placements=_placements(planned), rows=rows, backward_rows=backward_rows)
+    placement = tuple(parse_code(axis)[0] for axis in planned.split())
+    how = AttentionOnMesh(placement=placement, rows=rows, backward_rows=backward_rows)
     set_attention(module, how)
     codes = [planned.replace("S(1)", "S(2)") if name == "heads as planned" else planned] * 3
     sent: list[int] = []
@@ -205,7 +206,7 @@ def expected_placements(name: str) -> list[str]:
 
 
 def _placements(code: str) -> list[Placement]:
-    return [Partial() if where == "P" else placements(parse_code(where))[0] for where in code.split()]
+    return [Partial() if where == "P" else torch_placements(parse_code(where))[0] for where in code.split()]
 
 
 def _error(own: Tensor, wanted: Tensor) -> float:

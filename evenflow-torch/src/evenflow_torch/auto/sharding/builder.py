@@ -1,8 +1,10 @@
 """Builds the sharding program of a graph, node by node and edge by edge."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
-from evenflow.cluster import Mesh, local_bytes, placements
+from evenflow.cluster import Mesh, Placement, local_bytes, placements
 from evenflow_torch.auto.sharding.operator_strategies import OperatorStrategy, StrategyTable
 from evenflow_torch.auto.sharding.operator_time import (
     addition_ns,
@@ -13,7 +15,7 @@ from evenflow_torch.auto.sharding.operator_time import (
     update_ns,
 )
 from evenflow_torch.auto.sharding.overlap import Purpose
-from evenflow_torch.auto.sharding.program import Edge, ModuleTraining, NodeKind, Runs, ShardingProgram
+from evenflow_torch.auto.sharding.program import Edge, ModuleTraining, Node, NodeKind, Runs, ShardingProgram
 from evenflow_torch.auto.trace.operator_graph import Operator, OperatorGraph, Role, Route, Value
 
 
@@ -90,13 +92,16 @@ def _add_operator(program: ShardingProgram, index: int, operator: Operator) -> N
     costs = [compute_ns(operator, inputs, strategy, mesh) * times for strategy in strategies]
     inner = [inner_times(operator, inputs, strategy, mesh) for strategy in strategies]
     memory = [_kept_bytes(operator, strategy, program) for strategy in strategies]
-    program.node_of[index] = program.add_node(
-        index,
-        NodeKind.OPERATOR,
-        strategies,
+    node = Node(
+        operator=index,
+        kind=NodeKind.OPERATOR,
+        strategies=strategies,
         times=times,
         runs=_runs(operator.times),
         backward=operator.backward,
+    )
+    program.node_of[index] = program.add_node(
+        node,
         costs=costs,
         exchanged=[sum(exchange.exposed_ns for exchange in exchanges) * times for exchanges in inner],
         busy=[busy_ns(exchanges) * times for exchanges in inner],
@@ -119,26 +124,25 @@ def _add_edges(program: ShardingProgram, group: _Group, readers: list[_Reader]) 
     tensor = program.graph.operators[source.operator].outputs[source.output]
     first, output = program.node_of[source.operator], source.output
     times = group.times * program.training.num_microbatches
+    edge = partial(Edge, tensor=tensor, times=times, runs=group.runs)
     if len(readers) > 1:
-        states = program.redistributions.of(tensor).placements
-        same = tuple(OperatorStrategy(inputs=(state,), outputs=(state,)) for state in states)
         copy = program.add_node(
-            source.operator, NodeKind.COPY, same, times=times, runs=group.runs, backward=group.backward
+            Node(
+                operator=source.operator,
+                kind=NodeKind.COPY,
+                strategies=_unchanged(program.redistributions.of(tensor).placements),
+                times=times,
+                runs=group.runs,
+                backward=group.backward,
+            )
         )
         every = {_purpose(program, source, reader) for reader in readers}
-        program.connect(
-            Edge(
-                first=first, second=copy, output=output, input=0, tensor=tensor, views=(), times=times, runs=group.runs,
-                purpose=every.pop() if len(every) == 1 else Purpose.OTHER,
-            )
-        )  # fmt: skip
+        purpose = every.pop() if len(every) == 1 else Purpose.OTHER
+        program.connect(edge(first=first, second=copy, output=output, purpose=purpose))
         first, output = copy, 0
     for reader in readers:
-        edge = Edge(
-            first=first, second=reader.node, output=output, input=reader.input, tensor=tensor, views=reader.views,
-            times=times, runs=group.runs, purpose=_purpose(program, source, reader),
-        )  # fmt: skip
-        program.connect(edge)
+        to_reader = partial(edge, second=reader.node, input=reader.input, views=reader.views)
+        program.connect(to_reader(first=first, output=output, purpose=_purpose(program, source, reader)))
 
 
 def _purpose(program: ShardingProgram, source: Value, reader: _Reader) -> Purpose:
@@ -157,20 +161,25 @@ def _add_result(program: ShardingProgram, value: Value, readers: _Readers) -> No
     """Add a node for a value that leaves the graph, which must be no partial sum and no strided split."""
     route = program.graph.routes(value, 1)[0]
     tensor = replace(program.graph.operators[value.operator].outputs[value.output], blocks=())
-    states = tuple(placements(tensor, program.mesh.shape, partial=False))
-    same = tuple(OperatorStrategy(inputs=(state,), outputs=(state,)) for state in states)
     backward = program.graph.operators[value.operator].backward
-    node = program.add_node(route.source.operator, NodeKind.RESULT, same, times=1, runs=Runs.ONCE, backward=backward)
-    reader = _Reader(node=node, input=0, views=route.views)
+    node = Node(
+        operator=route.source.operator,
+        kind=NodeKind.RESULT,
+        strategies=_unchanged(placements(tensor, program.mesh.shape, partial=False)),
+        times=1,
+        runs=Runs.ONCE,
+        backward=backward,
+    )
+    reader = _Reader(node=program.add_node(node), input=0, views=route.views)
     readers.setdefault(_Group.of(route, backward=backward), []).append(reader)
 
 
-def _add_update(
-    program: ShardingProgram,
-    parameter: int,
-    gradient: Value,
-    readers: _Readers,
-) -> None:
+def _unchanged(states: Iterable[Placement]) -> tuple[OperatorStrategy, ...]:
+    """Return the strategies of a node that leaves its tensor as it comes, in one of these placements."""
+    return tuple(OperatorStrategy(inputs=(state,), outputs=(state,)) for state in states)
+
+
+def _add_update(program: ShardingProgram, parameter: int, gradient: Value, readers: _Readers) -> None:
     """Add the nodes in which a parameter's gradient is summed and the parameter updated.
 
     Gradients are summed over the microbatches, as they come or reduced; then reduced to where the update happens; and
@@ -178,39 +187,35 @@ def _add_update(
     """
     operator = program.graph.operators[parameter]
     tensor, shape = operator.outputs[0], program.mesh.shape
-    kept = [(placement, local_bytes(tensor, placement, shape)) for placement in placements(tensor, shape, partial=True)]
-    sums = tuple(OperatorStrategy(inputs=(placement,), outputs=(placement,)) for placement, _ in kept)
-    memory = [operator.times * size for _, size in kept]
-    times = operator.times
+    kept, times = list(placements(tensor, shape, partial=True)), operator.times
     added = times * (program.training.num_microbatches - 1)  # the gradient of the first microbatch stays where it is
-    costs = [addition_ns(tensor, placement, program.mesh) * added for placement, _ in kept]
+    summing = Node(
+        operator=parameter,
+        kind=NodeKind.SUM,
+        strategies=_unchanged(kept),
+        times=times,
+        runs=_runs(times),
+        backward=True,
+    )
     sum_node = program.add_node(
-        parameter, NodeKind.SUM, sums, times=times, runs=_runs(times), backward=True, costs=costs, memory=memory
+        summing,
+        costs=[addition_ns(tensor, placement, program.mesh) * added for placement in kept],
+        memory=[times * local_bytes(tensor, placement, shape) for placement in kept],
     )
     for route in program.graph.routes(gradient, operator.times):
         reader = _Reader(node=sum_node, input=0, views=route.views)
         readers.setdefault(_Group.of(route, backward=True), []).append(reader)
 
-    updates = tuple(
-        OperatorStrategy(inputs=(placement,), outputs=(placement,))
-        for placement in placements(tensor, shape, partial=False)
-    )
-    state = program.training.optimizer_bytes_per_parameter
-    memory = [
-        operator.times * state * (local_bytes(tensor, update.outputs[0], shape) // tensor.item_bytes)
-        for update in updates
-    ]
-    costs = [times * update_ns(tensor, update.outputs[0], program.mesh, state_bytes=state) for update in updates]
+    updated, state = list(placements(tensor, shape, partial=False)), program.training.optimizer_bytes_per_parameter
     update_node = program.add_node(
-        parameter, NodeKind.UPDATE, updates, times=times, runs=_runs(times), backward=True, costs=costs, memory=memory
+        replace(summing, kind=NodeKind.UPDATE, strategies=_unchanged(updated)),
+        costs=[times * update_ns(tensor, placement, program.mesh, state_bytes=state) for placement in updated],
+        memory=[times * state * (local_bytes(tensor, placement, shape) // tensor.item_bytes) for placement in updated],
     )
     for first, second, purpose in (
         (sum_node, update_node, Purpose.STEP_REDUCTION),
         (update_node, program.node_of[parameter], Purpose.STEP_GATHER),
     ):
         program.connect(
-            Edge(
-                first=first, second=second, output=0, input=0, tensor=tensor, views=(), times=times, runs=_runs(times),
-                purpose=purpose,
-            )
-        )  # fmt: skip
+            Edge(first=first, second=second, tensor=tensor, times=times, runs=_runs(times), purpose=purpose)
+        )

@@ -5,31 +5,34 @@ a run of several kinds is the sum of its parts and of the redistributions betwee
 for each kind, mesh and memory level, gives the cost of every stage that a pipeline could have.
 """
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Generator, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import NamedTuple
 
-from evenflow.cluster import Mesh, local_bytes
+from evenflow.cluster import Mesh, Placement, local_bytes
 from evenflow_torch.auto.deadline import Deadline
 from evenflow_torch.auto.sharding.builder import build
-from evenflow_torch.auto.sharding.memory_levels import LevelsProblem, levels_problem, solve_levels
-from evenflow_torch.auto.sharding.mesh_costs import NUMBERS, LayerCost, MeshCosts, stage_option
+from evenflow_torch.auto.sharding.memory_levels import LevelsProblem, ends_of, levels_problem, solve_levels
+from evenflow_torch.auto.sharding.mesh_costs import NUMBERS, LayerCost, MeshCosts, StageOption
 from evenflow_torch.auto.sharding.operator_strategies import StrategyTable, torch_rules
 from evenflow_torch.auto.sharding.overlap import Amounts, step_costs
 from evenflow_torch.auto.sharding.pairwise import PairwiseSolution
 from evenflow_torch.auto.sharding.plain.restrictions import plain_ways, restrictions
 from evenflow_torch.auto.sharding.plain.sample_splits import expert_parameters, origins_of
 from evenflow_torch.auto.sharding.plain.solutions import solve_plain
-from evenflow_torch.auto.sharding.program import ModuleTraining, NodeKind, ShardingProgram
+from evenflow_torch.auto.sharding.program import ModuleTraining, ShardingProgram
 from evenflow_torch.auto.sharding.recomputation import RecomputedCost, recomputed
 from evenflow_torch.auto.sharding.sharding_plan import ShardingPlan
-from evenflow_torch.auto.sharding.solution_plan import amounts_of, chosen, memory_of, plan_of
+from evenflow_torch.auto.sharding.solution_plan import amounts_of, memory_of, plan_of
 from evenflow_torch.auto.sharding.ways import Level, PlainWay, Way
 from evenflow_torch.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow_torch.auto.trace.dropping import Dropping
 from evenflow_torch.auto.trace.operator_graph import ATTENTION, OperatorGraph, Role
 from evenflow_torch.models.parts import Part
+
+_ONCE_A_STEP = frozenset(("update_ns", "gradient_ns", "optimizer_ns", "hidden_update_ns"))
+"""The times of a `StageOption` that are not those of a microbatch."""
 
 
 def stage_costs(
@@ -114,41 +117,29 @@ def _costs(
     plain = solve_plain(built.problem, restrictions(built.programs, natural, deadline), deadline)
     levels = zip(Level, zip(*solutions, strict=True), strict=False)  # none where only plain plans are asked for
     ways: dict[Way, Sequence[PairwiseSolution]] = {**dict(levels), **plain.solved}
+    by_way = []
+    for kind, program in enumerate(built.programs):
+        few = [program.with_layers(count) for count in (2, 3) if layers.longest[kind] > 1]
+        by_way.append({way: _layer_cost(layers, kind, program, few, solved[kind], way) for way, solved in ways.items()})
     return MeshCosts(
         mesh=built.mesh,
         order=layers.order,
-        layers=tuple(
-            _layer_costs(graph, longest, program, {way: solved[kind] for way, solved in ways.items()}, drops)
-            for kind, (graph, longest, program, drops) in enumerate(
-                zip(layers.graphs, layers.longest, built.programs, layers.dropping, strict=True)
-            )
-        ),
+        layers=tuple(by_way),
         handed_over=layers.handed_over,
         missing=plain.missing,
     )
 
 
-def _layer_costs(
-    graph: OperatorGraph,
-    longest: int,
-    program: ShardingProgram,
-    ways: Mapping[Way, PairwiseSolution],
-    drops: Mapping[str, Dropping],
-) -> dict[Way, LayerCost]:
-    """Return the costs of one kind, by the way it is sharded."""
-    few = [program.with_layers(count) for count in (2, 3) if longest > 1]
-    return {way: _layer_cost(graph, program, few, solution, way, drops) for way, solution in ways.items()}
-
-
 def _layer_cost(
-    graph: OperatorGraph,
+    layers: CapturedLayers,
+    kind: int,
     program: ShardingProgram,
     few: Sequence[ShardingProgram],
     solution: PairwiseSolution,
     way: Way,
-    drops: Mapping[str, Dropping],
 ) -> LayerCost:
     """Return the cost of one sharding; `few` are the programs of two and three layers, where layers repeat."""
+    graph, drops = layers.graphs[kind], layers.dropping[kind]
     if not few:
         slope = _numbers(program, amounts_of(program, solution.choices), *_memory(program, solution))
         base = dict.fromkeys(NUMBERS, 0)
@@ -164,24 +155,21 @@ def _layer_cost(
         slope = _numbers(program, further, static[0], activation[0])
         single = _numbers(program, first, static[1], activation[1])
         base = {name: single[name] - slope[name] for name in NUMBERS}
-    inputs = [i for i, operator in enumerate(graph.operators) if operator.role is Role.INPUT]
-    tangents = [i for i, operator in enumerate(graph.operators) if operator.role is Role.TANGENT]
-    results = [
-        (node.backward, node.strategies[choice].outputs[0])
-        for node, choice in zip(program.nodes, solution.choices, strict=True)
-        if node.kind is NodeKind.RESULT
-    ]
-    leaving = [placement for backward, placement in results if backward]
+    ends = ends_of(program)
+
+    def lies(node: int) -> Placement:
+        return program.nodes[node].strategies[solution.choices[node]].outputs[0]
+
     plan = plan_of(program, solution)
     assert plan.cost is not None
     return LayerCost(
-        base=stage_option(base, way),
-        slope=stage_option(slope, way),
-        entry=chosen(program, solution.choices, inputs[0]).outputs[0],
-        entry_shape=graph.operators[inputs[0]].outputs[0].shape,
-        exit=next(placement for backward, placement in results if not backward),
-        gradient_entry=chosen(program, solution.choices, tangents[0]).outputs[0] if tangents else None,
-        gradient_exit=leaving[0] if leaving else None,
+        base=StageOption(**base, way=way),
+        slope=StageOption(**slope, way=way),
+        entry=lies(ends.entry),
+        entry_shape=graph.operators[program.nodes[ends.entry].operator].outputs[0].shape,
+        exit=lies(ends.exit),
+        gradient_entry=None if ends.gradient_entry is None else lies(ends.gradient_entry),
+        gradient_exit=None if ends.gradient_exit is None else lies(ends.gradient_exit),
         gathered_bytes=_gathered_bytes(graph, plan, program.mesh),
         # The bound is of the program with its hops.
         plan=replace(plan, lower_bound_ns=min(plan.lower_bound_ns, plan.cost.total_ns)),
@@ -221,19 +209,7 @@ def _gathered_bytes(graph: OperatorGraph, plan: ShardingPlan, mesh: Mesh) -> int
 
 def _numbers(program: ShardingProgram, amounts: Amounts, static_bytes: int, activation_bytes: int) -> dict[str, int]:
     """Return the times and bytes that the amounts of a step come to, by the names of `NUMBERS`."""
-    microbatch = program.training.num_microbatches
-    cost = step_costs(amounts, microbatch)
-    return {
-        "forward_ns": cost.forward_ns // microbatch,
-        "backward_ns": cost.backward_ns // microbatch,
-        "update_ns": cost.update_ns,
-        "compute_ns": cost.compute_ns // microbatch,
-        "communication_ns": cost.communication_ns // microbatch,
-        "resharding_ns": cost.resharding_ns // microbatch,
-        "gradient_ns": cost.gradient_ns,
-        "optimizer_ns": cost.optimizer_ns,
-        "hidden_ns": cost.hidden_ns // microbatch,
-        "hidden_update_ns": cost.hidden_update_ns,
-        "static_bytes": static_bytes,
-        "activation_bytes": activation_bytes,
-    }
+    count = program.training.num_microbatches
+    times = asdict(step_costs(amounts, count))
+    each = {name: time_ns if name in _ONCE_A_STEP else time_ns // count for name, time_ns in times.items()}
+    return {**each, "static_bytes": static_bytes, "activation_bytes": activation_bytes}

@@ -60,7 +60,7 @@ def levels_problem(
     that follows itself takes what it gives: its program has that hop too, or inputs would come for nothing. Between two
     kinds, the one that is solved later pays for the hop, and so is chosen to suit the earlier one.
     """
-    ends = [_ends(program) for program in programs]
+    ends = [ends_of(program) for program in programs]
     links = []
     closed = [replace(program.pairwise, edges=dict(program.pairwise.edges)) for program in programs]
     for before, after in dict.fromkeys(pairwise(order)):
@@ -86,7 +86,7 @@ def levels_problem(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ends:
+class ProgramEnds:
     """The nodes of a program where tensors enter and leave the layer; see `LayerCost`."""
 
     entry: int
@@ -95,7 +95,9 @@ class _Ends:
     gradient_exit: int | None
 
 
-def _ends(program: ShardingProgram) -> _Ends:
+def ends_of(program: ShardingProgram) -> ProgramEnds:
+    """Return the nodes where tensors enter and leave the layers of a program."""
+
     def first(role: Role) -> int | None:
         nodes = (program.node_of[i] for i, operator in enumerate(program.graph.operators) if operator.role is role)
         return next(nodes, None)
@@ -107,7 +109,9 @@ def _ends(program: ShardingProgram) -> _Ends:
     entry, leaving = first(Role.INPUT), result(backward=False)
     assert entry is not None
     assert leaving is not None
-    return _Ends(entry=entry, exit=leaving, gradient_entry=first(Role.TANGENT), gradient_exit=result(backward=True))
+    return ProgramEnds(
+        entry=entry, exit=leaving, gradient_entry=first(Role.TANGENT), gradient_exit=result(backward=True)
+    )
 
 
 def _hop(before: ShardingProgram, giver: int, after: ShardingProgram, taker: int, tensor: WholeTensor) -> Costs:

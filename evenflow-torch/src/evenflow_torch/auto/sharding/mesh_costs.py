@@ -5,7 +5,7 @@ to a run of several kinds the redistributions between them are added.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import groupby
 
@@ -43,6 +43,10 @@ class StageOption:
     """Bytes for each microbatch in flight."""
     way: Way
     """How the sharding was chosen."""
+
+
+NUMBERS = tuple(number.name for number in fields(StageOption) if number.name != "way")
+"""The times and bytes of a `StageOption`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,25 +142,4 @@ class MeshCosts:
                 numbers["forward_ns"] += forward
                 numbers["backward_ns"] += backward
                 numbers["resharding_ns"] += forward + backward
-        return stage_option(numbers, way)
-
-
-NUMBERS = (
-    "forward_ns",
-    "backward_ns",
-    "update_ns",
-    "compute_ns",
-    "communication_ns",
-    "resharding_ns",
-    "gradient_ns",
-    "optimizer_ns",
-    "hidden_ns",
-    "hidden_update_ns",
-    "static_bytes",
-    "activation_bytes",
-)
-
-
-def stage_option(numbers: Mapping[str, int], way: Way) -> StageOption:
-    """Return the stage option made of these `NUMBERS`."""
-    return StageOption(**numbers, way=way)
+        return StageOption(**numbers, way=way)

@@ -138,21 +138,15 @@ def step_costs(amounts: Amounts, num_microbatches: int) -> CostParts:
         hidden[window] += num_microbatches * round(under)
         hidden[Phase.UPDATE] += round(under_ns(each_ns + once_ns, work_ns) - under)
 
-    def by_part(part: CostPart) -> int:
-        return sum(time_ns for (_phase, item_part), time_ns in exposed.items() if item_part is part)
-
-    def by_phase(phase: Phase) -> int:
-        return sum(time_ns for (item_phase, _part), time_ns in exposed.items() if item_phase is phase)
-
+    by_part = {
+        f"{part}_ns": sum(time_ns for (_phase, own), time_ns in exposed.items() if own is part) for part in CostPart
+    }
+    by_phase = {
+        f"{phase}_ns": sum(time_ns for (own, _part), time_ns in exposed.items() if own is phase) for phase in Phase
+    }
     return CostParts(
-        compute_ns=by_part(CostPart.COMPUTE),
-        communication_ns=by_part(CostPart.COMMUNICATION),
-        resharding_ns=by_part(CostPart.RESHARDING),
-        gradient_ns=by_part(CostPart.GRADIENT),
-        optimizer_ns=by_part(CostPart.OPTIMIZER),
-        forward_ns=by_phase(Phase.FORWARD),
-        backward_ns=by_phase(Phase.BACKWARD),
-        update_ns=by_phase(Phase.UPDATE),
+        **by_part,
+        **by_phase,
         hidden_ns=hidden[Phase.FORWARD] + hidden[Phase.BACKWARD],
         hidden_update_ns=hidden[Phase.UPDATE],
     )

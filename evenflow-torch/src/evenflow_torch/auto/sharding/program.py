@@ -74,12 +74,12 @@ class Edge:
 
     first: int
     second: int
-    output: int
+    output: int = 0
     """Output of the first node."""
-    input: int
+    input: int = 0
     """Input of the second node."""
     tensor: WholeTensor
-    views: tuple[int, ...]
+    views: tuple[int, ...] = ()
     times: int
     """Runs in one step."""
     runs: Runs = Runs.ONCE
@@ -133,13 +133,8 @@ class ShardingProgram:
 
     def add_node(
         self,
-        operator: int,
-        kind: NodeKind,
-        strategies: tuple[OperatorStrategy, ...],
+        node: Node,
         *,
-        times: int,
-        runs: Runs,
-        backward: bool,
         costs: list[int] | None = None,
         exchanged: list[int] | None = None,
         busy: list[int] | None = None,
@@ -150,14 +145,12 @@ class ShardingProgram:
         `costs` are what its choices compute, `exchanged` is what their own collectives add to that, and `busy` the
         computation that they run under.
         """
-        self.nodes.append(
-            Node(operator=operator, kind=kind, strategies=strategies, times=times, runs=runs, backward=backward)
-        )
-        nothing = [0] * len(strategies)
+        self.nodes.append(node)
+        nothing = [0] * len(node.strategies)
         self.compute.append(np.array(costs or nothing, dtype=np.float64))
-        if costs and kind is not NodeKind.UPDATE:  # under the optimizer nothing runs
+        if costs and node.kind is not NodeKind.UPDATE:  # under the optimizer nothing runs
             free = self.compute[-1] - np.array(busy or nothing, dtype=np.float64)
-            self.windows[backward].compute[len(self.nodes) - 1] = free
+            self.windows[node.backward].compute[len(self.nodes) - 1] = free
         total = self.compute[-1] + np.array(exchanged or nothing, dtype=np.float64)
         return self.pairwise.node(total, np.array(memory or nothing, dtype=np.float64))
 

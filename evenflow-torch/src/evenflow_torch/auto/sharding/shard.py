@@ -1,6 +1,7 @@
 """Finds the best sharding of a module's operators on a mesh."""
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -68,9 +69,8 @@ def shard_graph(
     smallest = (
         least_memory(program.pairwise, time_limit_s=time_limit_s) if solution.status is Status.INFEASIBLE else None
     )
-    return plan_of(
-        program,
-        solution,
+    return replace(
+        plan_of(program, solution),
         memory_limit_bytes=memory_limit_bytes,
         smallest_memory_bytes=smallest,
         solve_seconds=time.monotonic() - started,

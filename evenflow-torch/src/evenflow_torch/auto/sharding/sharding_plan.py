@@ -169,7 +169,7 @@ class ShardingPlan:
     status: Status
     """Whether the sharding is proven to be the fastest within the limit, or why there is none."""
     mesh_shape: tuple[int, ...]
-    memory_limit_bytes: int | None
+    memory_limit_bytes: int | None = None
     lower_bound_ns: int
     """No sharding within the limit has a shorter step."""
     parameters: tuple[ParameterSharding, ...] = ()

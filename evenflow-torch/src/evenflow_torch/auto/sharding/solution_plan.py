@@ -22,23 +22,13 @@ from evenflow_torch.auto.sharding.sharding_plan import (
 from evenflow_torch.auto.trace.operator_graph import ATTENTION, Operator, OperatorGraph, Role, Value
 
 
-def plan_of(
-    program: ShardingProgram,
-    solution: PairwiseSolution,
-    *,
-    memory_limit_bytes: int | None = None,
-    smallest_memory_bytes: int | None = None,
-    solve_seconds: float = 0.0,
-) -> ShardingPlan:
+def plan_of(program: ShardingProgram, solution: PairwiseSolution) -> ShardingPlan:
     """Return the plan of a solution, without placements where it has no choices."""
     plan = ShardingPlan(
         status=solution.status,
         mesh_shape=program.mesh.shape,
-        memory_limit_bytes=memory_limit_bytes,
         lower_bound_ns=solution.lower_bound,
-        smallest_memory_bytes=smallest_memory_bytes,
         replicated_operators=_replicated(program),
-        solve_seconds=solve_seconds,
     )
     if not solution.choices:
         return plan

@@ -1,4 +1,7 @@
-"""The ways a layer's operators may be sharded: found freely at a price of memory, or a plain plan that has a name."""
+"""The ways a layer's operators may be sharded: found freely at a price of memory, or a plain plan that has a name.
+
+With the logical mesh that a submesh is taken as, a way is the key of a sharding.
+"""
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -53,3 +56,23 @@ SHARING = (AxisRole.DATA, AxisRole.CONTEXT, AxisRole.EXPERT)
 
 Way = Level | PlainWay
 """How every layer of a stage is sharded on its mesh."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeshSharding:
+    """One way to shard every layer of a stage on the devices of a submesh.
+
+    >>> str(MeshSharding((2, 4), Level.FASTEST)), str(MeshSharding((2, 4)))
+    ('2x4 fastest', 'data 2 x tensor 4')
+    """
+
+    mesh: tuple[int, ...]
+    """Devices along each axis of the logical mesh, the last one varying fastest."""
+    way: Way | None = None
+    """None: data parallelism over the first axis and tensor parallelism over the second, as `AnalyticStages` has it."""
+
+    def __str__(self) -> str:
+        if self.way is None:
+            data, tensor = self.mesh
+            return f"data {data} x tensor {tensor}"
+        return f"{'x'.join(map(str, self.mesh))} {self.way}"

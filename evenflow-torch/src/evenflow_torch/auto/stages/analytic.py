@@ -17,7 +17,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.simulate import LayerSums, layer_sums
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
 
 _STATIC_PER_GRADIENT = 8
@@ -74,7 +74,7 @@ class AnalyticStages:
         return [
             cost
             for sharding in self.shardings(submesh)
-            for cost in run_costs(*self._sums[submesh, sharding], first, end, sharding)
+            for cost in run_costs(*self._network(submesh, sharding), first, end, sharding)
         ]
 
     def entry_ns(self, first: int, submesh: Submesh) -> int:
@@ -83,7 +83,7 @@ class AnalyticStages:
 
     def network_on(self, submesh: Submesh, sharding: MeshSharding) -> Network:
         """Return the network with the times and memory of one device of a submesh."""
-        return self._sums[submesh, sharding][0]
+        return self._network(submesh, sharding)[0]
 
     def boundary(
         self, first: int, submesh: Submesh, sharding: MeshSharding, devices: Sequence[int], *, leaving: bool = False
@@ -104,21 +104,16 @@ class AnalyticStages:
         return tuple(MeshSharding((data, devices // data)) for data in parts)
 
     @cached_property
-    def _sums(self) -> "_Networks":
-        return _Networks(self)
+    def _networks(self) -> dict[tuple[Submesh, MeshSharding], tuple[Network, LayerSums]]:
+        """Networks on submeshes, made when they are first asked for."""
+        return {}
 
-
-class _Networks(dict[tuple[Submesh, MeshSharding], tuple[Network, LayerSums]]):
-    """Networks on submeshes, made when they are first asked for."""
-
-    def __init__(self, stages: AnalyticStages) -> None:
-        super().__init__()
-        self.stages = stages
-
-    def __missing__(self, key: tuple[Submesh, MeshSharding]) -> tuple[Network, LayerSums]:
-        network = _on_submesh(self.stages, *key)
-        self[key] = network, layer_sums(network)
-        return self[key]
+    def _network(self, submesh: Submesh, sharding: MeshSharding) -> tuple[Network, LayerSums]:
+        key = submesh, sharding
+        if key not in self._networks:
+            network = _on_submesh(self, submesh, sharding)
+            self._networks[key] = network, layer_sums(network)
+        return self._networks[key]
 
 
 def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding) -> Network:
@@ -152,9 +147,7 @@ def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding
                 for kind, mode in layer.modes.items()
             },
             stated_weight_ns=None if layer.stated_weight_ns is None else layer.stated_weight_ns // devices,
-            stated_until_weight_bytes=None
-            if layer.stated_until_weight_bytes is None
-            else -(-layer.stated_until_weight_bytes // devices),
+            stated_until_weight_bytes=_shared(layer.stated_until_weight_bytes, devices),
         )
 
     def block_on(block: EndBlock) -> EndBlock:
@@ -166,9 +159,7 @@ def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding
             activation_bytes=-(-block.activation_bytes // devices),
             working_bytes=-(-block.working_bytes // devices),
             stated_weight_ns=None if block.stated_weight_ns is None else block.stated_weight_ns // devices,
-            stated_until_weight_bytes=None
-            if block.stated_until_weight_bytes is None
-            else -(-block.stated_until_weight_bytes // devices),
+            stated_until_weight_bytes=_shared(block.stated_until_weight_bytes, devices),
         )
 
     network = stages.network

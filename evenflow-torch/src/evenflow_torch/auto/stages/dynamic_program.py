@@ -25,8 +25,8 @@ from evenflow_torch.auto.stages.dynamic_program_kernel import (
     fill_table,
     trace,
 )
+from evenflow_torch.auto.stages.in_flight import Integers, last_positions
 
-Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _EXACT = 2**53
@@ -225,7 +225,5 @@ def _last_positions(costs: CandidateCosts, in_flight: Sequence[int], memory_limi
     live = np.asarray(in_flight, dtype=np.int64)[1:]
     if (np.diff(live) < 0).any() or not len(live):
         raise ValueError("activations in flight must not fall with the distance from the end")
-    room = memory_limit_bytes - costs.static_bytes
-    most = np.where(costs.activation_bytes > 0, room // np.maximum(costs.activation_bytes, 1), live[-1])
-    positions = np.searchsorted(live, most, side="right")
-    return np.where((costs.cost_ns >= 0) & (room >= 0), positions, 0).astype(np.int64)
+    positions = last_positions(costs.static_bytes, costs.activation_bytes, live, memory_limit_bytes)
+    return np.where(costs.cost_ns >= 0, positions, 0).astype(np.int64)

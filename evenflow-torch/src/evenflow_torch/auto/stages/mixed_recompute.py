@@ -13,14 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenflow.cluster import Submesh
 from evenflow.simulate import layer_sums
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+from evenflow_torch.auto.sharding.ways import MeshSharding
+from evenflow_torch.auto.stages.in_flight import Integers, last_positions
 from evenflow_torch.auto.stages.stage_provider import StageCost, StageProvider
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +101,11 @@ class MixedRecompute:
         """Return the mixtures that beat all options with one kind, `pure`, for some number in flight."""
         live = self._live(end - first, submesh)
         times = np.array([option.cost_ns for option in pure], dtype=np.int64)
-        fits = self._positions(
+        fits = last_positions(
             np.array([option.static_bytes for option in pure]),
             np.array([option.activation_bytes for option in pure]),
             live,
+            self.memory_limit_bytes,
         )
         if end - first < 2 or not len(pure) or fits[times.argmin()] == len(live):
             return []
@@ -116,7 +115,7 @@ class MixedRecompute:
         known = np.full(len(live) + 1, np.iinfo(np.int64).max)
         np.minimum.at(known, fits, times)
         known = np.minimum.accumulate(known[::-1])[::-1]
-        fits = self._positions(mixtures.static_bytes, mixtures.activation_bytes, live)
+        fits = last_positions(mixtures.static_bytes, mixtures.activation_bytes, live, self.memory_limit_bytes)
         better = np.flatnonzero((fits > 0) & (mixtures.cost_ns < known[fits]))
         better = better[np.lexsort((-fits.flat[better], mixtures.cost_ns.flat[better]))]  # fastest first
         reach, options = 0, []
@@ -133,12 +132,6 @@ class MixedRecompute:
             self.provider.cluster.num_devices - submesh.num_devices,
         )
         return np.asarray(self.in_flight[1 : behind + 2], dtype=np.int64)
-
-    def _positions(self, static: Integers, activation: Integers, live: Integers) -> Integers:
-        """Return the last position, counted from the end, at which each mixture fits; 0 where it never does."""
-        room = self.memory_limit_bytes - static
-        most = np.where(activation > 0, room // np.maximum(activation, 1), live[-1])
-        return np.where(room >= 0, np.searchsorted(live, most, side="right"), 0)
 
     def _sums_of(self, submesh: Submesh, shardings: tuple[MeshSharding, ...]) -> _Sums:
         if (submesh, shardings) not in self._sums:

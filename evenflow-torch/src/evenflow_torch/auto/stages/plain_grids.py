@@ -10,8 +10,8 @@ from itertools import pairwise
 from evenflow.cluster import Submesh, submeshes
 from evenflow.language import _
 from evenflow_torch.auto.deadline import Deadline
+from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.in_flight import assumed_schedule, in_flight_microbatches
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
 from evenflow_torch.auto.stages.sharded_stages import ShardedStages
 from evenflow_torch.auto.stages.stage_provider import StageCost
 from evenflow_torch.auto.stages.two_level_plan import (
@@ -82,6 +82,7 @@ def _grid(
 ) -> PlainGrid:
     """Return the grid under the recompute kind with which it is fastest within memory."""
     count = len(bounds) - 1
+    grid = PlainGrid(submesh=submesh, sharding=sharding, num_stages=count, plan=None)
     live = in_flight_microbatches(schedule, num_microbatches=provider.num_microbatches, most_stages=count)
     by_stage = [provider.stage_costs(first, end, submesh, sharding) for first, end in pairwise(bounds)]
     fitting: list[tuple[int, int, tuple[StageCost, ...]]] = []
@@ -92,10 +93,10 @@ def _grid(
         if held <= provider.cluster.memory_bytes:
             fitting.append((equation_ns(provider, bounds, submesh, [cost.cost_ns for cost in costs]), held, costs))
     if not fitting:
-        return PlainGrid(submesh=submesh, sharding=sharding, num_stages=count, plan=None, memory_bytes=least)
+        return replace(grid, memory_bytes=least)
     step_ns, held, costs = min(fitting, key=lambda entry: entry[:2])
     plan = _plan(provider, submesh, bounds, costs, schedule, step_ns)
-    return PlainGrid(submesh=submesh, sharding=sharding, num_stages=count, plan=plan, memory_bytes=held)
+    return replace(grid, plan=plan, memory_bytes=held)
 
 
 def priced_grids(

@@ -9,7 +9,7 @@ some of its modules.
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from math import prod
 
@@ -21,8 +21,7 @@ from evenflow.simulate import LayerSums, layer_sums
 from evenflow_torch.auto.sharding.least_work import LeastWork
 from evenflow_torch.auto.sharding.mesh_costs import LayerCost, MeshCosts, StageOption
 from evenflow_torch.auto.sharding.sharding_plan import ShardingPlan
-from evenflow_torch.auto.sharding.ways import Level, PlainWay, Way
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+from evenflow_torch.auto.sharding.ways import Level, MeshSharding, PlainWay, Way
 from evenflow_torch.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
 from evenflow_torch.auto.stages.working_memory import WorkingMemory
 
@@ -116,11 +115,7 @@ class ShardedStages:
 
     def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
         """Return an option for every useful sharding of a submesh and every recompute kind."""
-        return [
-            cost
-            for sharding in self._useful(submesh)
-            for cost in run_costs(*self._network(submesh, sharding), first, end, sharding)
-        ]
+        return [cost for sharding in self._useful(submesh) for cost in self.stage_costs(first, end, submesh, sharding)]
 
     def _useful(self, submesh: Submesh) -> tuple[MeshSharding, ...]:
         """Return the shardings that no other equals or beats in every cost of every layer."""
@@ -210,30 +205,25 @@ class ShardedStages:
         activation = slope.activation_bytes + max(0, base.activation_bytes)
         kept = min(activation, local_bytes(tensor, placement, costs.mesh.shape))
         whole = _gathered_bytes(costs, way, at, max(at - 1, self.body[0]))
+        working = partial(self._working, costs, kind, activation, whole)
         return Layer(
             name=f"kind {kind}",
             forward_ns=forward,
             parameter_bytes=slope.static_bytes + max(0, base.static_bytes),
             modes={
-                NONE: Mode(
-                    activation_bytes=activation,
-                    backward_ns=backward,
-                    working_bytes=self._working(costs, kind, activation, whole),
-                ),
+                NONE: Mode(activation_bytes=activation, backward_ns=backward, working_bytes=working()),
                 **{
                     name: Mode(
                         activation_bytes=min(activation, cost.activation_bytes),
                         backward_ns=backward + min(cost.again_ns, forward),
-                        working_bytes=self._working(costs, kind, activation, whole, recompute=name),
+                        working_bytes=working(recompute=name),
                     )
                     for name, cost in costs.layers[kind][way].recomputed.items()
                 },
                 FULL: Mode(
-                    activation_bytes=kept,
-                    backward_ns=forward + backward,
-                    working_bytes=self._working(costs, kind, activation, whole, recompute=FULL),
+                    activation_bytes=kept, backward_ns=forward + backward, working_bytes=working(recompute=FULL)
                 ),
-                **self._offloaded(activation, forward, backward, self._working(costs, kind, activation, whole)),
+                **self._offloaded(activation, forward, backward, working()),
             },
         )
 

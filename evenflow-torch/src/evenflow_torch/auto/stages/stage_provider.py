@@ -7,7 +7,7 @@ from typing import Protocol
 from evenflow.cluster import Cluster, Submesh, TensorLayout
 from evenflow.model import NONE, Network
 from evenflow.simulate import LayerSums
-from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+from evenflow_torch.auto.sharding.ways import MeshSharding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class StageCost:
     def layers_by_kind(self, num_layers: int) -> dict[str, int]:
         """Return how many of `num_layers` layers have each recompute kind.
 
-        >>> from evenflow_torch.auto.stages.mesh_sharding import MeshSharding
+        >>> from evenflow_torch.auto.sharding.ways import MeshSharding
         >>> sizes = {"forward_ns": 1, "backward_ns": 2, "static_bytes": 3, "activation_bytes": 4}
         >>> cost = StageCost(**sizes, sharding=MeshSharding((1, 1)), recompute="full", rest=("none", 3))
         >>> cost.layers_by_kind(8)

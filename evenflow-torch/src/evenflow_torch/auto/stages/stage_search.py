@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from evenflow.cluster import Cluster, submeshes
+from evenflow.cluster import submeshes
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow_torch.auto.deadline import Deadline
@@ -83,17 +83,9 @@ class _StageSearch:
     @cached_property
     def asker(self) -> Asker:
         mixed = MixedRecompute(
-            provider=self.provider, memory_limit_bytes=self.cluster.memory_bytes, in_flight=self.in_flight
+            provider=self.provider, memory_limit_bytes=self.provider.cluster.memory_bytes, in_flight=self.in_flight
         )
         return Asker(self.provider, mixed)
-
-    @property
-    def cluster(self) -> Cluster:
-        return self.provider.cluster
-
-    @property
-    def num_microbatches(self) -> int:
-        return self.provider.num_microbatches
 
     @property
     def num_layers(self) -> int:
@@ -101,21 +93,21 @@ class _StageSearch:
 
     @cached_property
     def in_flight(self) -> tuple[int, ...]:
-        most = min(self.num_layers, self.cluster.num_devices)
-        return in_flight_microbatches(self.schedule, num_microbatches=self.num_microbatches, most_stages=most)
+        most = min(self.num_layers, self.provider.cluster.num_devices)
+        return in_flight_microbatches(self.schedule, num_microbatches=self.provider.num_microbatches, most_stages=most)
 
     def candidates(self) -> Candidates:
         """The stages that can be part of a plan about as good as the even ones."""
         even_ns = min(self._even_steps(), default=None)
         near_ns = None if even_ns is None else even_ns * NEAR_PERCENT // 100
-        return self.candidates_within(self.cluster.memory_bytes, near_ns)
+        return self.candidates_within(self.provider.cluster.memory_bytes, near_ns)
 
     def candidates_within(self, memory_limit_bytes: int | None, incumbent_ns: int | None) -> Candidates:
         """The stages that fit and are not too slow."""
         return evaluate(
             self.asker,
-            submeshes(self.cluster),
-            num_microbatches=self.num_microbatches,
+            submeshes(self.provider.cluster),
+            num_microbatches=self.provider.num_microbatches,
             first_in_flight=self.in_flight[1],
             memory_limit_bytes=memory_limit_bytes,
             incumbent_ns=incumbent_ns,
@@ -124,8 +116,8 @@ class _StageSearch:
     def _even_steps(self) -> Iterator[int]:
         """Yield the steps of fitting plans with equal submeshes and evenly many layers, as a first incumbent."""
         cuts = {}
-        for shape in submeshes(self.cluster):
-            count, rest = divmod(self.cluster.num_devices, shape.num_devices)
+        for shape in submeshes(self.provider.cluster):
+            count, rest = divmod(self.provider.cluster.num_devices, shape.num_devices)
             if not rest and count <= self.num_layers and self.num_stages in (None, count):
                 cuts[shape] = even_bounds(self.num_layers, count)
         runs = [(first, end, shape) for shape, bounds in cuts.items() for first, end in pairwise(bounds)]
@@ -139,7 +131,7 @@ class _StageSearch:
 
     def _fastest_ns(self, options: Sequence[StageCost], position: int) -> int | None:
         """The cost of the fastest option that fits at a position counted from the end; None where none does."""
-        room, live = self.cluster.memory_bytes, self.in_flight[position]
+        room, live = self.provider.cluster.memory_bytes, self.in_flight[position]
         fitting = (cost.cost_ns for cost in options if cost.static_bytes + live * cost.activation_bytes <= room)
         return min(fitting, default=None)
 
@@ -147,10 +139,10 @@ class _StageSearch:
         """Return the best plans over these candidates, found by the dynamic program."""
         return best_stages(
             candidates.costs,
-            num_devices=self.cluster.num_devices,
-            num_microbatches=self.num_microbatches,
+            num_devices=self.provider.cluster.num_devices,
+            num_microbatches=self.provider.num_microbatches,
             in_flight=self.in_flight,
-            memory_limit_bytes=self.cluster.memory_bytes,
+            memory_limit_bytes=self.provider.cluster.memory_bytes,
             num_stages=self.num_stages,
             deadline=self.deadline,
         )
@@ -159,13 +151,13 @@ class _StageSearch:
         """The smallest memory of a device with which a plan exists."""
         costs = self.candidates_within(None, None).costs
         least = least_memory_bytes(
-            costs, num_devices=self.cluster.num_devices, in_flight=self.in_flight, num_stages=self.num_stages
+            costs, num_devices=self.provider.cluster.num_devices, in_flight=self.in_flight, num_stages=self.num_stages
         )
         if least is None:
             raise InputError(
-                value=self.cluster.num_devices,
+                value=self.provider.cluster.num_devices,
                 rule=_("must be a number of devices that some cut and sharding of the model uses up"),
-                place=_("{name}, devices", name=self.cluster.name),
+                place=_("{name}, devices", name=self.provider.cluster.name),
                 remedy=_("use fewer devices, or microbatches of more samples"),
             )
         return least
@@ -190,7 +182,7 @@ def _enough_nodes(search: _StageSearch) -> int | None:
     """Return a number of nodes that suffices while one less does not, found by doubling and halving; or None."""
 
     def enough(num_nodes: int) -> bool:
-        larger = replace(search.cluster, num_nodes=num_nodes)
+        larger = replace(search.provider.cluster, num_nodes=num_nodes)
         other = replace(search, provider=search.provider.on(larger))
         candidates = other.candidates_within(larger.memory_bytes, None)
         try:
@@ -204,8 +196,8 @@ def _enough_nodes(search: _StageSearch) -> int | None:
         except InputError:  # too many layers and devices to tell
             return False
 
-    too_few, nodes = search.cluster.num_nodes, 2 * search.cluster.num_nodes
-    most_nodes = _MOST_DEVICES // search.cluster.devices_per_node
+    too_few, nodes = search.provider.cluster.num_nodes, 2 * search.provider.cluster.num_nodes
+    most_nodes = _MOST_DEVICES // search.provider.cluster.devices_per_node
     while nodes <= most_nodes and not search.deadline.is_over and not enough(nodes):
         too_few, nodes = nodes, 2 * nodes
     if nodes > most_nodes or search.deadline.is_over:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -27,6 +27,7 @@ from evenflow_torch.auto.trace.equal_layers import (
 from evenflow_torch.auto.trace.joint_graph import read_graph
 from evenflow_torch.auto.trace.operator_graph import OperatorGraph
 from evenflow_torch.models.accelerator_operators import AcceleratorOperators
+from evenflow_torch.models.made_tensors import tensors_in
 
 
 def capture(
@@ -119,8 +120,8 @@ def _capture(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     graph = _trace(mode, clone, args, kwargs, runs, between)
     if len(graph.from_layer_before) < 2 * sum(len(flow) for flow in between):
         # The layer that was traced is the first one, and its input needs no gradient, but those of the others do.
-        for tensor in tree_leaves((args, kwargs)):
-            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
+        for tensor in tensors_in((args, kwargs)):
+            if tensor.is_floating_point():
                 tensor.requires_grad_()
         graph = _trace(mode, clone, args, kwargs, runs, between)
     return graph

@@ -111,6 +111,11 @@ class Call:
     """Positional arguments; lists are tuples, so that calls can be looked up."""
     keywords: tuple[tuple[str, Any], ...]
 
+    @property
+    def num_outputs(self) -> int:
+        """The number of tensors that the operator returns."""
+        return len(self.overload._schema.returns)
+
     def tensors(self) -> tuple[TensorArgument, ...]:
         """Return the tensors among all arguments, in order."""
         return tuple(_tensors((*self.arguments, *(value for _, value in self.keywords))))

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_map
 
 from evenflow_torch.models.equal_parts import are_equal, fingerprint
+from evenflow_torch.models.made_tensors import tensors_in
 
 Flow = tuple[tuple[int, int], ...]
 """Pairs of an output of a layer and an input of the next one that are the same tensor, by position among tensors."""
@@ -112,7 +113,7 @@ def flows(
     seen: dict[int, Flow] = {}
 
     def before(run: int, args: Any, kwargs: Any) -> None:
-        inputs = _tensors((args, kwargs))
+        inputs = tensors_in((args, kwargs))
         seen[run] = tuple(
             (i, j) for i, handed in enumerate(outputs.get(run, ())) for j, taken in enumerate(inputs) if handed is taken
         )
@@ -122,7 +123,7 @@ def flows(
         pair = layers[_kept_position(runs, index, 2) :][:2]
         assert pair[0] is not None
         assert pair[1] is not None
-        pair[0].register_forward_hook(lambda _, __, output, index=index: outputs.__setitem__(index, _tensors(output)))
+        pair[0].register_forward_hook(lambda _, __, output, index=index: outputs.__setitem__(index, tensors_in(output)))
         pair[1].register_forward_pre_hook(
             lambda _, args, kwargs, index=index: before(index, args, kwargs),
             with_kwargs=True,
@@ -152,7 +153,7 @@ def _marked(forward: Callable[..., Any], run: int, *args: Any, **kwargs: Any) ->
 
 
 def _mark_all(tree: Any, run: int, *, entering: bool) -> Any:
-    place = iter(range(len(_tensors(tree))))
+    place = iter(range(len(tensors_in(tree))))
     operator = marker()
 
     def mark(leaf: Any) -> Any:
@@ -161,10 +162,6 @@ def _mark_all(tree: Any, run: int, *, entering: bool) -> Any:
         return operator(leaf, Mark(run=run, entering=entering, position=next(place)).text())
 
     return tree_map(mark, tree)
-
-
-def _tensors(tree: Any) -> list[Any]:
-    return [leaf for leaf in tree_flatten(tree)[0] if isinstance(leaf, torch.Tensor)]
 
 
 def _own_list(value: Any, tensor: Callable[[Any], Any]) -> Any:

@@ -20,7 +20,8 @@ EXPERTS, TOKENS, WIDTH = 0, 1, 2
 """Dimensions of a tensor of rows."""
 _PARTS = 8
 """Devices that may share the width of experts even where the share of a token is no multiple of them."""
-_OF_ROWS = frozenset(("rows", "inner", "activated", "of_inner", "weighed"))
+OF_ROWS = frozenset(("rows", "inner", "activated", "of_inner", "weighed"))
+"""Names of the tensors of rows."""
 
 
 def expert_outputs(func: Any, args: Sequence[Any], values: Sequence[Tensor]) -> tuple[WholeTensor, ...]:
@@ -32,7 +33,7 @@ def expert_outputs(func: Any, args: Sequence[Any], values: Sequence[Tensor]) -> 
 
     def described(name: str, value: Tensor) -> WholeTensor:
         shape = tuple(map(int, value.shape))
-        if name in _OF_ROWS:
+        if name in OF_ROWS:
             # Each of tokens x k rows is k / experts of experts x tokens; rounded up to what several devices can share.
             share = chosen * math.prod(shape[1:]) / experts
             unit = math.gcd(math.prod(shape[1:]), _PARTS)

@@ -8,9 +8,8 @@ from math import prod
 from evenflow.cluster import Submesh
 from evenflow.language import _
 from evenflow_torch.auto.sharding.mesh_costs import LayerCost
-from evenflow_torch.auto.sharding.ways import AxisRole
 from evenflow_torch.auto.wording.axis_use import SAME, AxisUse, axis_uses
-from evenflow_torch.auto.wording.words import axis_places, sharding_words
+from evenflow_torch.auto.wording.sharding_phrases import axis_places, sharding_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +49,6 @@ class StageUse:
     def places(self) -> tuple[str, ...]:
         """Where the devices of each axis lie."""
         return axis_places(self.mesh, self.submesh)
-
-    def degree(self, role: AxisRole | None) -> int:
-        """Return the degree of a kind of parallelism in most layers: the devices on the axes with this role."""
-        return prod(size for size, use in zip(self.mesh, self.uses, strict=True) if use.role is role and size > 1)
 
     @property
     def is_uniform(self) -> bool:

@@ -39,8 +39,7 @@ def tensor_names(func: Any, args: Sequence[Any]) -> tuple[str, ...]:
 
 def experts_cost(func: Any, args: Sequence[Any], outputs: Sequence[Any]) -> OperatorCost:
     """Return the cost of one of the operators of experts."""
-    tensors = (*(argument for argument in args if isinstance(argument, Tensor)), *outputs)
-    call = _Call(dict(zip(tensor_names(func, args), tensors, strict=True)))
+    call = _Call(func, args, outputs)
     has_gate = call.is_gated
     if func._schema.name == "evenflow::experts":
         times, calls = _GATED if has_gate else _UNGATED
@@ -66,8 +65,7 @@ def experts_cost(func: Any, args: Sequence[Any], outputs: Sequence[Any]) -> Oper
 
 def working_bytes(func: Any, args: Sequence[Any], outputs: Sequence[Any]) -> int:
     """Return the bytes of what one of the operators of experts makes and drops before it ends."""
-    tensors = (*(argument for argument in args if isinstance(argument, Tensor)), *outputs)
-    call = _Call(dict(zip(tensor_names(func, args), tensors, strict=True)))
+    call = _Call(func, args, outputs)
     if func._schema.name == "evenflow::experts":
         return 2 * call.size("rows")  # results of the experts, and with their weights
     if func._schema.name == "evenflow::experts_backward":
@@ -76,9 +74,10 @@ def working_bytes(func: Any, args: Sequence[Any], outputs: Sequence[Any]) -> int
 
 
 class _Call:
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self._tensors = tensors
-        self._names = list(tensors)
+    def __init__(self, func: Any, args: Sequence[Any], outputs: Sequence[Any]) -> None:
+        self._names = list(tensor_names(func, args))
+        tensors = (*(argument for argument in args if isinstance(argument, Tensor)), *outputs)
+        self._tensors = dict(zip(self._names, tensors, strict=True))
 
     @property
     def is_gated(self) -> bool:

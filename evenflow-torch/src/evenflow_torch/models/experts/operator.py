@@ -32,7 +32,7 @@ def experts(
     that is no expert's adds nothing. Returns the result, and what the backward needs: the rows of the experts, and what
     their gate takes and gives.
     """
-    matrices = _matrices(up, up_bias, down, down_bias, gate, transposed)
+    matrices = Matrices(up, up_bias, down, down_bias, gate, transposed)
     order, counts = dealt(index, up.shape[0])
     rows, kept = products.forward(hidden[order // index.shape[1]], counts, matrices)
     weighed = undealt(rows, order) * weights.reshape(-1, 1)
@@ -41,18 +41,8 @@ def experts(
 
 
 @experts.register_fake
-def _(
-    hidden: Tensor,
-    index: Tensor,
-    weights: Tensor,
-    up: Tensor,
-    up_bias: Tensor | None,
-    down: Tensor,
-    down_bias: Tensor | None,
-    gate: str,
-    transposed: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    matrices, count = _matrices(up, up_bias, down, down_bias, gate, transposed), index.numel()
+def _(hidden: Tensor, index: Tensor, _weights: Tensor, *settings: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    matrices, count = Matrices(*settings), index.numel()
     shapes = (hidden.shape[1],), matrices.inner, (matrices.width,)
     return torch.empty_like(hidden), *(hidden.new_empty((count, *shape)) for shape in shapes)
 
@@ -71,7 +61,7 @@ def experts_backward(
     transposed: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of hidden states, of weights, and of the rows' first and second product."""
-    matrices = _matrices(up, None, down, down_bias, gate, transposed)
+    matrices = Matrices(up, None, down, down_bias, gate, transposed)
     order, counts = dealt(index, up.shape[0])
     gradients = products.input_gradients(
         gradient[order // index.shape[1]], weights.reshape(-1)[order], inner, activated, counts, matrices
@@ -82,16 +72,7 @@ def experts_backward(
 
 @experts_backward.register_fake
 def _(
-    gradient: Tensor,
-    index: Tensor,
-    weights: Tensor,
-    inner: Tensor,
-    activated: Tensor,
-    up: Tensor,
-    down: Tensor,
-    down_bias: Tensor | None,
-    gate: str,
-    transposed: bool,
+    gradient: Tensor, index: Tensor, weights: Tensor, inner: Tensor, *_others: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     weighed = gradient.new_empty((index.numel(), gradient.shape[1]))
     return gradient.new_empty(gradient.shape), weights.new_empty(weights.shape), inner.new_empty(inner.shape), weighed
@@ -160,9 +141,3 @@ def undealt(rows: Tensor, order: Tensor) -> Tensor:
     result = torch.empty_like(rows)
     result[order] = rows
     return result
-
-
-def _matrices(
-    up: Tensor, up_bias: Tensor | None, down: Tensor, down_bias: Tensor | None, gate: str, transposed: bool
-) -> Matrices:
-    return Matrices(up=up, up_bias=up_bias, down=down, down_bias=down_bias, gate=gate, transposed=transposed)

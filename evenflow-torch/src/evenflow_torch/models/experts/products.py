@@ -12,7 +12,7 @@ from torch import Tensor
 from evenflow_torch.models.experts.gates import gate_gradient, gate_named
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Matrices:
     """The parameters of some experts, or of a part of their width."""
 

@@ -103,10 +103,7 @@ def _modules_behind(base: nn.Module, stack: LayerStack) -> list[tuple[str, nn.Mo
 def _behind(place: ModulePlace, base: nn.Module) -> ModulePlace:
     """Return `place` with the dropout that a stack has behind its norm, as a T5 does."""
     dropout = base._modules.get("dropout")
-    share = dropout.p if isinstance(dropout, nn.Dropout) else 0.0
-    return ModulePlace(
-        source=place.source, is_target=place.is_target, leaves=place.leaves, dropout=share, scale=place.scale
-    )
+    return place._replace(dropout=dropout.p if isinstance(dropout, nn.Dropout) else 0.0)
 
 
 def _scale(model: Any) -> float:

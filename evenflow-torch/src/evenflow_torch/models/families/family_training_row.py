@@ -1,8 +1,6 @@
 """The row of a model of `FAMILIES` in training, from its configuration: inputs of every part, the loss at the end."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,32 +10,11 @@ from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
-from evenflow_torch.models.decoder_config import build_family_model, refused
+from evenflow_torch.models.decoder_config import build_family_model
 from evenflow_torch.models.families.family_row import family_row
-from evenflow_torch.models.families.row_modules import ModulePlace
 from evenflow_torch.models.families.table import FAMILIES, ModelTask
-from evenflow_torch.models.parts import ModelRow, Part
-
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""Makes the loss, a scalar, of logits [batch, tokens, vocabulary] and labels [batch, tokens]."""
-
-
-class LossTail(nn.Module):
-    """The end of a model in training: modules one after the other, and the loss."""
-
-    def __init__(self, modules: dict[str, nn.Module], loss: Loss) -> None:
-        super().__init__()
-        self._loss = loss
-        for name, module in modules.items():
-            self.add_module(name, module)
-
-    def forward(self, hidden: Tensor, labels: Tensor, *, place: ModulePlace) -> Tensor:
-        """Return the loss of the row's tensor, whose part for the first module is cut out by `place`."""
-        first, *others = self.children()
-        hidden = first(hidden, place=place)
-        for module in others:
-            hidden = module(hidden)
-        return self._loss(hidden, labels)
+from evenflow_torch.models.parts import ModelRow
+from evenflow_torch.models.training_row import hidden_states, loss_tail, next_token_loss, tied_notes, with_inputs
 
 
 def read_family(
@@ -60,48 +37,16 @@ def read_family(
         _check_positions(head.module, length, config)
     tokens = torch.zeros((microbatch, source + target), dtype=torch.long, device="meta")
     labels = torch.zeros((microbatch, target), dtype=torch.long, device="meta")
-    width = model.get_submodule(family.stacks[-1].path).config.hidden_size
-    hidden = torch.zeros((microbatch, source + target, width), dtype=getattr(torch, dtype), device="meta")
-    assert row.context is not None
-    try:
-        layer_inputs = [row.context(hidden, part) for part in row.body]
-    except Exception as error:  # noqa: BLE001 - whatever transformers finds wrong with a user's file
-        raise refused(error, config) from None
-    vocabulary = model.config.vocab_size
-    tail = Part(
-        name=" + ".join([*(part.path.rpartition(".")[2] for part in row.tail), "loss"]),
-        module=LossTail({part.path.replace(".", "_"): part.module for part in row.tail}, _loss(model, family.task)),
-        inputs=(hidden, labels),
-        named_inputs=row.context(hidden, row.tail[0]),
-        index_limit=vocabulary,
-        paths={part.path.replace(".", "_"): part.path for part in row.tail},
-        position=row.tail[0].position,
-    )
-    return replace(
-        row,
-        name=name,
-        head=(replace(head, inputs=(tokens,), index_limit=vocabulary),),
-        body=tuple(
-            replace(
-                part,
-                name=f"{type(part.module).__name__}.{index}",
-                inputs=(hidden,),
-                named_inputs=named,
-                index_limit=sequence,
-            )
-            for index, (part, named) in enumerate(zip(row.body, layer_inputs, strict=True))
-        ),
-        tail=(tail,),
-        notes=_notes(row),
-    )
+    hidden = hidden_states(tokens, model.get_submodule(family.stacks[-1].path).config.hidden_size, dtype)
+    names = [part.path.replace(".", "_") for part in row.tail]
+    loss = next_token_loss(model) if family.task is ModelTask.NEXT_TOKEN else _cross_entropy
+    tail = loss_tail(row, names, loss, (hidden, labels), index_limit=model.config.vocab_size)
+    trained = replace(row, name=name, tail=(tail,), notes=tied_notes(row))
+    return with_inputs(trained, tokens, hidden, index_limit=sequence, config=config)
 
 
-def _loss(model: Any, task: ModelTask) -> Loss:
-    if task is ModelTask.NEXT_TOKEN:
-        return lambda logits, labels: model.loss_function(
-            logits=logits, labels=labels, vocab_size=model.config.vocab_size
-        )
-    return lambda logits, labels: functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    return functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
 
 def _check_positions(head: nn.Module, length: int, config: Fields) -> None:
@@ -117,14 +62,3 @@ def _check_positions(head: nn.Module, length: int, config: Fields) -> None:
                     place="--seq",
                     remedy=_("give shorter sequences, or a configuration with more positions"),
                 )
-
-
-def _notes(row: ModelRow) -> tuple[str, ...]:
-    notes = []
-    tail, head = row.tail[-1].path, row.head[0]
-    names = {head.full_name(name) for name, _one in head.module.named_parameters(remove_duplicate=False)}
-    if any(names & set(group) and any(name.startswith(tail) for name in group) for group in row.shared):
-        notes.append(
-            _("the embedding table is tied to {output}: the first and the last stage each hold a copy", output=tail)
-        )
-    return tuple(notes)

@@ -27,11 +27,10 @@ from evenflow_torch.run.engine.stages import (
     cut,
     weight_gradients,
 )
-from evenflow_torch.run.mesh.mesh_loss import MeshLoss
 from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
 from evenflow_torch.run.mesh.mesh_plan_check import check_mesh_plan
 from evenflow_torch.run.mesh.mesh_stages import mesh_stages, message_of, place_parameters
-from evenflow_torch.run.mesh.stage_modules import device_meshes
+from evenflow_torch.run.mesh.stage_modules import MeshLoss, device_meshes
 
 
 def pipeline(

@@ -18,9 +18,8 @@ from evenflow_torch.run.engine.hooks import Hook, insert_hooks
 from evenflow_torch.run.engine.runtime import LossFunction, make_runtime
 from evenflow_torch.run.engine.runtime_stage import Observer, RuntimeStage
 from evenflow_torch.run.engine.shared_parameters import SharedParameters
-from evenflow_torch.run.mesh.mesh_loss import MeshLoss
 from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
-from evenflow_torch.run.mesh.stage_modules import placed_like
+from evenflow_torch.run.mesh.stage_modules import MeshLoss, placed_like
 
 Batch = tuple[Tensor, Tensor]
 """Inputs and targets, each of shape [batch, ...]."""
@@ -127,15 +126,16 @@ class Pipeline:
         As `torch.nn.utils.clip_grad_norm_` on the unsplit model: every parameter counts once. Every rank calls it, and
         gets the same norm. With `max_norm` infinite it only measures.
         """
-        is_first = self.mesh_plan is None or dist.get_rank() == self.mesh_plan.devices_of_rank()[self._rank()][0]
         gradients = [parameter.grad for parameter in self.owned_parameters() if parameter.grad is not None]
-        norm = norm_over_ranks(gradients, norm_type, counts=is_first, device=self.stages[0].device)
+        norm = norm_over_ranks(gradients, norm_type, counts=self.is_first_device, device=self.stages[0].device)
         scale_to_norm([parameter.grad for parameter in self.parameters()], norm, max_norm)
         return norm
 
-    def _rank(self) -> int:
-        """Return the rank of the pipeline that this process belongs to."""
-        return self.schedule.stage_ranks[self.stages[0].stage_index]
+    @property
+    def is_first_device(self) -> bool:
+        """Whether this process is the first, or the only, one of its rank of the pipeline."""
+        rank = self.schedule.stage_ranks[self.stages[0].stage_index]
+        return self.mesh_plan is None or dist.get_rank() == self.mesh_plan.devices_of_rank()[rank][0]
 
     def state_dict(self) -> dict[str, Any]:
         """Return this rank's part of the unsplit model's state_dict; all ranks together have the whole of it."""

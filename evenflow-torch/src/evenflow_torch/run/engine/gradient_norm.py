@@ -8,6 +8,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from evenflow_torch.run.engine.spread_tensors import local_part
+
 _SMALLEST = 1e-6
 """Added to a norm before it divides, as torch does."""
 
@@ -33,7 +35,7 @@ def scale_to_norm(gradients: Sequence[Tensor | None], norm: Tensor, max_norm: fl
     with torch.no_grad():
         for gradient in gradients:
             if gradient is not None:
-                local = gradient.to_local() if isinstance(gradient, DTensor) else gradient
+                local = local_part(gradient)
                 local.mul_(factor.to(device=local.device, dtype=local.dtype))
 
 

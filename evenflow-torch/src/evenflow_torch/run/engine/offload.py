@@ -15,16 +15,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
-from torch.distributed.tensor import DTensor
+
+from evenflow_torch.run.engine.spread_tensors import as_it_is, local_part, spreading, storage_address
 
 
 class Offload:
     """The layers of one stage that offload; `begin` before every forward of the stage."""
 
     def __init__(self) -> None:
-        self.pack: Callable[[Tensor], Any] = _as_it_is
+        self.pack: Callable[[Tensor], Any] = as_it_is
         """What the graph keeps of parameters and buffers, and `unpack` what that stands for."""
-        self.unpack: Callable[[Any], Tensor] = _as_it_is
+        self.unpack: Callable[[Any], Tensor] = as_it_is
         self._newest: _Layer | None = None
         self._streams: dict[torch.device, Any] = {}
 
@@ -37,11 +38,11 @@ class Offload:
         return partial(self._forward, module)
 
     def _forward(self, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        stays = {_storage(tensor) for tensor in (*module.parameters(), *module.buffers())}
+        stays = {storage_address(tensor) for tensor in (*module.parameters(), *module.buffers())}
         layer = self._newest = _Layer(self, before=self._newest)
 
         def pack(tensor: Tensor) -> Any:
-            return self.pack(tensor) if _storage(tensor) in stays else layer.send(tensor)
+            return self.pack(tensor) if storage_address(tensor) in stays else layer.send(tensor)
 
         def unpack(packed: Any) -> Tensor:
             return layer.fetched(packed) if isinstance(packed, _Sent) else self.unpack(packed)
@@ -62,10 +63,8 @@ class _Sent:
     """A tensor on the host; afterwards also on its device again."""
 
     def __init__(self, tensor: Tensor, stream: Any) -> None:
-        self.spec = (
-            (tensor.device_mesh, tensor.placements, tensor.shape, tensor.stride()) if _is_spread(tensor) else None
-        )
-        local = tensor.detach().to_local() if _is_spread(tensor) else tensor.detach()
+        self._spread = spreading(tensor)
+        local = local_part(tensor.detach())
         self.device = local.device
         self.back: Tensor | None = None
         if stream is None:
@@ -96,11 +95,7 @@ class _Sent:
             current.wait_stream(stream)
             self.back.record_stream(current)
         local, self.back = self.back, None
-        if self.spec is None:
-            return local
-        mesh, placements, shape, stride = self.spec
-        spread: Tensor = DTensor.from_local(local, mesh, placements, shape=shape, stride=stride)
-        return spread
+        return self._spread(local)
 
 
 class _Layer:
@@ -127,17 +122,3 @@ class _Layer:
     def fetch(self) -> None:
         for sent in self._sent:
             sent.fetch(self._offload.stream(sent.device))
-
-
-def _as_it_is(saved: Any) -> Any:
-    return saved
-
-
-def _is_spread(tensor: Tensor) -> bool:
-    return isinstance(tensor, DTensor)
-
-
-def _storage(tensor: Tensor) -> int:
-    detached = tensor.detach()
-    local: Tensor = detached.to_local() if isinstance(detached, DTensor) else detached
-    return local.untyped_storage().data_ptr()

@@ -32,6 +32,7 @@ RANK_TIMEOUT_SECONDS = 60.0
 MOST_RANK_TIMEOUT_SECONDS = 1e6
 
 _CHILD = "evenflow_torch.run.job.child"
+_REPORTS: Mapping[str, type[StepReport] | type[Mismatch]] = {"step": StepReport, "mismatch": Mismatch}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,10 +115,8 @@ def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None], 
                     selector.unregister(key.fileobj)
                     rank.process.wait()
                 for kind, value in _answers(rank, data):
-                    if kind == "step":
-                        report(msgspec.convert(value, StepReport, strict=False))
-                    elif kind == "mismatch":
-                        report(msgspec.convert(value, Mismatch, strict=False))
+                    if kind in _REPORTS:
+                        report(msgspec.convert(value, _REPORTS[kind], strict=False))
                     elif kind == "result":
                         result = msgspec.convert(value, RunResult, strict=False)
                     elif kind == "failure":

@@ -53,24 +53,22 @@ def build_model(job: RunJob) -> ModelRow:
         _check_count(job, count)  # before modules are made, of which there may be too many
     config = Fields(values=values, file=job.model)
     is_exact = job.dtype is Dtype.FLOAT64
-    # The kernel for all experts at once has no float64.
-    options: dict[str, Any] = {"experts_implementation": "eager"} if is_exact else {}
     if values["model_type"] in FAMILIES:
         model = build_family_model(config, dtype=job.dtype)
-        if is_exact:
-            norm_in_float64(model)
-        return as_row(model.to(getattr(torch, job.dtype)), source_tokens=job.sequence_length)
-    model = build_decoder(config, dtype=job.dtype, **options)
-    heads, hidden = model.config.num_attention_heads, model.config.hidden_size
-    if "head_dim" not in config and hidden % heads:
-        raise InputError(
-            value=heads,
-            rule=_("must divide the hidden size ({hidden})", hidden=hidden),
-            place=config.place("num_attention_heads"),
-        )
+    else:
+        # The kernel for all experts at once has no float64.
+        options: dict[str, Any] = {"experts_implementation": "eager"} if is_exact else {}
+        model = build_decoder(config, dtype=job.dtype, **options)
+        heads, hidden = model.config.num_attention_heads, model.config.hidden_size
+        if "head_dim" not in config and hidden % heads:
+            raise InputError(
+                value=heads,
+                rule=_("must divide the hidden size ({hidden})", hidden=hidden),
+                place=config.place("num_attention_heads"),
+            )
     if is_exact:
         norm_in_float64(model)
-    return as_row(model.to(getattr(torch, job.dtype)))
+    return as_row(model.to(getattr(torch, job.dtype)), source_tokens=job.sequence_length)
 
 
 def _check_count(job: RunJob, count: int) -> None:

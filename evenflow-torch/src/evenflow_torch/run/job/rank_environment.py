@@ -8,6 +8,15 @@ from evenflow.language import _
 
 _TORCHRUN = "TORCHELASTIC_RUN_ID"
 """Set by torchrun alone; other launchers and shells may have a RANK too."""
+_VARIABLES = {
+    "rank": "RANK",
+    "num_processes": "WORLD_SIZE",
+    "local_rank": "LOCAL_RANK",
+    "num_local": "LOCAL_WORLD_SIZE",
+    "address": "MASTER_ADDR",
+    "port": "MASTER_PORT",
+}
+"""The environment variable of every field of a `RankEnvironment`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +34,7 @@ class RankEnvironment:
 
     def variables(self) -> dict[str, str]:
         """Return the environment variables that torch.distributed reads; `rank_environment` is the inverse."""
-        return {
-            "RANK": str(self.rank),
-            "WORLD_SIZE": str(self.num_processes),
-            "LOCAL_RANK": str(self.local_rank),
-            "LOCAL_WORLD_SIZE": str(self.num_local),
-            "MASTER_ADDR": self.address,
-            "MASTER_PORT": str(self.port),
-        }
+        return {variable: str(getattr(self, field)) for field, variable in _VARIABLES.items()}
 
 
 def is_started_by_torchrun(environment: Mapping[str, str]) -> bool:
@@ -46,19 +48,13 @@ def rank_environment(environment: Mapping[str, str]) -> RankEnvironment:
     Raises:
         InputError: a variable is missing.
     """
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    missing = [name for name in names if name not in environment]
+    missing = [variable for variable in _VARIABLES.values() if variable not in environment]
     if missing:
         raise InputError(
             rule=_("must have the variables of a rank; missing: {names}", names=", ".join(missing)),
             place=_("the environment"),
             remedy=_("start the processes with torchrun, or use `evenflow run` on one machine"),
         )
-    return RankEnvironment(
-        rank=int(environment["RANK"]),
-        num_processes=int(environment["WORLD_SIZE"]),
-        local_rank=int(environment["LOCAL_RANK"]),
-        num_local=int(environment["LOCAL_WORLD_SIZE"]),
-        address=environment["MASTER_ADDR"],
-        port=int(environment["MASTER_PORT"]),
-    )
+    values = {field: environment[variable] for field, variable in _VARIABLES.items()}
+    address = values.pop("address")
+    return RankEnvironment(address=address, **{field: int(value) for field, value in values.items()})

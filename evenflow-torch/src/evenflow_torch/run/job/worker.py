@@ -18,11 +18,12 @@ from evenflow_torch.run.aa.checked_run import AARun, checks_of_rank
 from evenflow_torch.run.aa.checked_run import report as aa_report
 from evenflow_torch.run.assembly.build import pipeline
 from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
+from evenflow_torch.run.engine.spread_tensors import local_part
 from evenflow_torch.run.engine.stages import cut
 from evenflow_torch.run.job.models import build_model, materialise, next_token_loss, tokens
 from evenflow_torch.run.job.rank_environment import rank_environment
 from evenflow_torch.run.measure.calibrate import MeasuredCosts, calibrate
-from evenflow_torch.run.measure.live_memory import local_part, memory_meter
+from evenflow_torch.run.measure.live_memory import memory_meter
 from evenflow_torch.run.measure.recorder import Recorder, clock_offset_ns, synchronize
 from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients, gradient_error, limit_as_planned, loss_error
 from evenflow_torch.run.values.aa_report import Mismatch
@@ -100,7 +101,7 @@ class _Trainer:
                 actions.append(self.recorder.rows())
             if loss is not None:
                 losses.append(float(loss))
-            if loss is not None and self._is_first_device():
+            if loss is not None and self.pipe.is_first_device:
                 report(StepReport(step=step, loss=losses[-1], step_ns=step_ns))
             if self.job.verify:
                 gradients = gathered_gradients(self.pipe)
@@ -167,9 +168,9 @@ class _Trainer:
         gradients = [parameter.grad for parameter in self.pipe.parameters() if parameter.grad is not None]
         held = [*self._parameters(), *gradients, *_state(optimizer)]
         with memory_meter(self.device, [*held, *batch]) as meter:
-            start = meter.live_bytes()
+            start = meter.live_bytes
             loss = self._run(step, batch)
-            peak = meter.peak_bytes() - start
+            peak = meter.peak_bytes - start
         synchronize(self.device)
         return loss, time.perf_counter_ns() - start_ns, peak + sum(local_part(tensor).nbytes for tensor in held)
 
@@ -187,10 +188,6 @@ class _Trainer:
         """Return the parameters that compute, and those that are updated where these are others."""
         computing = [parameter for stage in self.pipe.stages for parameter in stage.submod.parameters()]
         return list({id(parameter): parameter for parameter in (*computing, *self.pipe.parameters())}.values())
-
-    def _is_first_device(self) -> bool:
-        """Return whether this device is the first one of its rank."""
-        return self.job.mesh_plan is None or dist.get_rank() == self.job.mesh_plan.devices_of_rank()[self.rank][0]
 
     def _unsplit(self) -> Unsplit:
         model = build_model(self.job)

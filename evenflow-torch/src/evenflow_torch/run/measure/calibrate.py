@@ -177,24 +177,24 @@ def _memory(alone: _Alone) -> tuple[int, int, int]:
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     there = [*parameters, *gradients, alone.example_input, alone.targets]
     with memory_meter(stage.device, there if alone.gradient is None else [*there, alone.gradient]) as meter:
-        before = meter.live_bytes()
+        before = meter.live_bytes
         working = []
 
         def action(work: Callable[[], Any]) -> Any:
             meter.reset_peak()
-            start = meter.live_bytes()
+            start = meter.live_bytes
             result = work()
-            working.append(meter.peak_bytes() - max(start, meter.live_bytes()))
+            working.append(meter.peak_bytes - max(start, meter.live_bytes))
             return result
 
         output = action(lambda: alone.forward(alone.received()))
-        activation = meter.live_bytes() - before
+        activation = meter.live_bytes - before
         action(partial(alone.backward, output))
         del output
         waiting = 0
         if stage.dw_builder is not None:
             weights = stage.dw_builder()
-            waiting = meter.live_bytes() - before
+            waiting = meter.live_bytes - before
             action(weights)
     arriving = 0 if alone.gradient is None else alone.gradient.nbytes  # the gradient that a backward is given
     return activation, waiting, max(working) + arriving

@@ -1,7 +1,7 @@
 """Meters of memory: bytes of tensors that live on a device, and their highest number."""
 
-from collections.abc import Iterable
-from types import TracebackType
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -9,87 +9,67 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from evenflow_torch.models.live_storage import LiveStorages
+from evenflow_torch.run.engine.spread_tensors import local_part
 from evenflow_torch.run.engine.torch_names import TorchDispatchMode, tree_leaves
 
 
 class MemoryMeter(Protocol):
-    """A meter that counts inside a ``with`` block."""
+    """A count of the bytes that live; `LiveStorages` is one."""
 
+    @property
     def live_bytes(self) -> int:
-        """Return the bytes that live now."""
+        """The bytes that live now."""
 
+    @property
     def peak_bytes(self) -> int:
-        """Return the highest number of bytes since the last reset."""
+        """The highest number of bytes since the last reset."""
 
     def reset_peak(self) -> None:
         """Forget the highest number."""
 
-    def __enter__(self) -> Any:
-        """Begin to count."""
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
-        """Count no longer."""
+@contextmanager
+def memory_meter(device: torch.device, tensors: Iterable[Tensor]) -> Iterator[MemoryMeter]:
+    """Count the memory of a device inside the block. `tensors` live already; on a GPU its allocator knows of them.
+
+    On a CPU this slows every operator down.
+    """
+    if device.type == "cuda":
+        meter = _GpuMeter(device)
+        meter.reset_peak()
+        yield meter
+        return
+    storages = LiveStorages()
+    for tensor in tensors:
+        storages.number(local_part(tensor))
+    with _Storing(storages):
+        yield storages
 
 
-def memory_meter(device: torch.device, tensors: Iterable[Tensor]) -> MemoryMeter:
-    """Return the meter of a device. `tensors` live already; on a GPU its allocator knows of them."""
-    return GpuMeter(device) if device.type == "cuda" else StorageMeter(tensors)
-
-
-def local_part(tensor: Tensor) -> Tensor:
-    """Return the part of a tensor that is on this device."""
-    if not isinstance(tensor, DTensor):
-        return tensor
-    local: Tensor = tensor.detach().to_local()
-    return local
-
-
-class GpuMeter:
+class _GpuMeter:
     """A meter of the memory that a GPU's caching allocator has given out."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
+    @property
     def live_bytes(self) -> int:
-        """See `MemoryMeter`."""
         return int(torch.cuda.memory_allocated(self._device))
 
+    @property
     def peak_bytes(self) -> int:
-        """See `MemoryMeter`."""
         return int(torch.cuda.max_memory_allocated(self._device))
 
     def reset_peak(self) -> None:
-        """See `MemoryMeter`."""
         torch.cuda.reset_peak_memory_stats(self._device)
 
-    def __enter__(self) -> "GpuMeter":
-        self.reset_peak()
-        return self
 
-    def __exit__(self, kind: Any, error: Any, trace: TracebackType | None) -> None:
-        """Undo nothing."""
+class _Storing(TorchDispatchMode):
+    """A mode in which the storages that operators make are counted."""
 
-
-class StorageMeter(TorchDispatchMode):
-    """A meter of the storages that operators have made and that still live. It slows every operator down."""
-
-    def __init__(self, tensors: Iterable[Tensor]) -> None:
+    def __init__(self, storages: LiveStorages) -> None:
         super().__init__()
-        self._storages = LiveStorages()
-        for tensor in tensors:
-            self._storages.number(local_part(tensor))
-
-    def live_bytes(self) -> int:
-        """See `MemoryMeter`."""
-        return self._storages.live_bytes
-
-    def peak_bytes(self) -> int:
-        """See `MemoryMeter`."""
-        return self._storages.peak_bytes
-
-    def reset_peak(self) -> None:
-        """See `MemoryMeter`."""
-        self._storages.reset_peak()
+        self._storages = storages
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(issubclass(kind, DTensor) for kind in types):

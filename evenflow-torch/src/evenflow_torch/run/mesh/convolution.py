@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
 from torch.nn import functional
 
-from evenflow_torch.run.mesh.local_parts import local_part, split_like
+from evenflow_torch.run.mesh.local_parts import local_part, split_like, whole_part
 
 BATCH, CHANNELS = 0, 1
 WHOLE = Replicate()
@@ -73,11 +73,10 @@ def transposed_convolution(
 ) -> DTensor:
     """Run ``kernel``, a transposed convolution, on this device's samples."""
     placements = split_like(tensor.placements, {BATCH: BATCH})
-    whole = split_like(placements, {})
     result = kernel(
         local_part(tensor, placements, placements),
-        local_part(weight, whole, placements),
-        None if bias is None else local_part(bias, whole, placements),
+        whole_part(weight, placements),
+        whole_part(bias, placements),
         *others,
         **more,
     )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
 from evenflow.cluster import MeshPlan
 from evenflow_torch.run.mesh.exchange import StageExchange, finish
@@ -38,7 +37,7 @@ def _there_and_back(stage: MeshStage) -> int:
     assert stage.links.activations_out is not None
     assert stage.links.gradients_in is not None
     start = time.perf_counter_ns()
-    _send(stage.links.activations_out, torch.zeros_like(stage.example_output, device=stage.device))
+    finish(stage.links.activations_out.sends(torch.zeros_like(stage.example_output, device=stage.device).detach()))
     _receive(stage.links.gradients_in, stage)
     if stage.device.type == "cuda":
         torch.cuda.synchronize(stage.device)
@@ -49,11 +48,7 @@ def _back(stage: MeshStage) -> None:
     assert stage.links.activations_in is not None
     assert stage.links.gradients_out is not None
     _receive(stage.links.activations_in, stage)
-    _send(stage.links.gradients_out, torch.zeros_like(stage.example_input, device=stage.device))
-
-
-def _send(exchange: StageExchange, part: Tensor) -> None:
-    finish(exchange.sends(part.detach()))
+    finish(stage.links.gradients_out.sends(torch.zeros_like(stage.example_input, device=stage.device).detach()))
 
 
 def _receive(exchange: StageExchange, stage: MeshStage) -> None:

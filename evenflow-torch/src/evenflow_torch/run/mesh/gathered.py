@@ -22,6 +22,7 @@ from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 from evenflow.cluster import REPLICATED
 from evenflow.model import NONE, OFFLOAD
 from evenflow_torch.models.parts import Part
+from evenflow_torch.run.engine.spread_tensors import local_part, spreading, storage_address
 from evenflow_torch.run.engine.stages import StageModule, StageParts
 from evenflow_torch.run.mesh.moving import Gather, Moving, gathering
 
@@ -42,7 +43,7 @@ class GatheredParameter:
     @property
     def local(self) -> Tensor | None:
         """This device's copy of the whole parameter; None while it is not gathered."""
-        return None if self._whole is None else _local(self._whole)
+        return None if self._whole is None else local_part(self._whole)
 
     def begin(self) -> None:
         """Begin to gather the whole parameter."""
@@ -131,14 +132,12 @@ class GatheredLayers:
 
     def pack(self, tensor: Tensor) -> Any:
         """Return what the graph keeps of a tensor that it wants to save."""
-        is_spread = isinstance(tensor, DTensor)
-        local = _local(tensor)
-        parameter = self._here.get(_address(local))
+        local = local_part(tensor)
+        parameter = self._here.get(storage_address(local))
         if parameter is None or parameter.local is None or parameter.local.dtype != local.dtype:
             return tensor
         parameter.is_read_again = True
-        spread = _spread_like(tensor) if is_spread else _as_it_is
-        return _View(parameter, tuple(local.shape), local.stride(), int(local.storage_offset()), spread)
+        return _View(parameter, tuple(local.shape), local.stride(), int(local.storage_offset()), spreading(tensor))
 
     def unpack(self, packed: Any) -> Tensor:
         """Return the tensor of which the graph has kept `packed`."""
@@ -177,7 +176,7 @@ class GatheredLayers:
         for parameter in layers[index]:
             parameter.use()
             if parameter.local is not None:
-                self._here[_address(parameter.local)] = parameter
+                self._here[storage_address(parameter.local)] = parameter
         if 0 <= after < len(layers) and layers[after]:
             self._before_use[after]()
             for parameter in layers[after]:
@@ -221,25 +220,3 @@ def gathered_parameters(part: Part, gathered: Mapping[str, Sequence[int]]) -> li
                 gathered_parameter = by_id.setdefault(id(parameter), GatheredParameter(parameter, placements))
                 gathered_parameter.places.append((module, last))
     return list(by_id.values())
-
-
-def _address(local: Tensor) -> int:
-    return local.untyped_storage().data_ptr()
-
-
-def _local(tensor: Tensor) -> Tensor:
-    if not isinstance(tensor, DTensor):
-        return tensor
-    with torch.no_grad():
-        local: Tensor = tensor.to_local()
-    return local
-
-
-def _as_it_is(local: Tensor) -> Tensor:
-    return local
-
-
-def _spread_like(tensor: DTensor) -> Callable[[Tensor], Tensor]:
-    """Return what makes a tensor on several devices of a part, as `tensor` is one; it does not keep `tensor`."""
-    mesh, placements, shape, stride = tensor.device_mesh, tensor.placements, tensor.shape, tensor.stride()
-    return lambda local: DTensor.from_local(local, mesh, placements, shape=shape, stride=stride)

@@ -6,10 +6,17 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
 
+from evenflow.cluster import REPLICATED
+
 
 def replicated(tensor: Tensor, mesh: DeviceMesh) -> DTensor:
     """Return a tensor that is the same on all devices as a DTensor."""
     return DTensor.from_local(tensor, mesh, [Replicate()] * mesh.ndim)
+
+
+def torch_placements(dimensions: Sequence[int]) -> list[Placement]:
+    """Return torch's placements of a tensor that is split in these dimensions, one for each axis of the mesh."""
+    return [Replicate() if dimension == REPLICATED else Shard(dimension) for dimension in dimensions]
 
 
 def local_part(tensor: DTensor, wanted: Sequence[Placement], result: Sequence[Placement]) -> Tensor:
@@ -23,6 +30,11 @@ def local_part(tensor: DTensor, wanted: Sequence[Placement], result: Sequence[Pl
     if local.requires_grad:  # collectives give tensors in order, and views behind them expect the order of the gradient
         local.register_hook(Tensor.contiguous)
     return local
+
+
+def whole_part(parameter: DTensor | None, result: Sequence[Placement]) -> Tensor | None:
+    """Return all of a parameter, if there is one, for a result that is split as `result`."""
+    return None if parameter is None else local_part(parameter, split_like(result, {}), result)
 
 
 def split_like(placements: Sequence[Placement], dimensions: dict[int, int]) -> list[Placement]:

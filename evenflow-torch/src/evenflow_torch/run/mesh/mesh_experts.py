@@ -70,9 +70,7 @@ class _Split:
             dimension == WIDTH and self._coordinate(axis) for axis, dimension in enumerate(self._experts)
         ):
             down_bias = 0 * down_bias  # one part of the width adds it
-        matrices = Matrices(
-            up=up, up_bias=up_bias, down=down, down_bias=down_bias, gate=inputs.gate, transposed=inputs.transposed
-        )
+        matrices = Matrices(up, up_bias, down, down_bias, inputs.gate, inputs.transposed)
         owners = [
             _Owners(
                 group=self._mesh.get_group(axis) if self._by_token[axis] != REPLICATED else None,
@@ -255,7 +253,7 @@ class _LocalExperts(torch.autograd.Function):
         (gradient,) = gradients
         way, (gate, transposed) = ctx.way, ctx.settings
         weights, rows, inner, activated, up, up_bias, down, down_bias = ctx.saved_tensors
-        matrices = Matrices(up=up, up_bias=up_bias, down=down, down_bias=down_bias, gate=gate, transposed=transposed)
+        matrices = Matrices(up, up_bias, down, down_bias, gate, transposed)
         arrived = way.go(gradient.repeat_interleave(ctx.chosen, 0))
         input_gradients = products.input_gradients(arrived, weights, inner, activated, way.counts, matrices)
         of_up, of_up_bias, of_down, of_down_bias = products.weight_gradients(

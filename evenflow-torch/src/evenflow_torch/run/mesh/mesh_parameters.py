@@ -11,10 +11,11 @@ from torch.distributed.tensor import DTensor
 from evenflow.cluster import MeshPlan, TensorLayout, plan_resharding
 from evenflow_torch.models.parts import Part
 from evenflow_torch.run.engine.shared_parameters import names_of, parameter_of, share
+from evenflow_torch.run.engine.spread_tensors import local_part
 from evenflow_torch.run.engine.stages import StageParts
 from evenflow_torch.run.mesh.exchange import reshard
+from evenflow_torch.run.mesh.local_parts import torch_placements
 from evenflow_torch.run.mesh.moving import GradientSum, Moving, summed_at
-from evenflow_torch.run.mesh.stage_modules import placements
 
 _Layer = tuple[int, str]
 """A stage and the path of a part in it."""
@@ -229,16 +230,12 @@ class MeshParameters:
 
 def _placed(parameter: nn.Parameter, placement: Sequence[int]) -> nn.Parameter:
     """Return a copy with another placement, for the optimizer to update."""
-    copy = parameter.detach().redistribute(placements=placements(placement)).clone()
+    copy = parameter.detach().redistribute(placements=torch_placements(placement)).clone()
     return nn.Parameter(copy, requires_grad=parameter.requires_grad)
 
 
 def _local_gradient(parameter: nn.Parameter) -> Tensor:
-    gradient = parameter.grad
-    if gradient is None:
-        return torch.zeros_like(parameter.detach().to_local())
-    local: Tensor = gradient.to_local()
-    return local
+    return torch.zeros_like(local_part(parameter)) if parameter.grad is None else local_part(parameter.grad)
 
 
 def _copies(

@@ -8,7 +8,7 @@ from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Sha
 
 from evenflow.cluster import PARTIAL, REPLICATE
 from evenflow_torch.run.engine.torch_names import AsyncCollectiveTensor
-from evenflow_torch.run.mesh.stage_modules import placements
+from evenflow_torch.run.mesh.local_parts import torch_placements
 
 
 class Moving:
@@ -116,7 +116,7 @@ class GradientSum:
 
 def summed_at(gradient: DTensor, wanted: Sequence[int]) -> list[Placement]:
     """Return the placements in which a gradient is summed: as it comes, but `wanted` where that is no partial sum."""
-    planned = placements([REPLICATE if dimension == PARTIAL else dimension for dimension in wanted])
+    planned = torch_placements([REPLICATE if dimension == PARTIAL else dimension for dimension in wanted])
     return [
         there if isinstance(here, Partial | Replicate) and dimension != PARTIAL else here
         for here, there, dimension in zip(gradient.placements, planned, wanted, strict=True)

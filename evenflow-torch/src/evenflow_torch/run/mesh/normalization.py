@@ -4,13 +4,10 @@ The statistics of batch norm are those of a device's own samples, as in torch's 
 ones, which devices keep apart.
 """
 
-from collections.abc import Sequence
-
-from torch import Tensor
 from torch.distributed.tensor import DTensor, Placement
 from torch.nn import functional
 
-from evenflow_torch.run.mesh.local_parts import local_part, split_like
+from evenflow_torch.run.mesh.local_parts import local_part, split_like, whole_part
 
 BATCH = 0
 
@@ -31,8 +28,8 @@ def batch_norm(
         local_part(tensor, placements, placements),
         None if running_mean is None else running_mean.to_local(),  # updated in place
         None if running_var is None else running_var.to_local(),
-        _whole(weight, placements),
-        _whole(bias, placements),
+        whole_part(weight, placements),
+        whole_part(bias, placements),
         training,
         momentum,
         eps,
@@ -52,15 +49,11 @@ def group_norm(
     result = functional.group_norm(
         local_part(tensor, placements, placements),
         num_groups,
-        _whole(weight, placements),
-        _whole(bias, placements),
+        whole_part(weight, placements),
+        whole_part(bias, placements),
         eps,
     )
     return DTensor.from_local(result, tensor.device_mesh, placements)
-
-
-def _whole(parameter: DTensor | None, placements: Sequence[Placement]) -> Tensor | None:
-    return None if parameter is None else local_part(parameter, split_like(placements, {}), placements)
 
 
 def _samples(tensor: DTensor) -> list[Placement]:

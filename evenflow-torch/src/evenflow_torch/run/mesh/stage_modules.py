@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
@@ -20,7 +21,6 @@ from torch.nn.modules.conv import _ConvNd
 
 from evenflow.cluster import (
     REPLICATED,
-    AttentionOnMesh,
     MeshPlan,
     Product,
     StageOnMesh,
@@ -31,11 +31,12 @@ from evenflow.cluster import (
 from evenflow.cluster.splits.split_digits import through_view
 from evenflow.cluster.splits.view_groups import groups_of_shapes
 from evenflow_torch.models.parts import Context, Part
+from evenflow_torch.run.engine.runtime import LossFunction
 from evenflow_torch.run.engine.stages import StageModule, StageParts
 from evenflow_torch.run.engine.torch_names import tree_map
-from evenflow_torch.run.mesh.attention.distributed import PlannedAttention, set_attention
+from evenflow_torch.run.mesh.attention.distributed import set_attention
 from evenflow_torch.run.mesh.local_operators import on_mesh
-from evenflow_torch.run.mesh.local_parts import replicated
+from evenflow_torch.run.mesh.local_parts import replicated, torch_placements
 from evenflow_torch.run.mesh.mesh_experts import set_product
 
 
@@ -49,11 +50,6 @@ def device_meshes(plan: MeshPlan, device_type: str) -> list[DeviceMesh]:
     return [made[stage.devices, stage.mesh] for stage in plan.stages]
 
 
-def placements(dimensions: Sequence[int]) -> list[Placement]:
-    """Return torch's placements of a tensor that is split in these dimensions, one for each axis of the mesh."""
-    return [Replicate() if dimension == REPLICATED else Shard(dimension) for dimension in dimensions]
-
-
 def shard_parameters(part: Part, placement_of_name: Mapping[str, Sequence[int]], mesh: DeviceMesh) -> None:
     """Replace the parameters of a part by this device's share of them, and its buffers by replicated ones, in place.
 
@@ -63,7 +59,9 @@ def shard_parameters(part: Part, placement_of_name: Mapping[str, Sequence[int]],
     for path, module in part.module.named_modules():
         for last, parameter in list(module.named_parameters(recurse=False)):
             name = ".".join(piece for piece in (part.path, path, last) if piece)
-            local = distribute_tensor(parameter.detach(), mesh, placements(placement_of_name[name]), src_data_rank=None)
+            local = distribute_tensor(
+                parameter.detach(), mesh, torch_placements(placement_of_name[name]), src_data_rank=None
+            )
             setattr(module, last, nn.Parameter(local, requires_grad=parameter.requires_grad))
         for last, buffer in list(module.named_buffers(recurse=False)):
             setattr(module, last, replicated(buffer, mesh))
@@ -100,14 +98,16 @@ class MeshStageModule(StageModule):
         for part in stage.parts:
             for path, module in part.module.named_modules(prefix=part.path):
                 if path in planned.attention:
-                    set_attention(module, _planned(planned.attention[path]))
+                    set_attention(module, planned.attention[path])
         super().__init__(stage, _on_mesh(context, mesh), recompute_inside=on_mesh, **others)
         self.mesh = mesh
         self._before_use = before_use
         self.is_first = stage.index == 0
         self.entries = planned.entries
-        self.input_placements = placements(planned.input.placement)
-        self.output_placements = placements(_batch(planned) if planned.output is None else planned.output.placement)
+        self.input_placements = torch_placements(planned.input.placement)
+        self.output_placements = torch_placements(
+            _batch(planned) if planned.output is None else planned.output.placement
+        )
         self.num_output_parts = math.prod(
             mesh.size(axis) for axis, placement in enumerate(self.output_placements) if isinstance(placement, Shard)
         )
@@ -139,15 +139,31 @@ class MeshStageModule(StageModule):
         self._before_use(part)
         if part.path not in self.entries or not isinstance(hidden, DTensor):
             return hidden
-        wanted = placements(self.entries[part.path])
+        wanted = torch_placements(self.entries[part.path])
         local = hidden.redistribute(placements=wanted).to_local(grad_placements=wanted)
         return DTensor.from_local(local, self.mesh, wanted, grad_placements=wanted)
 
 
-def _planned(attention: AttentionOnMesh) -> PlannedAttention:
-    return PlannedAttention(
-        placements=placements(attention.placement), rows=attention.rows, backward_rows=attention.backward_rows
-    )
+class MeshLoss:
+    """A loss function of this device's samples: its share of the microbatch's loss, a mean over samples."""
+
+    def __init__(self, loss_fn: LossFunction, stage: MeshStageModule) -> None:
+        self._loss_fn = loss_fn
+        self._mesh = stage.mesh
+        self._placements = stage.output_placements
+        self._num_parts = stage.num_output_parts
+
+    def __call__(self, output: Tensor, target: Tensor) -> Tensor:
+        """Return the share, from this device's output and the targets of the whole microbatch."""
+        whole = replicated(target, self._mesh)
+        return self._loss_fn(output, whole.redistribute(placements=self._placements).to_local()) / self._num_parts
+
+    def total(self, share: Tensor) -> Tensor:
+        """Return the loss from the shares of all devices, each of which calls it."""
+        total = share.clone()
+        for axis in range(self._mesh.ndim):
+            dist.all_reduce(total, group=self._mesh.get_group(axis))
+        return total * self._num_parts / self._mesh.size()
 
 
 def _batch(planned: StageOnMesh) -> list[int]:
@@ -181,7 +197,7 @@ def _moved(tensor: Any, planned: Sequence[int], module: nn.Module) -> Any:
     if not isinstance(tensor, DTensor) or any(dimension < REPLICATED for dimension in planned):
         return tensor
     # Convolutions are planned as they are, other products as those of matrices.
-    wanted = placements(planned) if isinstance(module, _ConvNd) else _of_tensor(tensor, planned)
+    wanted = torch_placements(planned) if isinstance(module, _ConvNd) else _of_tensor(tensor, planned)
     return tensor if wanted is None else tensor.redistribute(placements=wanted)
 
 
@@ -199,7 +215,7 @@ def _of_tensor(tensor: DTensor, of_matrix: Sequence[int]) -> list[Placement] | N
     if view is not None:
         dimensions = placement_of(view, tuple(of_matrix))
         if all(dimension < len(shape) for dimension in dimensions):
-            return placements(dimensions)
+            return torch_placements(dimensions)
     rows = list(shape[:-1])
     result: list[Placement] = []
     for size, dimension in zip(mesh, of_matrix, strict=True):

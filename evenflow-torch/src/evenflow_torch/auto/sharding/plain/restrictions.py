@@ -12,14 +12,14 @@ So a plain plan is never priced worse than what a framework would run, and none 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.cluster import PARTIAL, REPLICATE, Mesh
+from evenflow.cluster import PARTIAL, REPLICATE, Mesh, Placement
 from evenflow.language import _
 from evenflow.predict.training import Sharding
 from evenflow_torch.auto.deadline import Deadline
@@ -213,14 +213,13 @@ class _Codes:
 
     @classmethod
     def of(cls, strategies: tuple[OperatorStrategy, ...], axis: int) -> "_Codes":
-        shape = len(strategies), -1
+        def on_axis(placed: Iterable[tuple[Placement, ...]]) -> NDArray[np.intp]:
+            codes = [[placement[axis] for placement in placements] for placements in placed]
+            return np.array(codes, dtype=np.intp).reshape(len(strategies), -1)
+
         return cls(
-            np.array(
-                [[placement[axis] for placement in strategy.inputs] for strategy in strategies], dtype=np.intp
-            ).reshape(shape),
-            np.array(
-                [[placement[axis] for placement in strategy.outputs] for strategy in strategies], dtype=np.intp
-            ).reshape(shape),
+            on_axis(strategy.inputs for strategy in strategies),
+            on_axis(strategy.outputs for strategy in strategies),
             np.array([any(on == axis for on, _exchange in strategy.exchanges) for strategy in strategies]),
         )
 

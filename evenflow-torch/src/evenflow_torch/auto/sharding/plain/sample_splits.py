@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from evenflow.cluster import PARTIAL, REPLICATE, WholeTensor, is_even
 from evenflow_torch.auto.sharding.operator_strategies import StrategyTable
-from evenflow_torch.auto.trace.operator_graph import ATTENTION, AxisRule, Operator, OperatorGraph, Role, Value
+from evenflow_torch.auto.trace.operator_graph import ATTENTION, AxisRule, Operator, OperatorGraph, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +19,6 @@ class SampleSplits:
 
     rules: Mapping[int, AxisRule]
     """The rule of each operator, by its index; rules of parameters and inputs have no inputs."""
-
-    def of(self, value: Value) -> int:
-        """Return how a value lies: split along its samples, a partial sum, or whole."""
-        return self.rules[value.operator].outputs[value.output]
 
 
 def sample_splits(

@@ -12,9 +12,10 @@ Where devices have other rows of the query (context parallelism), keys and value
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from evenflow.cluster import PARTIAL, REPLICATE, Collective, RowExchange
-from evenflow_torch.auto.sharding.rules.named_arguments import argument, rule, tensor_names
+from evenflow_torch.auto.sharding.rules.named_arguments import argument, rule, tensor_names, whole
 from evenflow_torch.auto.trace.dtensor_adapter import Call
 from evenflow_torch.auto.trace.operator_graph import AxisRule, InnerExchange
 
@@ -26,47 +27,36 @@ _KEYS_AND_VALUES = 2.0
 
 def attention(call: Call) -> set[AxisRule]:
     """Split batch or heads, which are independent, or the rows of the query, which need all keys and values."""
-    num_outputs = len(call.overload._schema.returns)
-    rules = {AxisRule(inputs=(REPLICATE,) * len(call.tensors()), outputs=(REPLICATE,) * num_outputs), *_rows(call)}
+    rules = {whole(call), *_rows(call)}
     for dimension in (BATCH, HEADS):
         inputs = []
         for tensor in call.tensors():  # a mask may have one of either for all
             has_it = len(tensor.shape) > dimension and tensor.shape[dimension] > 1
             inputs.append(dimension if has_it else REPLICATE)
-        rules.add(AxisRule(inputs=tuple(inputs), outputs=(dimension,) * num_outputs))
+        rules.add(AxisRule(inputs=tuple(inputs), outputs=(dimension,) * call.num_outputs))
     return rules
 
 
 def _rows(call: Call) -> Iterator[AxisRule]:
     """Yield the ways to split the rows of the query; where scores are dropped by chance, only the first one."""
     names, is_causal = tensor_names(call), bool(argument(call, "is_causal"))
-    num_outputs = len(call.overload._schema.returns)
     is_backward = "grad_out" in names
     splits = dict.fromkeys(("grad_out", "query", "out", "logsumexp"), LENGTH)
     if "attn_mask" in names:  # it is taken in pieces by its columns, which all devices have
         shape = argument(call, "attn_mask").shape
         splits["attn_mask"] = len(shape) - 2 if shape[-2] > 1 else REPLICATE
-    rows = (LENGTH,) * num_outputs
+    rows = (LENGTH,) * call.num_outputs
     gathered = rule(call, splits, (LENGTH, PARTIAL, PARTIAL) if is_backward else rows)
-    yield AxisRule(inputs=gathered.inputs, outputs=gathered.outputs, work=2.0 if is_causal else 1.0)
+    yield replace(gathered, work=2.0 if is_causal else 1.0)
     lengths = {argument(call, name).shape[LENGTH] for name in ("query", "key")}
     if argument(call, "dropout_p") or (is_causal and ("attn_mask" in names or len(lengths) > 1)):
         return
     if is_causal:
-        yield AxisRule(
-            inputs=gathered.inputs,
-            outputs=gathered.outputs,
-            exchanges=_halves(names, is_backward=is_backward),
-            rows=RowExchange.BALANCED,
-        )
+        yield replace(gathered, exchanges=_halves(names, is_backward=is_backward), rows=RowExchange.BALANCED)
     around = rule(call, splits | {"key": LENGTH, "value": LENGTH}, rows)
     halves = (*_halves(names, is_backward=is_backward), *_halves_of_keys(names, is_backward=is_backward))
-    yield AxisRule(
-        inputs=around.inputs,
-        outputs=around.outputs,
-        exchanges=(*(halves if is_causal else ()), *_around(names, is_backward=is_backward)),
-        rows=RowExchange.RING,
-    )
+    exchanges = (*(halves if is_causal else ()), *_around(names, is_backward=is_backward))
+    yield replace(around, exchanges=exchanges, rows=RowExchange.RING)
 
 
 def _halves(names: tuple[str, ...], *, is_backward: bool) -> tuple[InnerExchange, ...]:

@@ -1,7 +1,9 @@
 """Sharding rules of elementwise operators, and of losses, which add up elementwise results."""
 
+from dataclasses import replace
+
 from evenflow.cluster import PARTIAL, REPLICATE
-from evenflow_torch.auto.sharding.rules.named_arguments import argument, whole
+from evenflow_torch.auto.sharding.rules.named_arguments import argument, in_dimensions, whole
 from evenflow_torch.auto.trace.dtensor_adapter import Call
 from evenflow_torch.auto.trace.operator_graph import AxisRule
 
@@ -20,9 +22,7 @@ def loss(call: Call) -> set[AxisRule]:
     if argument(call, "reduction") == _EACH:
         return rules
     return {
-        AxisRule(
-            inputs=unreduced.inputs, outputs=tuple(PARTIAL if split >= 0 else split for split in unreduced.outputs)
-        )
+        replace(unreduced, outputs=tuple(PARTIAL if split >= 0 else split for split in unreduced.outputs))
         for unreduced in rules
     }
 
@@ -30,12 +30,7 @@ def loss(call: Call) -> set[AxisRule]:
 def all_but(call: Call, dimension: int) -> set[AxisRule]:
     """Split any dimension but one, which results may have in another size."""
     rank = len(call.tensors()[0].shape)
-    num_outputs = len(call.overload._schema.returns)
-    return {whole(call, num_outputs)} | {
-        AxisRule(inputs=(at,) * len(call.tensors()), outputs=(at,) * num_outputs)
-        for at in range(rank)
-        if at != dimension % rank
-    }
+    return in_dimensions(call, set(range(rank)) - {dimension % rank})
 
 
 def _result_shape(call: Call) -> tuple[int, ...]:
@@ -47,12 +42,11 @@ def _result_shape(call: Call) -> tuple[int, ...]:
 
 
 def _each(call: Call, shape: tuple[int, ...]) -> set[AxisRule]:
-    num_outputs = len(call.overload._schema.returns)
-    rules = {whole(call, num_outputs)}
+    rules = {whole(call)}
     for dimension, size in enumerate(shape):
         inputs = []
         for tensor in call.tensors():
             at = dimension - len(shape) + len(tensor.shape)
             inputs.append(at if at >= 0 and tensor.shape[at] == size else REPLICATE)
-        rules.add(AxisRule(inputs=tuple(inputs), outputs=(dimension,) * num_outputs))
+        rules.add(AxisRule(inputs=tuple(inputs), outputs=(dimension,) * call.num_outputs))
     return rules

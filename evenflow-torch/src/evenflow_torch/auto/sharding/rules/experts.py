@@ -12,12 +12,11 @@ from evenflow.cluster import PARTIAL, REPLICATE, Collective
 from evenflow.predict.activations import FULLEST
 from evenflow.predict.transformer import fullest_load
 from evenflow_torch.auto.trace.dtensor_adapter import Call, TensorArgument
-from evenflow_torch.auto.trace.expert_tensors import EXPERTS, TOKENS, WIDTH
+from evenflow_torch.auto.trace.expert_tensors import EXPERTS, OF_ROWS, TOKENS, WIDTH
 from evenflow_torch.auto.trace.operator_graph import AxisRule, InnerExchange
 from evenflow_torch.models.experts.costs import tensor_names
 
 _BY_TOKEN = frozenset(("hidden", "index", "weights", "result", "gradient", "of_hidden", "of_weights"))
-_OF_ROWS = frozenset(("rows", "inner", "activated", "of_inner", "weighed"))
 _SENT = {"evenflow::experts": "rows", "evenflow::experts_backward": "weighed"}
 """The rows that go to the experts, and as many come back."""
 
@@ -44,7 +43,7 @@ def expert_rules(call: Call, capacity: float | None) -> set[AxisRule]:
         return AxisRule(inputs=inputs, outputs=outputs, exchanges=(sent, sent), load=load, work=work)
 
     tokens = {tensor: 0 for tensor in names if tensor in _BY_TOKEN}
-    rows = [tensor for tensor in names if tensor in _OF_ROWS]
+    rows = [tensor for tensor in names if tensor in OF_ROWS]
     own = {tensor: 0 for tensor in names if tensor not in _BY_TOKEN} | dict.fromkeys(rows, EXPERTS)
     sums = dict.fromkeys(names[num_inputs:], PARTIAL)
     whole_tokens = own | {tensor: PARTIAL for tensor in sums if tensor in _BY_TOKEN}

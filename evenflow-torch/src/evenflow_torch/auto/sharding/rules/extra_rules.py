@@ -10,7 +10,7 @@ from evenflow.cluster import PARTIAL, REPLICATE
 from evenflow_torch.auto.sharding.rules import elementwise_rules, image_rules
 from evenflow_torch.auto.sharding.rules.attention_rules import attention
 from evenflow_torch.auto.sharding.rules.experts import expert_rules
-from evenflow_torch.auto.sharding.rules.named_arguments import argument
+from evenflow_torch.auto.sharding.rules.named_arguments import alike, argument, linear
 from evenflow_torch.auto.trace.dtensor_adapter import Call, TensorArgument
 from evenflow_torch.auto.trace.operator_graph import AxisRule
 from evenflow_torch.models.experts.costs import is_of_experts
@@ -87,7 +87,7 @@ def _unbind(call: Call) -> set[AxisRule]:
     shape = call.tensors()[0].shape
     taken = (call.arguments[1] if len(call.arguments) > 1 else 0) % len(shape)
     count = shape[taken]
-    rules = {AxisRule(inputs=(kind,), outputs=(kind,) * count) for kind in (REPLICATE, PARTIAL)}
+    rules = linear(1, count)
     for dimension in range(len(shape)):
         if dimension != taken:
             rules.add(AxisRule(inputs=(dimension,), outputs=(dimension - (dimension > taken),) * count))
@@ -99,7 +99,7 @@ def _stack(call: Call) -> set[AxisRule]:
     tensors = call.tensors()
     count, rank = len(tensors), len(tensors[0].shape)
     new = argument(call, "dim") % (rank + 1)
-    rules = {AxisRule(inputs=(kind,) * count, outputs=(kind,)) for kind in (REPLICATE, PARTIAL)}
+    rules = linear(count, 1)
     for dimension in range(rank):
         rules.add(AxisRule(inputs=(dimension,) * count, outputs=(dimension + (dimension >= new),)))
     return rules
@@ -110,7 +110,7 @@ def _expand(call: Call) -> set[AxisRule]:
     shape = call.tensors()[0].shape
     wanted = call.arguments[1]
     new = len(wanted) - len(shape)
-    rules = {AxisRule(inputs=(kind,), outputs=(kind,)) for kind in (REPLICATE, PARTIAL)}
+    rules = linear(1, 1)
     for dimension, size in enumerate(wanted):
         if dimension >= new and (size in (-1, shape[dimension - new])):
             rules.add(AxisRule(inputs=(dimension - new,), outputs=(dimension,)))
@@ -139,7 +139,7 @@ def _masked_put(call: Call) -> set[AxisRule] | None:
         return None
     if math.prod(argument(call, "values").shape) != 1:
         return None
-    rules = {AxisRule(inputs=(REPLICATE,) * 3, outputs=(REPLICATE,))}
+    rules = {alike(3, 1, REPLICATE)}
     for dimension in range(len(target.shape)):
         in_mask = dimension if dimension < len(mask.shape) else REPLICATE
         rules.add(AxisRule(inputs=(dimension, in_mask, REPLICATE), outputs=(dimension,)))

@@ -1,7 +1,7 @@
 """Sharding rules of operators on (samples, channels, …): convolutions, pools, batch and group norm."""
 
 from evenflow.cluster import PARTIAL, REPLICATE
-from evenflow_torch.auto.sharding.rules.named_arguments import argument, rule, whole
+from evenflow_torch.auto.sharding.rules.named_arguments import argument, in_dimensions, rule, whole
 from evenflow_torch.auto.trace.dtensor_adapter import Call
 from evenflow_torch.auto.trace.operator_graph import AxisRule
 
@@ -10,7 +10,7 @@ BATCH, CHANNELS = 0, 1
 
 def convolution(call: Call) -> set[AxisRule]:
     """Split samples, output channels, input channels (a partial sum), or both if each channel has its own filter."""
-    rules = {whole(call, 1), rule(call, {"input": BATCH}, (BATCH,))}
+    rules = {whole(call), rule(call, {"input": BATCH}, (BATCH,))}
     made, taken = _filters(call)
     if argument(call, "groups") == 1:
         rules.add(rule(call, {"weight": made, "bias": 0}, (CHANNELS,)))
@@ -29,7 +29,7 @@ def convolution_backward(call: Call) -> set[AxisRule]:
         return tuple(split if wanted else REPLICATE for split, wanted in zip(outputs, is_wanted, strict=True))
 
     rules = {
-        whole(call, 3),
+        whole(call),
         rule(call, {"grad_output": BATCH, "input": BATCH}, made(BATCH, PARTIAL, PARTIAL)),
     }
     gives, taken = _filters(call)
@@ -48,10 +48,10 @@ def batch_norm(call: Call) -> set[AxisRule]:
     Statistics that the backward needs stay apart like partial sums; running ones are each device's own.
     """
     of_channels = dict.fromkeys(("weight", "bias", "running_mean", "running_var"), 0)
-    running = len(call.overload._schema.returns) - 3
+    running = call.num_outputs - 3
     kept = PARTIAL if argument(call, "training") else REPLICATE
     return {
-        whole(call, 3 + running),
+        whole(call),
         rule(call, {"input": CHANNELS} | of_channels, (CHANNELS, 0, 0, *(0,) * running)),
         rule(call, {"input": BATCH}, (BATCH, kept, kept, *(REPLICATE,) * running)),
     }
@@ -63,7 +63,7 @@ def batch_norm_backward(call: Call) -> set[AxisRule]:
     of_channels = dict.fromkeys(("weight", "running_mean", "running_var", *statistics), 0)
     own = dict.fromkeys(statistics, PARTIAL if argument(call, "train") else REPLICATE)
     return {
-        whole(call, 3),
+        whole(call),
         rule(call, {"grad_out": CHANNELS, "input": CHANNELS} | of_channels, (CHANNELS, 0, 0)),
         rule(call, {"grad_out": BATCH, "input": BATCH} | own, (BATCH, PARTIAL, PARTIAL)),
     }
@@ -72,18 +72,13 @@ def batch_norm_backward(call: Call) -> set[AxisRule]:
 def group_norm_backward(call: Call) -> set[AxisRule]:
     """Split samples."""
     splits = dict.fromkeys(("grad_out", "input", "mean", "rstd"), BATCH)
-    return {whole(call, 3), rule(call, splits, (BATCH, PARTIAL, PARTIAL))}
+    return {whole(call), rule(call, splits, (BATCH, PARTIAL, PARTIAL))}
 
 
 def each_image(call: Call) -> set[AxisRule]:
     """Split samples and channels, the dimensions before height and width."""
-    tensors = call.tensors()
-    num_outputs = len(call.overload._schema.returns)
     sides = 3 if "3d" in str(call.overload) else 1 if "1d" in str(call.overload) else 2
-    return {whole(call, num_outputs)} | {
-        AxisRule(inputs=(dimension,) * len(tensors), outputs=(dimension,) * num_outputs)
-        for dimension in range(len(tensors[0].shape) - sides)
-    }
+    return in_dimensions(call, range(len(call.tensors()[0].shape) - sides))
 
 
 def _filters(call: Call) -> tuple[int, int]:

@@ -1,8 +1,9 @@
-"""Looks up the arguments of a call by their names in torch."""
+"""Rules by the names that torch gives the arguments of a call, and rules that treat all tensors alike."""
 
+from collections.abc import Iterable
 from typing import Any
 
-from evenflow.cluster import REPLICATE
+from evenflow.cluster import PARTIAL, REPLICATE
 from evenflow_torch.auto.trace.dtensor_adapter import Call, TensorArgument
 from evenflow_torch.auto.trace.operator_graph import AxisRule
 
@@ -28,6 +29,22 @@ def rule(call: Call, splits: dict[str, int], outputs: tuple[int, ...]) -> AxisRu
     return AxisRule(inputs=tuple(splits.get(name, REPLICATE) for name in tensor_names(call)), outputs=outputs)
 
 
-def whole(call: Call, num_outputs: int) -> AxisRule:
+def whole(call: Call) -> AxisRule:
     """Return the rule that splits nothing."""
-    return rule(call, {}, (REPLICATE,) * num_outputs)
+    return alike(len(call.tensors()), call.num_outputs, REPLICATE)
+
+
+def alike(num_inputs: int, num_outputs: int, split: int) -> AxisRule:
+    """Return the rule that splits all tensors in the same dimension, or in none."""
+    return AxisRule(inputs=(split,) * num_inputs, outputs=(split,) * num_outputs)
+
+
+def linear(num_inputs: int, num_outputs: int) -> set[AxisRule]:
+    """Return the rules that split nothing, of an operator that makes partial sums of partial sums."""
+    return {alike(num_inputs, num_outputs, kind) for kind in (REPLICATE, PARTIAL)}
+
+
+def in_dimensions(call: Call, dimensions: Iterable[int]) -> set[AxisRule]:
+    """Return the rules that split nothing, or one of these dimensions of all tensors."""
+    count = len(call.tensors())
+    return {whole(call), *(alike(count, call.num_outputs, dimension) for dimension in dimensions)}

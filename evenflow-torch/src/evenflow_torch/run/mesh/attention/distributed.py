@@ -6,7 +6,6 @@ of the parts, which views behind it do not expect.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -15,34 +14,19 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 from torch.nn import functional
 
-from evenflow.cluster import RowExchange
+from evenflow.cluster import AttentionOnMesh, RowExchange
 from evenflow_torch.run.mesh.attention.by_rows import ByRows
 from evenflow_torch.run.mesh.attention.row_messages import RowMessages
-from evenflow_torch.run.mesh.local_parts import local_part
+from evenflow_torch.run.mesh.local_parts import local_part, torch_placements
 
 BATCH, HEADS, LENGTH = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedAttention:
-    """How the plan shares the attention of a module."""
-
-    placements: Sequence[Placement]
-    """Of the query."""
-    rows: RowExchange
-    backward_rows: RowExchange
-
-    @property
-    def has_exchange(self) -> bool:
-        """Whether devices exchange more than what is gathered."""
-        return {self.rows, self.backward_rows} != {RowExchange.GATHERED}
+_ACTIVE: list[AttentionOnMesh] = []
+"""The plans of the modules that compute now, the innermost last; a process computes one module at a time."""
 
 
-_ACTIVE: list[PlannedAttention] = []
-"""Of the modules that compute now, the innermost last; a process computes one module at a time."""
-
-
-def set_attention(module: nn.Module, how: PlannedAttention) -> None:
+def set_attention(module: nn.Module, how: AttentionOnMesh) -> None:
     """Share the attention that a module calls as planned: its forward is replaced, which recomputation runs alone."""
     inner = module.forward
 
@@ -72,7 +56,7 @@ def attention(
     keys and values are gathered, and a causal mask is that of this device's rows, unless the plan says otherwise.
     """
     planned = _ACTIVE[-1] if _ACTIVE else None
-    placements = _placements(query, key, query.placements if planned is None else planned.placements)
+    placements = _placements(query, key, query.placements if planned is None else torch_placements(planned.placement))
     is_own_mask = attn_mask is None or not (is_causal or attn_mask.requires_grad)
     axis = None if dropout_p or not is_own_mask else _row_axis(query, key, placements, is_causal=is_causal)
 
@@ -90,7 +74,8 @@ def attention(
         ]
         return local_part(tensor, wanted, placements)
 
-    if planned is not None and axis is not None and planned.has_exchange:
+    has_exchange = planned is not None and {planned.rows, planned.backward_rows} != {RowExchange.GATHERED}
+    if planned is not None and axis is not None and has_exchange:
         how = ByRows(
             messages=RowMessages(query.device_mesh, axis),
             rows=planned.rows,

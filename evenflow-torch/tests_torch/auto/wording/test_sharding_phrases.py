@@ -11,7 +11,7 @@ from evenflow.cluster import Submesh
 from evenflow.predict.training import Sharding
 from evenflow_torch.auto.sharding.ways import AxisRole
 from evenflow_torch.auto.wording.axis_use import AxisUse
-from evenflow_torch.auto.wording.words import axis_places, sharding_words
+from evenflow_torch.auto.wording.sharding_phrases import axis_places, sharding_words
 
 DATA, TENSOR, SAME = AxisUse(role=AxisRole.DATA), AxisUse(role=AxisRole.TENSOR), AxisUse(role=None)
 FSDP, ZERO1 = (AxisUse(role=AxisRole.DATA, sharding=one) for one in (Sharding.PARAMETERS, Sharding.OPTIMIZER))
