@@ -1,7 +1,7 @@
 """Questions: what a field of a request asks, written once for its range, its option and its Python keyword."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -34,8 +34,12 @@ class Question:
     """Help text of the option, which `looked_up` translates."""
     metavar: str | None = None
     """What stands for the value in the help; None: the name of its type."""
+    choices: Sequence[str] = ()
+    """Answers of which one is given; number formats go by both of their names. None: any."""
+    read: Callable[[str], object] | None = None
+    """What makes the value of the option's text; None: the range, the choices or the type of the field."""
     kind: object = None
-    """Type of the option's value, as the command line knows it; None: text, or the numbers of the range."""
+    """Type of the option's value, as the command line knows it, where none of these says it."""
     shows_default: bool = False
     """Whether the help names the default."""
     typed_default: str = ""

@@ -49,7 +49,6 @@ class ExportOptions:
         metadata=asked(
             option="--output-folder",
             letter="-o",
-            kind=options.FILE,
             metavar="DIR",
             help="Write the pieces that are whole files into this folder.",
         ),

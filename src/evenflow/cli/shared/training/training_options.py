@@ -61,7 +61,7 @@ DATA = _degree("--data", "Copies of the pipeline, each with a part of the batch.
 ZERO = asked(
     option="--zero",
     section=sections.DEGREES,
-    kind=click.Choice(["0", "1", "2", "3"]),
+    choices=("0", "1", "2", "3"),
     shows_default=True,
     help="What the copies share out: nothing, the optimizer, gradients too, parameters too (FSDP).",
 )
@@ -82,13 +82,13 @@ SEQUENCE = asked(ranges.TOKENS, option="--seq", section=sections.STEP, help="Tok
 PRECISION = asked(
     option="--precision",
     section=sections.STEP,
-    kind=click.Choice(list(FORMATS)),
+    choices=tuple(FORMATS),
     help="Number format of the linear layers.  [default: bf16; fp16 on devices that are slower in bf16]",
 )
 RECOMPUTE = asked(
     option="--recompute",
     section=sections.STEP,
-    kind=click.Choice(list(KINDS)),
+    choices=tuple(KINDS),
     shows_default=True,
     help="What the backward computes again.",
 )

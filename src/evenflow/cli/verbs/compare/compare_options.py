@@ -47,8 +47,6 @@ class CompareOptions:
         default=None,
         metadata=asked(
             option=BASELINE,
-            kind=options.FILE,
-            metavar="FILE",
             help="Also compare what you run today: a configuration or script of your framework, which is planned for.",
         ),
     )
@@ -65,7 +63,6 @@ class CompareOptions:
         default=None,
         metadata=asked(
             option="--manual",
-            kind=options.FILE,
             metavar="FILE.yaml",
             help="Also compare your own plans, from this file.",
         ),
@@ -83,7 +80,6 @@ class CompareOptions:
         default=Path("output"),
         metadata=asked(
             option="--output-folder",
-            kind=options.FILE,
             shows_default=True,
             metavar="DIR",
             help="Folder that pictures are written to.",

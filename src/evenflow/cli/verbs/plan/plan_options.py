@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 
-import click
-
 from evenflow.asking import asked, asked_as
 from evenflow.cli.shared import options
 from evenflow.cli.shared.layers_per_rank import KEPT_LAYERS
@@ -68,7 +66,7 @@ class PlanOptions:
         default="mindformers",
         metadata=asked(
             option="--mix",
-            kind=click.Choice(["mindformers", "any"]),
+            choices=("mindformers", "any"),
             shows_default=True,
             help="Recompute kinds that may share a cell: those that MindFormers can express, or any.",
         ),
@@ -84,7 +82,6 @@ class PlanOptions:
         metadata=asked(
             option="--order",
             is_written=True,
-            kind=options.FILE,
             metavar="FILE.csv",
             help="Write the order of work as the CSV that torch.distributed.pipelining reads.",
         ),
@@ -93,8 +90,6 @@ class PlanOptions:
         default=None,
         metadata=asked(
             option="--apply",
-            kind=options.FILE,
-            metavar="FILE",
             help="Write FILE.planned beside this configuration or script of your framework, with the plan.",
         ),
     )

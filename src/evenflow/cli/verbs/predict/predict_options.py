@@ -21,8 +21,6 @@ class PredictOptions:
             option="--output",
             letter="-o",
             is_written=True,
-            kind=options.FILE,
-            metavar="FILE",
             help="Write the layer file of one device, for `evenflow plan`.",
         ),
     )

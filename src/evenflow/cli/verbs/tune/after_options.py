@@ -3,11 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import click
-
 from evenflow import ranges
 from evenflow.asking import asked
-from evenflow.cli.shared import options
 from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.shared.targets.target_options import TargetName
 from evenflow.errors import InputError
@@ -47,8 +44,6 @@ class AfterOptions:
         metadata=asked(
             option=BASELINE,
             section=_SECTION,
-            kind=options.FILE,
-            metavar="FILE",
             help="What you run today, as a file of your framework: it gets a row and a rank, and the reasons of its "
             "place.",
         ),
@@ -76,7 +71,7 @@ class AfterOptions:
         metadata=asked(
             option="--refine",
             section=_SECTION,
-            kind=click.Choice([AUTO]),
+            choices=(AUTO,),
             help="Say what shardings of every operator could still gain, as `evenflow auto` finds them.",
         ),
     )

@@ -29,8 +29,6 @@ class TuneOptions:
         metadata=asked(
             option="--calibration",
             section=sections.DEVICES,
-            kind=options.FILE,
-            metavar="FILE",
             help="What `evenflow calibrate` wrote of your cluster, in place of --accelerator.",
         ),
     )
