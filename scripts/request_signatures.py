@@ -30,6 +30,8 @@ def _parameters(request: Any) -> list[griffe.Parameter]:
             value = attribute.value
             called = isinstance(value, griffe.ExprCall)
             options = {option.name: option.value for option in value.arguments} if called else {"default": value}
+            if called and str(value.function) == "optional":
+                options.setdefault("default", "None")
             takes_place = str(options.get("kw_only")) == "False"
             fields[attribute.name] = griffe.Parameter(
                 attribute.name,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from evenflow import ranges
-from evenflow.asking import Metadata, asked, asked_as
+from evenflow.asking import Metadata, asked, asked_as, optional
 from evenflow.cluster import FEWEST_AXES, Accelerator, Dtype
 from evenflow.model.kept_per_parameter import OPTIMIZERS
 from evenflow.predict.overlaps import STAGE_OVERLAPS, stage_overlaps_named, usual
@@ -55,85 +55,62 @@ _DTYPE = number_format(Dtype.BFLOAT16, Dtype.FLOAT16, Dtype.FLOAT32)
 class AutoRequest:
     """The step, the training and the rates that a two-level plan is made for."""
 
-    global_batch: int | None = field(
-        default=None,
-        metadata=asked(
-            ranges.SEQUENCES,
-            option="--global-batch",
-            help="Sequences of a step: size and number of its microbatches are chosen.",
-        ),
+    global_batch: int | None = optional(
+        "--global-batch", ranges.SEQUENCES, help="Sequences of a step: size and number of its microbatches are chosen."
     )
     num_microbatches: int | None = field(default=None, metadata=NUM_MICROBATCHES)
     sequence: int = field(metadata=asked_as(SEQUENCE, typed_default="4096", shows_default=True))
-    target_sequence: int | None = field(
-        default=None,
-        metadata=asked(
-            ranges.TOKENS,
-            option="--target-seq",
-            help="Tokens of a target, of a model with encoder and decoder; --seq is its source.  [default: as --seq]",
-        ),
+    target_sequence: int | None = optional(
+        "--target-seq",
+        ranges.TOKENS,
+        help="Tokens of a target, of a model with encoder and decoder; --seq is its source.  [default: as --seq]",
     )
-    microbatch: int | None = field(
-        default=None,
-        metadata=asked(
-            ranges.SEQUENCES,
-            option="--microbatch",
-            help="Sequences of a microbatch, on all devices of a stage together.  [default: chosen with "
-            "--global-batch, else one for each device of the mesh]",
-        ),
+    microbatch: int | None = optional(
+        "--microbatch",
+        ranges.SEQUENCES,
+        help="Sequences of a microbatch, on all devices of a stage together.  [default: chosen with "
+        "--global-batch, else one for each device of the mesh]",
     )
     accelerator: str | Accelerator = field(default="a100", metadata=asked_as(ACCELERATOR, shows_default=True))
     efficiency: float | None = field(default=None, metadata=EFFICIENCY)
     dtype: str = field(default="bf16", metadata=_DTYPE)
     optimizer: str = field(default="adam", metadata=OPTIMIZER)
-    bytes_per_parameter: int | None = field(
-        default=None,
-        metadata=asked(
-            ranges.BYTES_PER_PARAMETER,
-            option="--bytes-per-parameter",
-            metavar="BYTES",
-            help="Bytes of weight, gradient and optimizer state together, instead of those of --optimizer.",
-        ),
+    bytes_per_parameter: int | None = optional(
+        "--bytes-per-parameter",
+        ranges.BYTES_PER_PARAMETER,
+        metavar="BYTES",
+        help="Bytes of weight, gradient and optimizer state together, instead of those of --optimizer.",
     )
-    overlap: Iterable[str] = field(
+    overlap: Iterable[str] = optional(
+        "--overlap",
         default=("gradients", "parameters"),
-        metadata=asked(
-            option="--overlap",
-            metavar="NAME,…",
-            read=stage_overlaps_named,
-            typed_default=usual(STAGE_OVERLAPS),
-            shows_default=True,
-            help=f"What runs under the computation of a stage: some of {', '.join(STAGE_OVERLAPS)}; or none.",
-        ),
+        metavar="NAME,…",
+        read=stage_overlaps_named,
+        typed_default=usual(STAGE_OVERLAPS),
+        shows_default=True,
+        help=f"What runs under the computation of a stage: some of {', '.join(STAGE_OVERLAPS)}; or none.",
     )
-    expert_capacity: float | None = field(
-        default=None,
-        metadata=asked(
-            ranges.EXPERT_CAPACITY,
-            option="--expert-capacity",
-            metavar="FACTOR",
-            help="Times an equal share of a device's tokens that an expert takes at most; others are dropped.  "
-            "[default: no limit]",
-        ),
+    expert_capacity: float | None = optional(
+        "--expert-capacity",
+        ranges.EXPERT_CAPACITY,
+        metavar="FACTOR",
+        help="Times an equal share of a device's tokens that an expert takes at most; others are dropped.  "
+        "[default: no limit]",
     )
-    most_axes: int = field(
+    most_axes: int = optional(
+        "--axes",
+        ranges.MESH_AXES,
         default=FEWEST_AXES,
-        metadata=asked(
-            ranges.MESH_AXES,
-            option="--axes",
-            shows_default=True,
-            help="Axes of the meshes that stages are tried on; 3 also splits the devices of a node in two ways, takes "
-            "longer.",
-        ),
+        shows_default=True,
+        help="Axes of the meshes that stages are tried on; 3 also splits the devices of a node in two ways, takes "
+        "longer.",
     )
-    schedule: str = field(
+    schedule: str = optional(
+        "--schedule",
         default="1f1b",
-        metadata=asked(
-            option="--schedule",
-            choices=SCHEDULES,
-            shows_default=True,
-            help="Order of work that the stages are chosen for; the refinement tries others.",
-        ),
+        choices=SCHEDULES,
+        shows_default=True,
+        help="Order of work that the stages are chosen for; the refinement tries others.",
     )
 
 
@@ -142,43 +119,31 @@ class ProfileRequest:
     """The microbatch, the device and the training that a model is profiled for."""
 
     sequence: int = field(metadata=SEQUENCE)
-    microbatch: int = field(
-        default=1,
-        metadata=asked(
-            ranges.SEQUENCES,
-            option="--microbatch",
-            shows_default=True,
-            help="Sequences of a microbatch on one device.",
-        ),
+    microbatch: int = optional(
+        "--microbatch", ranges.SEQUENCES, default=1, shows_default=True, help="Sequences of a microbatch on one device."
     )
-    tensor_parallel: int = field(
+    tensor_parallel: int = optional(
+        "--tensor-parallel",
+        ranges.DEVICES,
         default=1,
-        metadata=asked(
-            ranges.DEVICES,
-            option="--tensor-parallel",
-            shows_default=True,
-            help="Devices that share every layer; the times leave out their communication.",
-        ),
+        shows_default=True,
+        help="Devices that share every layer; the times leave out their communication.",
     )
-    device: str = field(
+    device: str = optional(
+        "--device",
         default=FAKE,
-        metadata=asked(
-            option="--device",
-            choices=(FAKE, "cpu", "cuda"),
-            shows_default=True,
-            help="Device that times are measured on; fake computes them for --accelerator instead.",
-        ),
+        choices=(FAKE, "cpu", "cuda"),
+        shows_default=True,
+        help="Device that times are measured on; fake computes them for --accelerator instead.",
     )
     accelerator: str | None = field(default=None, metadata=ACCELERATOR)
     efficiency: float | None = field(default=None, metadata=EFFICIENCY)
     dtype: str = field(default="bf16", metadata=_DTYPE)
     optimizer: str = field(default="adam", metadata=OPTIMIZER)
-    elementwise: str = field(
+    elementwise: str = optional(
+        "--elementwise",
         default=FUSED,
-        metadata=asked(
-            option="--elementwise",
-            choices=(FUSED, EAGER),
-            shows_default=True,
-            help="Norms, activation functions and residuals: fused or compiled, or one by one, as they are measured.",
-        ),
+        choices=(FUSED, EAGER),
+        shows_default=True,
+        help="Norms, activation functions and residuals: fused or compiled, or one by one, as they are measured.",
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evenflow.asking import asked
+from evenflow.asking import asked, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.model_config import MODEL, ModelConfig, config_path, read_config
@@ -35,15 +35,13 @@ class ProfileOptions:
 
     model: str = field(metadata=MODEL)
     training: ProfileRequest = field(metadata=asked(group=ProfileRequest))
-    output: str = field(
+    output: str = optional(
+        "--output",
         default=STANDARD_OUTPUT,
-        metadata=asked(
-            option="--output",
-            letter="-o",
-            shows_default=True,
-            metavar="FILE",
-            help="Layer file to write; - prints it.",
-        ),
+        letter="-o",
+        shows_default=True,
+        metavar="FILE",
+        help="Layer file to write; - prints it.",
     )
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from evenflow.asking import asked
+from evenflow.asking import optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_step
@@ -32,38 +32,21 @@ from evenflow.targets.log_formats import log_formats
 class CalibrateOptions:
     """What ``evenflow calibrate`` is asked for beside its runs: an option for each field."""
 
-    accelerator: str | None = field(
-        default=None,
-        metadata=asked(
-            option="--accelerator",
-            metavar="NAME|FILE",
-            help="Accelerator of the runs, by name or as a file.  [default: the one that they state]",
-        ),
+    accelerator: str | None = optional(
+        "--accelerator",
+        metavar="NAME|FILE",
+        help="Accelerator of the runs, by name or as a file.  [default: the one that they state]",
     )
-    names: str | None = field(
-        default=None,
-        metadata=asked(
-            option="--fit",
-            metavar="NAME,…",
-            help="Parameters to fit, such as product_share,network_share.  [default: all]",
-        ),
+    names: str | None = optional(
+        "--fit", metavar="NAME,…", help="Parameters to fit, such as product_share,network_share.  [default: all]"
     )
-    output: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--output",
-            letter="-o",
-            is_written=True,
-            help="Accelerator file to write: .yaml or .json.",
-        ),
+    output: Path | None = optional(
+        "--output", letter="-o", is_written=True, help="Accelerator file to write: .yaml or .json."
     )
-    runs_file: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--runs",
-            is_written=True,
-            help="CSV file to write with the runs as they were read: fill in what logs do not state, and give it back.",
-        ),
+    runs_file: Path | None = optional(
+        "--runs",
+        is_written=True,
+        help="CSV file to write with the runs as they were read: fill in what logs do not state, and give it back.",
     )
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import click
 
-from evenflow.asking import asked, asked_as
+from evenflow.asking import asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.input_files import STANDARD_INPUT, standard_input
 from evenflow.cli.shared.files.output_files import Outputs
@@ -31,24 +31,17 @@ from evenflow.units import megabytes
 class CollectPeaksOptions:
     """What ``evenflow collect-peaks`` is asked for beside its logs: an option for each field."""
 
-    used: bool = field(
-        default=False,
-        metadata=asked(
-            option="--used",
-            help="Collect peaks without fragments: MindSpore's 'Used', Megatron-LM's 'allocated'.",
-        ),
+    used: bool = optional(
+        "--used", default=False, help="Collect peaks without fragments: MindSpore's 'Used', Megatron-LM's 'allocated'."
     )
     ranks: int | None = field(
         default=None, metadata=asked_as(NUM_RANKS, help="Pipeline ranks; all of them must have a peak.")
     )
-    ranks_per_stage: int | None = field(
-        default=None,
-        metadata=asked(
-            DEVICES,
-            option="--ranks-per-stage",
-            metavar="N",
-            help="For the output of Megatron-LM: its ranks divided by the pipeline ranks.",
-        ),
+    ranks_per_stage: int | None = optional(
+        "--ranks-per-stage",
+        DEVICES,
+        metavar="N",
+        help="For the output of Megatron-LM: its ranks divided by the pipeline ranks.",
     )
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)

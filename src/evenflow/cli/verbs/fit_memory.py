@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evenflow.asking import asked
+from evenflow.asking import optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.files.output_files import Outputs
@@ -25,13 +25,8 @@ from evenflow.profiles.memory.fit import fit_memory as fit_parts
 class FitMemoryOptions:
     """What ``evenflow fit-memory`` is asked for beside its file: an option for each field."""
 
-    layer_file: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--layer-file",
-            is_written=True,
-            help="Write a layer file, with the times of INIT.yaml.",
-        ),
+    layer_file: Path | None = optional(
+        "--layer-file", is_written=True, help="Write a layer file, with the times of INIT.yaml."
     )
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)

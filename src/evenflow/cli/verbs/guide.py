@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evenflow.asking import asked
+from evenflow.asking import asked, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.request_options import options_as
@@ -39,25 +39,12 @@ class GuideOptions:
             help=f"Recompute kinds to plan with later: a list of {', '.join(KNOWN_KINDS)}, or none.",
         )
     )
-    train_yaml: Path | None = field(
-        default=None,
-        metadata=asked(option="--apply", metavar="FILE.yaml", help="Write this training YAML for each round."),
+    train_yaml: Path | None = optional("--apply", metavar="FILE.yaml", help="Write this training YAML for each round.")
+    output_folder: Path | None = optional(
+        "--output-folder", metavar="DIR", help="Folder for the files of --apply.  [default: that of FILE.yaml]"
     )
-    output_folder: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--output-folder",
-            metavar="DIR",
-            help="Folder for the files of --apply.  [default: that of FILE.yaml]",
-        ),
-    )
-    init_file: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--init-file",
-            is_written=True,
-            help="Write the start of an init file, or the dry runs into one that is there.",
-        ),
+    init_file: Path | None = optional(
+        "--init-file", is_written=True, help="Write the start of an init file, or the dry runs into one that is there."
     )
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from evenflow.asking import Metadata, asked, asked_as
+from evenflow.asking import Metadata, asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.request_options import options_as
@@ -53,13 +53,8 @@ class ReadTraceOptions:
         default=(), metadata=_layers_of("tail", "Name of a layer of the tail; several add up.")
     )
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
-    layer_file: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--layer-file",
-            is_written=True,
-            help="Write a layer file with the times but without memory, for evenflow plan.",
-        ),
+    layer_file: Path | None = optional(
+        "--layer-file", is_written=True, help="Write a layer file with the times but without memory, for evenflow plan."
     )
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)
 

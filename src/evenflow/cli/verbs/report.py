@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from evenflow.asking import asked
+from evenflow.asking import optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.files.input_files import STANDARD_INPUT, read_text, read_whole
@@ -24,15 +24,8 @@ from evenflow.report.of_measured import shown_measured
 class ReportOptions:
     """What ``evenflow report`` is asked for beside its files: an option for each field."""
 
-    output: Path = field(
-        default=Path("report.html"),
-        metadata=asked(
-            option="--output",
-            letter=PAGE,
-            metavar="FILE.html",
-            shows_default=True,
-            help="The page.",
-        ),
+    output: Path = optional(
+        "--output", default=Path("report.html"), letter=PAGE, metavar="FILE.html", shows_default=True, help="The page."
     )
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)
 

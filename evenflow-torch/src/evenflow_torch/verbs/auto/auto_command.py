@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evenflow.asking import asked, asked_as
+from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared import options
 from evenflow.cli.shared.decided_plans import decided
@@ -49,24 +49,15 @@ class AutoOptions:
     described: ClusterOptions = field(metadata=asked(group=ClusterOptions))
     training: AutoRequest = field(metadata=asked(group=AutoRequest))
     fix: tuple[str, ...] = field(default=(), metadata=FIX)
-    own_file: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--evaluate",
-            metavar="PLAN",
-            help="Search nothing: price the plan in this file, YAML with degrees of parallelism or a plan of evenflow "
-            "auto.",
-        ),
+    own_file: Path | None = optional(
+        "--evaluate",
+        metavar="PLAN",
+        help="Search nothing: price the plan in this file, YAML with degrees of parallelism or a plan of evenflow "
+        "auto.",
     )
     time_limit: float = field(default=60.0, metadata=SEARCH_TIME)
-    layer_file: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--output",
-            letter="-o",
-            is_written=True,
-            help="Write a layer file with the layers as each device holds them.",
-        ),
+    layer_file: Path | None = optional(
+        "--output", letter="-o", is_written=True, help="Write a layer file with the layers as each device holds them."
     )
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
     svg_file: Path | None = field(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from evenflow.asking import Metadata, asked
+from evenflow.asking import Metadata, asked, optional
 from evenflow.cluster import Accelerator, Cluster, Link, parse_mesh
 from evenflow.cluster.topology import usual_links
 from evenflow.errors import InputError
@@ -20,12 +20,8 @@ def _of_link(option: str, metavar: str, help_text: str) -> Metadata:
 class ClusterOptions:
     """The cluster that a command line describes: a cluster file, or the texts of seven options."""
 
-    mesh: str | None = field(
-        default=None, metadata=asked(option="--mesh", metavar="NxM", help="Nodes x devices in each node, such as 2x4.")
-    )
-    memory: str | None = field(
-        default=None, metadata=asked(option="--memory", metavar="SIZE", help="Memory of a device, such as 80GB.")
-    )
+    mesh: str | None = optional("--mesh", metavar="NxM", help="Nodes x devices in each node, such as 2x4.")
+    memory: str | None = optional("--memory", metavar="SIZE", help="Memory of a device, such as 80GB.")
     intra_bandwidth: str | None = field(
         default=None,
         metadata=_of_link("--intra-bandwidth", "RATE", "Bandwidth of a device inside its node, such as 200GBps."),
@@ -54,9 +50,7 @@ class ClusterOptions:
             "[default: they do not]",
         ),
     )
-    file: Path | None = field(
-        default=None, metadata=asked(option="--cluster", help="Cluster file instead of the seven options above.")
-    )
+    file: Path | None = optional("--cluster", help="Cluster file instead of the seven options above.")
 
     @property
     def texts(self) -> dict[str, str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evenflow import ranges
-from evenflow.asking import Metadata, asked, asked_as
+from evenflow.asking import Metadata, asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cluster import Dtype
@@ -44,14 +44,12 @@ class RunOptions:
             help="llama-tiny, or the configuration of a language model as transformers writes it.",
         )
     )
-    steps: int = field(
+    steps: int = optional(
+        "--steps",
+        replace(ranges.STEPS, least=LEAST_STEPS),
         default=20,
-        metadata=asked(
-            replace(ranges.STEPS, least=LEAST_STEPS),
-            option="--steps",
-            shows_default=True,
-            help="Training steps; the first two are not in the measured times.",
-        ),
+        shows_default=True,
+        help="Training steps; the first two are not in the measured times.",
     )
     seq: int | None = field(
         default=None, metadata=_trained("--seq", "Tokens of a sequence.  [default: 128, or the plan's]")
@@ -63,99 +61,67 @@ class RunOptions:
             "Tokens of a target, of a model with encoder and decoder.  [default: as --seq, or the plan's]",
         ),
     )
-    microbatch: int | None = field(
-        default=None,
-        metadata=asked(
-            ranges.SEQUENCES,
-            option="--microbatch",
-            help="Sequences of a microbatch.  [default: 1, or the plan's]",
-        ),
+    microbatch: int | None = optional(
+        "--microbatch", ranges.SEQUENCES, help="Sequences of a microbatch.  [default: 1, or the plan's]"
     )
-    layers: int | None = field(
-        default=None,
-        metadata=asked(
-            ranges.MODEL_LAYERS,
-            option="--layers",
-            help="Layers to use instead of the model's; llama-tiny has as many as the plan.",
-        ),
+    layers: int | None = optional(
+        "--layers",
+        ranges.MODEL_LAYERS,
+        help="Layers to use instead of the model's; llama-tiny has as many as the plan.",
     )
     hidden: int | None = field(default=None, metadata=_instead("--hidden", "Hidden size"))
     heads: int | None = field(default=None, metadata=_instead("--heads", "Attention heads"))
     vocab: int | None = field(default=None, metadata=_instead("--vocab", "Vocabulary size", within=ranges.TRAINED_SIZE))
     dtype: Dtype = field(default=Dtype.FLOAT32, metadata=number_format(Dtype.FLOAT32, Dtype.FLOAT64, Dtype.BFLOAT16))
-    lr: float = field(
-        default=1e-3,
-        metadata=asked(ranges.LEARNING_RATE, option="--lr", shows_default=True, help="Learning rate of AdamW."),
+    lr: float = optional("--lr", ranges.LEARNING_RATE, default=1e-3, shows_default=True, help="Learning rate of AdamW.")
+    device: str | None = optional(
+        "--device",
+        choices=tuple(device.value for device in Device),
+        help="Device that the ranks compute on.  [default: cuda where every rank has a GPU, else cpu]",
     )
-    device: str | None = field(
-        default=None,
-        metadata=asked(
-            option="--device",
-            choices=tuple(device.value for device in Device),
-            help="Device that the ranks compute on.  [default: cuda where every rank has a GPU, else cpu]",
-        ),
+    seed: int = optional(
+        "--seed", ranges.SEED, default=0, shows_default=True, help="Seed of weights, data and dropout."
     )
-    seed: int = field(
-        default=0,
-        metadata=asked(ranges.SEED, option="--seed", shows_default=True, help="Seed of weights, data and dropout."),
+    verify: bool = optional(
+        "--verify", default=False, help="Also train the unsplit model, and compare losses and gradients of every step."
     )
-    verify: bool = field(
+    aa_check: bool = optional(
+        "--aa-check",
         default=False,
-        metadata=asked(
-            option="--verify",
-            help="Also train the unsplit model, and compare losses and gradients of every step.",
-        ),
+        help="Do finished work again inside the bubbles and compare bit for bit, in every other step.",
     )
-    aa_check: bool = field(
+    aa_everywhere: bool = optional(
+        "--aa-everywhere",
         default=False,
-        metadata=asked(
-            option="--aa-check",
-            help="Do finished work again inside the bubbles and compare bit for bit, in every other step.",
-        ),
+        help="Like --aa-check, and also check work that fits no bubble, which makes the step longer.",
     )
-    aa_everywhere: bool = field(
-        default=False,
-        metadata=asked(
-            option="--aa-everywhere",
-            help="Like --aa-check, and also check work that fits no bubble, which makes the step longer.",
-        ),
-    )
-    inject_fault: tuple[str, ...] = field(
+    inject_fault: tuple[str, ...] = optional(
+        "--inject-fault",
         default=(),
-        metadata=asked(
-            option="--inject-fault",
-            is_multiple=True,
-            metavar="rank=R,step=S,…",
-            help="Flip one bit of a rank's results, to see that --aa-check finds it; also microbatch=M, "
-            "op=forward|backward. May be given several times.",
-        ),
+        is_multiple=True,
+        metavar="rank=R,step=S,…",
+        help="Flip one bit of a rank's results, to see that --aa-check finds it; also microbatch=M, "
+        "op=forward|backward. May be given several times.",
     )
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
     svg_file: Path | None = field(
         default=None, metadata=asked_as(options.SVG_FILE, help="Draw the measured step under the predicted one.")
     )
     html_file: Path | None = field(default=None, metadata=options.HTML_FILE)
-    timeline_file: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--timeline",
-            is_written=True,
-            help="Write start and end of every action, predicted and measured, as JSON.",
-        ),
+    timeline_file: Path | None = optional(
+        "--timeline", is_written=True, help="Write start and end of every action, predicted and measured, as JSON."
     )
     trace_file: Path | None = field(default=None, metadata=options.TRACE_FILE)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)
-    rank_timeout: float = field(
+    rank_timeout: float = optional(
+        "--rank-timeout",
+        replace(ranges.SECONDS, is_above=False, least=2 * HEARTBEAT_SECONDS, most=MOST_RANK_TIMEOUT_SECONDS),
         default=RANK_TIMEOUT_SECONDS,
-        metadata=asked(
-            replace(ranges.SECONDS, is_above=False, least=2 * HEARTBEAT_SECONDS, most=MOST_RANK_TIMEOUT_SECONDS),
-            option="--rank-timeout",
-            shows_default=True,
-            metavar="SECONDS",
-            help="Give up when a rank shows no sign of life for this time, as when it was stopped.",
-        ),
+        shows_default=True,
+        metavar="SECONDS",
+        help="Give up when a rank shows no sign of life for this time, as when it was stopped.",
     )
-    as_rank: bool = field(default=False, metadata=asked(option="--as-rank", is_hidden=True))
+    as_rank: bool = optional("--as-rank", default=False, is_hidden=True)
 
     def job(self, text: str, place: str) -> RunJob:
         """Return the run, from the text of the plan file and the model's configuration."""

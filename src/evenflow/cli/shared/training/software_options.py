@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evenflow.asking import Metadata, asked
+from evenflow.asking import Metadata, asked, optional
 from evenflow.cli.shared.training.sections import SOFTWARE
 from evenflow.predict.overlaps import OVERLAPS, overlaps_named, usual
 from evenflow.predict.training import CONTEXT_EXCHANGES, Software
@@ -50,9 +50,8 @@ class SoftwareOptions:
             "Norms, activation functions and residuals: fused or compiled, or one by one.",
         ),
     )
-    cuda_graphs: bool = field(
-        default=False,
-        metadata=asked(option="--cuda-graphs", section=SOFTWARE, help="Launches are captured in graphs."),
+    cuda_graphs: bool = optional(
+        "--cuda-graphs", default=False, section=SOFTWARE, help="Launches are captured in graphs."
     )
     overlap: tuple[str, ...] = field(
         metadata=asked(

@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from evenflow import ranges
-from evenflow.asking import Metadata, asked, asked_as
+from evenflow.asking import Metadata, asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.training import sections
 from evenflow.cli.shared.training.software_options import SoftwareOptions
@@ -120,44 +120,33 @@ class TrainingOptions:
     sequence: int = field(metadata=SEQUENCE)
     precision: str | None = field(default=None, metadata=PRECISION)
     recompute: str = field(default="none", metadata=RECOMPUTE)
-    recompute_modules: str | None = field(
-        default=None,
-        metadata=asked(
-            option="--recompute-modules",
-            section=sections.STEP,
-            metavar="NAME,…",
-            help="What of a layer is computed again, with --recompute selective.  [default: core_attn]",
-        ),
+    recompute_modules: str | None = optional(
+        "--recompute-modules",
+        section=sections.STEP,
+        metavar="NAME,…",
+        help="What of a layer is computed again, with --recompute selective.  [default: core_attn]",
     )
-    recompute_layers: int | None = field(
-        default=None,
-        metadata=asked(
-            ranges.LAYERS,
-            option="--recompute-layers",
-            section=sections.STEP,
-            help="Layers of each cell that are computed again, with --recompute full.  [default: all]",
-        ),
+    recompute_layers: int | None = optional(
+        "--recompute-layers",
+        ranges.LAYERS,
+        section=sections.STEP,
+        help="Layers of each cell that are computed again, with --recompute full.  [default: all]",
     )
     schedule: str | None = field(default=None, metadata=asked_as(options.ONE_SCHEDULE, section=sections.STEP))
-    group_size: int | None = field(
-        default=None,
-        metadata=asked(
-            ranges.MICROBATCHES,
-            option="--group-size",
-            section=sections.STEP,
-            help="Microbatches of a group in an interleaved schedule.  [default: as many as ranks]",
-        ),
+    group_size: int | None = optional(
+        "--group-size",
+        ranges.MICROBATCHES,
+        section=sections.STEP,
+        help="Microbatches of a group in an interleaved schedule.  [default: as many as ranks]",
     )
-    layers_per_rank: tuple[str, ...] = field(
+    layers_per_rank: tuple[str, ...] = optional(
+        "--layers-per-rank",
         default=(),
-        metadata=asked(
-            option="--layers-per-rank",
-            section=sections.STEP,
-            is_multiple=True,
-            metavar="N,N,…",
-            help="Layers of each rank. Given once, they are dealt over the chunks of the rank in turn; or give it once "
-            "for each chunk, in their order.  [default: dealt evenly]",
-        ),
+        section=sections.STEP,
+        is_multiple=True,
+        metavar="N,N,…",
+        help="Layers of each rank. Given once, they are dealt over the chunks of the rank in turn; or give it once "
+        "for each chunk, in their order.  [default: dealt evenly]",
     )
 
 
