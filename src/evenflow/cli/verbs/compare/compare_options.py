@@ -10,6 +10,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.targets.target_options import TargetName
+from evenflow.cli.shared.training.configuration_options import ConfigurationOptions
 from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF, GivenBaseline
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -69,6 +70,7 @@ class CompareOptions:
     html_file: Path | None = field(default=None, metadata=options.HTML_FILE)
     trace_file: Path | None = field(default=None, metadata=options.TRACE_FILE)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+    configuration: ConfigurationOptions = field(metadata=asked(group=ConfigurationOptions))
 
 
 @dataclass(frozen=True, kw_only=True)

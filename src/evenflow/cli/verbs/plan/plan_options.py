@@ -11,6 +11,7 @@ from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.options import BEST, EVERY, SEARCH
 from evenflow.cli.shared.result_files import ResultFiles
 from evenflow.cli.shared.targets.target_options import VERSION, TargetName
+from evenflow.cli.shared.training.configuration_options import ConfigurationOptions
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, SEARCH_TIME
@@ -86,6 +87,7 @@ class PlanOptions:
     asked_version: str | None = field(default=None, metadata=VERSION)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)
     quiet: bool = optional("--quiet", default=False, help="Print only the block to paste.")
+    configuration: ConfigurationOptions = field(metadata=asked(group=ConfigurationOptions))
 
     @property
     def task(self) -> Task:
