@@ -116,7 +116,7 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
 
     decide = partial(
         decided,
-        request=job.request if job.kept_layers is None else replace(job.request, layers=simulation.plan.layers),
+        request=job.request if job.contest.layers is None else replace(job.request, layers=simulation.plan.layers),
         target=job.options.target,
         version=job.version,
         time_limit_s=min(MOST_SECONDS, _DECISION_SHARE * job.options.time_limit),
