@@ -37,7 +37,7 @@ class Decided:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfigRequest(AutoRequest, Decided):
+class ConfigRequest(Decided, AutoRequest):
     """What `evenflow.auto.plan_config` is asked for."""
 
     config: Fields | Mapping[str, object] = field(kw_only=False)
