@@ -29,7 +29,9 @@ def _parameters(request: Any) -> list[griffe.Parameter]:
         for attribute in home.attributes.values():
             value = attribute.value
             called = isinstance(value, griffe.ExprCall)
-            options = {option.name: option.value for option in value.arguments} if called else {"default": value}
+            options = _keywords(value) if called else {"default": value}
+            if called and str(value.function) == "optional":
+                options.setdefault("default", "None")
             takes_place = str(options.get("kw_only")) == "False"
             fields[attribute.name] = griffe.Parameter(
                 attribute.name,
@@ -39,6 +41,11 @@ def _parameters(request: Any) -> list[griffe.Parameter]:
             )
     in_place = griffe.ParameterKind.positional_or_keyword
     return sorted(fields.values(), key=lambda field: (field.kind is not in_place, field.default is not None))
+
+
+def _keywords(call: Any) -> dict[str, Any]:
+    """Return the keywords of a call that makes a field."""
+    return {option.name: option.value for option in call.arguments if isinstance(option, griffe.ExprKeyword)}
 
 
 def _modules(module: griffe.Module) -> Iterator[griffe.Module]:

@@ -1,8 +1,8 @@
 """Questions: what a field of a request asks, written once for its range, its option and its Python keyword."""
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -34,8 +34,12 @@ class Question:
     """Help text of the option, which `looked_up` translates."""
     metavar: str | None = None
     """What stands for the value in the help; None: the name of its type."""
+    choices: Sequence[str] = ()
+    """Answers of which one is given; number formats go by both of their names. None: any."""
+    read: Callable[[str], object] | None = None
+    """What makes the value of the option's text; None: the range, the choices or the type of the field."""
     kind: object = None
-    """Type of the option's value, as the command line knows it; None: text, or the numbers of the range."""
+    """Type of the option's value, as the command line knows it, where none of these says it."""
     shows_default: bool = False
     """Whether the help names the default."""
     typed_default: str = ""
@@ -69,24 +73,34 @@ def asked_as(metadata: Metadata, **changes: Any) -> Metadata:
     return {_QUESTION: replace(metadata[_QUESTION], **changes)}
 
 
-def question_of(field: "Field[Any]") -> Question | None:
+def optional(option: str, within: Range | None = None, *, default: Any = None, **details: Any) -> Any:
+    """Return a dataclass field that an option may answer otherwise than its default; `details` are those of `asked`.
+
+    >>> from evenflow.ranges import ROWS
+    >>> optional("--rows", ROWS, default=10).default
+    10
+    """
+    return field(default=default, metadata=asked(within, option=option, **details))
+
+
+def question_of(asking: "Field[Any]") -> Question | None:
     """Return the question of a dataclass field; None where the field asks nothing."""
-    question = field.metadata.get(_QUESTION)
+    question = asking.metadata.get(_QUESTION)
     assert question is None or isinstance(question, Question)
     return question
 
 
 def check_fields(request: Any) -> None:
     """Raise `InputError` for a number of a dataclass that is outside the range of its field; None is no number."""
-    for field in fields(request):
-        question, value = question_of(field), getattr(request, field.name)
+    for asking in fields(request):
+        question, value = question_of(asking), getattr(request, asking.name)
         if question is not None and question.within is not None and value is not None:
-            question.within.check(value, place=looked_up(question.place) if question.place else field.name)
+            question.within.check(value, place=looked_up(question.place) if question.place else asking.name)
 
 
-def _place_in_signature(field: inspect.Parameter) -> tuple[bool, bool]:
+def _place_in_signature(keyword: inspect.Parameter) -> tuple[bool, bool]:
     """Return where a field stands: those that need no keyword, then those that must be given, then the others."""
-    return field.kind is field.KEYWORD_ONLY, field.default is not field.empty
+    return keyword.kind is keyword.KEYWORD_ONLY, keyword.default is not keyword.empty
 
 
 def takes(
@@ -100,8 +114,8 @@ def takes(
             return function(request(*arguments, **keywords))
 
         answer = inspect.signature(function).return_annotation
-        fields = sorted(inspect.signature(request).parameters.values(), key=_place_in_signature)
-        signature = inspect.Signature(fields, return_annotation=answer)
+        keywords = sorted(inspect.signature(request).parameters.values(), key=_place_in_signature)
+        signature = inspect.Signature(keywords, return_annotation=answer)
         called.__signature__ = signature  # type: ignore[attr-defined]  # what inspect and help read
         return called
 

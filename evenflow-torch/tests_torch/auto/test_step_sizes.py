@@ -6,31 +6,31 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow_torch.auto.step_sizes import step_sizes
+from evenflow_torch.requests import AutoRequest
+
+
+def _request(global_batch: int | None, microbatch: int | None, num_microbatches: int | None) -> AutoRequest:
+    return AutoRequest(sequence=64, global_batch=global_batch, microbatch=microbatch, num_microbatches=num_microbatches)
 
 
 @given(size=st.integers(1, 1000), count=st.integers(1, 1000), leave_out=st.sampled_from(["none", "size", "count"]))
 def test_two_of_three_are_enough(size: int, count: int, leave_out: str) -> None:
-    found = step_sizes(
-        global_batch=size * count,
-        microbatch=None if leave_out == "size" else size,
-        num_microbatches=None if leave_out == "count" else count,
-        usual=8,
-    )
-    assert found == (size, count)
+    request = _request(size * count, None if leave_out == "size" else size, None if leave_out == "count" else count)
+    assert step_sizes(request, usual=8) == (size, count)
 
 
 def test_microbatches_alone_have_the_usual_size() -> None:
-    assert step_sizes(global_batch=None, microbatch=None, num_microbatches=4, usual=8) == (8, 4)
-    assert step_sizes(global_batch=None, microbatch=2, num_microbatches=4, usual=8) == (2, 4)
+    assert step_sizes(_request(None, None, 4), usual=8) == (8, 4)
+    assert step_sizes(_request(None, 2, 4), usual=8) == (2, 4)
 
 
 def test_a_whole_alone_is_to_be_cut() -> None:
-    assert step_sizes(global_batch=64, microbatch=None, num_microbatches=None, usual=8) is None
+    assert step_sizes(_request(64, None, None), usual=8) is None
 
 
 def test_where_nothing_is_searched_nothing_is_chosen() -> None:
     with pytest.raises(InputError, match="--microbatch must be given beside --global-batch"):
-        step_sizes(global_batch=64, microbatch=None, num_microbatches=None, usual=8, can_choose=False)
+        step_sizes(_request(64, None, None), usual=8, can_choose=False)
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_where_nothing_is_searched_nothing_is_chosen() -> None:
 def test_what_does_not_agree(given: tuple[int | None, ...], message: str) -> None:
     whole, size, count = given
     with pytest.raises(InputError, match=message):
-        step_sizes(global_batch=whole, microbatch=size, num_microbatches=count, usual=8)
+        step_sizes(_request(whole, size, count), usual=8)

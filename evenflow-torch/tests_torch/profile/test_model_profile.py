@@ -12,8 +12,9 @@ from evenflow.profiles.layer_file import format_layer_file, parse_layer_file
 from evenflow_torch.models.parts import ModelRow
 from evenflow_torch.models.training_row import read_decoder
 from evenflow_torch.profile import profile, profile_config
-from evenflow_torch.profile.model_profile import EAGER, ModelProfile, profile_row
+from evenflow_torch.profile.model_profile import ModelProfile, profile_row
 from evenflow_torch.profile.timers import timer
+from evenflow_torch.requests import EAGER
 from tests.paths import EXAMPLES
 from tests_torch.models.layers import GptLayer, llama_config
 

@@ -14,7 +14,8 @@ from evenflow.predict.step_network import priced_network
 from evenflow.predict.training import Degrees, Training
 from evenflow.profiles.transformer.config_file import transformer_of_config
 from evenflow_torch.profile import profile_config
-from evenflow_torch.profile.model_profile import EAGER, ModelProfile
+from evenflow_torch.profile.model_profile import ModelProfile
+from evenflow_torch.requests import EAGER
 from tests.paths import EXAMPLES
 
 SEQUENCE = 4096

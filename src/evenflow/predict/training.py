@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from evenflow.model import Sizes
 from evenflow.predict.transformer import Transformer
 
 CONTEXT_EXCHANGES = ("ring", "all-gather", "all-to-all")
@@ -148,6 +149,12 @@ class Training:
     def microbatches(self) -> int:
         """Microbatches of a pipeline and step."""
         return self.global_batch // (self.degrees.data * self.microbatch)
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of a pipeline; raises InputError for those that no pipeline can have."""
+        degrees = self.degrees
+        return Sizes(num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=self.microbatches)
 
     @property
     def wide_format(self) -> str:

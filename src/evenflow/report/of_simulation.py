@@ -30,19 +30,22 @@ def shown_simulation(
     with vocabulary.spoken():
         layers_by_stage = tuple(stage_layers) or tuple(stage_words(simulation.plan, schedule, network))
         figures = simulation_figures(simulation, memory_limit_bytes, vocabulary)
-    timeline = shown_timeline(
+    shown = shown_timeline(
         simulation.timeline,
         name=name,
         kind=Kind.PLAN,
         limit_bytes=memory_limit_bytes,
         costs=simulation.costs if network.has_memory else None,
         peak_bytes=simulation.peak_memory_bytes if network.has_memory else None,
+        figures=figures,
+    )
+    return replace(
+        shown,
         recompute_ns=simulation.recompute_ns,
         causes=simulation.idle_gaps,
         idle=simulation.idle,
         stage_layers=layers_by_stage,
-        figures=figures,
-        notes=notes,
+        certificate=certificate,
+        notes=tuple(notes),
         plan=plan,
     )
-    return replace(timeline, certificate=certificate)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from evenflow.report.figures import Figures, timeline_figures
-from evenflow.report.shown import Integers, Kind, Shown, ShownMemory
-from evenflow.simulate import IdleGaps, IdleTime, StageCosts, Timeline, gaps_ns, memory_changes
+from evenflow.report.shown import Kind, Shown, ShownMemory
+from evenflow.simulate import StageCosts, Timeline, gaps_ns, memory_changes
 
 
 def shown_timeline(
@@ -17,15 +17,12 @@ def shown_timeline(
     limit_bytes: int | None = None,
     costs: StageCosts | None = None,
     peak_bytes: Sequence[int] | None = None,
-    recompute_ns: Integers | None = None,
-    causes: IdleGaps | None = None,
-    idle: tuple[IdleTime, ...] | None = None,
-    stage_layers: Sequence[str] = (),
     figures: Figures | None = None,
-    notes: Sequence[str] = (),
-    plan: str | None = None,
 ) -> Shown:
-    """Return a timeline; the memory of `costs`, where they are given, is shown over time."""
+    """Return a timeline without anything that it does not know of itself.
+
+    The memory of `costs`, where they are given, is shown over time.
+    """
     schedule = timeline.schedule
     nothing = np.zeros(schedule.num_actions, dtype=np.int64)
     peaks = None if peak_bytes is None else tuple(peak_bytes)
@@ -44,16 +41,11 @@ def shown_timeline(
         end_ns=timeline.end_ns,
         makespan_ns=timeline.makespan_ns,
         gaps_ns=gaps_ns(timeline),
-        recompute_ns=nothing if recompute_ns is None else recompute_ns,
+        recompute_ns=nothing,
         inputs=timeline.graph.inputs,
         message_ns=nothing if timeline.message_ns is None else timeline.message_ns,
-        causes=causes,
-        idle=idle,
         memory=memory,
         peak_bytes=peaks,
         limit_bytes=limit_bytes,
-        stage_layers=tuple(stage_layers),
         figures=timeline_figures(timeline, peaks, limit_bytes) if figures is None else figures,
-        notes=tuple(notes),
-        plan=plan,
     )

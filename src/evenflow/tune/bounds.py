@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from math import isinf
 
-from evenflow.model import Sizes
 from evenflow.predict.parameters import Parameters
 from evenflow.predict.step.data_parallel import (
     after_one_stage_ns,
@@ -71,7 +70,7 @@ class StepBounds:
         if not training.overlaps_pipeline:
             message_ns = sent_ns = message_ns * self._ways_of_messages(training)
         pipeline_ns = capacity_bound_ns(
-            self._table(training), schedule_of(training), _sizes(training), message_ns=message_ns, sent_ns=sent_ns
+            self._table(training), schedule_of(training), training.sizes, message_ns=message_ns, sent_ns=sent_ns
         )
         return self.whole_ns(training, pipeline_ns)
 
@@ -81,7 +80,7 @@ class StepBounds:
         It holds for the group sizes that are tried. It is not below `step_ns`; of orders with very many microbatches,
         in which little is idle, it is that.
         """
-        bound_ns, sizes = self.step_ns(training), _sizes(training)
+        bound_ns, sizes = self.step_ns(training), training.sizes
         if sizes.num_ranks == 1 or isinf(bound_ns) or 2 * sizes.num_cells * sizes.num_microbatches > _MOST_ACTIONS:
             return bound_ns
         schedule, topology = schedule_of(training), self.pricing.question.topology
@@ -154,7 +153,7 @@ class StepBounds:
 
     def _table(self, training: Training) -> LayerTable:
         """Return the layers of a configuration."""
-        splits = order_facts(schedule_of(training), _sizes(training)).splits_backward
+        splits = order_facts(schedule_of(training), training.sizes).splits_backward
         # Configurations with the same layers have the same object, which `pricing` keeps.
         key = (id(self.pricing.of(training)), splits, training.degrees.chunks > 1)
         if key not in self._tables:
@@ -173,8 +172,3 @@ class StepBounds:
             times = message_times(training, self.pricing.question.topology, range(ranks))
             self._hops[key] = float(times[0, :-1].min()) if ranks > 1 else 0.0
         return self._hops[key]
-
-
-def _sizes(training: Training) -> Sizes:
-    degrees = training.degrees
-    return Sizes(num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=training.microbatches)

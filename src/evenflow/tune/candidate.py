@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from evenflow.model import NONE, Communication, Plan, Request, Sizes
+from evenflow.model import NONE, Communication, Plan, Request
 from evenflow.model.cell_rule import SELECT_OR_COMM, CellRule
 from evenflow.predict.activations import loss_waits
 from evenflow.predict.memory import limit_without_reserve
@@ -106,10 +106,9 @@ class Pricing:
 
     def request(self, training: Training, *, transfer_ns: int = 0) -> Request:
         """Return the inner problem: cut the layers and recompute, so that every rank fits."""
-        question, degrees = self.question, training.degrees
+        question, sizes = self.question, training.sizes
         network = self.of(training).network
         reached, abilities = question.topology.accelerator.reached, question.abilities
-        sizes = Sizes(num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=training.microbatches)
         return Request(
             network=network,
             sizes=sizes,

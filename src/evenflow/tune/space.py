@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from evenflow.errors import InputError
-from evenflow.model import Sizes
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.schedule import FAMILIES
@@ -150,7 +149,7 @@ def _order_refusals(question: TuningQuestion, training: Training) -> Iterator[In
     """Yield the rules that numbers of ranks, chunks and microbatches break."""
     degrees = training.degrees
     try:
-        sizes = Sizes(num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=training.microbatches)
+        sizes = training.sizes
         assert training.schedule is not None
         if question.abilities is not None and degrees.pipeline > 1:  # what it runs of a pipeline
             yield from question.abilities.refusals(sizes, training.schedule, title=question.title)

@@ -2,12 +2,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from evenflow.cli.shared.dtype_option import dtype_option
+from evenflow.cli.shared.dtype_option import DtypeName
 from evenflow.cluster.dtypes import Dtype
 
 
 @click.command()
-@dtype_option(Dtype.BFLOAT16, Dtype.FLOAT32, help="Format of numbers")
+@click.option("--dtype", type=DtypeName(Dtype.BFLOAT16, Dtype.FLOAT32), default="bf16")
 def command(dtype: Dtype) -> None:
     click.echo(repr(dtype))
 

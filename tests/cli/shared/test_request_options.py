@@ -1,13 +1,16 @@
 """Options of a command, made from the fields of its request."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import click
 from click.testing import CliRunner
 
-from evenflow.asking import asked
+from evenflow.asking import asked, optional
 from evenflow.cli.shared.request_options import options_as, options_of
 from evenflow.cli.shared.sections import SectionedCommand
+from evenflow.cluster import Dtype
+from evenflow.errors import InputError
 from evenflow.ranges import RANKS
 
 
@@ -30,6 +33,31 @@ class Parcel:
     stamps: tuple[str, ...] = field(default=(), metadata=asked(option="--stamp", is_multiple=True))
     label: Label = field(metadata=asked(group=Label))
     note: str = ""
+
+
+def two_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text; raises InputError for another number than two."""
+    words = tuple(text.split())
+    if len(words) != 2:
+        raise InputError(value=text, rule="must be two words", place="--names")
+    return words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Letter:
+    """A request whose options take files, choices and what a function reads."""
+
+    scan: Path | None = optional("--scan")
+    kind: str = optional("--kind", default="plain", choices=("plain", "express"), shows_default=True)
+    names: tuple[str, ...] = optional("--names", read=two_words)
+    dtype: Dtype = optional("--dtype", default=Dtype.FLOAT32, choices=(Dtype.FLOAT32, Dtype.BFLOAT16))
+
+
+@click.command()
+@options_as("letter", Letter)
+def post(letter):
+    """Print what the request is."""
+    click.echo(repr(letter))
 
 
 @click.command()
@@ -93,3 +121,20 @@ def test_a_typed_default_is_shown_as_it_is_typed_and_sections_have_their_titles(
     shown = CliRunner().invoke(go, "--help").output
     assert "[default: 07]" in shown
     assert shown.index("The way:") < shown.index("-r, --route") < shown.index("Other options:") < shown.index("--stops")
+
+
+def test_the_type_of_a_value_follows_from_its_field_and_its_question():
+    answers = ["--scan", "a.png", "--kind", "express", "--names", "Ann Bo", "--dtype", "bf16"]
+    letter = Letter(scan=Path("a.png"), kind="express", names=("Ann", "Bo"), dtype=Dtype.BFLOAT16)
+    assert CliRunner().invoke(post, answers).output == f"{letter!r}\n"
+    assert CliRunner().invoke(post, []).output == f"{Letter()!r}\n"
+
+
+def test_other_answers_are_refused():
+    assert "'slow' is not one of 'plain', 'express'" in CliRunner().invoke(post, ["--kind", "slow"]).output
+    assert "must be two words" in str(CliRunner().invoke(post, ["--names", "Ann"]).exception)
+
+
+def test_the_help_says_what_an_answer_is():
+    shown = CliRunner().invoke(post, "--help").output
+    assert all(part in shown for part in ("--scan FILE", "--kind [plain|express]", "--dtype [fp32|bf16]"))

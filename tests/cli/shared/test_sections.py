@@ -1,24 +1,30 @@
+from dataclasses import dataclass, field
+
 import click
 import pytest
 from click.testing import CliRunner
 
 from evenflow.asking import asked
 from evenflow.cli.shared.help_language import with_language
-from evenflow.cli.shared.request_options import option_of
+from evenflow.cli.shared.request_options import options_of
 from evenflow.cli.shared.sections import SectionedCommand
 from evenflow.ranges import ROWS
 
-_LATE = asked(option="--late", section="Second things", help="Late.")
-_EARLY = asked(option="--early", section="First things", help="Early.")
-_LATER = asked(ROWS, option="--later", section="Second things", shows_default=True, help="Later.")
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    late: str | None = field(default=None, metadata=asked(option="--late", section="Second things", help="Late."))
+    early: str | None = field(default=None, metadata=asked(option="--early", section="First things", help="Early."))
+    plain: str | None = field(default=None, metadata=asked(option="--plain", help="Plain."))
+    later: int = field(
+        default=3,
+        metadata=asked(ROWS, option="--later", section="Second things", shows_default=True, help="Later."),
+    )
 
 
 @with_language
 @click.command(cls=SectionedCommand)
-@option_of(_LATE, "late")
-@option_of(_EARLY, "early")
-@click.option("--plain", help="Plain.")
-@option_of(_LATER, "later", default=3)
+@options_of(_Asked)
 @click.option("--hidden", hidden=True)
 def command(**values: object) -> None:
     click.echo(sorted(values.items()))

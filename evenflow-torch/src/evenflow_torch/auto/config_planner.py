@@ -1,10 +1,11 @@
 """The two-level plan of a model from its configuration alone: nothing is loaded and no memory is needed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from evenflow.cluster import FEWEST_AXES, Accelerator, Cluster, Dtype, accelerator_named, parse_dtype
+from evenflow.asking import takes
+from evenflow.cluster import Accelerator, Cluster, Dtype, accelerator_named, parse_dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
 from evenflow.language import _
@@ -14,39 +15,37 @@ from evenflow_torch.auto.deadline import Deadline
 from evenflow_torch.auto.evaluate import OwnCut, evaluate_row
 from evenflow_torch.auto.fixing.fixed import Fixed
 from evenflow_torch.auto.planner import AutoPlan, plan_row
-from evenflow_torch.auto.sharding.overlap import USUAL, Overlap
+from evenflow_torch.auto.sharding.overlap import Overlap
 from evenflow_torch.auto.stages.meshes_tried import uneven_notes
 from evenflow_torch.auto.stages.request import TIME_LIMIT_S, TwoLevelRequest, silent
 from evenflow_torch.auto.step_sizes import step_sizes
 from evenflow_torch.models.parts import ModelRow
+from evenflow_torch.requests import AutoRequest
 
 
-def plan_config(
-    config: Fields | Mapping[str, object],
-    cluster: Cluster,
-    *,
-    sequence: int,
-    num_microbatches: int | None = None,
-    microbatch: int | None = None,
-    global_batch: int | None = None,
-    target_sequence: int | None = None,
-    accelerator: str | Accelerator = "a100",
-    efficiency: float | None = None,
-    dtype: str = "bf16",
-    optimizer: str = "adam",
-    bytes_per_parameter: int | None = None,
-    overlap: Overlap = USUAL,
-    most_axes: int = FEWEST_AXES,
-    schedule: str = "1f1b",
-    fixed: Fixed | None = None,
-    expert_capacity: float | None = None,
-    own: OwnCut | None = None,
-    only_plain: bool = False,
-    time_limit_s: float = TIME_LIMIT_S,
-    deadline: Deadline | None = None,
-    name: str = "model",
-    progress: Callable[[str], None] = silent,
-) -> AutoPlan:
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """What is decided of a two-level plan, and how long the search may take."""
+
+    fixed: Fixed | None = None
+    own: OwnCut | None = None
+    only_plain: bool = False
+    time_limit_s: float = TIME_LIMIT_S
+    deadline: Deadline | None = None
+    name: str = "model"
+    progress: Callable[[str], None] = silent
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigRequest(Decided, AutoRequest):
+    """What `evenflow.auto.plan_config` is asked for."""
+
+    config: Fields | Mapping[str, object] = field(kw_only=False)
+    cluster: Cluster = field(kw_only=False)
+
+
+@takes(ConfigRequest)
+def plan_config(request: ConfigRequest) -> AutoPlan:
     """Return the two-level plan of the model that `config`, the contents of a ``config.json``, describes.
 
     A step has `num_microbatches` of `microbatch` sequences of `sequence` tokens, for all devices of a stage together,
@@ -56,66 +55,59 @@ def plan_config(
 
     Large matrix products reach the share `efficiency` of the peak of `accelerator`, or of `cluster` where that states
     its own; None: the accelerator's own share. `optimizer` is one of `evenflow.model.kept_per_parameter.OPTIMIZERS`, or
-    `bytes_per_parameter` says what weight, gradient and state take in all; a `deadline` stands for the time limit where
-    the time began before this call. With `own` nothing is searched, and the plan with the degrees of `fixed` is priced.
-    With `only_plain`, which asks for a size of microbatches, layers are sharded as people write it by hand.
-    The other arguments are those of `evenflow.auto.plan`.
+    `bytes_per_parameter` says what weight, gradient and state take in all. `overlap` is an `Overlap`, or names as it
+    has. A `deadline` stands for the time limit where the time began before this call. With `own` nothing is searched,
+    and the plan with the degrees of `fixed` is priced. With `only_plain`, which asks for a size of microbatches, layers
+    are sharded as people write it by hand. The other arguments are those of `evenflow.auto.plan`.
 
     Raises:
         InputError: sizes of a step that do not agree, a model that transformers does not build or that cannot be
             cut, an unknown accelerator, dtype or optimizer, an efficiency that is no share.
     """
-    deadline = deadline or Deadline.after(time_limit_s)
-    sizes = step_sizes(
-        global_batch=global_batch,
-        microbatch=microbatch,
-        num_microbatches=num_microbatches,
-        usual=cluster.num_devices,
-        can_choose=own is None,
-    )
-    number = parse_dtype(dtype)
-    rates, origin = _rates(accelerator, efficiency, cluster, number)
-    if bytes_per_parameter is None:
-        state_bytes = kept_bytes(optimizer, weight_bytes=number.item_bytes).state
+    return plan_training(request.config, request.cluster, request, request)
+
+
+def plan_training(
+    config: Fields | Mapping[str, object], cluster: Cluster, request: AutoRequest, decided: Decided
+) -> AutoPlan:
+    """Return the two-level plan of a model under a training, as `plan_config` does."""
+    deadline = decided.deadline or Deadline.after(decided.time_limit_s)
+    sizes = step_sizes(request, usual=cluster.num_devices, can_choose=decided.own is None)
+    number, progress = parse_dtype(request.dtype), decided.progress
+    rates, origin = _rates(request.accelerator, request.efficiency, cluster, number)
+    if request.bytes_per_parameter is None:
+        state_bytes = kept_bytes(request.optimizer, weight_bytes=number.item_bytes).state
     else:
-        state_bytes = rest_of(bytes_per_parameter, number.item_bytes)
+        state_bytes = rest_of(request.bytes_per_parameter, number.item_bytes)
     progress(_("building the model"))
-    rows = partial(
-        _read_row,
-        config if isinstance(config, Fields) else as_fields(dict(config), file=name),
-        sequence=sequence,
-        target_sequence=target_sequence,
-        dtype=number,
-        name=name,
-    )
-    request = TwoLevelRequest(
+    fields = config if isinstance(config, Fields) else as_fields(dict(config), file=decided.name)
+    rows = partial(_read_row, fields, request, decided.name)
+    problem = TwoLevelRequest(
         cluster=cluster,
         accelerator=rates,
         optimizer_bytes_per_parameter=state_bytes,
-        overlap=overlap,
-        most_axes=most_axes,
-        schedule=schedule,
-        fixed=fixed or Fixed(),
-        expert_capacity=expert_capacity,
+        overlap=Overlap.of(request.overlap),
+        most_axes=request.most_axes,
+        schedule=request.schedule,
+        fixed=decided.fixed or Fixed(),
+        expert_capacity=request.expert_capacity,
         deadline=deadline,
     )
     if sizes is None:
-        assert global_batch is not None
-        plan = plan_batches(lambda size: rows(microbatch=size), request, global_batch=global_batch, progress=progress)
+        assert request.global_batch is not None
+        plan = plan_batches(rows, problem, global_batch=request.global_batch, progress=progress)
     else:
         size, count = sizes
-        row, request = rows(microbatch=size), replace(request, num_microbatches=count)
-        if own is None:
-            plan = plan_row(row, request, progress=progress, only_plain=only_plain)
+        row, problem = rows(size), replace(problem, num_microbatches=count)
+        if decided.own is None:
+            plan = plan_row(row, problem, progress=progress, only_plain=decided.only_plain)
         else:
-            plan = evaluate_row(row, request, own, progress=progress)
-    uneven = () if sizes is None else uneven_notes(sizes[0], request)
+            plan = evaluate_row(row, problem, decided.own, progress=progress)
+    uneven = () if sizes is None else uneven_notes(sizes[0], problem)
     return replace(plan, notes=(origin, *plan.row.notes, *plan.notes, *uneven))
 
 
-def _read_row(
-    config: Fields, *, sequence: int, target_sequence: int | None, microbatch: int, dtype: Dtype, name: str
-) -> ModelRow:
+def _read_row(config: Fields, request: AutoRequest, name: str, microbatch: int) -> ModelRow:
     """Return the model as a row of layers: from the parts of a known family, else as torch exports it."""
     from evenflow_torch.models.families.family_training_row import read_family
     from evenflow_torch.models.families.table import FAMILIES
@@ -123,6 +115,7 @@ def _read_row(
 
     model_type = config.text("model_type")
     family = FAMILIES.get(model_type)
+    sequence, target_sequence, dtype = request.sequence, request.target_sequence, parse_dtype(request.dtype)
     if target_sequence is not None and not (family and family.has_source):
         raise InputError(
             value=target_sequence,

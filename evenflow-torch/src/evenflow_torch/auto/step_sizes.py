@@ -3,16 +3,10 @@
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.ranges import MICROBATCHES, SEQUENCES
+from evenflow_torch.requests import AutoRequest
 
 
-def step_sizes(
-    *,
-    global_batch: int | None,
-    microbatch: int | None,
-    num_microbatches: int | None,
-    usual: int,
-    can_choose: bool = True,
-) -> tuple[int, int] | None:
+def step_sizes(request: AutoRequest, *, usual: int, can_choose: bool = True) -> tuple[int, int] | None:
     """Return the samples of a microbatch and the microbatches of a step; None where both are to be chosen.
 
     They are chosen only with `can_choose`. Any two of the three determine the third. Of microbatches alone each has
@@ -21,6 +15,7 @@ def step_sizes(
     Raises:
         InputError: too little is given, or what does not agree.
     """
+    global_batch, microbatch, num_microbatches = request.global_batch, request.microbatch, request.num_microbatches
     for place, value, numbers in (
         ("--global-batch", global_batch, SEQUENCES),
         ("--microbatch", microbatch, SEQUENCES),

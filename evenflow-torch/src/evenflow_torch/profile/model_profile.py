@@ -1,12 +1,13 @@
 """The profile of a model that never ran: every distinct part is profiled once, equal neighbours become one run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import torch
 from torch import nn
 
+from evenflow.asking import takes
 from evenflow.cluster import parse_dtype
 from evenflow.fields import Fields, as_fields
 from evenflow.language import _
@@ -24,10 +25,8 @@ from evenflow_torch.profile.predicted_parts import (
     predicted_parts,
     with_predicted,
 )
-from evenflow_torch.profile.timers import FAKE, Timer, timer
-
-FUSED, EAGER = "fused", "eager"
-"""Elementwise operators: in few kernels, or one by one as PyTorch runs them."""
+from evenflow_torch.profile.timers import Timer, timer
+from evenflow_torch.requests import FAKE, FUSED, ProfileRequest
 
 
 def _silent(_step: str) -> None:
@@ -98,21 +97,17 @@ def profile(
     return profile_row(row, timer=times, optimizer=optimizer).network()
 
 
-def profile_config(
-    config: Fields | Mapping[str, object],
-    *,
-    sequence: int,
-    microbatch: int = 1,
-    tensor_parallel: int = 1,
-    device: str = FAKE,
-    accelerator: str | None = None,
-    efficiency: float | None = None,
-    dtype: str = "bf16",
-    optimizer: str = "adam",
-    elementwise: str = FUSED,
-    name: str = "model",
-    progress: Callable[[str], None] = _silent,
-) -> ModelProfile:
+@dataclass(frozen=True, kw_only=True)
+class ConfigProfileRequest(ProfileRequest):
+    """What `evenflow.profile_config` is asked for."""
+
+    config: Fields | Mapping[str, object] = field(kw_only=False)
+    name: str = "model"
+    progress: Callable[[str], None] = _silent
+
+
+@takes(ConfigProfileRequest)
+def profile_config(request: ConfigProfileRequest) -> ModelProfile:
     """Return the profile of the decoder that `config`, the contents of a ``config.json``, describes.
 
     A microbatch has `microbatch` sequences of `sequence` tokens on one device, which has its share of every layer where
@@ -122,30 +117,30 @@ def profile_config(
     Raises:
         InputError: as `read_decoder`, `timer` and `check_optimizer`.
     """
-    times = timer(device=device, accelerator=accelerator, efficiency=efficiency)
+    config = request.config
+    fields = config if isinstance(config, Fields) else as_fields(dict(config), file=request.name)
+    return profile_training(fields, request, name=request.name, progress=request.progress)
+
+
+def profile_training(
+    config: Fields, request: ProfileRequest, *, name: str, progress: Callable[[str], None]
+) -> ModelProfile:
+    """Return the profile of a configuration that was read, as `profile_config` does."""
+    accelerator, efficiency, dtype = request.accelerator, request.efficiency, parse_dtype(request.dtype)
+    times = timer(device=request.device, accelerator=accelerator, efficiency=efficiency)
     progress(_("building the model"))
-    fields = config if isinstance(config, Fields) else as_fields(dict(config), file=name)
-    number = parse_dtype(dtype)
     row = read_decoder(
-        fields,
-        sequence=sequence,
-        microbatch=microbatch,
-        dtype=number,
-        tensor_parallel=tensor_parallel,
+        config,
+        sequence=request.sequence,
+        microbatch=request.microbatch,
+        dtype=dtype,
+        tensor_parallel=request.tensor_parallel,
         name=name,
     )
-    traced = profile_row(row, timer=times, optimizer=optimizer, progress=progress)
-    if device != FAKE or elementwise != FUSED or accelerator is None:
+    traced = profile_row(row, timer=times, optimizer=request.optimizer, progress=progress)
+    if request.device != FAKE or request.elementwise != FUSED or accelerator is None:
         return traced
-    tables = predicted_parts(
-        fields,
-        sequence=sequence,
-        microbatch=microbatch,
-        dtype=number,
-        tensor_parallel=tensor_parallel,
-        accelerator=accelerator_given(accelerator).reaching(efficiency),
-    )
-    return _with_tables(traced, tables)
+    return _with_tables(traced, predicted_parts(config, request, accelerator_given(accelerator).reaching(efficiency)))
 
 
 def profile_row(

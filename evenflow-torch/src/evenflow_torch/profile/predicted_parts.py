@@ -7,7 +7,7 @@ alive, how the backward falls apart, and what the recompute kinds save that only
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from evenflow.cluster import Accelerator, Dtype
+from evenflow.cluster import Accelerator, parse_dtype
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.fields import Fields
@@ -20,6 +20,7 @@ from evenflow.predict.work import Spent
 from evenflow.profiles.transformer.config_file import transformer_of_config
 from evenflow_torch.profile.part_profile import PartProfile
 from evenflow_torch.profile.part_times import PartTimes
+from evenflow_torch.requests import ProfileRequest
 
 _ON_THE_DEVICE = (Spent.PRODUCTS, Spent.ATTENTION, Spent.OTHER)
 """What a device does by itself."""
@@ -45,10 +46,9 @@ class PredictedParts:
     """Blocks that predict further tokens, which transformers does not build."""
 
 
-def predicted_parts(
-    config: Fields, *, sequence: int, microbatch: int, dtype: Dtype, tensor_parallel: int, accelerator: Accelerator
-) -> PredictedParts | None:
+def predicted_parts(config: Fields, request: ProfileRequest, accelerator: Accelerator) -> PredictedParts | None:
     """Return what the tables say of the decoder that `config` describes; None where they do not know it."""
+    dtype, tensor_parallel = parse_dtype(request.dtype), request.tensor_parallel
     if dtype.item_bytes != HALF:  # the tables are of 16-bit activations
         return None
     try:
@@ -58,9 +58,9 @@ def predicted_parts(
             degrees=Degrees(
                 tensor=tensor_parallel, pipeline=2, sequence_parallel=False, sharding=Sharding.NOTHING
             ),
-            microbatch=microbatch,
-            global_batch=microbatch,
-            sequence=sequence,
+            microbatch=request.microbatch,
+            global_batch=request.microbatch,
+            sequence=request.sequence,
             precision=dtype.short_name,
         )  # fmt: skip
         priced = priced_network(training, Topology(accelerator=accelerator, domain_devices=tensor_parallel))

@@ -14,9 +14,10 @@ from evenflow_torch.models.part_trace import PartTrace
 from evenflow_torch.models.parts import Part
 from evenflow_torch.profile.measure import REPEATS, measure
 from evenflow_torch.profile.part_times import PartTimes, Roofline
+from evenflow_torch.requests import FAKE
 
-FAKE, DEVICES = "fake", ("cpu", "cuda")
-"""Times without a device, and the devices that measure them."""
+DEVICES = ("cpu", "cuda")
+"""The devices that times are measured on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,14 @@
 """A two-level plan, whose pipeline reads back as a plan file."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evenflow.cluster import Dtype
+from evenflow.cluster import parse_dtype
 from evenflow.profiles.mesh_plan_file import cluster_fields, tensor_fields
 from evenflow.profiles.plan_degrees import degrees_fields
 from evenflow.profiles.plan_fields import network_fields, plan_fields
 from evenflow.units import megabytes, milliseconds
+from evenflow_torch.requests import AutoRequest
 from evenflow_torch.results.sharding_fields import cost_ms, sharding_fields
 
 if TYPE_CHECKING:  # loads torch
@@ -18,60 +18,14 @@ if TYPE_CHECKING:  # loads torch
     from evenflow_torch.auto.stages.two_level_plan import PlainGrid, TwoLevelPlan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutoSetting:
-    """The microbatches, the devices and the training that a two-level plan is made for."""
-
-    sequence: int
-    global_batch: int | None
-    """Sequences of a step, where size and number of microbatches were chosen."""
-    target_sequence: int | None
-    """Tokens of a target, of a model with encoder and decoder; None: as `sequence`."""
-    microbatch: int
-    """Sequences of a microbatch, on all devices of a stage together."""
-    num_microbatches: int
-    accelerator: str
-    efficiency: float | None
-    """Share of the accelerator's peak that large matrix products reach; None: the accelerator's own."""
-    dtype: Dtype
-    optimizer: str
-    bytes_per_parameter: int | None
-    """Bytes of weight, gradient and optimizer state; None: those of `optimizer`."""
-    overlap: tuple[str, ...]
-    """What runs under the computation of a stage."""
-    expert_capacity: float | None
-    """Shares of an equal load that an expert takes at most; None: as many tokens as come."""
-    most_axes: int
-    """Axes of the logical meshes that stages are tried on."""
-    schedule: str
-    time_limit_s: float
-
-    def fields(self) -> dict[str, object]:
-        """Return the fields of the JSON file that its plan does not have."""
-        return {
-            "sequence": self.sequence,
-            **({} if self.target_sequence is None else {"target_sequence": self.target_sequence}),
-            "global_batch": self.global_batch,
-            "microbatch": self.microbatch,
-            "accelerator": self.accelerator,
-            "efficiency": self.efficiency,
-            "dtype": self.dtype.short_name,
-            "optimizer": self.optimizer,
-            **({} if self.bytes_per_parameter is None else {"bytes_per_parameter": self.bytes_per_parameter}),
-            "overlap": self.overlap,
-            **({} if self.expert_capacity is None else {"expert_capacity": self.expert_capacity}),
-            "axes": self.most_axes,
-        }
-
-
-def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> dict[str, object]:
+def auto_fields(result: "AutoPlan", request: AutoRequest, *, seconds: float) -> dict[str, object]:
     """Return the plan, its stages and their shardings, or why there is none."""
     from evenflow_torch.auto.fixing.fixed import fixed_text
 
     top = {
         "model": result.row.name,
         "cluster": cluster_fields(result.cluster),
-        **setting.fields(),
+        **_setting(request),
         "fixed": fixed_text(result.request.fixed),
     }
     searched = {
@@ -120,6 +74,25 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
             "tried": [_refined(tried, refinement.base, result) for tried in refinement.tried],
         },
         **network_fields(result.simulation),
+    }
+
+
+def _setting(request: AutoRequest) -> dict[str, object]:
+    """Return the fields of the request that its plan does not have."""
+    target_sequence, bytes_per_parameter = request.target_sequence, request.bytes_per_parameter
+    return {
+        "sequence": request.sequence,
+        **({} if target_sequence is None else {"target_sequence": target_sequence}),
+        "global_batch": request.global_batch,
+        "microbatch": request.microbatch,
+        "accelerator": request.accelerator,
+        "efficiency": request.efficiency,
+        "dtype": parse_dtype(request.dtype).short_name,
+        "optimizer": request.optimizer,
+        **({} if bytes_per_parameter is None else {"bytes_per_parameter": bytes_per_parameter}),
+        "overlap": tuple(request.overlap),
+        **({} if request.expert_capacity is None else {"expert_capacity": request.expert_capacity}),
+        "axes": request.most_axes,
     }
 
 

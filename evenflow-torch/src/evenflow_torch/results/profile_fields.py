@@ -1,45 +1,27 @@
 """The profile of a model that never ran: memory and time of every distinct part."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evenflow.cluster import Dtype
+from evenflow.cluster import parse_dtype
 from evenflow.units import megabytes, milliseconds
+from evenflow_torch.requests import ProfileRequest
 
 if TYPE_CHECKING:  # loads torch
     from evenflow_torch.profile.model_profile import ModelProfile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileSetting:
-    """The microbatch, the device and the training that a model is profiled for."""
-
-    sequence: int
-    microbatch: int
-    """Sequences of a microbatch."""
-    tensor_parallel: int
-    dtype: Dtype
-    optimizer: str
-    elementwise: str
-    """Whether elementwise operators are ``fused``, or ``eager``: one by one."""
-    device: str
-    accelerator: str | None
-    efficiency: float | None
-    """Share of the accelerator's peak that large matrix products reach; None: the accelerator's own."""
-
-
-def profile_fields(profile: "ModelProfile", setting: ProfileSetting) -> dict[str, object]:
+def profile_fields(profile: "ModelProfile", request: ProfileRequest) -> dict[str, object]:
     """Return every distinct part under every recompute kind."""
     return {
         "name": profile.name,
-        "sequence": setting.sequence,
-        "microbatch": setting.microbatch,
-        "tensor_parallel": setting.tensor_parallel,
-        "dtype": setting.dtype.short_name,
-        "optimizer": setting.optimizer,
-        "elementwise": setting.elementwise,
-        "device": setting.device,
-        "accelerator": setting.accelerator,
+        "sequence": request.sequence,
+        "microbatch": request.microbatch,
+        "tensor_parallel": request.tensor_parallel,
+        "dtype": parse_dtype(request.dtype).short_name,
+        "optimizer": request.optimizer,
+        "elementwise": request.elementwise,
+        "device": request.device,
+        "accelerator": request.accelerator,
         "parts": [
             {
                 "name": part.name,

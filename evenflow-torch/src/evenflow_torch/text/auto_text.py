@@ -9,6 +9,7 @@ from evenflow.language import _, _n, joined
 from evenflow.model import NONE
 from evenflow.solve import Status
 from evenflow.units import megabytes, milliseconds
+from evenflow_torch.requests import AutoRequest
 from evenflow_torch.text.auto_placements import placement_texts
 
 if TYPE_CHECKING:
@@ -16,15 +17,15 @@ if TYPE_CHECKING:
     from evenflow_torch.auto.stages.two_level_plan import PlainGrid, TwoLevelPlan
 
 
-def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: float) -> str:
+def auto_text(result: "AutoPlan", request: AutoRequest, *, seconds: float) -> str:
     """Return headline, answer, stages, costs by part, alternatives, refinement, placements and notes."""
     cluster, simulation = result.cluster, result.simulation
     mesh = f"{cluster.num_nodes}x{cluster.devices_per_node}"
     work = _(
         "{num_microbatches} microbatches of {microbatch} x {sequence} tokens",
         num_microbatches=result.num_microbatches,
-        microbatch=microbatch,
-        sequence=sequence,
+        microbatch=request.microbatch,
+        sequence=request.sequence,
     )
     head = _(
         "{name}: {layers} layers on a mesh of {mesh} devices, {work}, {schedule}",

@@ -3,26 +3,27 @@
 from typing import TYPE_CHECKING
 
 from evenflow.cli.text.tables import aligned
+from evenflow.cluster import parse_dtype
 from evenflow.language import _
 from evenflow.units import megabytes, milliseconds
-from evenflow_torch.results.profile_fields import ProfileSetting
+from evenflow_torch.requests import ProfileRequest
 
 if TYPE_CHECKING:
     from evenflow_torch.profile.model_profile import ModelProfile
 
 
-def profile_text(profile: "ModelProfile", setting: ProfileSetting) -> str:
+def profile_text(profile: "ModelProfile", request: ProfileRequest) -> str:
     """Return every distinct part, its memory under each recompute kind, and where the times come from."""
     microbatch = _(
         "{microbatch} x {sequence} tokens, {dtype}, {optimizer}",
-        microbatch=setting.microbatch,
-        sequence=setting.sequence,
-        dtype=setting.dtype.short_name,
-        optimizer=setting.optimizer,
+        microbatch=request.microbatch,
+        sequence=request.sequence,
+        dtype=parse_dtype(request.dtype).short_name,
+        optimizer=request.optimizer,
     )
-    if setting.tensor_parallel > 1:
+    if request.tensor_parallel > 1:
         microbatch = _(
-            "{microbatch}, on one of {devices} devices", microbatch=microbatch, devices=setting.tensor_parallel
+            "{microbatch}, on one of {devices} devices", microbatch=microbatch, devices=request.tensor_parallel
         )
     head = _(
         "{name}: {layers} layers; a microbatch is {microbatch}",

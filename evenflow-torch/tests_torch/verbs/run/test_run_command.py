@@ -175,7 +175,7 @@ def test_the_older_name_is_refused_without_the_variables_of_a_rank(plan: Path) -
     assert "RANK" in done.stderr
 
 
-OFFERED = next(option for option in verb.run.params if option.name == "dtype").metavar.strip("[]").split("|")
+OFFERED = next(option for option in verb.run.params if option.name == "dtype").type.name.strip("[]").split("|")
 
 
 @pytest.mark.processes

@@ -1,7 +1,4 @@
-"""The option ``--dtype``, which takes both spellings of a number format."""
-
-from collections.abc import Callable
-from typing import Any
+"""The type of ``--dtype``, which takes both spellings of a number format."""
 
 import click
 
@@ -9,21 +6,21 @@ from evenflow.cluster import DTYPES, Dtype
 from evenflow.language import _
 
 
-def dtype_option(*offered: Dtype, help: str) -> Callable[[Any], Any]:  # noqa: A002 - click's name
-    """Return the option, whose default is the first of the offered formats."""
-    first = offered[0]
+class DtypeName(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
+    """The type of an option that takes one of some number formats, by either name."""
 
-    def read(_context: click.Context, _parameter: click.Parameter, name: str) -> Dtype:
-        dtype = DTYPES.get(name.lower())
-        if dtype not in offered:
-            names = ", ".join(f"{offer.short_name} ({offer.value})" for offer in offered)
-            raise click.BadParameter(_("{name!r} is not one of {names}", name=name, names=names))
+    def __init__(self, *offered: Dtype) -> None:
+        self._offered = offered
+        self.name = f"[{'|'.join(dtype.short_name for dtype in offered)}]"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return the short names."""
+        return self.name
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Dtype:
+        """Return the format; fails for a name that none of those offered has."""
+        dtype = DTYPES.get(value.lower())
+        if dtype not in self._offered:
+            names = ", ".join(f"{offer.short_name} ({offer.value})" for offer in self._offered)
+            self.fail(_("{name!r} is not one of {names}", name=value, names=names), param, ctx)
         return dtype
-
-    return click.option(
-        "--dtype",
-        default=first.short_name,
-        callback=read,
-        metavar=f"[{'|'.join(dtype.short_name for dtype in offered)}]",
-        help=f"{help}; long names such as {first.value} mean the same.  [default: {first.short_name}]",
-    )

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from evenflow.asking import Metadata, asked
+from evenflow.asking import Metadata, asked, optional
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Communication
@@ -32,23 +32,14 @@ class MessageOptions:
     boundary_mb: float | None = field(default=None, metadata=_old_spelling(_BOUNDARY))
     p2p_bandwidth_gbps: float | None = field(default=None, metadata=_old_spelling(_BANDWIDTH))
     p2p_latency_us: float | None = field(default=None, metadata=_old_spelling(_LATENCY))
-    p2p_latency: str | None = field(
-        default=None,
-        metadata=asked(option=_LATENCY, metavar="TIME", help="Latency of a message between ranks, such as 500us."),
+    p2p_latency: str | None = optional(
+        _LATENCY, metavar="TIME", help="Latency of a message between ranks, such as 500us."
     )
-    p2p_bandwidth: str | None = field(
-        default=None,
-        metadata=asked(
-            option=_BANDWIDTH,
-            metavar="RATE",
-            help=f"Bandwidth between ranks, such as 200Gbps or 25GBps; needs {_BOUNDARY}.",
-        ),
+    p2p_bandwidth: str | None = optional(
+        _BANDWIDTH, metavar="RATE", help=f"Bandwidth between ranks, such as 200Gbps or 25GBps; needs {_BOUNDARY}."
     )
-    boundary: str | None = field(
-        default=None,
-        metadata=asked(
-            option=_BOUNDARY, metavar="SIZE", help="Size of what one microbatch sends to the next stage, such as 64MB."
-        ),
+    boundary: str | None = optional(
+        _BOUNDARY, metavar="SIZE", help="Size of what one microbatch sends to the next stage, such as 64MB."
     )
 
     def communication(self, *, sequence_splits: int = 1) -> Communication | None:

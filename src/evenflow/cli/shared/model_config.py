@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
+from evenflow.asking import asked
 from evenflow.cli.shared.files.input_files import STANDARD_INPUT, read_text
 from evenflow.fields import Fields, as_fields, load_json
 
-MODEL = click.option(
-    "--model",
-    required=True,
+MODEL = asked(
+    option="--model",
     metavar="CONFIG.json",
     help="Configuration of a model, as transformers writes it, or the folder that has it.",
 )

@@ -3,13 +3,16 @@
 import functools
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import click
 
-from evenflow.asking import Metadata, Question, question_of
+from evenflow.asking import Question, question_of
+from evenflow.cli.shared.dtype_option import DtypeName
 from evenflow.cli.shared.numbers import Number
 from evenflow.cli.shared.sections import SectionOption
+from evenflow.cluster import Dtype
 
 Command = Callable[..., int]
 
@@ -46,41 +49,55 @@ def options_as(name: str, request: type) -> Callable[[Command], Command]:
     return decorated
 
 
-def option_of(
-    metadata: Metadata, name: str, *, default: Any = None, is_required: bool = False
-) -> Callable[[Command], Command]:
-    """Return the option of one question, for a command that gets its value as `name`."""
-    return _made(next(iter(metadata.values())), name, default, is_required=is_required)
-
-
 def _option(field: "Field[Any]", question: Question) -> Callable[[Command], Command]:
-    has_default = field.default is not MISSING
-    return _made(
-        question,
-        field.name,
-        field.default if has_default else None,
-        is_required=not (has_default or question.typed_default or question.is_optional),
-    )
-
-
-def _made(question: Question, name: str, default: Any, *, is_required: bool) -> Callable[[Command], Command]:
     keywords: dict[str, Any] = {"multiple": True} if question.is_multiple else {}
-    default = question.typed_default or default
+    has_default = field.default is not MISSING
+    default = question.typed_default or (field.default if has_default else None)
     if default is not None and not question.is_multiple:  # click takes None for an answer
         keywords["default"] = default
     if isinstance(default, bool):
         keywords["is_flag"] = True
     if question.section:
         keywords |= {"cls": SectionOption, "section": question.section}
-    kind: Any = Number(question.within) if question.within is not None and question.kind is None else question.kind
     return click.option(
         *filter(None, (question.letter, question.option)),
-        name,
-        type=kind,
-        required=is_required,
+        field.name,
+        type=_kind(question, field.type),
+        required=not (has_default or question.typed_default or question.is_optional),
         show_default=question.shows_default,
-        metavar=question.metavar,
+        metavar="FILE" if question.metavar is None and _is_path(field.type) else question.metavar,
         help=question.help,
         hidden=question.is_hidden,
         **keywords,
     )
+
+
+def _kind(question: Question, value_type: object) -> Any:
+    """Return the type of an option as click knows it: what its question says, else a file for a path."""
+    if question.kind is not None:
+        return question.kind
+    if question.read is not None:
+        return _Text(question.read)
+    if question.within is not None:
+        return Number(question.within)
+    if question.choices:
+        formats = [choice for choice in question.choices if isinstance(choice, Dtype)]
+        return DtypeName(*formats) if formats else click.Choice(list(question.choices))
+    return click.Path(path_type=Path) if _is_path(value_type) else None
+
+
+def _is_path(value_type: object) -> bool:
+    return Path in (value_type, *get_args(value_type))
+
+
+class _Text(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
+    """The type of an option whose text a function reads."""
+
+    name = "text"
+
+    def __init__(self, read: Callable[[str], object]) -> None:
+        self._read = read
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        """Return what the function makes of the text."""
+        return self._read(value)

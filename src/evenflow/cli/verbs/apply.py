@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from evenflow.asking import asked
+from evenflow.asking import asked, optional
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
@@ -31,19 +31,15 @@ _FILE = "FILE"
 class ApplyOptions:
     """What ``evenflow apply`` is asked for beside its files: an option for each field."""
 
-    named: Target | None = field(
-        default=None,
-        metadata=asked(
-            option="--to",
-            kind=TargetName(),
-            metavar="NAME",
-            help="Framework whose file it is.  [default: the one that is recognised]",
-        ),
+    named: Target | None = optional(
+        "--to",
+        kind=TargetName(),
+        metavar="NAME",
+        help="Framework whose file it is.  [default: the one that is recognised]",
     )
     asked_version: str | None = field(default=None, metadata=VERSION)
-    in_place: bool = field(
-        default=False,
-        metadata=asked(option="--in-place", help="Edit FILE itself instead of writing another beside it."),
+    in_place: bool = optional(
+        "--in-place", default=False, help="Edit FILE itself instead of writing another beside it."
     )
     fitting: FittingOptions = field(metadata=asked(group=FittingOptions))
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)

@@ -1,13 +1,16 @@
 """The verb ``evenflow calibrate``."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 
+from evenflow.asking import optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_step
+from evenflow.cli.shared.request_options import options_as
+from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.text.calibration_text import calibration_notes, calibration_text
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.calibration import CalibrationRecord
@@ -24,35 +27,34 @@ from evenflow.profiles.measured.to_calibrate import RunsToCalibrate, runs_to_cal
 from evenflow.targets.registry import log_formats
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrateOptions:
+    """What ``evenflow calibrate`` is asked for beside its runs: an option for each field."""
+
+    accelerator: str | None = optional(
+        "--accelerator",
+        metavar="NAME|FILE",
+        help="Accelerator of the runs, by name or as a file.  [default: the one that they state]",
+    )
+    names: str | None = optional(
+        "--fit", metavar="NAME,…", help="Parameters to fit, such as product_share,network_share.  [default: all]"
+    )
+    output: Path | None = optional(
+        "--output", letter="-o", is_written=True, help="Accelerator file to write: .yaml or .json."
+    )
+    runs_file: Path | None = optional(
+        "--runs",
+        is_written=True,
+        help="CSV file to write with the runs as they were read: fill in what logs do not state, and give it back.",
+    )
+    json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+
+
 @click.command()
 @click.argument("sources", metavar="RUNS…", nargs=-1, required=True, type=options.FILE)
-@click.option(
-    "--accelerator",
-    metavar="NAME|FILE",
-    help="Accelerator of the runs, by name or as a file.  [default: the one that they state]",
-)
-@click.option(
-    "--fit", "names", metavar="NAME,…", help="Parameters to fit, such as product_share,network_share.  [default: all]"
-)
-@click.option("-o", "--output", type=options.FILE, metavar="FILE", help="Accelerator file to write: .yaml or .json.")
-@click.option(
-    "--runs",
-    "runs_file",
-    type=options.FILE,
-    metavar="FILE",
-    help="CSV file to write with the runs as they were read: fill in what logs do not state, and give it back.",
-)
-@options.JSON
-@options.OVERWRITE
-def calibrate(
-    sources: tuple[Path, ...],
-    accelerator: str | None,
-    names: str | None,
-    output: Path | None,
-    runs_file: Path | None,
-    json_file: Path | None,
-    overwrite: bool,
-) -> int:
+@options_as("request", CalibrateOptions)
+def calibrate(sources: tuple[Path, ...], request: CalibrateOptions) -> int:
     """Fit what an accelerator reaches to runs that you measured.
 
     RUNS are CSV files, logs of Megatron-LM, torchtitan, NeMo, MindFormers or DeepSpeed, and folders of logs. Parameters
@@ -65,19 +67,20 @@ def calibrate(
       evenflow calibrate logs/ --accelerator a100 --fit product_share,network_share -o my_cluster.yaml
       evenflow predict --model config.json --accelerator my_cluster.yaml --gpus 512 --global-batch 1024 --seq 8192
     """
+    accelerator, output = request.accelerator, request.output
     outputs = Outputs(
-        {"--output": output, "--runs": runs_file, "--json": json_file},
+        paths_of(request),
         inputs={
             **{_("the input {source}", source=source): source for source in sources},
             "--accelerator": accelerator_path(accelerator),
         },
-        overwrite=overwrite,
+        overwrite=request.overwrite,
         without_mark=("--runs",),
         measured_by="calibrate",
     )
     if output is not None and accelerator_path(output.name) is None:
         raise InputError(value=str(output), rule=_("must end in .yaml, .yml or .json"), place="--output")
-    chosen = _names(names)
+    chosen = _names(request.names)
     known = None if accelerator is None else accelerator_given(accelerator, place="--accelerator")
     measured = read_measured(sources, formats=log_formats())
     outputs.write("--runs", lambda: format_runs(measured))  # now, as they may lack what a calibration needs

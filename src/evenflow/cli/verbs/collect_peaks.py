@@ -2,47 +2,55 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 import click
 
+from evenflow.asking import asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.input_files import STANDARD_INPUT, standard_input
 from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.request_options import options_as
+from evenflow.cli.shared.result_files import paths_of
 from evenflow.errors import FileError, InputError
 from evenflow.export.dry_run_text import format_memory_usage
 from evenflow.export.results.dry_run_fields import peaks_fields
 from evenflow.language import _
 from evenflow.profiles.logs.log_lines import log_lines
 from evenflow.profiles.logs.stage_peaks import PeakKind
+from evenflow.questions import NUM_RANKS
+from evenflow.ranges import DEVICES
 from evenflow.targets.frameworks.mindformers.peak_logs import parse_peak_lines, read_peak_folder
 from evenflow.targets.megatron_family.rank_peaks import parse_rank_lines
 from evenflow.units import megabytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectPeaksOptions:
+    """What ``evenflow collect-peaks`` is asked for beside its logs: an option for each field."""
+
+    used: bool = optional(
+        "--used", default=False, help="Collect peaks without fragments: MindSpore's 'Used', Megatron-LM's 'allocated'."
+    )
+    ranks: int | None = field(
+        default=None, metadata=asked_as(NUM_RANKS, help="Pipeline ranks; all of them must have a peak.")
+    )
+    ranks_per_stage: int | None = optional(
+        "--ranks-per-stage",
+        DEVICES,
+        metavar="N",
+        help="For the output of Megatron-LM: its ranks divided by the pipeline ranks.",
+    )
+    json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+
+
 @click.command("collect-peaks")
 @click.argument("sources", metavar="LOGS…", nargs=-1, required=True)
-@click.option(
-    "--used", is_flag=True, help="Collect peaks without fragments: MindSpore's 'Used', Megatron-LM's 'allocated'."
-)
-@click.option("--ranks", type=options.RANK_COUNT, help="Pipeline ranks; all of them must have a peak.")
-@click.option(
-    "--ranks-per-stage",
-    type=options.DEVICE_COUNT,
-    metavar="N",
-    help="For the output of Megatron-LM: its ranks divided by the pipeline ranks.",
-)
-@options.JSON
-@options.OVERWRITE
-def collect_peaks(
-    sources: tuple[str, ...],
-    used: bool,
-    ranks: int | None,
-    ranks_per_stage: int | None,
-    json_file: Path | None,
-    overwrite: bool,
-) -> int:
+@options_as("request", CollectPeaksOptions)
+def collect_peaks(sources: tuple[str, ...], request: CollectPeaksOptions) -> int:
     """Print the memory_usage block of an init file from the logs of dry runs.
 
     LOGS is the folder that scripts/dryrun.sh wrote, the text that grep -rn 'Actual peak' found in it, or the output of
@@ -55,15 +63,15 @@ def collect_peaks(
       evenflow collect-peaks round1/ round2/
       evenflow collect-peaks train.log --ranks-per-stage 8
     """
-    kind = PeakKind.USED if used else PeakKind.ACTUAL
+    kind, ranks = PeakKind.USED if request.used else PeakKind.ACTUAL, request.ranks
     outputs = Outputs(
-        {"--json": json_file},
+        paths_of(request),
         inputs={_("the input {source}", source=source): Path(source) for source in sources},
-        overwrite=overwrite,
+        overwrite=request.overwrite,
     )
     if sources.count(STANDARD_INPUT) > 1:
         raise InputError(rule=_("must name standard input (-) at most once"), place="LOGS")
-    rounds = [_peaks(source, kind, ranks_per_stage) for source in sources]
+    rounds = [_peaks(source, kind, request.ranks_per_stage) for source in sources]
     for source, peaks in zip(sources, rounds, strict=True):
         if ranks is not None and len(peaks) != ranks:
             raise InputError(

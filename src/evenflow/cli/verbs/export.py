@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evenflow.asking import asked
+from evenflow.asking import asked, optional
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
@@ -44,15 +44,8 @@ class ExportOptions:
     )
     asked_version: str | None = field(default=None, metadata=VERSION)
     fitting: FittingOptions = field(metadata=asked(group=FittingOptions))
-    output_folder: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--output-folder",
-            letter="-o",
-            kind=options.FILE,
-            metavar="DIR",
-            help="Write the pieces that are whole files into this folder.",
-        ),
+    output_folder: Path | None = optional(
+        "--output-folder", letter="-o", metavar="DIR", help="Write the pieces that are whole files into this folder."
     )
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)

@@ -1,14 +1,18 @@
 """The verb ``evenflow fit-memory``."""
 
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import click
 
+from evenflow.asking import optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.init_model import model_of, notes_of
+from evenflow.cli.shared.request_options import options_as
+from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.text.fit_text import fit_text
 from evenflow.export.results.dry_run_fields import fit_fields
 from evenflow.language import _
@@ -17,14 +21,21 @@ from evenflow.profiles.layer_file import format_layer_file
 from evenflow.profiles.memory.fit import fit_memory as fit_parts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitMemoryOptions:
+    """What ``evenflow fit-memory`` is asked for beside its file: an option for each field."""
+
+    layer_file: Path | None = optional(
+        "--layer-file", is_written=True, help="Write a layer file, with the times of INIT.yaml."
+    )
+    json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+
+
 @click.command("fit-memory")
 @click.argument("init_yaml", metavar="INIT.yaml")
-@click.option(
-    "--layer-file", type=options.FILE, metavar="FILE", help="Write a layer file, with the times of INIT.yaml."
-)
-@options.JSON
-@options.OVERWRITE
-def fit_memory(init_yaml: str, layer_file: Path | None, json_file: Path | None, overwrite: bool) -> int:
+@options_as("request", FitMemoryOptions)
+def fit_memory(init_yaml: str, request: FitMemoryOptions) -> int:
     """Decompose measured peaks into parameters, activations, head, tail and constant.
 
     INIT.yaml says what was dry-run (pipeline_config, recompute_config) and the peaks (memory_usage); - is standard
@@ -36,11 +47,8 @@ def fit_memory(init_yaml: str, layer_file: Path | None, json_file: Path | None, 
       evenflow fit-memory cfgs/init_demo.yaml
       evenflow fit-memory cfgs/init_demo.yaml --layer-file layers/demo.json --json fit.json
     """
-    outputs = Outputs(
-        {"--layer-file": layer_file, "--json": json_file},
-        inputs={"INIT.yaml": Path(init_yaml)},
-        overwrite=overwrite,
-    )
+    layer_file = request.layer_file
+    outputs = Outputs(paths_of(request), inputs={"INIT.yaml": Path(init_yaml)}, overwrite=request.overwrite)
     text, place = read_text(init_yaml)
     init = parse_init_file(text, place=place)
     fit = fit_parts(init.dry_runs)

@@ -1,14 +1,17 @@
 """The verb ``evenflow report``."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 
+from evenflow.asking import optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.files.input_files import STANDARD_INPUT, read_text, read_whole
 from evenflow.cli.shared.files.output_files import PAGE, Outputs
 from evenflow.cli.shared.plan_pictures import MADE_BY
+from evenflow.cli.shared.request_options import options_as
 from evenflow.language import _
 from evenflow.profiles.report_file import numbered
 from evenflow.profiles.steps import read_measured_step
@@ -17,20 +20,20 @@ from evenflow.report.of_files import shown_of_text, with_own_names
 from evenflow.report.of_measured import shown_measured
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """What ``evenflow report`` is asked for beside its files: an option for each field."""
+
+    output: Path = optional(
+        "--output", default=Path("report.html"), letter=PAGE, metavar="FILE.html", shows_default=True, help="The page."
+    )
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+
+
 @click.command()
 @click.argument("files", metavar="FILE…", nargs=-1, required=True)
-@click.option(
-    PAGE,
-    "--output",
-    "output",
-    type=options.FILE,
-    metavar="FILE.html",
-    default="report.html",
-    show_default=True,
-    help="The page.",
-)
-@options.OVERWRITE
-def report(files: tuple[str, ...], output: Path, overwrite: bool) -> int:
+@options_as("request", ReportOptions)
+def report(files: tuple[str, ...], request: ReportOptions) -> int:
     """Show plans and measured steps beside each other on one page for the browser.
 
     Each FILE is a plan file (--json of evenflow plan, evenflow auto, evenflow tune or evenflow simulate), the timeline
@@ -47,9 +50,9 @@ def report(files: tuple[str, ...], output: Path, overwrite: bool) -> int:
       evenflow report plan.json traces/ -o report.html
     """
     outputs = Outputs(
-        {PAGE: output},
+        {PAGE: request.output},
         inputs={_("the input file {file}", file=file): Path(file) for file in files if file != STANDARD_INPUT},
-        overwrite=overwrite,
+        overwrite=request.overwrite,
     )
     shown: list[Shown] = []
     for file in files:

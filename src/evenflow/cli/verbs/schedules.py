@@ -1,5 +1,6 @@
 """The verb ``evenflow schedules``."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -7,6 +8,8 @@ import click
 from evenflow.baselines.equal_stages import example_of
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.request_options import options_as
+from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.text.display_width import padded, wrapped
 from evenflow.export.results.schedule_fields import family_fields
 from evenflow.language import _, looked_up
@@ -16,17 +19,24 @@ _WIDTH = 110
 _INDENT = 10
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulesOptions:
+    """What ``evenflow schedules`` is asked for: an option for each field."""
+
+    json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+
+
 @click.command()
-@options.JSON
-@options.OVERWRITE
-def schedules(json_file: Path | None, overwrite: bool) -> int:
+@options_as("request", SchedulesOptions)
+def schedules(request: SchedulesOptions) -> int:
     """List the schedule families: idea, limits, memory, bubble and paper.
 
     \b
     Example:
       evenflow schedules --json families.json
     """
-    outputs = Outputs({"--json": json_file}, overwrite=overwrite, without_mark=("--json",))
+    outputs = Outputs(paths_of(request), overwrite=request.overwrite, without_mark=("--json",))
     symbols = _(
         "p ranks, v chunks on each rank, m microbatches, rank r from 0. Memory is the most that rank r keeps, in "
         "whole-rank activations of one microbatch. The bubble is the idle share of a step with equal stages and free "

@@ -16,7 +16,7 @@ def plan_of(training: Training, network: Network) -> Plan:
     """
     degrees = training.degrees
     schedule = training.schedule or ("interleaved" if degrees.chunks > 1 else "1f1b")
-    sizes = Sizes(num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=training.microbatches)
+    sizes = training.sizes
     if training.layout:
         layers = _given(training)
     elif training.ends_are_layers:

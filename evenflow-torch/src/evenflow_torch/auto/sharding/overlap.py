@@ -9,7 +9,7 @@ layers are worked out layer by layer: an exchange of one layer runs under about 
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -57,6 +57,10 @@ class Overlap:
         """Return the overlap in which only the named exchanges run under computation."""
         chosen = set(names)
         return Overlap(**{name: name in chosen for name in ("parameters", "gradients", "tensor")})
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the exchanges that run under computation."""
+        return (name for name in ("tensor", "gradients", "parameters") if getattr(self, name))
 
     def share(self, purpose: Purpose) -> float:
         """Return the share of an exchange that can run under computation."""

@@ -1,14 +1,9 @@
 """The cluster of ``evenflow auto``: in a file, or described by options."""
 
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
 
-import click
-
-from evenflow.cli.shared.options import FILE
+from evenflow.asking import Metadata, asked, optional
 from evenflow.cluster import Accelerator, Cluster, Link, parse_mesh
 from evenflow.cluster.topology import usual_links
 from evenflow.errors import InputError
@@ -16,34 +11,53 @@ from evenflow.language import _, joined
 from evenflow.profiles.cluster_file import read_cluster_file
 from evenflow.units import format_memory, parse_bandwidth, parse_memory, parse_time
 
-_DESCRIBED = (
-    click.option("--mesh", metavar="NxM", help="Nodes x devices in each node, such as 2x4."),
-    click.option("--memory", metavar="SIZE", help="Memory of a device, such as 80GB."),
-    click.option("--intra-bandwidth", metavar="RATE", help="Bandwidth of a device inside its node, such as 200GBps."),
-    click.option("--inter-bandwidth", metavar="RATE", help="Bandwidth of a device to other nodes, such as 25GBps."),
-    click.option("--intra-latency", metavar="TIME", help="Latency of a message in a node, such as 5us."),
-    click.option(
-        "--inter-latency",
-        metavar="TIME",
-        help="Latency of one between nodes, such as 20us. What none of these options says is that of --accelerator.",
-    ),
-    click.option(
-        "--host-bandwidth",
-        metavar="RATE",
-        help="Bandwidth of a device to its host's memory, such as 25GBps: activations may then wait there.  "
-        "[default: they do not]",
-    ),
-)
-_NAMES = ("mesh", "memory", "intra_bandwidth", "inter_bandwidth", "intra_latency", "inter_latency", "host_bandwidth")
+
+def _of_link(option: str, metavar: str, help_text: str) -> Metadata:
+    return asked(option=option, metavar=metavar, help=help_text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
     """The cluster that a command line describes: a cluster file, or the texts of seven options."""
 
-    file: Path | None
-    texts: dict[str, str]
-    """Value by option."""
+    mesh: str | None = optional("--mesh", metavar="NxM", help="Nodes x devices in each node, such as 2x4.")
+    memory: str | None = optional("--memory", metavar="SIZE", help="Memory of a device, such as 80GB.")
+    intra_bandwidth: str | None = field(
+        default=None,
+        metadata=_of_link("--intra-bandwidth", "RATE", "Bandwidth of a device inside its node, such as 200GBps."),
+    )
+    inter_bandwidth: str | None = field(
+        default=None,
+        metadata=_of_link("--inter-bandwidth", "RATE", "Bandwidth of a device to other nodes, such as 25GBps."),
+    )
+    intra_latency: str | None = field(
+        default=None, metadata=_of_link("--intra-latency", "TIME", "Latency of a message in a node, such as 5us.")
+    )
+    inter_latency: str | None = field(
+        default=None,
+        metadata=_of_link(
+            "--inter-latency",
+            "TIME",
+            "Latency of one between nodes, such as 20us. What none of these options says is that of --accelerator.",
+        ),
+    )
+    host_bandwidth: str | None = field(
+        default=None,
+        metadata=_of_link(
+            "--host-bandwidth",
+            "RATE",
+            "Bandwidth of a device to its host's memory, such as 25GBps: activations may then wait there.  "
+            "[default: they do not]",
+        ),
+    )
+    file: Path | None = optional("--cluster", help="Cluster file instead of the seven options above.")
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What is given of the seven, by option."""
+        names = [described.name for described in fields(self) if described.name != "file"]
+        given = {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
+        return {option: text for option, text in given.items() if text is not None}
 
     def cluster(self, accelerator: Accelerator) -> Cluster:
         """Return the cluster; memory and links that are not stated are those of `accelerator`.
@@ -52,8 +66,7 @@ class ClusterOptions:
             InputError: options beside a file, or no mesh.
         """
         if self.file is not None:
-            if self.texts:
-                option, value = next(iter(self.texts.items()))
+            for option, value in self.texts.items():
                 raise InputError(
                     value=value,
                     rule=_("must not be given beside --cluster"),
@@ -61,35 +74,33 @@ class ClusterOptions:
                     remedy=_("leave one of the two out"),
                 )
             return read_cluster_file(self.file, accelerator)
-        if "--mesh" not in self.texts:
+        if self.mesh is None:
             raise InputError(
                 rule=_("must be given to describe a cluster"),
                 place="--mesh",
                 remedy=_("add it, or --cluster FILE"),
             )
-        num_nodes, devices_per_node = parse_mesh(self.texts["--mesh"], place="--mesh")
+        num_nodes, devices_per_node = parse_mesh(self.mesh, place="--mesh")
         intra, inter = usual_links(accelerator)
-        memory, host = "--memory", "--host-bandwidth"
+        memory, host = self.memory, self.host_bandwidth
         return Cluster(
             num_nodes=num_nodes,
             devices_per_node=devices_per_node,
-            memory_bytes=(
-                parse_memory(self.texts[memory], place=memory) if memory in self.texts else accelerator.memory_bytes
-            ),
-            intra=self._link("intra", intra),
-            inter=self._link("inter", inter),
-            host=Link(bytes_per_s=parse_bandwidth(self.texts[host], place=host)) if host in self.texts else None,
+            memory_bytes=accelerator.memory_bytes if memory is None else parse_memory(memory, place="--memory"),
+            intra=_link("intra", intra, self.intra_bandwidth, self.intra_latency),
+            inter=_link("inter", inter, self.inter_bandwidth, self.inter_latency),
+            host=None if host is None else Link(bytes_per_s=parse_bandwidth(host, place="--host-bandwidth")),
         )
 
-    def _link(self, name: str, usual: Link) -> Link:
-        """Return the ``intra`` or ``inter`` links: the usual ones with what the options change."""
-        bandwidth, latency = f"--{name}-bandwidth", f"--{name}-latency"
-        link = usual
-        if bandwidth in self.texts:
-            link = replace(link, bytes_per_s=parse_bandwidth(self.texts[bandwidth], place=bandwidth))
-        if latency in self.texts:
-            link = replace(link, latency_ns=parse_time(self.texts[latency], place=latency), start_ns=0)
-        return link
+
+def _link(name: str, usual: Link, bandwidth: str | None, latency: str | None) -> Link:
+    """Return the ``intra`` or ``inter`` links: the usual ones with what the options change."""
+    link = usual
+    if bandwidth is not None:
+        link = replace(link, bytes_per_s=parse_bandwidth(bandwidth, place=f"--{name}-bandwidth"))
+    if latency is not None:
+        link = replace(link, latency_ns=parse_time(latency, place=f"--{name}-latency"), start_ns=0)
+    return link
 
 
 def taken_notes(cluster: Cluster, accelerator: Accelerator) -> tuple[str, ...]:
@@ -117,20 +128,3 @@ def _taken_link(title: str, link: Link, usual: Link, *, has_any: bool) -> list[s
     if same_rate:
         return [_("{title} {rate:,.1f} GB/s", **values)]
     return [_("{title} latency {latency:,.1f} us", **values)] if same_latency else []
-
-
-def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options to a command, which gets them as `described`."""
-
-    @functools.wraps(command)
-    def with_cluster(*, cluster_file: Path | None, **keywords: Any) -> int:
-        texts = {f"--{name.replace('_', '-')}": keywords.pop(name) for name in _NAMES}
-        text_of_option = {option: text for option, text in texts.items() if text is not None}
-        return command(described=ClusterOptions(file=cluster_file, texts=text_of_option), **keywords)
-
-    file = click.option(
-        "--cluster", "cluster_file", type=FILE, metavar="FILE", help="Cluster file instead of the seven options above."
-    )
-    for option in (file, *reversed(_DESCRIBED)):
-        with_cluster = option(with_cluster)
-    return with_cluster

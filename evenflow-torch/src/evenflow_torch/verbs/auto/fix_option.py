@@ -1,11 +1,9 @@
 """``--fix``: degrees of parallelism and placements of parameters that every plan keeps to."""
 
-import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-import click
-
+from evenflow.asking import asked
 from evenflow.cli.shared.numbers import as_number
 from evenflow.errors import InputError
 from evenflow.fields import check_one_of, did_you_mean
@@ -18,21 +16,14 @@ DEGREES = ("tensor", "data", "context", "expert", "pipeline")
 ZERO = "zero"
 
 
-def fix_option(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the option to a command, which gets what it decides as the keywords of `Fixed` in `fixed`."""
-
-    @functools.wraps(command)
-    def with_fixed(*, fix: tuple[str, ...], **keywords: Any) -> int:
-        return command(fixed=parse_fixed(fix), **keywords)
-
-    return click.option(
-        OPTION,
-        multiple=True,
-        metavar="NAME=VALUE,…",
-        help="What every plan must keep to: degrees such as tensor=8,pipeline=4, also data, context, expert; zero=0 to "
-        "3; and the split of a parameter, such as lm_head.weight=column or '*.down_proj.weight=row', also replicated "
-        "or a dimension's number. May be given several times.",
-    )(with_fixed)
+FIX = asked(
+    option=OPTION,
+    is_multiple=True,
+    metavar="NAME=VALUE,…",
+    help="What every plan must keep to: degrees such as tensor=8,pipeline=4, also data, context, expert; zero=0 to "
+    "3; and the split of a parameter, such as lm_head.weight=column or '*.down_proj.weight=row', also replicated "
+    "or a dimension's number. May be given several times.",
+)
 
 
 def parse_fixed(texts: Iterable[str]) -> dict[str, Any]:

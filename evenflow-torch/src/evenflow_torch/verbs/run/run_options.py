@@ -1,8 +1,11 @@
 """The options of ``evenflow run``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from evenflow import ranges
+from evenflow.asking import Metadata, asked, asked_as, optional
+from evenflow.cli.shared import options
 from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cluster import Dtype
 from evenflow.errors import InputError
@@ -11,43 +14,114 @@ from evenflow.language import _
 from evenflow.profiles.mesh_plan_file import parse_mesh_plan, parse_sizes
 from evenflow.profiles.plan_file import parse_memory_limit, parse_plan
 from evenflow_torch.models.families.table import FAMILIES
-from evenflow_torch.run.values.run_job import TINY, Device, RunJob
+from evenflow_torch.requests import number_format
+from evenflow_torch.run.job.child import HEARTBEAT_SECONDS
+from evenflow_torch.run.job.launch import MOST_RANK_TIMEOUT_SECONDS, RANK_TIMEOUT_SECONDS
+from evenflow_torch.run.values.run_job import LEAST_STEPS, TINY, Device, RunJob
 from evenflow_torch.text.aa_text import parse_fault
 
 _SEQUENCE, _MICROBATCH = 128, 1
 """Tokens of a sequence and sequences of a microbatch, where neither the options nor the plan say."""
 
 
+def _trained(option: str, help_text: str) -> Metadata:
+    return asked(ranges.TRAINED_SIZE, option=option, help=help_text)
+
+
+def _instead(option: str, what: str, within: ranges.Range = ranges.MODEL_SIZE) -> Metadata:
+    return asked(within, option=option, help=f"{what} to use instead of the model's.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of ``evenflow run``, as click passes them."""
+    """What ``evenflow run`` is asked for: an option for each field but the plan file."""
 
     plan_file: str
-    model: str
-    steps: int
-    seq: int | None
-    target_seq: int | None
-    microbatch: int | None
-    layers: int | None
-    hidden: int | None
-    heads: int | None
-    vocab: int | None
-    dtype: Dtype
-    lr: float
-    device: str | None
-    seed: int
-    verify: bool
-    aa_check: bool
-    aa_everywhere: bool
-    inject_fault: tuple[str, ...]
-    json_file: Path | None
-    svg_file: Path | None
-    trace_file: Path | None
-    timeline_file: Path | None
-    html_file: Path | None
-    overwrite: bool
-    rank_timeout: float
-    as_rank: bool
+    model: str = field(
+        metadata=asked(
+            option="--model",
+            metavar="NAME|CONFIG.json",
+            help="llama-tiny, or the configuration of a language model as transformers writes it.",
+        )
+    )
+    steps: int = optional(
+        "--steps",
+        replace(ranges.STEPS, least=LEAST_STEPS),
+        default=20,
+        shows_default=True,
+        help="Training steps; the first two are not in the measured times.",
+    )
+    seq: int | None = field(
+        default=None, metadata=_trained("--seq", "Tokens of a sequence.  [default: 128, or the plan's]")
+    )
+    target_seq: int | None = field(
+        default=None,
+        metadata=_trained(
+            "--target-seq",
+            "Tokens of a target, of a model with encoder and decoder.  [default: as --seq, or the plan's]",
+        ),
+    )
+    microbatch: int | None = optional(
+        "--microbatch", ranges.SEQUENCES, help="Sequences of a microbatch.  [default: 1, or the plan's]"
+    )
+    layers: int | None = optional(
+        "--layers",
+        ranges.MODEL_LAYERS,
+        help="Layers to use instead of the model's; llama-tiny has as many as the plan.",
+    )
+    hidden: int | None = field(default=None, metadata=_instead("--hidden", "Hidden size"))
+    heads: int | None = field(default=None, metadata=_instead("--heads", "Attention heads"))
+    vocab: int | None = field(default=None, metadata=_instead("--vocab", "Vocabulary size", within=ranges.TRAINED_SIZE))
+    dtype: Dtype = field(default=Dtype.FLOAT32, metadata=number_format(Dtype.FLOAT32, Dtype.FLOAT64, Dtype.BFLOAT16))
+    lr: float = optional("--lr", ranges.LEARNING_RATE, default=1e-3, shows_default=True, help="Learning rate of AdamW.")
+    device: str | None = optional(
+        "--device",
+        choices=tuple(device.value for device in Device),
+        help="Device that the ranks compute on.  [default: cuda where every rank has a GPU, else cpu]",
+    )
+    seed: int = optional(
+        "--seed", ranges.SEED, default=0, shows_default=True, help="Seed of weights, data and dropout."
+    )
+    verify: bool = optional(
+        "--verify", default=False, help="Also train the unsplit model, and compare losses and gradients of every step."
+    )
+    aa_check: bool = optional(
+        "--aa-check",
+        default=False,
+        help="Do finished work again inside the bubbles and compare bit for bit, in every other step.",
+    )
+    aa_everywhere: bool = optional(
+        "--aa-everywhere",
+        default=False,
+        help="Like --aa-check, and also check work that fits no bubble, which makes the step longer.",
+    )
+    inject_fault: tuple[str, ...] = optional(
+        "--inject-fault",
+        default=(),
+        is_multiple=True,
+        metavar="rank=R,step=S,…",
+        help="Flip one bit of a rank's results, to see that --aa-check finds it; also microbatch=M, "
+        "op=forward|backward. May be given several times.",
+    )
+    json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
+    svg_file: Path | None = field(
+        default=None, metadata=asked_as(options.SVG_FILE, help="Draw the measured step under the predicted one.")
+    )
+    html_file: Path | None = field(default=None, metadata=options.HTML_FILE)
+    timeline_file: Path | None = optional(
+        "--timeline", is_written=True, help="Write start and end of every action, predicted and measured, as JSON."
+    )
+    trace_file: Path | None = field(default=None, metadata=options.TRACE_FILE)
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+    rank_timeout: float = optional(
+        "--rank-timeout",
+        replace(ranges.SECONDS, is_above=False, least=2 * HEARTBEAT_SECONDS, most=MOST_RANK_TIMEOUT_SECONDS),
+        default=RANK_TIMEOUT_SECONDS,
+        shows_default=True,
+        metavar="SECONDS",
+        help="Give up when a rank shows no sign of life for this time, as when it was stopped.",
+    )
+    as_rank: bool = optional("--as-rank", default=False, is_hidden=True)
 
     def job(self, text: str, place: str) -> RunJob:
         """Return the run, from the text of the plan file and the model's configuration."""

@@ -1,8 +1,8 @@
 """The model that a verb plans: of a layer file, of a plan file, which also says its sizes, or of a configuration."""
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import click
 
@@ -17,6 +17,7 @@ from evenflow.profiles.model_configuration import is_configuration
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.profiles.plan_file import PlanFile, parse_plan_file
 
+RequestType = TypeVar("RequestType", bound=Any)
 _DECIDING = ("schedule", "chunks", "less_memory")
 """Options of which each decides the order of work: beside one of them, that of the plan file does not count."""
 
@@ -42,13 +43,12 @@ class GivenModel:
         for remark in self.remarks:
             click.echo(remark, err=True)
 
-    def completed(self, keywords: Mapping[str, Any], *, written_out: Collection[str]) -> dict[str, Any]:
-        """Return the options, with those of the plan file where they are not `written_out`.
+    def completed(self, request: RequestType, *, written_out: Collection[str]) -> RequestType:
+        """Return the request of a verb, with what the plan file says where no option is `written_out`.
 
         Raises:
             click.UsageError: sizes that neither the command line nor the file has.
         """
-        options = dict(keywords)
         if self.planned is not None:
             plan = self.planned.plan
             known: dict[str, Any] = {
@@ -58,13 +58,13 @@ class GivenModel:
             }
             if not plan.order and not any(name in written_out for name in _DECIDING):
                 known |= {"schedule": plan.schedule, "chunks": plan.num_chunks}
-                if options["target"] is None and not {"ranks", "microbatches"} & set(written_out):
+                if request.target is None and not {"ranks", "microbatches"} & set(written_out):
                     known["group_size"] = plan.group_size
-            options |= {name: value for name, value in known.items() if name not in written_out}
+            request = replace(request, **{name: value for name, value in known.items() if name not in written_out})
         for name in ("ranks", "microbatches"):
-            if options[name] is None:
+            if getattr(request, name) is None:
                 raise click.UsageError(_("Missing option '{option}', or a plan file that says it", option=f"--{name}"))
-        return options
+        return request
 
 
 ConfiguredModel = Callable[[ModelConfig], GivenModel]

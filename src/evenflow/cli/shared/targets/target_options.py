@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from evenflow.asking import asked, asked_as
+from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared.options import MEMORY_TEXT
 from evenflow.language import _
 from evenflow.questions import TIME_LIMIT
@@ -41,21 +41,15 @@ VERSION = asked(option="--version-of", metavar="VERSION", help="Version of the f
 class FittingOptions:
     """How a plan file is fitted to a framework: an option for each field."""
 
-    layer_file: str | None = field(
-        default=None,
-        metadata=asked(
-            option="--layers",
-            metavar="LAYERS.json",
-            help="Layer file of the model.  [default: the model in the plan file]",
-        ),
+    layer_file: str | None = optional(
+        "--layers", metavar="LAYERS.json", help="Layer file of the model.  [default: the model in the plan file]"
     )
     memory: str | None = field(
         default=None,
         metadata=asked_as(MEMORY_TEXT, help="Memory limit of each rank, such as 56GB.  [default: that of the plan]"),
     )
-    over_limit: bool = field(
-        default=False,
-        metadata=asked(option="--over-limit", help="Also write a plan that needs more memory than the limit."),
+    over_limit: bool = optional(
+        "--over-limit", default=False, help="Also write a plan that needs more memory than the limit."
     )
     time_limit: float = field(
         default=20.0,

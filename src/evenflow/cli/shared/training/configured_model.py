@@ -1,6 +1,6 @@
 """The model of a configuration as the planner takes it: what ``evenflow predict -o`` writes, for the same options."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -45,13 +45,16 @@ class PipelineOptions:
     group_size: int | str | None = None
 
 
-def read_planned_model(path: str, settings: ConfigurationOptions, keywords: Mapping[str, Any]) -> GivenModel:
-    """Return the model of a verb whose `keywords` say the pipeline: of a layer file, a plan file, a configuration."""
-    pipeline = PipelineOptions(**{field.name: keywords.get(field.name) for field in fields(PipelineOptions)})
+def read_planned_model(request: Any) -> GivenModel:
+    """Return the model in the file `layers` of a request, which says the pipeline and has a `configuration`.
+
+    The file is a layer file, a plan file, or the configuration of a model.
+    """
+    pipeline = PipelineOptions(**{field.name: getattr(request, field.name, None) for field in fields(PipelineOptions)})
     written = options_given()
     return read_model(
-        path,
-        lambda config: configured_model(config, settings, pipeline, written=written),
+        request.layers,
+        lambda config: configured_model(config, request.configuration, pipeline, written=written),
         only_configured=only_for_configurations(written),
     )
 

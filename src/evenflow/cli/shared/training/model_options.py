@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evenflow import ranges
-from evenflow.asking import Metadata, asked
+from evenflow.asking import Metadata, asked, optional
 from evenflow.cli.shared.model_config import config_path, read_config
 from evenflow.cli.shared.training.sections import MODEL
 from evenflow.errors import InputError
@@ -36,26 +36,21 @@ def _size(option: str, help_text: str, within: ranges.Range = ranges.MODEL_SIZE)
 class ModelOptions:
     """What was given of the model."""
 
-    model: str | None = field(
-        default=None,
-        metadata=asked(
-            option="--model",
-            section=MODEL,
-            metavar="CONFIG.json",
-            help="Configuration of a decoder, as transformers writes it, or the folder that has it.",
-        ),
+    model: str | None = optional(
+        "--model",
+        section=MODEL,
+        metavar="CONFIG.json",
+        help="Configuration of a decoder, as transformers writes it, or the folder that has it.",
     )
     hidden: int | None = field(default=None, metadata=_size("--hidden", "Hidden size."))
     layers: int | None = field(default=None, metadata=_size("--layers", "Layers.", within=ranges.MODEL_LAYERS))
     heads: int | None = field(default=None, metadata=_size("--heads", "Attention heads."))
     vocab: int | None = field(default=None, metadata=_size("--vocab", "Words of the vocabulary."))
-    gated_mlp: bool = field(
+    gated_mlp: bool = optional(
+        "--gated-mlp",
         default=False,
-        metadata=asked(
-            option="--gated-mlp",
-            section=MODEL,
-            help="The MLP is gated, as in Llama: three matrices, no biases; else as in GPT.",
-        ),
+        section=MODEL,
+        help="The MLP is gated, as in Llama: three matrices, no biases; else as in GPT.",
     )
     kv_heads: int | None = field(
         default=None, metadata=_size("--kv-heads", "Heads of keys and values.  [default: --heads]")

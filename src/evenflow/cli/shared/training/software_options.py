@@ -4,16 +4,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import click
-
-from evenflow.asking import Metadata, asked
-from evenflow.cli.shared.overlaps import OVERLAPS, OverlapList, usual
+from evenflow.asking import Metadata, asked, optional
 from evenflow.cli.shared.training.sections import SOFTWARE
+from evenflow.predict.overlaps import OVERLAPS, overlaps_named, usual
 from evenflow.predict.training import CONTEXT_EXCHANGES, Software
 
 
-def _way(option: str, choices: list[str], help_text: str) -> Metadata:
-    return asked(option=option, section=SOFTWARE, kind=click.Choice(choices), shows_default=True, help=help_text)
+def _way(option: str, choices: tuple[str, ...], help_text: str) -> Metadata:
+    return asked(option=option, section=SOFTWARE, choices=choices, shows_default=True, help=help_text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +22,7 @@ class SoftwareOptions:
         default="ring",
         metadata=_way(
             "--context-exchange",
-            list(CONTEXT_EXCHANGES),
+            tuple(CONTEXT_EXCHANGES),
             "How devices that share a sequence exchange keys and values.",
         ),
     )
@@ -32,7 +30,7 @@ class SoftwareOptions:
         default="alltoall",
         metadata=_way(
             "--token-dispatcher",
-            ["alltoall", "deepep"],
+            ("alltoall", "deepep"),
             "How tokens go to experts: a copy for each expert, or one for each node (DeepEP, HybridEP).",
         ),
     )
@@ -40,7 +38,7 @@ class SoftwareOptions:
         default="fused",
         metadata=_way(
             "--attention",
-            ["fused", "unfused"],
+            ("fused", "unfused"),
             "One kernel that keeps no scores (FlashAttention), or operator by operator.",
         ),
     )
@@ -48,19 +46,19 @@ class SoftwareOptions:
         default="fused",
         metadata=_way(
             "--elementwise",
-            ["fused", "eager"],
+            ("fused", "eager"),
             "Norms, activation functions and residuals: fused or compiled, or one by one.",
         ),
     )
-    cuda_graphs: bool = field(
-        default=False,
-        metadata=asked(option="--cuda-graphs", section=SOFTWARE, help="Launches are captured in graphs."),
+    cuda_graphs: bool = optional(
+        "--cuda-graphs", default=False, section=SOFTWARE, help="Launches are captured in graphs."
     )
     overlap: tuple[str, ...] = field(
         metadata=asked(
             option="--overlap",
             section=SOFTWARE,
-            kind=OverlapList(),
+            metavar="NAME,…",
+            read=overlaps_named,
             typed_default=usual(OVERLAPS),
             shows_default=True,
             help=f"What runs under computation: some of {', '.join(OVERLAPS)}; or none.",
@@ -70,7 +68,7 @@ class SoftwareOptions:
         default="fp32",
         metadata=_way(
             "--gradient-dtype",
-            ["fp32", "bf16"],
+            ("fp32", "bf16"),
             "Number format in which gradients are kept and reduced.",
         ),
     )

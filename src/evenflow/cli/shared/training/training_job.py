@@ -11,7 +11,6 @@ from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Sizes
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.predict.transformer import Transformer
@@ -104,10 +103,7 @@ def _training(settings: TrainingOptions, model: Transformer, accelerator: Accele
 def _check_group_size(training: Training) -> None:
     degrees = training.degrees
     family = training.schedule or default_family(num_chunks=degrees.chunks, less_memory=False)
-    sizes = Sizes(
-        num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=training.microbatches
-    )  # fmt: skip
-    check_given_size(training.group_size, schedule=family, sizes=sizes)
+    check_given_size(training.group_size, schedule=family, sizes=training.sizes)
 
 
 def _ends_count(layers: int, cells: int) -> bool:

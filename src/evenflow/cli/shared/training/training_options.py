@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from evenflow import ranges
-from evenflow.asking import Metadata, asked, asked_as
+from evenflow.asking import Metadata, asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.training import sections
 from evenflow.cli.shared.training.software_options import SoftwareOptions
@@ -61,7 +61,7 @@ DATA = _degree("--data", "Copies of the pipeline, each with a part of the batch.
 ZERO = asked(
     option="--zero",
     section=sections.DEGREES,
-    kind=click.Choice(["0", "1", "2", "3"]),
+    choices=("0", "1", "2", "3"),
     shows_default=True,
     help="What the copies share out: nothing, the optimizer, gradients too, parameters too (FSDP).",
 )
@@ -82,13 +82,13 @@ SEQUENCE = asked(ranges.TOKENS, option="--seq", section=sections.STEP, help="Tok
 PRECISION = asked(
     option="--precision",
     section=sections.STEP,
-    kind=click.Choice(list(FORMATS)),
+    choices=tuple(FORMATS),
     help="Number format of the linear layers.  [default: bf16; fp16 on devices that are slower in bf16]",
 )
 RECOMPUTE = asked(
     option="--recompute",
     section=sections.STEP,
-    kind=click.Choice(list(KINDS)),
+    choices=tuple(KINDS),
     shows_default=True,
     help="What the backward computes again.",
 )
@@ -120,44 +120,33 @@ class TrainingOptions:
     sequence: int = field(metadata=SEQUENCE)
     precision: str | None = field(default=None, metadata=PRECISION)
     recompute: str = field(default="none", metadata=RECOMPUTE)
-    recompute_modules: str | None = field(
-        default=None,
-        metadata=asked(
-            option="--recompute-modules",
-            section=sections.STEP,
-            metavar="NAME,…",
-            help="What of a layer is computed again, with --recompute selective.  [default: core_attn]",
-        ),
+    recompute_modules: str | None = optional(
+        "--recompute-modules",
+        section=sections.STEP,
+        metavar="NAME,…",
+        help="What of a layer is computed again, with --recompute selective.  [default: core_attn]",
     )
-    recompute_layers: int | None = field(
-        default=None,
-        metadata=asked(
-            ranges.LAYERS,
-            option="--recompute-layers",
-            section=sections.STEP,
-            help="Layers of each cell that are computed again, with --recompute full.  [default: all]",
-        ),
+    recompute_layers: int | None = optional(
+        "--recompute-layers",
+        ranges.LAYERS,
+        section=sections.STEP,
+        help="Layers of each cell that are computed again, with --recompute full.  [default: all]",
     )
     schedule: str | None = field(default=None, metadata=asked_as(options.ONE_SCHEDULE, section=sections.STEP))
-    group_size: int | None = field(
-        default=None,
-        metadata=asked(
-            ranges.MICROBATCHES,
-            option="--group-size",
-            section=sections.STEP,
-            help="Microbatches of a group in an interleaved schedule.  [default: as many as ranks]",
-        ),
+    group_size: int | None = optional(
+        "--group-size",
+        ranges.MICROBATCHES,
+        section=sections.STEP,
+        help="Microbatches of a group in an interleaved schedule.  [default: as many as ranks]",
     )
-    layers_per_rank: tuple[str, ...] = field(
+    layers_per_rank: tuple[str, ...] = optional(
+        "--layers-per-rank",
         default=(),
-        metadata=asked(
-            option="--layers-per-rank",
-            section=sections.STEP,
-            is_multiple=True,
-            metavar="N,N,…",
-            help="Layers of each rank. Given once, they are dealt over the chunks of the rank in turn; or give it once "
-            "for each chunk, in their order.  [default: dealt evenly]",
-        ),
+        section=sections.STEP,
+        is_multiple=True,
+        metavar="N,N,…",
+        help="Layers of each rank. Given once, they are dealt over the chunks of the rank in turn; or give it once "
+        "for each chunk, in their order.  [default: dealt evenly]",
     )
 
 

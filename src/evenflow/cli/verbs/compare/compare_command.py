@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -22,12 +21,9 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_html, plans_svg
 from evenflow.cli.shared.progress import shown_progress
-from evenflow.cli.shared.request_options import options_as, options_of
+from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
-from evenflow.cli.shared.training.configuration_options import (
-    ConfigurableCommand,
-    ConfigurationOptions,
-)
+from evenflow.cli.shared.training.configuration_options import ConfigurableCommand
 from evenflow.cli.shared.training.configured_model import read_planned_model
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.comparison_table import comparison_table
@@ -54,9 +50,8 @@ _ALL = picture_option("all")
 
 @click.command(cls=ConfigurableCommand)
 @click.argument("layers", metavar="LAYERS.json|CONFIG.json")
-@options_of(CompareOptions)
-@options_as("configuration", ConfigurationOptions)
-def compare(configuration: ConfigurationOptions, **keywords: Any) -> int:
+@options_as("compare_options", CompareOptions)
+def compare(compare_options: CompareOptions) -> int:
     """Set the recommended plan beside naive ones and your own, in one table, a picture of each, and one of all.
 
     LAYERS.json may be a plan file, or a report: its plan is compared too, and its sizes, schedule, memory limit and
@@ -76,8 +71,7 @@ def compare(configuration: ConfigurationOptions, **keywords: Any) -> int:
         --manual examples/manual_70b.yaml
       evenflow compare layers.json --memory 56GB --baseline pretrain.sh
     """
-    compare_options = CompareOptions(**keywords)
-    model = read_planned_model(compare_options.layers, configuration, keywords)
+    model = read_planned_model(compare_options)
     model.say_remarks()
     job = compare_job(compare_options, model)
     request, limit = job.request, job.request.memory_limit_bytes

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import click
 
-from evenflow.asking import asked, asked_as
+from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.targets.target_options import TargetName
+from evenflow.cli.shared.training.configuration_options import ConfigurationOptions
 from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF, GivenBaseline
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -31,68 +32,45 @@ class CompareOptions:
     )
     chunks: int | None = field(default=None, metadata=NUM_CHUNKS)
     memory: str | None = field(default=None, metadata=options.MEMORY_TEXT)
-    schedule: str | None = field(
-        default=None,
-        metadata=asked(
-            option="--schedule",
-            metavar="NAME",
-            help="One of `evenflow schedules`, such as zb-h1; with --baseline also best, to try all that its framework "
-            "has.  [default: that of --baseline, or 1f1b, or interleaved for several chunks]",
-        ),
+    schedule: str | None = optional(
+        "--schedule",
+        metavar="NAME",
+        help="One of `evenflow schedules`, such as zb-h1; with --baseline also best, to try all that its framework "
+        "has.  [default: that of --baseline, or 1f1b, or interleaved for several chunks]",
     )
     less_memory: bool = field(default=False, metadata=options.SHORTEST_WARM_UP)
     sequence_splits: int = field(default=1, metadata=NUM_SEQUENCE_SPLITS)
     time_limit: float = field(default=60.0, metadata=SEARCH_TIME)
-    baseline_file: Path | None = field(
-        default=None,
-        metadata=asked(
-            option=BASELINE,
-            kind=options.FILE,
-            metavar="FILE",
-            help="Also compare what you run today: a configuration or script of your framework, which is planned for.",
-        ),
+    baseline_file: Path | None = optional(
+        BASELINE,
+        help="Also compare what you run today: a configuration or script of your framework, which is planned for.",
     )
-    baseline_of: Target | None = field(
-        default=None,
-        metadata=asked(
-            option=BASELINE_OF,
-            kind=TargetName(),
-            metavar="NAME",
-            help="Framework of that file.  [default: the one that is recognised]",
-        ),
+    baseline_of: Target | None = optional(
+        BASELINE_OF,
+        kind=TargetName(),
+        metavar="NAME",
+        help="Framework of that file.  [default: the one that is recognised]",
     )
-    manual: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--manual",
-            kind=options.FILE,
-            metavar="FILE.yaml",
-            help="Also compare your own plans, from this file.",
-        ),
-    )
-    naive: bool = field(
+    manual: Path | None = optional("--manual", metavar="FILE.yaml", help="Also compare your own plans, from this file.")
+    naive: bool = optional(
+        "--naive/--no-naive",
         default=True,
-        metadata=asked(
-            option="--naive/--no-naive",
-            shows_default=True,
-            help="Also compare layers dealt evenly, with everything recomputed and with nothing.",
-        ),
+        shows_default=True,
+        help="Also compare layers dealt evenly, with everything recomputed and with nothing.",
     )
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
-    output_folder: Path = field(
+    output_folder: Path = optional(
+        "--output-folder",
         default=Path("output"),
-        metadata=asked(
-            option="--output-folder",
-            kind=options.FILE,
-            shows_default=True,
-            metavar="DIR",
-            help="Folder that pictures are written to.",
-        ),
+        shows_default=True,
+        metavar="DIR",
+        help="Folder that pictures are written to.",
     )
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
     html_file: Path | None = field(default=None, metadata=options.HTML_FILE)
     trace_file: Path | None = field(default=None, metadata=options.TRACE_FILE)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+    configuration: ConfigurationOptions = field(metadata=asked(group=ConfigurationOptions))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,13 +13,10 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
 from evenflow.cli.shared.progress import shown_progress
-from evenflow.cli.shared.request_options import options_as, options_of
+from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.targets.target_text import block_text
-from evenflow.cli.shared.training.configuration_options import (
-    ConfigurableCommand,
-    ConfigurationOptions,
-)
+from evenflow.cli.shared.training.configuration_options import ConfigurableCommand
 from evenflow.cli.shared.training.configured_model import read_planned_model
 from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.best_text import best_text, elsewhere_text
@@ -53,9 +49,8 @@ _DECISION_SHARE = 0.25
 
 @click.command(cls=ConfigurableCommand)
 @click.argument("layers", metavar="LAYERS.json|CONFIG.json")
-@options_of(PlanOptions)
-@options_as("configuration", ConfigurationOptions)
-def plan(configuration: ConfigurationOptions, **keywords: Any) -> int:
+@options_as("request", PlanOptions)
+def plan(request: PlanOptions) -> int:
     """Find the shortest step of the model in LAYERS.json that fits in memory, and prove how short it can be.
 
     LAYERS.json is a layer file; - reads it from standard input. A plan file, such as evenflow tune writes, is one too,
@@ -81,9 +76,9 @@ def plan(configuration: ConfigurationOptions, **keywords: Any) -> int:
         --split-backward --order order.csv
       evenflow plan tune.json --json plan.json
     """
-    model = read_planned_model(keywords["layers"], configuration, keywords)
+    model = read_planned_model(request)
     model.say_remarks()
-    plan_options = PlanOptions(**model.completed(keywords, written_out=options_given()))
+    plan_options = model.completed(request, written_out=options_given())
     job = plan_job(plan_options, model)
     outputs = Outputs(
         {
@@ -125,7 +120,7 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
 
     decide = partial(
         decided,
-        request=job.request if job.kept_layers is None else replace(job.request, layers=simulation.plan.layers),
+        request=job.request if job.contest.layers is None else replace(job.request, layers=simulation.plan.layers),
         target=job.options.target,
         version=job.version,
         time_limit_s=min(MOST_SECONDS, _DECISION_SHARE * job.options.time_limit),

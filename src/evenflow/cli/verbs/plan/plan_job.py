@@ -44,12 +44,8 @@ class PlanJob:
     """The request; with `Task.BEST_SCHEDULE` it has the largest number of chunks."""
     schedule: str
     """Name of the schedule family, or of the task."""
-    chunk_counts: tuple[int, ...]
-    """Numbers of chunks that are tried."""
-    kept_layers: Mapping[int, Cells] | None
-    """Layers that the user has decided, by number of chunks."""
-    group_sizes: GroupSizes
-    """Group sizes of interleaved schedules that are tried where several schedules are."""
+    contest: ContestSearch
+    """The search over all that is left free."""
     applied_file: TargetFile | None
     """File that the plan goes into."""
     version: str
@@ -58,16 +54,6 @@ class PlanJob:
     """What stages of several devices do, by a plan file."""
     looks_elsewhere: bool
     """Whether the plan is compared with what other frameworks could run."""
-
-    def contest(self, progress: ProgressCallback | None) -> ContestSearch:
-        """Return the search over all that is left free."""
-        return ContestSearch(
-            num_chunks=self.chunk_counts,
-            layers=self.kept_layers,
-            group_sizes=self.group_sizes,
-            time_limit_s=self.options.time_limit,
-            progress=progress,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,13 +121,12 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         options=plan_options,
         request=request,
         schedule=schedule,
-        chunk_counts=counts,
-        kept_layers=kept,
-        group_sizes="every"
-        if plan_options.group_size == options.EVERY
-        else "usual"
-        if applied and not target
-        else "promising",
+        contest=ContestSearch(
+            num_chunks=counts,
+            layers=kept,
+            group_sizes=_group_sizes(plan_options, applied),
+            time_limit_s=plan_options.time_limit,
+        ),
         applied_file=applied,
         version=version,
         degrees=model.degrees,
@@ -149,15 +134,22 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
     )
 
 
+def _group_sizes(plan_options: PlanOptions, applied: TargetFile | None) -> GroupSizes:
+    """Return the group sizes that are tried where several schedules are."""
+    if plan_options.group_size == options.EVERY:
+        return "every"
+    return "usual" if applied and not plan_options.target else "promising"
+
+
 def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
     """Search for the plan."""
     if job.options.target is not None:
         return _solve_for_target(job, job.options.target, progress)
-    if job.options.task is Task.BEST_SCHEDULE or job.group_sizes == "every":
+    if job.options.task is Task.BEST_SCHEDULE or job.contest.group_sizes == "every":
         of_target = SCHEDULES if job.applied_file else ()
         best = solve.solve_best(
             job.request,
-            job.contest(progress),
+            replace(job.contest, progress=progress),
             families=of_target if job.options.task is Task.BEST_SCHEDULE else (job.schedule,),
         )
         return Answer(outcome=best.outcome, best=best)
@@ -208,7 +200,7 @@ def _solve_for_target(job: PlanJob, target: Target, progress: ProgressCallback |
         best = solve_for_target(
             job.request,
             abilities,
-            replace(job.contest(progress), time_limit_s=job.options.time_limit - elsewhere_s),
+            replace(job.contest, progress=progress, time_limit_s=job.options.time_limit - elsewhere_s),
             title=target.title,
             schedules=() if job.options.task is Task.BEST_SCHEDULE else (job.schedule,),
         )
@@ -218,8 +210,9 @@ def _solve_for_target(job: PlanJob, target: Target, progress: ProgressCallback |
             elsewhere = solve.solve_best(
                 replace(job.request, cell_rule=ANY_CONTENT),
                 replace(
-                    job.contest(progress),
-                    num_chunks=() if job.kept_layers is None else job.chunk_counts,
+                    job.contest,
+                    progress=progress,
+                    num_chunks=() if job.contest.layers is None else job.contest.num_chunks,
                     group_sizes="promising",
                     time_limit_s=elsewhere_s,
                 ),

@@ -4,15 +4,14 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 
-import click
-
-from evenflow.asking import asked, asked_as
+from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.layers_per_rank import KEPT_LAYERS
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.options import BEST, EVERY, SEARCH
 from evenflow.cli.shared.result_files import ResultFiles
 from evenflow.cli.shared.targets.target_options import VERSION, TargetName
+from evenflow.cli.shared.training.configuration_options import ConfigurationOptions
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, SEARCH_TIME
@@ -43,73 +42,52 @@ class PlanOptions:
     )
     chunks: int | None = field(default=None, metadata=NUM_CHUNKS)
     memory: str | None = field(default=None, metadata=options.MEMORY_TEXT)
-    schedule: str | None = field(
-        default=None,
-        metadata=asked(
-            option="--schedule",
-            metavar="NAME",
-            help="One of `evenflow schedules`, such as zb-h1; best to try them all, with --chunks or with 1 to 4 "
-            "chunks; or search to look for the order of work as well.  [default: 1f1b, or interleaved for several "
-            "chunks]",
-        ),
+    schedule: str | None = optional(
+        "--schedule",
+        metavar="NAME",
+        help="One of `evenflow schedules`, such as zb-h1; best to try them all, with --chunks or with 1 to 4 "
+        "chunks; or search to look for the order of work as well.  [default: 1f1b, or interleaved for several "
+        "chunks]",
     )
-    split_backward: bool = field(
+    split_backward: bool = optional(
+        "--split-backward",
         default=False,
-        metadata=asked(
-            option="--split-backward",
-            help=f"With --schedule {SEARCH}: split backwards into input and weight gradients where that helps.",
-        ),
+        help=f"With --schedule {SEARCH}: split backwards into input and weight gradients where that helps.",
     )
     less_memory: bool = field(default=False, metadata=options.SHORTEST_WARM_UP)
     group_size: int | str | None = field(default=None, metadata=options.GROUP_OF)
     sequence_splits: int = field(default=1, metadata=NUM_SEQUENCE_SPLITS)
     time_limit: float = field(default=60.0, metadata=SEARCH_TIME)
-    mix: str = field(
+    mix: str = optional(
+        "--mix",
         default="mindformers",
-        metadata=asked(
-            option="--mix",
-            kind=click.Choice(["mindformers", "any"]),
-            shows_default=True,
-            help="Recompute kinds that may share a cell: those that MindFormers can express, or any.",
-        ),
+        choices=("mindformers", "any"),
+        shows_default=True,
+        help="Recompute kinds that may share a cell: those that MindFormers can express, or any.",
     )
-    allow_empty: bool = field(
-        default=False, metadata=asked(option="--allow-empty", help="Allow cells without a layer.")
-    )
+    allow_empty: bool = optional("--allow-empty", default=False, help="Allow cells without a layer.")
     layers_per_rank: tuple[str, ...] = field(default=(), metadata=KEPT_LAYERS)
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     results: ResultFiles = field(metadata=asked(group=ResultFiles))
-    order_file: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--order",
-            is_written=True,
-            kind=options.FILE,
-            metavar="FILE.csv",
-            help="Write the order of work as the CSV that torch.distributed.pipelining reads.",
-        ),
+    order_file: Path | None = optional(
+        "--order",
+        is_written=True,
+        metavar="FILE.csv",
+        help="Write the order of work as the CSV that torch.distributed.pipelining reads.",
     )
-    applied_file: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--apply",
-            kind=options.FILE,
-            metavar="FILE",
-            help="Write FILE.planned beside this configuration or script of your framework, with the plan.",
-        ),
+    applied_file: Path | None = optional(
+        "--apply", help="Write FILE.planned beside this configuration or script of your framework, with the plan."
     )
-    target: Target | None = field(
-        default=None,
-        metadata=asked(
-            option="--target",
-            kind=TargetName(),
-            metavar="NAME",
-            help="Plan only what this framework can run, and print the plan for it.  [default: MindFormers]",
-        ),
+    target: Target | None = optional(
+        "--target",
+        kind=TargetName(),
+        metavar="NAME",
+        help="Plan only what this framework can run, and print the plan for it.  [default: MindFormers]",
     )
     asked_version: str | None = field(default=None, metadata=VERSION)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)
-    quiet: bool = field(default=False, metadata=asked(option="--quiet", help="Print only the block to paste."))
+    quiet: bool = optional("--quiet", default=False, help="Print only the block to paste.")
+    configuration: ConfigurationOptions = field(metadata=asked(group=ConfigurationOptions))
 
     @property
     def task(self) -> Task:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evenflow.asking import asked
+from evenflow.asking import asked, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.training.model_options import ModelOptions
 from evenflow.cli.shared.training.training_options import TrainingOptions
@@ -15,16 +15,8 @@ class PredictOptions:
 
     described: ModelOptions = field(metadata=asked(group=ModelOptions))
     training: TrainingOptions = field(metadata=asked(group=TrainingOptions))
-    layer_file: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--output",
-            letter="-o",
-            is_written=True,
-            kind=options.FILE,
-            metavar="FILE",
-            help="Write the layer file of one device, for `evenflow plan`.",
-        ),
+    layer_file: Path | None = optional(
+        "--output", letter="-o", is_written=True, help="Write the layer file of one device, for `evenflow plan`."
     )
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)

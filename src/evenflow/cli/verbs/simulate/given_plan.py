@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import click
 
-from evenflow.asking import asked, asked_as
+from evenflow.asking import asked_as, optional
 from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.shared.files.given_model import GivenModel, refuse_without_configuration
 from evenflow.cli.shared.files.input_files import read_text
@@ -70,24 +70,20 @@ def read_files(
 class GivenPlan:
     """The options of ``evenflow simulate`` that make a plan."""
 
-    layers: tuple[str, ...] = field(
+    layers: tuple[str, ...] = optional(
+        "--layers",
         default=(),
-        metadata=asked(
-            option="--layers",
-            metavar="N,N,…",
-            is_multiple=True,
-            help="Layers of each rank. Given once, they are dealt over the chunks of the rank in turn; or give it once "
-            "for each chunk, in their order.",
-        ),
+        metavar="N,N,…",
+        is_multiple=True,
+        help="Layers of each rank. Given once, they are dealt over the chunks of the rank in turn; or give it once "
+        "for each chunk, in their order.",
     )
-    recompute: tuple[str, ...] = field(
+    recompute: tuple[str, ...] = optional(
+        "--recompute",
         default=(),
-        metadata=asked(
-            option="--recompute",
-            metavar="KIND=N,N,…",
-            is_multiple=True,
-            help="Layers of each rank that recompute under KIND; given once for each chunk, in their order.",
-        ),
+        metavar="KIND=N,N,…",
+        is_multiple=True,
+        help="Layers of each rank that recompute under KIND; given once for each chunk, in their order.",
     )
     ranks: int | None = field(
         default=None, metadata=asked_as(NUM_RANKS, help="Pipeline ranks; known from --layers or a plan file.")

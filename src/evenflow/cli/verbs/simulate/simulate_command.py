@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,7 +14,7 @@ from evenflow.cli.shared.group_sizes import best_simulated
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
-from evenflow.cli.shared.request_options import options_as, options_of
+from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import ResultFiles, paths_of
 from evenflow.cli.shared.training.configuration_options import (
     ConfigurableCommand,
@@ -43,13 +42,13 @@ class SimulateOptions:
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     results: ResultFiles = field(metadata=asked(group=ResultFiles))
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+    configuration: ConfigurationOptions = field(metadata=asked(group=ConfigurationOptions))
 
 
 @click.command(cls=ConfigurableCommand)
 @click.argument("files", metavar="[LAYERS.json|CONFIG.json] [PLAN.json]", nargs=-1, required=True)
-@options_of(SimulateOptions)
-@options_as("configuration", ConfigurationOptions)
-def simulate(files: tuple[str, ...], configuration: ConfigurationOptions, **keywords: Any) -> int:
+@options_as("request", SimulateOptions)
+def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
     """Run a plan on paper: exact timeline, memory and bubbles.
 
     The plan is a PLAN.json that --json wrote, or is given by --microbatches with --layers and --recompute. Without
@@ -64,10 +63,12 @@ def simulate(files: tuple[str, ...], configuration: ConfigurationOptions, **keyw
       evenflow simulate examples/llama2_70b.json plan.json --memory 56GB --svg plan.svg
       evenflow simulate examples/llama2_70b.json --microbatches 8 --layers 20,20,20,20 --recompute full=5,4,3,2
     """
-    request, written = SimulateOptions(**keywords), options_given()
+    written = options_given()
     model, plan = read_files(
         files,
-        lambda config, plan: configured_model(config, configuration, request.plan.pipeline(plan), written=written),
+        lambda config, plan: configured_model(
+            config, request.configuration, request.plan.pipeline(plan), written=written
+        ),
         only_configured=only_for_configurations(written),
     )
     model.say_remarks()

@@ -1,13 +1,10 @@
 """The options of ``evenflow tune`` for what is asked after the ranking."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from evenflow import ranges
-from evenflow.asking import asked
-from evenflow.cli.shared import options
+from evenflow.asking import optional
 from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.shared.targets.target_options import TargetName
 from evenflow.errors import InputError
@@ -24,61 +21,42 @@ BASELINE, BASELINE_OF = "--baseline", "--baseline-of"
 class AfterOptions:
     """What is asked after the ranking: an option for each field."""
 
-    explain: int | None = field(
-        default=None,
-        metadata=asked(
-            ranges.ROWS,
-            option=_EXPLAIN,
-            section=_SECTION,
-            metavar="N",
-            help="Say why row N is not the first, by part of the step.",
-        ),
+    explain: int | None = optional(
+        _EXPLAIN,
+        ranges.ROWS,
+        section=_SECTION,
+        metavar="N",
+        help="Say why row N is not the first, by part of the step.",
     )
-    pareto: bool = field(
+    pareto: bool = optional(
+        "--pareto",
         default=False,
-        metadata=asked(
-            option="--pareto",
-            section=_SECTION,
-            help="Set steps against memory, against numbers of devices, and with --baseline against what is changed.",
-        ),
+        section=_SECTION,
+        help="Set steps against memory, against numbers of devices, and with --baseline against what is changed.",
     )
-    baseline_file: Path | None = field(
-        default=None,
-        metadata=asked(
-            option=BASELINE,
-            section=_SECTION,
-            kind=options.FILE,
-            metavar="FILE",
-            help="What you run today, as a file of your framework: it gets a row and a rank, and the reasons of its "
-            "place.",
-        ),
+    baseline_file: Path | None = optional(
+        BASELINE,
+        section=_SECTION,
+        help="What you run today, as a file of your framework: it gets a row and a rank, and the reasons of its place.",
     )
-    baseline_target: Target | None = field(
-        default=None,
-        metadata=asked(
-            option=BASELINE_OF,
-            section=_SECTION,
-            kind=TargetName(),
-            metavar="NAME",
-            help="Framework of that file, where it cannot be told.",
-        ),
+    baseline_target: Target | None = optional(
+        BASELINE_OF,
+        section=_SECTION,
+        kind=TargetName(),
+        metavar="NAME",
+        help="Framework of that file, where it cannot be told.",
     )
-    neighbours: bool = field(
+    neighbours: bool = optional(
+        "--neighbours",
         default=False,
-        metadata=asked(
-            option="--neighbours",
-            section=_SECTION,
-            help="Price every axis one step away from the first row, or say why that cannot be.",
-        ),
+        section=_SECTION,
+        help="Price every axis one step away from the first row, or say why that cannot be.",
     )
-    refine: str | None = field(
-        default=None,
-        metadata=asked(
-            option="--refine",
-            section=_SECTION,
-            kind=click.Choice([AUTO]),
-            help="Say what shardings of every operator could still gain, as `evenflow auto` finds them.",
-        ),
+    refine: str | None = optional(
+        "--refine",
+        section=_SECTION,
+        choices=(AUTO,),
+        help="Say what shardings of every operator could still gain, as `evenflow auto` finds them.",
     )
 
     def check(self, *, rows: int) -> None:

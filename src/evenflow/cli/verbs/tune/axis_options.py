@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenflow.asking import Metadata, asked
+from evenflow.asking import Metadata, asked, optional
 from evenflow.cli.shared.numbers import as_number
 from evenflow.cli.shared.training.sections import DEGREES
 from evenflow.errors import InputError
@@ -26,16 +26,14 @@ def _most(axis: Axis, help_text: str) -> Metadata:
 class AxisOptions:
     """What is decided of the degrees: an option for each field."""
 
-    fix: tuple[str, ...] = field(
+    fix: tuple[str, ...] = optional(
+        _FIX,
         default=(),
-        metadata=asked(
-            option=_FIX,
-            section=DEGREES,
-            is_multiple=True,
-            metavar="NAME=VALUE,…",
-            help="What every configuration must have, such as tensor=8,pipeline=4; also "
-            f"{', '.join(axis for axis in Axis if axis not in ('tensor', 'pipeline'))}. May be given several times.",
-        ),
+        section=DEGREES,
+        is_multiple=True,
+        metavar="NAME=VALUE,…",
+        help="What every configuration must have, such as tensor=8,pipeline=4; also "
+        f"{', '.join(axis for axis in Axis if axis not in ('tensor', 'pipeline'))}. May be given several times.",
     )
     max_tensor: int | None = field(
         default=None,

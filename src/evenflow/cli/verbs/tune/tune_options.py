@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evenflow.asking import asked, asked_as
+from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.targets.target_options import VERSION, TargetName
 from evenflow.cli.shared.training import sections, training_options
@@ -24,15 +24,10 @@ class TuneOptions:
     described: ModelOptions = field(metadata=asked(group=ModelOptions))
     behaviour: SoftwareOptions = field(metadata=asked(group=SoftwareOptions))
     accelerator: str | None = field(default=None, metadata=training_options.ACCELERATOR)
-    calibration: Path | None = field(
-        default=None,
-        metadata=asked(
-            option="--calibration",
-            section=sections.DEVICES,
-            kind=options.FILE,
-            metavar="FILE",
-            help="What `evenflow calibrate` wrote of your cluster, in place of --accelerator.",
-        ),
+    calibration: Path | None = optional(
+        "--calibration",
+        section=sections.DEVICES,
+        help="What `evenflow calibrate` wrote of your cluster, in place of --accelerator.",
     )
     gpus: int = field(metadata=asked_as(training_options.GPUS, help="Devices in all."))
     gpus_per_node: int | None = field(default=None, metadata=training_options.GPUS_PER_NODE)
@@ -47,24 +42,18 @@ class TuneOptions:
             help="The only kind that layers may be under beside none.  [default: all kinds]",
         ),
     )
-    schedules: str | None = field(
-        default=None,
-        metadata=asked(
-            option="--schedules",
-            section=sections.STEP,
-            metavar="NAME,…",
-            help=f"Some of `evenflow schedules`, or {ALL}.  [default: 1f1b, interleaved, zb-h1, zbv, as far as "
-            "--target runs them]",
-        ),
+    schedules: str | None = optional(
+        "--schedules",
+        section=sections.STEP,
+        metavar="NAME,…",
+        help=f"Some of `evenflow schedules`, or {ALL}.  [default: 1f1b, interleaved, zb-h1, zbv, as far as "
+        "--target runs them]",
     )
-    target: Target | None = field(
-        default=None,
-        metadata=asked(
-            option="--target",
-            kind=TargetName(),
-            metavar="NAME",
-            help="Framework whose rules every configuration keeps, such as megatron.",
-        ),
+    target: Target | None = optional(
+        "--target",
+        kind=TargetName(),
+        metavar="NAME",
+        help="Framework whose rules every configuration keeps, such as megatron.",
     )
     asked_version: str | None = field(default=None, metadata=VERSION)
     rows: int = field(default=10, metadata=NUM_ROWS)
