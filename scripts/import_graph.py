@@ -2,7 +2,7 @@
 
 An import inside a function counts. One for type checkers does not, but it tells where a lazy package, one that has a
 function `__getattr__`, has its names. A package is passed through: who takes `Plan` from `evenflow.model` uses the
-module that defines it and not all that the package imports.
+module that defines it and not all that the package imports. Of a conftest.py, tests use the fixtures that they ask for.
 """
 
 import ast
@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+
+from scripts.fixture_texts import Fixture, fixtures
 
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 Name = tuple[str, str]
@@ -26,6 +28,8 @@ class Source:
     """Names that it imports, and attributes of modules that it imports whole."""
     homes: dict[str, Name] = field(default_factory=dict)
     """Where each name that it imports comes from, those of a lazy package too."""
+    asked: set[str] = field(default_factory=set)
+    """Parameters of its functions: of tests the fixtures that they ask for."""
     strings: set[str] = field(default_factory=set)
     """Its string constants, without documentation."""
     packages: set[str] = field(default_factory=set)
@@ -57,6 +61,8 @@ def read_source(text: str, package: str) -> Source:
                 source.imports.add((module, node.attr))
             if node.attr == "__path__":
                 source.listed.add(source.homes.get(_dotted(node.value), ("", "")))
+        elif isinstance(node, ast.arg):
+            source.asked.add(node.arg)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and is_run:
             source.strings.add(node.value)
         elif isinstance(node, ast.Call) and _dotted(node.func) == "importlib.import_module":
@@ -152,6 +158,13 @@ class ImportGraph:
             path: read_source(texts[path], name if _is_package(path) else name.rpartition(".")[0])
             for path, name in names.items()
         }
+        self._fixtures: dict[str, dict[str, Fixture]] = {
+            path: fixtures(texts[path]) for path in names if PurePosixPath(path).name == "conftest.py"
+        }
+        """The fixtures of each conftest.py; each is a file of its own here, called ``tests/conftest.py::name``."""
+        for path, own in self._fixtures.items():
+            package = names[path].rpartition(".")[0]
+            self.sources |= {f"{path}::{name}": read_source(fixture.text, package) for name, fixture in own.items()}
         self._entered: dict[str, set[str]] = defaultdict(set)
         """Packages that a file passes through: it depends on their own text, not on all that they import."""
         self.uses = {path: self._used(path) for path in self.sources}
@@ -170,6 +183,8 @@ class ImportGraph:
 
     def _used(self, path: str) -> set[str]:
         """Return the files that one uses by its imports, its strings and the fixtures of its folders."""
+        if path in self._fixtures:  # what its fixtures use, tests reach by their names
+            return set()
         source = self.sources[path]
         used = {file for name in source.imports for file in self._files(name, path)}
         for text in () if source.is_lazy else source.strings:
@@ -178,8 +193,29 @@ class ImportGraph:
                 used.add(self.modules[f"{text}.__main__"])
         for package in {".".join(name) for name in source.listed} - {"."}:
             used |= {file for module, file in self.modules.items() if module.startswith(f"{package}.")}
-        fixtures = {str(folder / "conftest.py") for folder in PurePosixPath(path).parents}
-        return (used | (fixtures & set(self.sources))) - {path}
+        return (used | set(self._asked_fixtures(path))) - {path}
+
+    def _asked_fixtures(self, path: str) -> Iterator[str]:
+        """Yield every conftest.py around a file, and those fixtures of them that the file gets."""
+        source, (file, _, _) = self.sources[path], path.partition("::")
+        for folder in PurePosixPath(file).parents:
+            conftest = str(folder / "conftest.py")
+            if conftest not in self._fixtures:
+                continue
+            yield conftest
+            for name in self._fixtures[conftest]:
+                if name in source.asked | source.strings or self._is_for_all(conftest, name):
+                    yield f"{conftest}::{name}"
+
+    def _is_for_all(self, conftest: str, name: str) -> bool:
+        """Return whether every test below gets a fixture, that of another conftest.py which this one imports too."""
+        fixture = self._fixtures[conftest][name]
+        homes = self.sources[f"{conftest}::{name}"].imports if fixture.is_imported else ()
+        origins = [(self.modules.get(module, ""), attribute) for module, attribute in homes]
+        return fixture.is_for_all or any(
+            attribute in self._fixtures.get(path, ()) and self._is_for_all(path, attribute)
+            for path, attribute in origins
+        )
 
     def _files(self, name: Name, user: str) -> set[str]:
         """Return where a name is defined, behind the packages that hand it on; nothing for names of other projects."""
@@ -190,6 +226,8 @@ class ImportGraph:
             full = ".".join(filter(None, name))
             return {self.modules[full]} if full in self.modules else set()
         path = self.modules[module]
+        if attribute in self._fixtures.get(path, ()):
+            return {f"{path}::{attribute}"}
         self._entered[user] |= {self.modules[above] for above in _above(module) if above in self.modules}
         home = self.sources[path].homes.get(attribute)
         if home and _is_package(path) and home != (module, attribute):

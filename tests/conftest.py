@@ -20,9 +20,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in first)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def compiled_loops() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Compile before the first test: no time limit of a test is spent on it."""
     from tests.loops import compile_loops
 
-    compile_loops()
+    if session.items and not session.config.option.collectonly:
+        compile_loops()

@@ -1,5 +1,7 @@
 """The compiled loops, made ready before any test: time limits count compiling, and tests have short ones."""
 
+from functools import cache
+
 from evenflow.model import Request, Sizes
 from evenflow.solve import plan
 from evenflow.solve.bounds import capacity_bound_ns, capacity_table
@@ -9,6 +11,7 @@ from evenflow.solve.search.dealing import first_plan
 from tests.networks import plain_network
 
 
+@cache
 def compile_loops() -> None:
     """Compile the loops of planning, or read them from the disk, by planning something tiny."""
     network = plain_network(4)

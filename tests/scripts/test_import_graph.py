@@ -30,7 +30,24 @@ HOUSE = {
     "wing/tests_wing/test_fly.py": "from wing import fly\n",
     "tests/__init__.py": "",
     "tests/conftest.py": "",
-    "tests/room/conftest.py": "from house import attic\n",
+    "tests/room/conftest.py": """
+import pytest
+from house import attic
+from house.verbs import go_in as going, go_out
+
+def climb():
+    return attic.height
+
+@pytest.fixture(autouse=True)
+def ladder():
+    return climb()
+
+@pytest.fixture
+def entry(ladder):
+    return going
+""",
+    "tests/room/upper/conftest.py": "from tests.room.conftest import entry, ladder\n",
+    "tests/room/upper/test_bed.py": "def test_bed(entry): ...\n",
     "tests/room/test_chair.py": "from house.room import Chair\n",
     "tests/room/test_table.py": "from house.room import Table\n",
     "tests/room/test_room.py": "from house import room\n",
@@ -63,7 +80,7 @@ DOORS = {"tests/test_any_door.py"}
         ),
         ("src/house/pets/cat.py", {"tests/test_zoo.py"}),
         ("src/house/pets/birds/owl.py", {"tests/test_zoo.py"}),
-        ("src/house/verbs/go_in.py", {"tests/test_going_in.py", *DOORS}),
+        ("src/house/verbs/go_in.py", {"tests/test_going_in.py", "tests/room/upper/test_bed.py", *DOORS}),
         ("src/house/verbs/go_out.py", {"tests/test_process.py", *DOORS}),
         ("src/house/__main__.py", {"tests/test_process.py"}),
         ("wing/src/wing/fly.py", {"wing/tests_wing/test_fly.py", "tests/test_flying.py", *DOORS}),
@@ -71,7 +88,7 @@ DOORS = {"tests/test_any_door.py"}
             "src/house/attic.py",
             {
                 "tests/room/test_chair.py", "tests/room/test_table.py", "tests/room/test_room.py",
-                "tests/test_patched.py",
+                "tests/room/upper/test_bed.py", "tests/test_patched.py",
                 "wing/tests_wing/test_fly.py", "tests/test_flying.py", *DOORS,
             },
         ),
@@ -85,7 +102,7 @@ def test_a_changed_file_reaches_these_tests(changed, tests):
 def test_fixtures_of_a_folder_reach_what_is_below_it():
     graph = ImportGraph(HOUSE)
     assert set(filter(is_test, graph.users({"tests/room/conftest.py"}))) == {
-        f"tests/room/test_{name}.py" for name in ("chair", "table", "room")
+        f"tests/room/{name}.py" for name in ("test_chair", "test_table", "test_room", "upper/test_bed")
     }
     assert len(set(filter(is_test, graph.users({"tests/conftest.py"})))) == sum(map(is_test, HOUSE)) - 1
 
