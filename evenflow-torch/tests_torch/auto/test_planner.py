@@ -152,6 +152,9 @@ def test_too_little_memory_says_how_much_would_do(slow_pair: AutoPlan) -> None:
     found = planned(cluster(2, 1, 2**20))
     assert found.status is Status.INFEASIBLE
     assert found.stages == ()
+    for name in ("simulation", "mesh_plan"):
+        with pytest.raises(InputError, match=r"must have a plan before it can be simulated or run; .* it would with"):
+            getattr(found, name)
     shortage = found.search.shortage
     assert shortage is not None
     assert planned(cluster(2, 1, shortage.memory_bytes)).status is not Status.INFEASIBLE

@@ -120,7 +120,10 @@ def row_case(plan: Plan, rank: int) -> Answer:
 def mixed_row(num_layers: int) -> nn.Sequential:
     """Embedding, layers whose gradients a split backward could lose, output."""
     kinds = ("weight norm", "hook that is not linear", "twice", "own", "tied to a table", "hook behind the sum", "tied")
-    body = [module(kinds[index % len(kinds)], index) for index in range(num_layers)]
+    body = [
+        nn.Sequential(module("turned", index), module(kinds[index % len(kinds)], index), module("turned", index + 1))
+        for index in range(num_layers)
+    ]
     torch.manual_seed(12)
     return nn.Sequential(nn.Embedding(VOCABULARY, SIZE), *body, nn.Linear(SIZE, VOCABULARY)).double()
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from evenflow.cluster import Cluster, MeshPlan, Submesh
+from evenflow.errors import InputError
 from evenflow.interruption import answer_exists, was_interrupted
 from evenflow.language import _, joined
 from evenflow.simulate import Simulation
@@ -139,17 +140,23 @@ class AutoPlan:
 
     @property
     def mesh_plan(self) -> MeshPlan:
-        """The plan as `evenflow.run.pipeline` takes it. Only where there is a plan."""
+        """The plan as `evenflow.run.pipeline` takes it; raises InputError without a plan."""
         return replace(self._placed.mesh_plan, expert_capacity=self.request.expert_capacity)
 
     @property
     def simulation(self) -> Simulation:
-        """The pipeline on its submeshes, each message with its own time. Only where there is a plan."""
+        """The pipeline on its submeshes, each message with its own time; raises InputError without a plan."""
         return self._placed.simulation
 
     @property
     def _placed(self) -> PlacedPipeline:
-        assert self.pipeline is not None
+        if self.pipeline is None:
+            shortage = self.search.shortage
+            raise InputError(
+                rule=_("must have a plan before it can be simulated or run"),
+                place=self.row.name,
+                remedy="" if shortage is None else shortage.message(self.cluster),
+            )
         return self.pipeline
 
 

@@ -14,6 +14,13 @@ from evenflow_torch.auto.sharding.ways import AxisRole, Level, PlainWay
 from tests_torch.auto.sharding.made_costs import made_costs
 from tests_torch.auto.wording.made_layers import made_layer
 
+
+def test_the_stage_of_zero_may_be_a_number():
+    assert Fixed(zero=3) == Fixed(zero=Sharding.PARAMETERS)
+    with pytest.raises(InputError, match="zero must be one of 0, 1, 2, 3, got '4'"):
+        Fixed(zero=4)
+
+
 OPEN = st.none() | st.sampled_from([1, 2, 3, 4, 8])
 
 

@@ -1,5 +1,7 @@
 """What does not fit is refused before any stage is built, and on one rank the pipeline is the model."""
 
+from typing import Any
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -44,6 +46,24 @@ def test_one_rank_computes_what_the_model_does() -> None:
         torch.testing.assert_close(parameter.grad, alone.get_parameter(name).grad)
     with pytest.raises(InputError, match="batch must have the shapes of the example batch"):
         pipe.step((BATCH[0][:4], BATCH[1][:4]))
+
+
+@pytest.mark.usefixtures("one_rank")
+@pytest.mark.parametrize(
+    ("batch", "value"),
+    [
+        ({"input_ids": BATCH[0], "labels": BATCH[1]}, "'dict'"),
+        (BATCH[0], "'Tensor'"),
+        ((*BATCH, BATCH[0]), r"'tuple\(Tensor, Tensor, Tensor\)'"),
+        ([BATCH[0], None], r"'list\(Tensor, NoneType\)'"),
+    ],
+)
+def test_a_batch_is_inputs_and_targets(batch: Any, value: str) -> None:
+    with pytest.raises(InputError, match=rf"example batch must be two tensors, inputs and targets, got {value}; for"):
+        pipeline(PLAN, model(), nn.functional.mse_loss, batch)
+    pipe = pipeline(PLAN, model(), nn.functional.mse_loss, BATCH)
+    with pytest.raises(InputError, match=rf"batch must be two tensors, inputs and targets, got {value}; for"):
+        pipe.step(batch)
 
 
 @pytest.mark.usefixtures("one_rank")

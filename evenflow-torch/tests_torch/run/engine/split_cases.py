@@ -73,6 +73,18 @@ class TiedToTable(Tied):
         self.table.weight = self.first.weight
 
 
+class Turned(nn.Module):
+    """A layer whose output and whose gradient are views of memory in another order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(SIZE, SIZE)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        turned: Tensor = self.inner(hidden.transpose(0, -2)).transpose(0, -2)
+        return turned
+
+
 class OverRows(nn.BatchNorm1d):
     def forward(self, hidden: Tensor) -> Tensor:
         return super().forward(hidden.flatten(0, -2)).view_as(hidden)
@@ -136,6 +148,7 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "twice": Twice,
     "tied": Tied,
     "tied to a table": TiedToTable,
+    "turned": Turned,
     "norm": lambda: OverRows(SIZE),
     "in place": lambda: nn.Sequential(linear(), nn.ReLU(inplace=True)),
     "a kind of its own": lambda: nn.MultiheadAttention(SIZE, 2, batch_first=True).out_proj,

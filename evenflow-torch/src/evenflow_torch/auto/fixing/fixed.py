@@ -6,6 +6,7 @@ from math import prod
 
 from evenflow.cluster import Cluster, Mesh, Submesh
 from evenflow.errors import InputError
+from evenflow.fields import check_one_of
 from evenflow.language import _
 from evenflow.predict.training import Sharding
 from evenflow_torch.auto.sharding.mesh_costs import MeshCosts
@@ -32,9 +33,17 @@ class Fixed:
     """How many of the data-parallel devices share out the experts."""
     pipeline: int | None = None
     """Pipeline stages; the chunks into which the refinement may cut a rank's stage do not count."""
-    zero: Sharding | None = None
+    zero: Sharding | int | None = None
+    """Stage of ZeRO, also as a number; a `Sharding` once it is made."""
     placements: tuple[tuple[str, str], ...] = ()
     """Names of parameters, which may have ``*`` in them, each with the dimension that is split where they are kept."""
+
+    def __post_init__(self) -> None:
+        """Take the stage of ZeRO by its number; raise InputError for one that there is not."""
+        if self.zero is None or isinstance(self.zero, Sharding):
+            return
+        check_one_of(str(self.zero), [stage.value for stage in Sharding], place="zero")
+        object.__setattr__(self, "zero", Sharding(str(self.zero)))
 
     @property
     def needs_three_axes(self) -> bool:

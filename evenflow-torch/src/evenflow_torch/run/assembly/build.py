@@ -13,7 +13,7 @@ from evenflow.model import RECOMPUTE_PARTS, Plan
 from evenflow_torch.models.checkpointing import Patterns
 from evenflow_torch.models.parts import ModelRow
 from evenflow_torch.models.rows import as_row
-from evenflow_torch.run.assembly.pipeline import Batch, Pipeline, RankStages
+from evenflow_torch.run.assembly.pipeline import Batch, Pipeline, RankStages, checked_batch
 from evenflow_torch.run.engine.order import check_world, runnable_order
 from evenflow_torch.run.engine.recompute_layers import check_kinds
 from evenflow_torch.run.engine.runtime import LossFunction
@@ -80,6 +80,7 @@ def pipeline(
     stages = cut(row, plan, schedule)
     patterns = {**RECOMPUTE_PARTS, **recompute_modules}
     check_kinds(plan, row.body, patterns)
+    example_batch = checked_batch(example_batch, place=_("example batch"))
     example = microbatch_of(example_batch[0], plan, place=_("example batch, inputs"))
     microbatch_of(example_batch[1], plan, place=_("example batch, targets"))
     boundaries = boundary_shapes(stages, row.context, example)

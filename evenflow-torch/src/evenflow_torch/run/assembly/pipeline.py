@@ -25,6 +25,19 @@ Batch = tuple[Tensor, Tensor]
 """Inputs and targets, each of shape [batch, ...]."""
 
 
+def checked_batch(batch: object, *, place: str) -> Batch:
+    """Return inputs and targets; raise InputError for a batch of any other form, such as a dict."""
+    if isinstance(batch, tuple | list) and len(batch) == 2 and all(isinstance(tensor, Tensor) for tensor in batch):
+        return batch[0], batch[1]
+    kinds = ", ".join(type(value).__name__ for value in batch) if isinstance(batch, tuple | list) else ""
+    raise InputError(
+        value=f"{type(batch).__name__}({kinds})" if kinds else type(batch).__name__,
+        rule=_("must be two tensors, inputs and targets"),
+        place=place,
+        remedy=_("for example (batch['input_ids'], batch['labels'])"),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankStages:
     """The stages of this rank, ready to compute, and what they have in common."""
@@ -70,7 +83,8 @@ class Pipeline:
         Return the mean of the microbatches' losses on the rank of the last stage, None on the others. Every rank gives
         the whole batch, of the example's shape; only the first stage reads the inputs, only the last the targets.
         """
-        shapes = tuple(tuple(tensor.shape) for tensor in batch)
+        inputs, targets = checked_batch(batch, place="batch")
+        shapes = (tuple(inputs.shape), tuple(targets.shape))
         if shapes != self._shapes:
             raise InputError(
                 value=shapes,
@@ -82,14 +96,14 @@ class Pipeline:
             stage.submod.step = self.num_steps
         first, last = self.stages[0], self.stages[-1]
         # Without waiting: from pinned memory the copy runs beside the host.
-        inputs = batch[0].to(first.device, non_blocking=True) if first.is_first else None
-        targets = batch[1].to(last.device, non_blocking=True) if last.is_last else None
+        first_inputs = inputs.to(first.device, non_blocking=True) if first.is_first else None
+        last_targets = targets.to(last.device, non_blocking=True) if last.is_last else None
         if not self._has_agreed:
-            example = batch[0][: len(batch[0]) // self.schedule.num_microbatches]
+            example = inputs[: len(inputs) // self.schedule.num_microbatches]
             agree_on_boundaries(self.stages, self.schedule.stage_ranks, example)
             self._has_agreed = True
         self._shared.before_step()
-        loss = self.runtime.run(inputs, targets)
+        loss = self.runtime.run(first_inputs, last_targets)
         self._shared.after_step()
         self.num_steps += 1
         return self.loss_fn.total(loss) if loss is not None and isinstance(self.loss_fn, MeshLoss) else loss

@@ -117,6 +117,8 @@ class RuntimeStage(PipelineStage):
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
         """Post the sends here, as `get_fwd_send_ops` does."""
+        gradients = self.bwd_cache.get(bwd_chunk_id, ())
+        self.bwd_cache[bwd_chunk_id] = tuple(None if tensor is None else tensor.contiguous() for tensor in gradients)
         self.backward_sends[bwd_chunk_id] = post(super().get_bwd_send_ops(bwd_chunk_id))
         return []
 

@@ -121,14 +121,14 @@ class StageModule(nn.Module):
         self.microbatch = 0
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Return the output of the stage for one microbatch."""
+        """Return the output of the stage for one microbatch, in the order in which messages are sent."""
         self.offload.begin()
         for part, forward in zip(self.parts, self.forwards, strict=True):
             hidden = self.entering(part, hidden)
             arguments = self.context(hidden, part) if self.context else {}
             with self._random(part, hidden.device):
                 hidden = forward(hidden, **arguments)
-        return hidden
+        return hidden.contiguous()
 
     def entering(self, part: Part, hidden: Tensor) -> Tensor:
         """Return the input of a part, from the output of the part before; a place for placements."""
