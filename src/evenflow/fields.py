@@ -190,7 +190,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return the remedy that names the nearest one of `names`; empty where none is near."""
-    near = nearest(name, names)
+    near = nearest(name, map(str, names))
     return _("did you mean {near!r}?", near=near) if near else ""
 
 
