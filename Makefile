@@ -25,7 +25,7 @@ BASE ?= main
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-quick affected test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees check-trace clean
+.PHONY: help setup demo demo-175b test test-quick affected test-slow test-thorough test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees check-trace clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -35,6 +35,7 @@ help:
 	@echo "make test-quick         run the tests that start no processes"
 	@echo "make affected           run the tests that the changed files can reach; BASE=main is what they are compared with"
 	@echo "make test-slow          run the tests that start eight processes"
+	@echo "make test-thorough      run the tests that start no processes with three times as many examples"
 	@echo "make test-page          try the report page in a browser and the documentation's search (needs Node.js; installs Chromium where it is missing and can be)"
 	@echo "make test-gpu           run the tests that need GPUs; set TORCH to a build with CUDA"
 	@echo "make fuzz               try 20,000 malformed and odd inputs on every reader and verb; FUZZ='--seed 2 --inputs 50000'"
@@ -87,6 +88,10 @@ affected: $(VENV)/.stamp-dev
 
 test-slow: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m slow $(ARGS)
+
+# Property tests with three times as many examples.
+test-thorough: $(VENV)/.stamp-dev
+	EVENFLOW_THOROUGH=1 $(BIN)/python -m pytest -m "$(EVERYWHERE) and not processes" $(SHARED_OUT) $(ARGS)
 
 test-gpu: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m gpu -rsP $(ARGS)

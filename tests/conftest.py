@@ -5,7 +5,11 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("evenflow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+from tests.thoroughness import examples
+
+settings.register_profile(
+    "evenflow", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("evenflow")
 
 os.environ["EVENFLOW_LANG"] = "en"

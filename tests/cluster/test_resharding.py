@@ -11,6 +11,7 @@ from evenflow.cluster.layout import REPLICATED, Box, TensorLayout
 from evenflow.cluster.resharding import ReshardingPlan, plan_resharding
 from evenflow.errors import InputError
 from tests.cluster.clusters import mesh
+from tests.thoroughness import examples
 
 SHAPES = ((8,), (6, 4), (5, 3), (2, 3, 4), (1, 7), ())
 MESHES = ((1,), (2,), (4,), (1, 2), (2, 2), (3,), (2, 1, 2))
@@ -55,7 +56,7 @@ def check_delivers(plan: ReshardingPlan) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_delivers_everything_once(data: st.DataObject) -> None:
     shape = data.draw(st.sampled_from(SHAPES))
     cluster = mesh(4, 2, inter=Link(bytes_per_s=data.draw(st.sampled_from([1, 50, 200])), latency_ns=3))

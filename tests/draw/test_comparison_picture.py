@@ -9,6 +9,7 @@ from evenflow.draw.palette import LIMIT
 from evenflow.errors import InputError
 from tests.draw.cases import SVG, bars, by_class, by_id, parse, rect_box, simulation, text_box
 from tests.paths import GOLDEN
+from tests.thoroughness import examples
 
 GIGABYTE = 2**30
 
@@ -24,7 +25,7 @@ def test_golden_picture() -> None:
     assert svg == (GOLDEN / "comparison.svg").read_text(encoding="utf-8")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(st.tuples(st.text(), st.integers(1, 6), st.integers(1, 3), st.integers(1, 9), st.booleans()), min_size=1,
              max_size=4),

@@ -8,6 +8,7 @@ from evenflow.draw import measured_svg
 from evenflow.errors import InputError
 from evenflow.simulate import Timeline
 from tests.draw.cases import bars, by_class, by_id, parse, rect_box, simulation
+from tests.thoroughness import examples
 
 
 def slower(timeline: Timeline, factor: int) -> Timeline:
@@ -19,7 +20,7 @@ def slower(timeline: Timeline, factor: int) -> Timeline:
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(1, 40), st.integers(1, 2), st.integers(1, 9), st.text())
 def test_every_picture_is_well_formed(ranks: int, chunks: int, microbatches: int, title: str) -> None:
     timeline = simulation(ranks, chunks, microbatches).timeline

@@ -20,6 +20,7 @@ from tests.draw.cases import (
     words,
 )
 from tests.paths import GOLDEN
+from tests.thoroughness import examples
 
 SIZES = [(1, 1, 1), (2, 1, 4), (4, 2, 9), (8, 2, 32), (16, 3, 64), (40, 1, 60), (130, 1, 4)]
 
@@ -33,7 +34,7 @@ def test_golden_picture() -> None:
     assert svg == (GOLDEN / "timeline.svg").read_text(encoding="utf-8")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.tuples(st.integers(1, 9), st.integers(1, 4), st.integers(1, 12)),
     st.integers(1, 2),

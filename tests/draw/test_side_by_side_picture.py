@@ -7,6 +7,7 @@ from evenflow.draw.page import WIDTH
 from evenflow.draw.side_by_side_picture import side_by_side_svg
 from evenflow.draw.vocabulary import Vocabulary
 from tests.draw.cases import bars, by_class, by_id, parse, simulation, words
+from tests.thoroughness import examples
 
 GIGABYTE = 2**30
 
@@ -28,7 +29,7 @@ def test_both_have_the_same_axes() -> None:
     assert ticks[0][-5:] == ticks[1][-5:]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(st.tuples(st.text(), st.integers(1, 5), st.integers(1, 3), st.integers(1, 6), st.booleans()), min_size=2,
              max_size=3),

@@ -8,9 +8,10 @@ from evenflow.report.of_measured import shown_measured
 from evenflow.simulate import Timeline
 from tests.profiles.steps.builders import step_fields, timelines
 from tests.report.decoder import read_page
+from tests.thoroughness import examples
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(timelines())
 def test_a_page_shows_a_measured_step_as_it_was(timeline: Timeline):
     step = step_of_file(as_fields(step_fields(timeline), file="step.json"))

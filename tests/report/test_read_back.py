@@ -19,9 +19,10 @@ from evenflow.simulate import Simulation
 from tests.report.decoder import element
 from tests.report.test_page import shown
 from tests.strategies import simulations
+from tests.thoroughness import examples
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(simulations(), st.text(min_size=1).map(str.strip).filter(bool), st.none() | st.integers(1, 2**50))
 def test_a_report_of_a_report_is_the_same_text(simulation: Simulation, name: str, limit: int | None):
     planned = shown_simulation(
@@ -93,7 +94,7 @@ def test_damaged_reports(page: str, message: str):
         list(shown_of_report(page, place="r.html"))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_any_damage_gives_an_input_error_or_a_page(data: st.DataObject):
     begin = PAGE.index("evenflow-head") - 40
@@ -104,7 +105,7 @@ def test_any_damage_gives_an_input_error_or_a_page(data: st.DataObject):
         report_html(list(shown_of_report(damaged, place="r.html")), title="t")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_any_numbers_give_an_input_error_or_a_page(data: st.DataObject):
     spoiled = bytearray(DATA)

@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 
 from evenflow.schedule import make_schedule
 from evenflow.schedule.building_block import _Squeeze
+from tests.thoroughness import examples
 
 FAMILIES = ("zbv", "v-half", "v-min")
 
 
 @given(name=st.sampled_from(FAMILIES), ranks=st.integers(1, 6), microbatches=st.integers(1, 60))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_order_is_that_of_a_run_without_repeats(name, ranks, microbatches):
     sizes = {"num_ranks": ranks, "num_chunks": 2, "num_microbatches": microbatches}
     order = make_schedule(name, **sizes)

@@ -16,6 +16,7 @@ from evenflow.units import MEGABYTE
 from tests.networks import plain_network
 from tests.solve.cases import cases
 from tests.solve.exhaustive import Case
+from tests.thoroughness import examples
 
 
 @st.composite
@@ -104,7 +105,7 @@ def peaks_taking_layer(case: Case, simulation: Simulation, rank: int, limit: int
 
 
 @given(drawn=plans(), slack=st.integers(0, 1500))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_every_single_change(drawn: tuple[Case, Simulation], slack: int):
     case, simulation = drawn
     limit = max(1, max(simulation.peak_memory_bytes) + slack)

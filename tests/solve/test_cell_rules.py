@@ -14,6 +14,7 @@ from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.start import even_start
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
+from tests.thoroughness import examples
 
 
 def solve(case, limit):
@@ -43,7 +44,7 @@ def ruled(draw, **sizes):
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_plan_under_a_rule_equals_trying_everything(data):
     case = data.draw(ruled(time=1_000_000, memory=2**20 + 7, any_order=False))
     plans = every_plan(case)
@@ -61,7 +62,7 @@ def test_plan_under_a_rule_equals_trying_everything(data):
 
 
 @given(data=st.data(), seed=st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_search_keeps_the_rule(data, seed):
     case = data.draw(ruled())
     plans = every_plan(case)
@@ -78,7 +79,7 @@ def test_the_search_keeps_the_rule(data, seed):
 
 
 @given(case=ruled())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_first_plan_keeps_the_rule(case):
     problem: Problem = case.problem()
     start = even_start(problem)

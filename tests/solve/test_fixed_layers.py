@@ -17,6 +17,7 @@ from evenflow.units import MEGABYTE
 from tests.networks import MILLISECOND, plain_network
 from tests.solve.cases import NO_SHRINKING, SECONDS, TOLERANCE, cases
 from tests.solve.exhaustive import Case, every_plan
+from tests.thoroughness import examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ def cases_with_cut(draw: st.DrawFn) -> CaseWithCut:
 
 
 @given(data=st.data())
-@settings(max_examples=10, phases=NO_SHRINKING)
+@settings(max_examples=examples(10), phases=NO_SHRINKING)
 def test_the_plan_is_the_best_of_all_with_these_layers(data):
     case = data.draw(cases_with_cut())
     plans = every_plan(case)
@@ -76,7 +77,7 @@ def test_one_byte_too_little_gives_the_smallest_limit_for_these_layers(case):
 
 
 @given(case=cases_with_cut())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_first_plans_keep_the_layers_and_the_least_memory_is_exact(case):
     problem = case.problem()
     least = least_memory(problem, seconds=0.0)
@@ -86,7 +87,7 @@ def test_first_plans_keep_the_layers_and_the_least_memory_is_exact(case):
 
 
 @given(case=cases_with_cut(), seed=st.integers(0, 100))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_the_search_keeps_the_layers(case, seed):
     problem = case.problem()
     search = Annealing(problem=problem, counts=even_start(problem), seed=seed)

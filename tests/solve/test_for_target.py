@@ -30,6 +30,7 @@ from evenflow.solve.requests import ContestSearch
 from tests.networks import plain_network
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
+from tests.thoroughness import examples
 
 WAYS = {
     "one number": (Recomputation(scope=Scope.COUNT), Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT))),
@@ -63,7 +64,7 @@ def rules(name, kinds, most):
 
 @pytest.mark.parametrize("name", WAYS)
 @given(data=st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_nothing_that_the_framework_can_run_is_shorter(name, data):
     case = data.draw(cases(time=1_000_000, memory=2**20 + 7, any_order=False))
     assume(case.sizes.num_chunks >= FAMILIES[case.sizes.family].fewest_chunks)  # else it is another family's order

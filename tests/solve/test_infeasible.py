@@ -14,6 +14,7 @@ from evenflow.units import MEGABYTE
 from tests.networks import equal_network, plain_network
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
+from tests.thoroughness import examples
 
 
 def problem_of(limit_mb: int, *, schedule: str = "1f1b", num_chunks: int = 1, **request: object) -> Problem:
@@ -23,7 +24,7 @@ def problem_of(limit_mb: int, *, schedule: str = "1f1b", num_chunks: int = 1, **
 
 
 @given(case=cases())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_the_smallest_limit_is_that_of_every_plan(case):
     least_bytes = every_plan(case).least_bytes
     assume(least_bytes > 0)

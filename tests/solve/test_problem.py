@@ -12,10 +12,11 @@ from evenflow.schedule import make_schedule
 from evenflow.solve.problem import problem_of_order
 from evenflow.solve.start import even_start
 from tests.solve.cases import cases
+from tests.thoroughness import examples
 
 
 @given(case=cases())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_plans_turn_into_counts_and_back(case):
     problem = case.problem()
     counts = even_start(problem)
@@ -26,7 +27,7 @@ def test_plans_turn_into_counts_and_back(case):
 
 
 @given(case=cases())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_an_order_of_other_sizes_is_refused(case):
     request = case.request()
     more = replace(request.sizes, num_microbatches=request.sizes.num_microbatches + 1)
@@ -35,7 +36,7 @@ def test_an_order_of_other_sizes_is_refused(case):
 
 
 @given(case=cases(any_order=False))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_more_cells_than_layers_need_empty_cells(case):
     sizes = replace(case.sizes.sizes, num_ranks=case.network.num_layers + 1, num_chunks=1, sequence_splits=1)
     order = make_schedule("1f1b", num_ranks=sizes.num_ranks, num_chunks=1, num_microbatches=sizes.num_microbatches)
@@ -46,7 +47,7 @@ def test_more_cells_than_layers_need_empty_cells(case):
 
 
 @given(case=cases())
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_without_memory_data_there_is_no_limit(case):
     bare = replace(case.network, has_memory=False)
     problem = problem_of_order(replace(case.request(5), network=bare), case.schedule)

@@ -15,6 +15,7 @@ from evenflow.solve.proof import TOLERANCE, Prover, TargetAnswer
 from evenflow.solve.start import even_start
 from tests.solve.cases import cases
 from tests.solve.exhaustive import Case, Plans, every_plan
+from tests.thoroughness import examples
 
 SECONDS = 60.0
 
@@ -62,7 +63,7 @@ def check_plan(case: Case, problem: Problem, limit: int | None, counts, target_n
 
 
 @given(data=st.data(), time=st.sampled_from([1, 1_000_003]), memory=st.sampled_from([1, 2**20 + 7]))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_it_refutes_what_no_plan_reaches_and_nothing_else(data, time, memory):
     case = data.draw(cases(time=time, memory=memory))
     plans = every_plan(case)
@@ -76,7 +77,7 @@ def test_it_refutes_what_no_plan_reaches_and_nothing_else(data, time, memory):
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_target(data):
     case = data.draw(cases())
     plans = every_plan(case)
@@ -87,7 +88,7 @@ def test_any_target(data):
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_where_ranks_have_too_many_contents(data):
     """The prover then chooses cell by cell, memory being rows of the program, whose floats cannot tell a byte."""
     case = data.draw(cases(memory=2**20 + 7))
@@ -108,7 +109,7 @@ def goes_round_or_back(order: Schedule) -> bool:
 
 
 @given(data=st.data(), time=st.sampled_from([1, 1_000_003]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_where_the_cuts_are_searched(data, time):
     """Instead of an integer program; everything else of `check` holds all the same."""
     case = data.draw(cases(time=time))

@@ -14,6 +14,7 @@ from tests.networks import MILLISECOND
 from tests.solve.cases import NO_SHRINKING, SECONDS, TOLERANCE, cases, without_kind
 from tests.solve.exhaustive import Case, Plans, every_plan
 from tests.strategies import FamilySizes
+from tests.thoroughness import examples
 
 
 def solve(case: Case, limit: int | None, *, time_limit_s: float = SECONDS) -> Outcome:
@@ -53,7 +54,7 @@ def check_evidence(case: Case, limit: int | None, outcome: Outcome) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=25, phases=NO_SHRINKING)
+@settings(max_examples=examples(25), phases=NO_SHRINKING)
 def test_plan_equals_trying_everything(data):
     case = data.draw(cases(time=MILLISECOND, memory=MEGABYTE + 7, any_order=False))
     plans = every_plan(case)
@@ -99,7 +100,7 @@ def test_on_a_v_the_first_rank_has_both_ends_of_the_network(family: str):
 
 
 @given(data=st.data())
-@settings(max_examples=15, phases=NO_SHRINKING)
+@settings(max_examples=examples(15), phases=NO_SHRINKING)
 def test_just_enough_memory_gives_a_plan_and_one_byte_less_gives_the_limit(data):
     case = data.draw(cases(time=MILLISECOND, memory=MEGABYTE + 7, any_order=False))
     plans = every_plan(case)
@@ -136,7 +137,7 @@ def test_a_step_of_a_few_nanoseconds_is_proven_too():
 
 
 @given(data=st.data())
-@settings(max_examples=8, phases=NO_SHRINKING)
+@settings(max_examples=examples(8), phases=NO_SHRINKING)
 def test_scaling_all_times_scales_the_optimum(data):
     case = data.draw(cases(time=MILLISECOND, memory=MEGABYTE, any_order=False))
     assume(case.sizes.sequence_splits == 1)  # a part of a sequence is rounded to nanoseconds
@@ -172,7 +173,7 @@ def scale_times(network: Network, factor: int) -> Network:
 
 
 @given(data=st.data())
-@settings(max_examples=8, phases=NO_SHRINKING)
+@settings(max_examples=examples(8), phases=NO_SHRINKING)
 def test_more_memory_and_more_kinds_never_worsen_an_optimum(data):
     case = data.draw(cases(time=MILLISECOND, memory=MEGABYTE, any_order=False))
     assume(len(case.split.kinds) > 1)

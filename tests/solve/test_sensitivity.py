@@ -14,10 +14,11 @@ from evenflow.units import MEGABYTE
 from tests.networks import MILLISECOND, plain_network
 from tests.solve.cases import NO_SHRINKING, SECONDS, TOLERANCE, cases
 from tests.solve.exhaustive import every_plan
+from tests.thoroughness import examples
 
 
 @given(data=st.data())
-@settings(max_examples=20, phases=NO_SHRINKING)
+@settings(max_examples=examples(20), phases=NO_SHRINKING)
 def test_ranks_may_have_limits_of_their_own(data: st.DataObject):
     case = data.draw(cases(time=MILLISECOND, memory=MEGABYTE + 7))
     plans = every_plan(case)
@@ -32,7 +33,7 @@ def test_ranks_may_have_limits_of_their_own(data: st.DataObject):
 
 
 @given(data=st.data())
-@settings(max_examples=15, phases=NO_SHRINKING)
+@settings(max_examples=examples(15), phases=NO_SHRINKING)
 def test_steps_with_other_memory(data: st.DataObject):
     case = data.draw(cases(time=MILLISECOND, memory=20 * MEGABYTE, any_order=False))
     plans = every_plan(case)

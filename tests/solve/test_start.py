@@ -10,10 +10,11 @@ from evenflow.solve.start import even_bounds, even_start, recomputing_less
 from evenflow.units import MEGABYTE
 from tests.networks import equal_network, plain_network
 from tests.solve.cases import cases
+from tests.thoroughness import examples
 
 
 @given(case=cases())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_an_even_start_is_a_plan(case):
     problem = case.problem()
     counts = even_start(problem)
@@ -24,7 +25,7 @@ def test_an_even_start_is_a_plan(case):
 
 
 @given(case=cases())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_no_other_kind_keeps_less_in_any_cell(case):
     problem = case.problem()
     counts = even_start(problem)
@@ -36,7 +37,7 @@ def test_no_other_kind_keeps_less_in_any_cell(case):
 
 
 @given(case=cases(), kilobytes=st.integers(0, 3000))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_recomputing_less_keeps_the_layers_and_the_limit_and_takes_no_longer(case, kilobytes):
     unlimited = case.problem()
     start = even_start(unlimited)

@@ -13,6 +13,7 @@ from evenflow.simulate import peak_bytes
 from evenflow.solve.work import UNLIMITED, Work, make_work, splits_of
 from tests.solve.order.cases import as_work, equal_work, small_work
 from tests.solve.order.oracle import Small
+from tests.thoroughness import examples
 
 
 def one_at_a_time(work: Work, splits: np.ndarray) -> Schedule:
@@ -33,7 +34,7 @@ def one_at_a_time(work: Work, splits: np.ndarray) -> Schedule:
     )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(small_work(), st.data())
 def test_the_memory_of_one_microbatch_at_a_time_is_the_simulators(small: Small, data: st.DataObject):
     work = as_work(small)
@@ -44,7 +45,7 @@ def test_the_memory_of_one_microbatch_at_a_time_is_the_simulators(small: Small, 
     assert (splits_of(order) == splits).all()
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(small_work())
 def test_a_byte_less_than_one_microbatch_needs_is_refused(small: Small):
     costs = as_work(small).costs

@@ -16,6 +16,7 @@ from evenflow.simulate import simulate
 from evenflow.targets.fitting import Fitted, fitted
 from evenflow.targets.refusal import refusal
 from tests.cli.conftest import TINY
+from tests.thoroughness import examples
 
 NETWORK = parse_layer_file(json.dumps(TINY), place="tiny.json")
 """Four layers: forward 1 ms, backward 2 ms, full recompute 1 ms more; 100 MB, 10 MB live or 1 MB."""
@@ -171,7 +172,7 @@ def test_what_cannot_be_run_at_all_is_one_message(changes: dict[str, object], pl
     assert says in str(caught.value)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.data())
 def test_any_plan_has_one_that_can_be_run(data: st.DataObject):
     num_chunks = data.draw(st.integers(1, 2))

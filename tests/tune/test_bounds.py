@@ -17,6 +17,7 @@ from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Pricing
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.space import space_of
+from tests.thoroughness import examples
 
 SOFTWARE = [
     Software(),
@@ -50,7 +51,7 @@ def asked(number: int, gigabytes: int, model: Transformer = DENSE) -> tuple[Pric
     return pricing, StepBounds(pricing=pricing), space_of(question).legal
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_plan_of_a_configuration_is_predicted_below_its_bound(data: st.DataObject):
     pricing, bounds, legal = asked(

@@ -11,11 +11,12 @@ from evenflow.report.of_files import shown_of_text
 from evenflow_torch.results.run_fields import timeline_file_of
 from tests.report.decoder import read_page
 from tests.strategies import simulations
+from tests.thoroughness import examples
 from tests_torch.run.comparisons import comparison_of
 from tests_torch.run.job.launched import job
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(simulations())
 def test_a_run_gives_its_prediction_and_what_was_measured(simulation):
     step = timeline_file_of(replace(job(2), plan=simulation.plan), comparison_of(simulation, slower=3))

@@ -11,6 +11,7 @@ from evenflow.draw.parts.timeline_blocks import Blocks, TimelineRows, make_block
 from evenflow.draw.svg_elements import text_width
 from evenflow.schedule import Op
 from tests.draw.cases import by_class, parse, simulation
+from tests.thoroughness import examples
 
 Size = tuple[int, int, int]
 
@@ -38,7 +39,7 @@ def test_fewer_blocks_have_numbers_where_there_are_more(size: Size, only_backwar
     assert numbering.size >= 8
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.tuples(st.integers(1, 16), st.integers(1, 4), st.integers(1, 80)),
     st.sampled_from([12, 20, 36]),

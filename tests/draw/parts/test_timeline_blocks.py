@@ -10,6 +10,7 @@ from evenflow.draw.plan_picture import timeline_svg
 from evenflow.schedule import Op, parse_schedule
 from evenflow.simulate import Simulation
 from tests.draw.cases import bars, by_class, by_id, parse, simulation, words
+from tests.thoroughness import examples
 
 SIZES = [(1, 1, 1), (2, 1, 4), (4, 2, 9), (8, 2, 32), (16, 3, 64)]
 
@@ -83,7 +84,7 @@ def test_no_recomputation_no_path() -> None:
     assert "recompute, inside" not in svg
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(1, 40), st.integers(1, 3))
 def test_blocks_of_a_row_do_not_overlap_and_span_the_same_time(
     ranks: int, chunks: int, microbatches: int, splits: int

@@ -12,6 +12,7 @@ from evenflow.errors import InputError
 from evenflow.predict.calibration.fit import fit
 from evenflow.predict.calibration.fitted import FittedReach
 from tests.predict.calibration.runs import H100, VARIED, measurements, training
+from tests.thoroughness import examples
 
 NAMES = ("product_share", "operator_ns", "network_share")
 TRUTH = {"product_share": 0.5, "operator_ns": 25_000.0, "network_share": 0.25}
@@ -21,7 +22,7 @@ def values(fitted: FittedReach) -> dict[str, float]:
     return {one.name: one.after for one in fitted.estimates}
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.integers(0, 1000))
 def test_what_made_noisy_steps_is_found_within_its_errors(seed) -> None:
     found = fit(measurements(VARIED, TRUTH, noise=0.02, seed=seed), NAMES).time

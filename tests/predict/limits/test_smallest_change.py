@@ -13,6 +13,7 @@ from evenflow.predict.limits.smallest_change import Change, Setting, neighbours,
 from evenflow.predict.prediction import Prediction, predict
 from evenflow.predict.training import Sharding, Software, Training
 from tests.predict.limits.trainings import EXPERTS, MODEL, TOPOLOGY, training
+from tests.thoroughness import examples
 
 LARGE = replace(MODEL, hidden=4096, heads=32, kv_heads=8, head_dim=128, ffn=14_336)
 
@@ -32,7 +33,7 @@ def every_neighbour(start: Training) -> list[Prediction]:
     return [found for one in (*neighbours(start), *full) if (found := predicted(one)) is not None]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     share=st.floats(0.3, 1.05), has_experts=st.booleans(), microbatch=st.sampled_from([1, 2, 4]),
     sharding=st.sampled_from(Sharding), recompute=st.sampled_from(["none", "select", "full"]),

@@ -12,6 +12,7 @@ from evenflow.model import Plan
 from evenflow.profiles.memory.dry_run_guide import FEWEST_RANKS, Guide, find_dry_runs, measured_ranks
 from evenflow.profiles.memory.equations import coefficients
 from tests.profiles.memory.every_round import every_round
+from tests.thoroughness import examples
 
 KINDS = ("full", "both", "select", "comm")
 some_kinds = st.sets(st.sampled_from(KINDS))
@@ -36,7 +37,7 @@ def system(found: Guide) -> np.ndarray:
     )
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(sizes(), some_kinds, st.randoms(use_true_random=False))
 def test_the_peaks_determine_every_unknown(size, kinds, random):
     found = find_dry_runs(*size, kinds)
@@ -48,7 +49,7 @@ def test_the_peaks_determine_every_unknown(size, kinds, random):
     assert solved == pytest.approx(truth, abs=1e-3)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(sizes(), some_kinds)
 def test_no_fewer_rounds_could_do_and_mindformers_can_express_each(size, kinds):
     ranks, layers = size

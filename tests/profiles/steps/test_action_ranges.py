@@ -18,6 +18,7 @@ from evenflow.simulate import Timeline
 from tests.profiles.steps.builders import kineto_events, named_actions, timelines, write_report
 from tests.profiles.steps.test_records import assert_same, equal, refused
 from tests.profiles.traces.rows import row
+from tests.thoroughness import examples
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -27,7 +28,7 @@ def write_kineto(path: Path, events: list[dict[str, Any]]) -> Path:
     return path
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(timelines())
 def test_kernels_of_every_range_are_its_action(timeline: Timeline):
     with TemporaryDirectory() as folder:
@@ -41,7 +42,7 @@ def test_kernels_of_every_range_are_its_action(timeline: Timeline):
         assert_same(step, timeline)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(timelines())
 def test_a_report_of_all_processes_is_a_step(timeline: Timeline):
     with TemporaryDirectory() as folder:

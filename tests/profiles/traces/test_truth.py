@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from evenflow.profiles.traces import BlockTime, LayerNames, TraceTimes, read_traces
 from tests.profiles.traces import builders
 from tests.profiles.traces.builders import Case, HostRun, Truth, cases
+from tests.thoroughness import examples
 
 HEAD, BODY, TAIL = ("LlamaEmbedding",), ("LLamaDecodeLayer",), ("lm_head-Linear", "LlamaRMSNorm")
 
@@ -45,7 +46,7 @@ def check_sum(block: BlockTime | None, parts: list[str], phase: str, means: dict
     assert getattr(block, f"{phase}_ns") == round(sum(means.values(), Fraction()))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(cases())
 def test_scope_rows_of_mindspore(case: Case):
     events, truth = builders.mindspore(case)
@@ -81,7 +82,7 @@ def write_host_run(folder: Path, run: HostRun, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", HOST_FORMATS)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(case=cases(fewest_layers=1), recompute=st.booleans())
 def test_kernels_launched_in_ranges_of_the_host(form: str, case: Case, recompute: bool):
     run = builders.host_run(case, recompute=recompute)
@@ -95,7 +96,7 @@ def test_kernels_launched_in_ranges_of_the_host(form: str, case: Case, recompute
 
 
 @pytest.mark.parametrize("form", HOST_FORMATS)
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(case=cases(fewest_layers=1))
 def test_without_links_the_backward_is_unknown(form: str, case: Case):
     run = builders.host_run(case)
@@ -106,7 +107,7 @@ def test_without_links_the_backward_is_unknown(form: str, case: Case):
     check(times, case, run.truth, has_backward=False)
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(st.lists(cases(fewest_layers=1), min_size=2, max_size=2))
 def test_processes_of_one_report_are_stages(both: list[Case]):
     both[1].num_microbatches = both[0].num_microbatches

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.solve.backends.highs import Program
+from tests.thoroughness import examples
 
 
 @pytest.mark.processes
@@ -86,7 +87,7 @@ def test_lower_bounds_and_equal_rows():
     costs=st.lists(st.integers(-9, 9), min_size=3, max_size=3),
     rows=st.lists(st.tuples(st.lists(st.integers(-5, 5), min_size=3, max_size=3), st.integers(-3, 12)), max_size=3),
 )
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_small_integer_programs_equal_trying_all_points(costs, rows):
     program = Program()
     columns = [program.column(cost=float(cost), upper=3.0, integer=True) for cost in costs]

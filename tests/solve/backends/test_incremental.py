@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from evenflow.solve.backends.highs import INFINITY
 from evenflow.solve.backends.incremental import Infeasible, LinearProgram
 from evenflow.solve.backends.packed import Packed, empty
+from tests.thoroughness import examples
 
 
 def dense(vectors: np.ndarray) -> Packed:
@@ -35,7 +36,7 @@ def whole(costs: np.ndarray, rows: np.ndarray, goals: np.ndarray) -> LinearProgr
 
 
 @given(coverings())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_duals_prove_the_optimum(covering):
     costs, rows, goals = covering
     solution = whole(costs, rows, goals).solve()
@@ -48,7 +49,7 @@ def test_the_duals_prove_the_optimum(covering):
 
 
 @given(coverings(), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_program_that_grew_has_the_optimum_of_one_made_at_once(covering, primal):
     costs, rows, goals = covering
     grown = LinearProgram()

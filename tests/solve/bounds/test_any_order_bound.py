@@ -12,6 +12,7 @@ from evenflow.solve.bounds import AnyPlan, any_order_bound_ns
 from tests.networks import equal_network
 from tests.solve.order.oracle import Small, shortest
 from tests.strategies import networks
+from tests.thoroughness import examples
 
 LAYERS = st.builds(
     lambda forward, weight, gradient, more, full, most, parameters: Layer(
@@ -47,7 +48,7 @@ def test_ends_are_counted_once_where_a_cell_may_be_empty():
     assert 30 <= any_order_bound_ns(plans) <= 50, "F F B B on both ranks takes 50"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_no_plan_in_any_order_is_shorter_than_the_bound(data: st.DataObject):
     num_chunks = data.draw(st.sampled_from([1, 1, 2]))
@@ -121,7 +122,7 @@ def _cells(plans: AnyPlan, placement: tuple[int, ...], sizes: tuple[int, ...], k
     )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(networks(max_layers=10), st.integers(1, 3), st.integers(1, 2), st.integers(1, 5), st.booleans())
 def test_a_limit_never_lowers_the_bound_and_plenty_does_not_raise_it(
     network: Network, ranks: int, chunks: int, units: int, split: bool

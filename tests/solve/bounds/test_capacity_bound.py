@@ -17,6 +17,7 @@ from tests.networks import equal_network
 from tests.solve.cases import cases
 from tests.solve.exhaustive import Case, every_plan
 from tests.strategies import FamilySizes
+from tests.thoroughness import examples
 
 RULES = [
     None,
@@ -37,7 +38,7 @@ def _bound_ns(request: Request, family: str) -> float:
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(any_order=False), st.sampled_from(RULES))
 def test_no_plan_is_shorter_than_the_bound(case: Case, rule: CellRule | None):
     assume(case.sizes.sequence_splits == 1)

@@ -23,8 +23,9 @@ from evenflow.solve.work import make_work
 from tests.solve.bounds.test_path_bound import messages
 from tests.solve.cases import cases
 from tests.solve.exhaustive import Case, every_plan
+from tests.thoroughness import examples
 
-HARD = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+HARD = settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def is_at_most(small_ns: float, large_ns: float) -> bool:

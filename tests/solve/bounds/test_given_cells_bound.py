@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from evenflow.solve.bounds import given_cells_bound
 from tests.solve.order.cases import as_work, equal_work, small_work
 from tests.solve.order.oracle import Small, shortest
+from tests.thoroughness import examples
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(small_work())
 def test_no_order_is_shorter_than_the_bound(small: Small):
     best = shortest(small)
@@ -19,14 +20,14 @@ def test_no_order_is_shorter_than_the_bound(small: Small):
     assert given_cells_bound(as_work(small)).lower_bound_ns <= best
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(small_work(), st.integers(1, 3))
 def test_more_room_never_raises_the_bound(small: Small, more: int):
     larger = replace(small, room=tuple(each + more for each in small.room))
     assert given_cells_bound(as_work(larger)).lower_bound_ns <= given_cells_bound(as_work(small)).lower_bound_ns
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(small_work(), st.integers(2, 1000))
 def test_bounds_scale_with_the_times(small: Small, factor: int):
     scaled = replace(

@@ -16,6 +16,7 @@ from tests.networks import equal_network
 from tests.solve.cases import cases
 from tests.solve.exhaustive import Case, every_plan
 from tests.strategies import FamilySizes
+from tests.thoroughness import examples
 
 
 def messages(order: Schedule, message_ns: int) -> np.ndarray:
@@ -36,7 +37,7 @@ def bound_ns(request: Request, order: Schedule, **changes: Any) -> float:
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases())
 def test_no_plan_is_shorter_than_the_bound(case: Case):
     assume(case.sizes.sequence_splits == 1)

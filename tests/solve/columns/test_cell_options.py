@@ -5,12 +5,13 @@ from hypothesis import given, settings
 
 from evenflow.solve.columns.cell_options import Segments, merged_runs
 from tests.solve.cases import cases
+from tests.thoroughness import examples
 
 PLENTY = 10**15
 
 
 @given(case=cases())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_options_cost_what_their_layers_cost(case):
     problem = case.problem()
     network, kinds = problem.network, problem.kinds

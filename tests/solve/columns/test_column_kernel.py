@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.solve.columns.column_kernel import combine
+from tests.thoroughness import examples
 
 MANY = 10**6
 
@@ -81,7 +82,7 @@ def expected(rank: dict) -> list[list[int]]:
 
 
 @given(rank=ranks(), capacity=st.integers(0, 70))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_all_that_fit_and_are_no_slower_than_needed_are_kept(rank, capacity):
     columns = np.full((capacity, len(rank["option_starts"]) - 1), -1)
     found = combine(**rank, most_steps=MANY, columns=columns)
@@ -91,7 +92,7 @@ def test_all_that_fit_and_are_no_slower_than_needed_are_kept(rank, capacity):
 
 
 @given(rank=ranks())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_too_many_steps_end_it(rank):
     columns = np.zeros((0, len(rank["option_starts"]) - 1))
     assert combine(**rank, most_steps=0, columns=columns) == -1

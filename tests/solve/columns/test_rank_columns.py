@@ -10,12 +10,13 @@ from evenflow.solve.columns import rank_columns
 from evenflow.solve.columns.rank_columns import all_options, cell_groups, rank_groups
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
+from tests.thoroughness import examples
 
 ANY_TIME_NS = 10**9
 
 
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_best_plan_is_made_of_columns_and_nothing_is_shorter_than_the_load(data):
     case = data.draw(cases())
     plans = every_plan(case)
@@ -39,14 +40,14 @@ def test_the_best_plan_is_made_of_columns_and_nothing_is_shorter_than_the_load(d
 
 
 @given(case=cases())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_nanosecond_is_too_short_for_any_cell(case):
     assume(not case.allow_empty)
     assert all_options(case.problem(), 1) is None
 
 
 @given(case=cases())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_groups_of_cells_have_all_options_in_order(case):
     options = all_options(case.problem(), ANY_TIME_NS)
     assert options is not None
@@ -58,7 +59,7 @@ def test_groups_of_cells_have_all_options_in_order(case):
 
 
 @given(case=cases())
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_too_many_columns_are_none(case):
     problem = case.problem()
     options = all_options(problem, ANY_TIME_NS)

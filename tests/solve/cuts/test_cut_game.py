@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from evenflow.solve.backends.incremental import LinearProgram
 from evenflow.solve.cuts.cut_game import Game
+from tests.thoroughness import examples
 
 
 @st.composite
@@ -27,7 +28,7 @@ def times_of(plans: np.ndarray, paths: np.ndarray) -> np.ndarray:
 
 
 @given(boards())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_each_mixture_answers_the_other(board):
     plans, paths = board
     game = Game(plans.shape[1], 1000.0, lambda: True)
@@ -42,7 +43,7 @@ def test_each_mixture_answers_the_other(board):
 
 
 @given(boards())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_plans_lower_the_value_and_paths_raise_it_whenever_they_come(board):
     plans, paths = board
     at_once, grown = (Game(plans.shape[1], 1000.0, lambda: True) for _ in range(2))

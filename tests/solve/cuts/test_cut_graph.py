@@ -16,6 +16,7 @@ from evenflow.solve.problem import Problem, make_problem, problem_of_order
 from tests.networks import equal_network
 from tests.solve.cases import cases, small_networks
 from tests.solve.exhaustive import Case
+from tests.thoroughness import examples
 
 ANY_TIME_NS = 10**9
 
@@ -46,7 +47,7 @@ def paths(graph: CutGraph) -> Iterator[list[int]]:
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_paths_are_plans(data):
     case: Case = data.draw(cases())
     problem = case.problem()
@@ -68,7 +69,7 @@ def test_paths_are_plans(data):
 
 
 @given(network=small_networks(num_layers=6, most_kinds=1))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_second_chunk_may_go_back(network):
     """Rank 0 has both ends of the network, and the chunks meet behind rank 1."""
     orders = [[(Op.F, 0), (Op.F, 3), (Op.B, 3), (Op.B, 0)], [(Op.F, 1), (Op.F, 2), (Op.B, 2), (Op.B, 1)]]

@@ -11,13 +11,14 @@ from evenflow.solve.cuts.cut_search import CutSearch
 from evenflow.solve.master.critical_paths import CriticalPaths
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
+from tests.thoroughness import examples
 
 _MOST_QUESTIONS = 2_000
 """A search that takes longer is not brought to its end."""
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_it_can_be_interrupted_at_any_moment(data):
     """Its bound then never exceeds the shortest plan, and it comes to the same end."""
     case = data.draw(cases())

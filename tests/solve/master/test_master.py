@@ -12,6 +12,7 @@ from evenflow.solve.problem import Problem
 from evenflow.solve.start import even_start
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
+from tests.thoroughness import examples
 
 NOISE = 1e-6
 
@@ -32,7 +33,7 @@ def master_of(problem: Problem, target_ns: int, *, by_cell: bool) -> Master:
 
 
 @given(data=st.data(), by_cell=st.booleans())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_no_plan_is_shorter_than_the_bound(data, by_cell):
     case = data.draw(cases())
     plans = every_plan(case)
@@ -60,7 +61,7 @@ def test_no_plan_is_shorter_than_the_bound(data, by_cell):
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_with_one_column_a_group_the_bound_is_the_makespan(data):
     problem = data.draw(cases()).problem()
     master = master_of(problem, 10**9, by_cell=False)
@@ -83,7 +84,7 @@ def test_with_one_column_a_group_the_bound_is_the_makespan(data):
 
 
 @given(case=cases())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_a_group_without_columns_has_no_plan(case):
     master = master_of(case.problem(), 10**9, by_cell=True)
     nothing = np.zeros(len(master.groups[0]), dtype=bool)
@@ -96,7 +97,7 @@ def test_a_group_without_columns_has_no_plan(case):
 
 
 @given(case=cases())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_chains_that_supported_no_value_can_go(case):
     master = master_of(case.problem(), 10**9, by_cell=True)
     before, chains = master.solve(), master.num_chains

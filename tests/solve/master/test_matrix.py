@@ -13,6 +13,7 @@ from evenflow.solve.master.matrix import Matrix, RowLayout, durations_of
 from evenflow.solve.problem import Problem
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
+from tests.thoroughness import examples
 
 ANY_TIME_NS = 10**12
 
@@ -36,7 +37,7 @@ def dense(problem: Problem, *, by_cell: bool = True) -> tuple[RowLayout, list[np
 
 
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_prices_are_products_with_the_columns(data):
     problem = data.draw(cases()).problem(10**6)
     layout, tables, matrices = dense(problem)
@@ -57,7 +58,7 @@ def contents_of(options: CellOptions, run_ends: np.ndarray, start: int, end: int
 
 
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_rows_of_a_plan_hold_where_it_fits(data):
     case = data.draw(cases())
     problem = case.problem(data.draw(st.sampled_from(every_plan(case).limits())))
@@ -79,7 +80,7 @@ def test_rows_of_a_plan_hold_where_it_fits(data):
 
 
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_rows_of_order_fail_where_a_cell_begins_in_an_earlier_run_than_the_one_before_it_ends_in(data):
     problem = data.draw(cases()).problem()
     layout, tables, _ = dense(problem)
@@ -93,7 +94,7 @@ def test_rows_of_order_fail_where_a_cell_begins_in_an_earlier_run_than_the_one_b
 
 
 @given(case=cases())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_memory_has_rows_only_where_cells_are_chosen_one_by_one(case):
     problem = case.problem(1000)
     by_cell, by_rank = (RowLayout.of(problem, by_cell=answer) for answer in (True, False))
@@ -103,7 +104,7 @@ def test_memory_has_rows_only_where_cells_are_chosen_one_by_one(case):
 
 
 @given(case=cases())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_split_backwards_add_up_to_whole_ones(case):
     options = all_options(case.problem(), ANY_TIME_NS)
     assert options is not None

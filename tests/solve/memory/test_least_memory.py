@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from evenflow.solve.memory.least_memory import least_memory
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
+from tests.thoroughness import examples
 
 SECONDS = 30
 SIZES = (1, 2**20 + 7, 2**30 + 12_345)
@@ -15,7 +16,7 @@ SIZES = (1, 2**20 + 7, 2**30 + 12_345)
 
 @pytest.mark.parametrize("memory", SIZES)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_no_plan_needs_a_byte_less(memory, data):
     case = data.draw(cases(memory=memory))
     plans = every_plan(case)
@@ -29,7 +30,7 @@ def test_no_plan_needs_a_byte_less(memory, data):
 
 @pytest.mark.parametrize("memory", SIZES)
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_the_least_limit_has_a_plan_and_a_byte_less_has_none(memory, data):
     case = data.draw(cases(memory=memory))
     least_bytes = every_plan(case).least_bytes
@@ -40,7 +41,7 @@ def test_the_least_limit_has_a_plan_and_a_byte_less_has_none(memory, data):
 
 
 @given(case=cases(memory=2**20 + 7))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_without_time_there_is_a_plan_and_nothing_false_is_claimed(case):
     problem = case.problem()
     least = least_memory(problem, seconds=0.0)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from evenflow.solve.memory.memory_program import MemoryProgram, TooLarge
 from evenflow.solve.memory.smallest_contents import SmallestContents
 from tests.solve.cases import cases
+from tests.thoroughness import examples
 
 
 def peaks_of(case, contents: SmallestContents) -> dict[tuple[int, ...], int]:
@@ -15,7 +16,7 @@ def peaks_of(case, contents: SmallestContents) -> dict[tuple[int, ...], int]:
 
 
 @given(case=cases(memory=1000))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_smallest_peak_is_that_of_every_cut(case):
     contents = SmallestContents(case.problem())
     peaks = peaks_of(case, contents)
@@ -33,7 +34,7 @@ def test_the_smallest_peak_is_that_of_every_cut(case):
 
 
 @given(case=cases(memory=1000), data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_limit_is_kept_and_excluded_contents_are_not_chosen(case, data):
     contents = SmallestContents(case.problem())
     peaks = peaks_of(case, contents)

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from evenflow.solve.memory.smallest_contents import SmallestContents
 from tests.solve.cases import cases
+from tests.thoroughness import examples
 
 
 @given(case=cases(memory=2**20 + 7), data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_peaks_are_those_of_the_cost_model(case, data):
     problem = case.problem()
     contents = SmallestContents(problem)
@@ -25,7 +26,7 @@ def test_peaks_are_those_of_the_cost_model(case, data):
 
 
 @given(case=cases(memory=2**20 + 7), data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_choices_of_smaller_plans_are_kept(case, data):
     """`below` keeps every cell of every plan whose peak is below, and with one chunk only cells that are below."""
     contents = SmallestContents(case.problem())

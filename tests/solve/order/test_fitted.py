@@ -24,6 +24,7 @@ from evenflow.solve.order.ordered_outcome import OrderedOutcome
 from evenflow.solve.problem import make_problem
 from evenflow.solve.race import Race
 from evenflow.solve.work import Work
+from tests.thoroughness import examples
 
 WITH_PATTERN = [name for name, family in FAMILIES.items() if family.patterns]
 
@@ -94,7 +95,7 @@ def check_plan(outcome: Outcome, request: Request, name: str) -> None:
         assert again.fits(request.memory_limit_bytes)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(small_requests())
 def test_never_longer_than_under_the_order_for_equal_times(asked: tuple[Request, str]):
     request, name = asked

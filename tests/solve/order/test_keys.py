@@ -16,6 +16,7 @@ from tests.oracle import orders_of
 from tests.solve.order.cases import as_work, small_work
 from tests.solve.order.oracle import Small
 from tests.strategies import inputs_of
+from tests.thoroughness import examples
 
 KINDS = {Op.F: 0, Op.B: 1, Op.I: 1, Op.W: 2}
 
@@ -36,7 +37,7 @@ class Undisturbed:
         return np.ones(count)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(small_work(), st.integers(0, 1000))
 def test_microbatches_come_in_turn_and_weight_gradients_not_before_their_gradients(small: Small, seed: int):
     keys = template_keys(as_work(small), np.random.default_rng(seed))
@@ -55,7 +56,7 @@ def starts_of(work: Work, schedule: Schedule, place: int) -> dict[Action, float]
     }
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(small_work(), st.sampled_from(["1f1b", "f-then-b", "zb-h1"]), st.sampled_from([0, 3]))
 def test_earliest_and_latest_starts_are_timetables_of_the_same_step(small: Small, family: str, message_ns: int):
     ranks = small.num_stages

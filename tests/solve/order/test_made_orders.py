@@ -13,11 +13,12 @@ from evenflow.solve.order.searcher import OrderSearch
 from evenflow.solve.work import Work, make_work
 from tests.solve.order.cases import as_work, small_work
 from tests.solve.order.oracle import Small
+from tests.thoroughness import examples
 
 WITH_PATTERN = [name for name, family in FAMILIES.items() if family.patterns]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(small_work(), st.sampled_from(list(FAMILIES)))
 def test_orders_of_families_are_allowed_and_take_what_is_said(small: Small, name: str):
     work = as_work(small)

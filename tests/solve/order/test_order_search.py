@@ -20,6 +20,7 @@ from tests.networks import equal_network
 from tests.solve.order.cases import as_work, equal_work, small_work
 from tests.solve.order.oracle import Small, shortest
 from tests.strategies import random_schedules
+from tests.thoroughness import examples
 
 SECONDS = 0.3
 
@@ -32,7 +33,7 @@ def even(model: Network, schedule: str, *, num_ranks: int, num_chunks: int = 1, 
     return even_plan(model, Sizes(num_ranks=num_ranks, num_chunks=num_chunks, **sizes), schedule=schedule)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(small_work())
 def test_finds_valid_orders_within_the_room_and_not_below_the_optimum(small: Small):
     work = as_work(small)
@@ -74,7 +75,7 @@ def test_reaches_known_optima_without_a_family_to_start_from(
     assert search.best.makespan_ns == optimum
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(random_schedules(), st.booleans())
 def test_is_never_longer_than_an_order_to_start_from(order, split):
     assume(not order.is_forward_only)

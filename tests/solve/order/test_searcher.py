@@ -10,6 +10,7 @@ from evenflow.simulate import build_graph, peak_bytes, run
 from evenflow.solve.order.searcher import OrderSearch
 from tests.solve.order.cases import as_work, equal_work, small_work
 from tests.solve.order.oracle import Small
+from tests.thoroughness import examples
 
 SIZES = {"num_ranks": 3, "num_chunks": 1, "num_microbatches": 6}
 FEW_ROOM = (3, 2, 1)
@@ -69,7 +70,7 @@ def test_a_search_that_met_its_bound_moves_nothing():
     assert search.anneal(steps=500, end=float("inf")) == 500
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(small_work())
 def test_local_moves_keep_to_the_room_and_never_make_the_step_longer(small: Small):
     work = as_work(small)

@@ -8,10 +8,11 @@ from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.start import even_start
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
+from tests.thoroughness import examples
 
 
 @given(data=st.data(), seed=st.integers(0, 100))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_search_stays_among_the_plans_that_fit(data, seed):
     case = data.draw(cases(memory=2**20 + 7))
     plans = every_plan(case)
@@ -33,7 +34,7 @@ def test_the_search_stays_among_the_plans_that_fit(data, seed):
 
 
 @given(case=cases(), seed=st.integers(0, 100))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_the_search_is_never_behind_its_start(case, seed):
     problem = case.problem()
     counts = even_start(problem)
@@ -48,7 +49,7 @@ def test_the_search_is_never_behind_its_start(case, seed):
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_an_offer_is_taken_where_it_is_better(data):
     case = data.draw(cases())
     problem = case.problem()
@@ -64,7 +65,7 @@ def test_an_offer_is_taken_where_it_is_better(data):
 
 
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_the_same_seed_finds_the_same_plan(data):
     problem = data.draw(cases()).problem()
     answers = []

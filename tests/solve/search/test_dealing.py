@@ -9,10 +9,11 @@ from evenflow.solve.problem import make_problem
 from evenflow.solve.search.dealing import dealt, first_plan
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
+from tests.thoroughness import examples
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_first_plan_fits_and_keeps_every_rule(data):
     case = data.draw(cases(memory=2**20 + 7))
     plans = every_plan(case)

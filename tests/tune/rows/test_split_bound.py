@@ -21,6 +21,7 @@ from evenflow.tune.rows.row import SplitRow, least_bound_ns, num_refuted
 from evenflow.tune.rows.split_bound import floor_ns, split_ns
 from evenflow.tune.space import Space, space_of
 from tests.targets.questions import DENSE
+from tests.thoroughness import examples
 
 LATENT = LatentAttention(query_rank=512, key_value_rank=256, rotary_dim=64, plain_dim=128, value_dim=128)
 MODELS = {
@@ -56,7 +57,7 @@ def space(kind: tuple[str, str, int, str]) -> tuple[TuningQuestion, StepBounds, 
     return question, StepBounds(pricing=Pricing(question=question)), space_of(question)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.data())
 def test_no_configuration_is_bounded_below_its_row(data: st.DataObject) -> None:
     question, bounds, every = space(data.draw(st.sampled_from(KINDS)))

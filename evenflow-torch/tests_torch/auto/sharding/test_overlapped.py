@@ -10,6 +10,7 @@ from evenflow.predict.pricing import SLOWED
 from evenflow.solve import Status
 from evenflow_torch.auto.sharding.overlapped import OverlappedProgram, OverlapSolver, Window
 from evenflow_torch.auto.sharding.pairwise import Pairwise
+from tests.thoroughness import examples
 
 NODES, CHOICES = 4, 3
 
@@ -54,7 +55,7 @@ ALL = list(itertools.product(range(CHOICES), repeat=NODES))
 
 
 @given(programs(), st.sampled_from([0.0, 30.0]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_bound_optimum_and_answer_are_in_order(program: OverlappedProgram, price: float) -> None:
     best = min(step_ns(program, one) + price * program.whole.memory_of(one) for one in ALL)
     found = OverlapSolver(program).solve(ns_per_byte=price)
@@ -69,7 +70,7 @@ def test_bound_optimum_and_answer_are_in_order(program: OverlappedProgram, price
 
 
 @given(programs(), st.sampled_from(ALL))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_a_step_is_never_longer_than_one_thing_after_the_other(
     program: OverlappedProgram, choices: tuple[int, ...]
 ) -> None:
@@ -80,7 +81,7 @@ def test_a_step_is_never_longer_than_one_thing_after_the_other(
 
 
 @given(programs())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_limit_of_memory_is_kept(program: OverlappedProgram) -> None:
     limit = sorted(program.whole.memory_of(one) for one in ALL)[len(ALL) // 3]
     found = OverlapSolver(program).solve(memory_limit=limit)

@@ -16,6 +16,7 @@ from evenflow_torch.auto.stages.mixed_recompute import MixedRecompute
 from evenflow_torch.auto.stages.stage_provider import StageCost
 from evenflow_torch.auto.stages.stage_search import plan_stages
 from tests.cluster.clusters import mesh
+from tests.thoroughness import examples
 from tests_torch.auto.networks import network, stages
 
 LINKS = {"intra": Link(bytes_per_s=10**9, latency_ns=5), "inter": Link(bytes_per_s=10**8, latency_ns=20)}
@@ -65,7 +66,7 @@ def by_simulation(of: Network, first: str, second: str, num_first: int) -> tuple
 
 
 @given(of=NETWORKS, memory=st.integers(300, 9000), num_microbatches=st.integers(1, 4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_fastest_that_fits_is_there_and_costs_what_is_simulated(
     of: Network, memory: int, num_microbatches: int
 ) -> None:
@@ -125,7 +126,7 @@ class Fixed(AnalyticStages):
     memory=st.integers(300, 5000),
     num_microbatches=st.integers(1, 6),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_free_choice_is_never_worse_than_a_fixed_one(
     of: Network, sizes: tuple[int, int], memory: int, num_microbatches: int
 ) -> None:

@@ -13,6 +13,7 @@ from evenflow_torch.auto.stages.in_flight import in_flight_microbatches
 from evenflow_torch.auto.stages.stage_search import plan_stages
 from evenflow_torch.auto.stages.threshold_search import NEAR_PERCENT, best_stages
 from tests.cluster.clusters import mesh
+from tests.thoroughness import examples
 from tests_torch.auto.networks import everything, network, stages
 
 LINKS = {"intra": Link(bytes_per_s=10**9, latency_ns=5), "inter": Link(bytes_per_s=10**8, latency_ns=20)}
@@ -25,7 +26,7 @@ CLUSTERS = st.builds(
 
 
 @given(forwards=FORWARDS, cluster=CLUSTERS, num_microbatches=st.integers(1, 9), name=st.sampled_from(["1f1b", "gpipe"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_pruning_loses_nothing(forwards: list[int], cluster: Cluster, num_microbatches: int, name: str) -> None:
     provider = stages(network(forwards), cluster, num_microbatches=num_microbatches)
     answer = plan_stages(provider, schedule=name)
@@ -57,7 +58,7 @@ def test_pruning_loses_nothing(forwards: list[int], cluster: Cluster, num_microb
 
 
 @given(forwards=FORWARDS, cluster=CLUSTERS, num_microbatches=st.integers(1, 9))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_plans_hold_what_they_promise(forwards: list[int], cluster: Cluster, num_microbatches: int) -> None:
     cluster = replace(cluster, memory_bytes=10**6)
     provider = stages(network(forwards), cluster, num_microbatches=num_microbatches)

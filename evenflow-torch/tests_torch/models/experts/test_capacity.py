@@ -13,6 +13,7 @@ from transformers.models.mixtral.modeling_mixtral import MixtralExperts
 
 from evenflow_torch.models.experts.capacity import kept_choices, limit_experts, within_capacity
 from evenflow_torch.models.experts.library import as_one_operator
+from tests.thoroughness import examples
 
 Routing = tuple[list[list[int]], list[list[float]], int]
 
@@ -51,7 +52,7 @@ def taken_one_by_one(routing: Routing, factor: Fraction) -> set[tuple[int, int]]
 
 
 @given(routings(), FACTORS, st.sampled_from([torch.bfloat16, torch.float32, torch.float64]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_an_expert_takes_the_largest_weights_up_to_its_room(
     routing: Routing, factor: Fraction, dtype: torch.dtype
 ) -> None:
@@ -63,7 +64,7 @@ def test_an_expert_takes_the_largest_weights_up_to_its_room(
 
 
 @given(routings(), FACTORS, FACTORS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_more_room_keeps_what_less_room_kept(routing: Routing, one: Fraction, other: Fraction) -> None:
     index, weights, experts = torch.tensor(routing[0]), torch.tensor(routing[1]), routing[2]
     less, more = (kept_choices(index, weights, experts, float(factor)) for factor in sorted((one, other)))

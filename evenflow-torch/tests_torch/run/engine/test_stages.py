@@ -13,10 +13,11 @@ from evenflow.model import Plan
 from evenflow_torch.models.rows import as_row
 from evenflow_torch.run.engine.order import runnable_order
 from evenflow_torch.run.engine.stages import boundary_shapes, cut, weight_gradients
+from tests.thoroughness import examples
 from tests_torch.run.models import batch, llama, row, stage_modules
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.integers(0, 3), min_size=4, max_size=4).filter(any), st.sampled_from(["sdpa", "eager"]))
 def test_stages_one_after_the_other_are_the_model(layers: list[int], attention: str) -> None:
     plan = Plan(schedule="interleaved", num_microbatches=2, layers=(tuple(layers[:2]), tuple(layers[2:])))

@@ -14,9 +14,10 @@ from evenflow.simulate.costs import duration_table
 from evenflow_torch.run.engine.order import runnable_order
 from evenflow_torch.run.measure.comparison import compare
 from evenflow_torch.run.values.run_result import Overhead, RankResult, RunResult
+from tests.thoroughness import examples
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.sampled_from(sorted(FAMILIES)), st.integers(1, 3), st.integers(0, 50), st.integers(0, 9), st.randoms())
 def test_a_run_that_goes_as_simulated_is_predicted_exactly(
     family: str, ranks: int, message_ns: int, overhead_ns: int, random: Any

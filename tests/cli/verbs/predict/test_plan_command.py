@@ -19,6 +19,7 @@ from evenflow.predict.transformer import Experts
 from evenflow.profiles.layer_file import format_layer_file, parse_layer_file
 from evenflow.simulate import simulate
 from tests.predict.trainings import DEVICE, LLAMA, TOPOLOGY, training, with_memory
+from tests.thoroughness import examples
 
 GIGABYTE = 2**30
 FILE = Path("layers.json")
@@ -47,7 +48,7 @@ def trainings(draw: st.DrawFn) -> Training:
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(asked=trainings(), devices_per_node=st.sampled_from([1, 2, 4, 8, 64]))
 def test_the_layer_file_loses_nothing(asked, devices_per_node):
     found = predict(asked, Topology(accelerator=DEVICE, domain_devices=devices_per_node))

@@ -14,6 +14,7 @@ from evenflow.errors import InputError
 from evenflow.profiles.traces import LayerNames, read_traces
 from tests.profiles.traces import builders
 from tests.profiles.traces.rows import case, refusal
+from tests.thoroughness import examples
 
 CPU_TRACE = Path(__file__).parents[1] / "fixtures" / "two_layers_on_cpu.pt.trace.json.gz"
 TORCH_NAMES = LayerNames(head=("Embedding",), body=("Layer_",), tail=("Linear",))
@@ -106,7 +107,7 @@ odd_events = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(odd_events, st.integers(1, 2))
 def test_odd_events_are_refused_or_give_times(events: list[dict[str, Any]], num_microbatches: int):
     with tempfile.TemporaryDirectory() as folder:

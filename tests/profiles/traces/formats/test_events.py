@@ -18,6 +18,7 @@ from evenflow.profiles.traces.formats import events as reading
 from evenflow.profiles.traces.formats.events import read_events
 from tests.profiles.traces import builders
 from tests.profiles.traces.rows import SCOPE_PROCESS, row
+from tests.thoroughness import examples
 
 texts = st.text(max_size=8) | st.sampled_from(["}, {", '"', "\\", '"}], "x": [{', "[", "traceEvents"])
 arguments = st.dictionaries(
@@ -69,7 +70,7 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path: Path, kineto: bool, zipped
     assert len(read(path)) == 3
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=60) | st.text(alphabet='[]{},:"\\ tracEvns1', max_size=60).map(str.encode))
 @example(b"[" * 5000)
 @example(b'{"traceEvents":[' + b"[" * 5000)

@@ -11,6 +11,7 @@ from evenflow.targets.target import Baseline, GivenSizes
 from tests.targets.pages import page_of
 from tests.targets.shell import bash_words, shell_words
 from tests.targets.strategies import canonical, plans
+from tests.thoroughness import examples
 
 INTERLEAVED = Plan(
     schedule="interleaved",
@@ -119,7 +120,7 @@ FILES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(plan=plans(TARGET.abilities("0.3")), entries=FILES)
 def test_a_file_has_the_plan_whatever_was_in_it(plan: Plan, entries: dict[str, str]) -> None:
     assert TARGET.apply is not None
@@ -227,7 +228,7 @@ def test_a_written_plan_is_read_back(plan: Plan) -> None:
     assert found.unknown == ()
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(plan=plans(TARGET.abilities("0.3")))
 def test_a_plan_in_a_users_file_is_read_back(plan: Plan) -> None:
     assert TARGET.apply is not None

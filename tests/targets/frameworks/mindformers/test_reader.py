@@ -13,6 +13,7 @@ from evenflow.targets.frameworks.mindformers.block import fragment
 from evenflow.targets.frameworks.mindformers.reader import is_training_yaml, read_plan
 from evenflow.targets.frameworks.mindformers.training_yaml import apply_plan
 from evenflow.targets.target import GivenSizes
+from tests.thoroughness import examples
 
 NONE_GIVEN = GivenSizes()
 USERS = """
@@ -175,7 +176,7 @@ def plans(draw: st.DrawFn) -> Plan:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(plan=plans())
 def test_what_is_written_is_read_again(plan: Plan):
     sizes = GivenSizes(num_layers=plan.num_layers)

@@ -8,6 +8,7 @@ from evenflow.targets.frameworks.mindformers_pynative.target import TARGET
 from evenflow.targets.frameworks.mindformers_pynative.values import apply_plan
 from evenflow.targets.refusal import refusal
 from evenflow.targets.target import GivenSizes
+from tests.thoroughness import examples
 
 PLAN = Plan(
     schedule="interleaved",
@@ -84,7 +85,7 @@ def plans(draw: st.DrawFn) -> Plan:
     )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(plan=plans(), other=plans())
 def test_what_is_written_is_read_again(plan: Plan, other: Plan):
     assert TARGET.can_run(plan)

@@ -13,6 +13,7 @@ from evenflow.targets.refusal import refusal
 from evenflow.targets.target import Baseline, GivenSizes
 from tests.targets.pages import page_of
 from tests.targets.strategies import canonical, plans
+from tests.thoroughness import examples
 
 INTERLEAVED = Plan(
     schedule="interleaved",
@@ -297,7 +298,7 @@ def test_a_written_plan_is_read_back(plan: Plan) -> None:
     assert found.unknown == found.notes == () or plan.recompute.get("select")
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(plan=plans(TARGET.abilities("26.1")))
 def test_a_plan_in_a_users_file_is_read_back(plan: Plan) -> None:
     assert TARGET.apply is not None

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from evenflow_torch.auto.sharding.pairwise import Pairwise
 from evenflow_torch.auto.sharding.pairwise.integer_program import search
+from tests.thoroughness import examples
 from tests_torch.auto.sharding.pairwise.programs import all_choices, hard_program, programs
 
 
 @given(programs(), st.floats(0, 1))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_cheapest_of_all_choices_that_fit(program: Pairwise, share: float) -> None:
     program.costs = [np.where(np.isfinite(costs), costs, 1.0) for costs in program.costs]
     allowed = all_choices(program)

@@ -23,6 +23,7 @@ from evenflow_torch.auto.sharding.plain.solutions import solve_plain  # noqa: E4
 from evenflow_torch.auto.sharding.program import ModuleTraining  # noqa: E402
 from evenflow_torch.auto.sharding.shard import shard  # noqa: E402
 from evenflow_torch.auto.sharding.ways import AxisRole, PlainWay  # noqa: E402
+from tests.thoroughness import examples  # noqa: E402
 from tests_torch.auto.modules import Block, Gpt, ResNet, batch_of  # noqa: E402
 from tests_torch.auto.sharding.plain.priced import (  # noqa: E402
     NODES,
@@ -129,7 +130,7 @@ def test_what_does_not_divide_is_said() -> None:
     assert reason == "no matrix divides over 4"
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     widths=st.lists(st.sampled_from([2, 4, 6, 8]), min_size=2, max_size=3),
     samples=st.sampled_from([4, 8]),
