@@ -1,5 +1,6 @@
 """Plans that are run on real processes and compared with the unsplit model, all in one group of processes."""
 
+import faulthandler
 import os
 import socket
 import traceback
@@ -61,6 +62,7 @@ def _rank(rank: int, num_ranks: int, port: int, cases: dict[str, Callable[[int],
     import torch
     import torch.distributed as dist
 
+    faulthandler.enable()  # a crash in a library says where
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=num_ranks)

@@ -1,6 +1,7 @@
 """Stages of a small Llama on meshes, with placements as people write them."""
 
 import logging
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -172,7 +173,8 @@ def mesh_case(
     data = batch(plan)
     layered = as_row(model(plan, **options))
     where = mesh_plan(plan, layered, ranks, with_products=with_products, sums_parts=sums_parts, rows=rows)
-    pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=where)
+    with warnings.catch_warnings(action="error", category=UserWarning):  # all weight gradients wait that should
+        pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=where)
     losses = [pipe.step(data) for _ in range(NUM_STEPS)]
     whole = model(plan, **options)
     expected = loss_fn(whole(data[0]).logits, data[1])

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+import evenflow_torch
 from evenflow.errors import InputError
 from evenflow.language import _
 
@@ -86,12 +87,18 @@ class WeightGradients:
 
 
 def _waits(linear: nn.Linear) -> bool:
-    """Whether weight and bias are the layer's own, not made anew in each forward, and have no hooks."""
+    """Whether weight and bias are the layer's own, not made anew in each forward, and have no hooks of a user."""
     own = linear._parameters
     return own.keys() >= {"weight", "bias"} and not any(
-        parameter is not None and (parameter._backward_hooks or parameter._post_accumulate_grad_hooks)
-        for parameter in own.values()
+        parameter is not None and _has_hooks(parameter) for parameter in own.values()
     )
+
+
+def _has_hooks(parameter: Tensor) -> bool:
+    """Whether a user has hooks on a parameter; those of stages on several devices know that gradients come later."""
+    hooks = (*(parameter._backward_hooks or {}).values(), *(parameter._post_accumulate_grad_hooks or {}).values())
+    modules = (getattr(getattr(hook, "func", hook), "__module__", "") for hook in hooks)
+    return any(not module.startswith(f"{evenflow_torch.__name__}.") for module in modules)
 
 
 def _forward(linear: nn.Linear, waiting: list[_Product], hidden: Tensor) -> Tensor:
