@@ -75,10 +75,10 @@ def test_four_processes_train_what_one_does(plan: Path) -> None:
         pytest.param("data=2,pipeline=2,zero=1", CONFIG, marks=pytest.mark.slow),
         pytest.param("data=2,pipeline=2,zero=2", CONFIG, marks=pytest.mark.slow),
         ("data=2,pipeline=2,zero=3", CONFIG),
-        ("tensor=2,pipeline=2", CONFIG),
-        ("context=2,pipeline=2", CONFIG),
+        pytest.param("tensor=2,pipeline=2", CONFIG, marks=pytest.mark.slow),
+        pytest.param("context=2,pipeline=2", CONFIG, marks=pytest.mark.slow),
         ("expert=2,data=2,pipeline=2", MIXTURE),
-        ("data=2,tensor=2,pipeline=1,zero=3", CONFIG),
+        pytest.param("data=2,tensor=2,pipeline=1,zero=3", CONFIG, marks=pytest.mark.slow),
     ],
 )
 def test_whatever_is_fixed_is_planned_and_trains(tmp_path: Path, fixed: str, config: dict[str, Any]) -> None:
