@@ -132,7 +132,7 @@ class Training:
     full_layers: int | None = None
     """Under `full`, how many layers of each cell; None: all."""
     layout: tuple[tuple[int, ...], ...] = ()
-    """Layers of every cell [chunk][rank]; empty: dealt evenly."""
+    """Layers of every cell, by chunk and rank; empty: dealt evenly."""
     group_size: int | None = None
     """Microbatches that go through a chunk before the rank's next one; None: as many as fill the pipeline."""
     ends_are_layers: bool = False
