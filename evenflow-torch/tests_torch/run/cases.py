@@ -4,9 +4,11 @@ import faulthandler
 import itertools
 import os
 import socket
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from tests_torch.run.warm_ranks import warm_context
@@ -60,7 +62,12 @@ def _answers(cases: dict[str, Callable[[int], Answer]], num_ranks: int) -> tuple
         process.start()
     found: dict[str, list[Answer]] = {name: [Answer(trouble="did not answer")] * num_ranks for name in cases}
     missing = num_ranks
-    while (missing and any(process.is_alive() for process in processes)) or not answers.empty():
+    while missing or not answers.empty():
+        if answers.empty():
+            if _crashed(processes) or not any(process.is_alive() for process in processes):
+                break
+            time.sleep(0.01)
+            continue
         rank, name, answer = answers.get()
         if name is None:
             missing -= 1
@@ -68,12 +75,17 @@ def _answers(cases: dict[str, Callable[[int], Answer]], num_ranks: int) -> tuple
             found[name][rank] = answer
             if answer.trouble:  # the others wait for this rank
                 missing = 0
-    has_crashed = any((process.exitcode or 0) < 0 for process in processes)
+    has_crashed = _crashed(processes)
     for process in processes:
-        if any(answer.trouble for case in found.values() for answer in case):
+        if has_crashed or any(answer.trouble for case in found.values() for answer in case):
             process.kill()
         process.join()
     return found, has_crashed
+
+
+def _crashed(processes: Sequence[BaseProcess]) -> bool:
+    """Whether a signal has ended one of the processes."""
+    return any((process.exitcode or 0) < 0 for process in processes)
 
 
 def _rank(rank: int, num_ranks: int, port: int, cases: dict[str, Callable[[int], Answer]], answers: Any) -> None:
