@@ -10,7 +10,6 @@ gradient of a microbatch, whatever else uses the weight.
 [ZeroBubble, arXiv:2401.10241, §3.3]
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -54,15 +53,11 @@ class WeightGradients:
             for name, module in outer.named_modules()
             if isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
         }
-        own = set(linears.values())
-        users = Counter(
-            id(parameter)
-            for module in {inner for outer in modules for inner in outer.modules()} - own
-            for parameter in module.parameters(recurse=False)
-        )
+        others = {inner for outer in modules for inner in outer.modules()} - set(linears.values())
+        used_elsewhere = {id(parameter) for module in others for parameter in module.parameters(recurse=False)}
         whole = []
         for place, linear in linears.items():
-            if _waits(linear) and not any(users[id(parameter)] for parameter in linear.parameters(recurse=False)):
+            if _waits(linear) and not any(id(own) in used_elsewhere for own in linear.parameters(recurse=False)):
                 linear.forward = partial(_forward, linear, self._waiting)
             else:
                 whole.append(place)
