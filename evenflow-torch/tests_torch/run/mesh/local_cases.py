@@ -74,8 +74,17 @@ def rows(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return functional.gelu(functional.linear(functional.layer_norm(hidden, hidden.shape[-1:]), weight, bias))
 
 
+def product(hidden: Tensor, weight: Tensor) -> Tensor:
+    return functional.linear(hidden, weight)
+
+
+def biased_product(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return functional.linear(hidden, weight, bias)
+
+
 HEADS = [(4, 4, 8, 2)] * 3
 WIDE = [(8, 4, 8), (24, 8), (8, 8)]
+LAYER = [(4, 4, 8), (12, 8), (12,)]
 IMAGES = (8, 8, 6, 6)
 CASES: dict[str, tuple[Operator, Sequence[tuple[int, ...]], Sequence[str], str]] = {
     "rows of the query and batch": (attention, HEADS, ["S(0) S(2)"] * 3, "S(0) S(2)"),
@@ -91,6 +100,20 @@ CASES: dict[str, tuple[Operator, Sequence[tuple[int, ...]], Sequence[str], str]]
     "channels each": (depthwise, [IMAGES, (16, 1, 3, 3), (16,)], ["S(0) S(1)", "R S(0)", "R R"], "S(0) S(1)"),
     "transposed": (transposed, [IMAGES, (8, 4, 2, 2)], ["S(0) S(1)", "R S(0)"], "S(0) R"),
     "group norm": (group_norm, [IMAGES, (8,)], ["S(0) S(1)", "R S(0)"], "S(0) R"),
+    "outputs and rows": (biased_product, LAYER, ["S(1) R", "R S(0)", "R S(0)"], "S(1) S(2)"),
+    "outputs and a bias that is whole": (biased_product, LAYER, ["S(1) R", "R S(0)", "R R"], "S(1) S(2)"),
+    "outputs on two axes": (biased_product, LAYER, ["R R", "S(0) S(0)", "S(0) S(0)"], "S(2) S(2)"),
+    "inputs and rows": (biased_product, LAYER, ["S(2) S(0)", "S(1) R", "R R"], "P S(0)"),
+    "inputs on two axes": (biased_product, LAYER, ["S(2) S(2)", "S(1) S(1)", "R R"], "P P"),
+    "inputs and outputs": (biased_product, LAYER, ["S(2) R", "S(1) S(0)", "R S(0)"], "P S(2)"),
+    "rows on two axes": (product, LAYER[:2], ["S(1) S(1)", "R R"], "S(1) S(1)"),
+    "rows that do not come out even": (
+        biased_product,
+        [(3, 5, 8), *LAYER[1:]],
+        ["S(0) S(1)", "R R", "R R"],
+        "S(0) S(1)",
+    ),
+    "one row": (biased_product, [(8,), *LAYER[1:]], ["S(0) R", "S(1) S(0)", "R S(0)"], "P S(0)"),
     "merged rows": (rows, [(4, 8, 6), (10, 6), (10,)], ["S(1) S(0)", "R R", "R R"], "S(1) S(0)"),
 }
 

@@ -19,6 +19,7 @@ from evenflow_torch.models.experts.library import as_one_operator
 from evenflow_torch.run.mesh.attention.distributed import attention
 from evenflow_torch.run.mesh.attention.multi_head import multi_head_attention
 from evenflow_torch.run.mesh.convolution import KERNELS
+from evenflow_torch.run.mesh.linear import linear
 from evenflow_torch.run.mesh.local_parts import replicated
 from evenflow_torch.run.mesh.mesh_experts import compute_experts
 from evenflow_torch.run.mesh.normalization import batch_norm, group_norm
@@ -26,6 +27,7 @@ from evenflow_torch.run.mesh.normalization import batch_norm, group_norm
 _LOCAL: dict[Any, Callable[..., Any]] = {
     functional.scaled_dot_product_attention: attention,
     functional.multi_head_attention_forward: multi_head_attention,
+    functional.linear: linear,
     functional.batch_norm: batch_norm,
     functional.group_norm: group_norm,
     **{kernel: partial(local, kernel) for kernel, local in KERNELS.items()},
