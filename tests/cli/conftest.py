@@ -1,7 +1,7 @@
 """A solver that answers at once, a model small enough to check by hand, and the commands run in this process."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from evenflow import solve
 from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.main import main
-from evenflow.model import FULL, NONE, Request
+from evenflow.model import FULL, NONE, Plan, Request
 from evenflow.simulate import simulate
 from evenflow.solve import Infeasibility, Neighbours, Outcome, Progress, ProgressCallback, Status
 
@@ -29,7 +29,12 @@ Evenflow = Callable[..., Result]
 
 
 def even_outcome(
-    request: Request, *, schedule: str, time_limit_s: float = 1.0, progress: ProgressCallback | None = None
+    request: Request,
+    *,
+    schedule: str,
+    time_limit_s: float = 1.0,
+    progress: ProgressCallback | None = None,
+    known: Sequence[Plan] = (),
 ) -> Outcome:
     """Layers dealt evenly and nothing recomputed, or everything where that does not fit."""
     smallest: list[tuple[int, int]] = []

@@ -14,6 +14,8 @@ from evenflow.model import (
     SELECT,
     Abilities,
     CellRule,
+    Empty,
+    EndBlock,
     Groups,
     Recomputation,
     Request,
@@ -101,6 +103,27 @@ def request(**changes):
 
 
 MEGATRON = Abilities(schedules=("1f1b", "interleaved"), recomputation=WAYS["one number"], groups=Groups.MEGATRON)
+
+
+HEAVY_END = replace(plain_network(6), tail=EndBlock(name="tail", forward_ns=60_000_000, backward_ns=120_000_000))
+"""A tail that takes as long as six layers: the rank that has it is better off without one."""
+
+
+@pytest.mark.parametrize(
+    ("empty", "is_empty", "claim"),
+    [
+        (Empty.ANY, True, "no plan of this schedule that Some can run is shorter"),
+        (Empty.ENDS, False, "no plan of this schedule with a layer in every cell that Some can run is shorter"),
+        (Empty.NONE, False, "no plan of this schedule that Some can run is shorter"),
+    ],
+)
+def test_cells_are_empty_where_the_framework_runs_them_and_the_claim_says_so(empty, is_empty, claim):
+    asked = Request(network=HEAVY_END, sizes=Sizes(num_ranks=3, num_microbatches=6))
+    abilities = replace(MEGATRON, schedules=("1f1b",), empty=empty)
+    found = solve_for_target(asked, abilities, ContestSearch(num_chunks=(1,), time_limit_s=20.0), title="Some").outcome
+    assert found.status is Status.OPTIMAL
+    assert (found.plan.layers[0][-1] == 0) == is_empty
+    assert claim in found.certificate()
 
 
 def test_groups_are_chosen_of_those_that_can_be_run():

@@ -37,6 +37,9 @@ def test_certificates_say_what_is_proven(simulation):
     optimal = outcome(simulation, Status.OPTIMAL, bound_ns=9_000_000)
     assert (optimal.makespan_ns, optimal.gap) == (9_000_000, 0)
     assert "no plan of this schedule is shorter than 9.000 ms" in optimal.certificate()
+    full = replace(optimal, full_cells=True).certificate()
+    assert "no plan of this schedule with a layer in every cell is shorter than 9.000 ms" in full
+    assert replace(optimal, full_cells=True, fixed_layers=True).with_layers == " with these layers"
     feasible = outcome(simulation, Status.FEASIBLE, bound_ns=6_750_000)
     assert feasible.gap == 0.25
     assert "within 25.00 % of optimal: 9.000 ms, bound 6.750 ms" in feasible.certificate()

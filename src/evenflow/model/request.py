@@ -41,6 +41,11 @@ class Request:
         return 0 if self.allow_empty else 1
 
     @property
+    def full_cells(self) -> bool:
+        """Whether plans with empty cells are left out, of which there are some."""
+        return not self.allow_empty and self.sizes.num_cells > 1
+
+    @property
     def message_ns(self) -> int:
         """Time of one transfer between ranks."""
         return self.communication.message_ns if self.communication else 0

@@ -114,6 +114,7 @@ def run_contest(
         memory_limit_bytes=request.memory_limit_bytes if request.network.has_memory else None,
         time_limit_s=search.time_limit_s,
         progress=search.progress,
+        known=search.known,
     )
     contest.run()
     return contest.outcome()

@@ -13,7 +13,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Groups, Plan, Request, Sizes, cells
+from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Empty, Groups, Plan, Request, Sizes, cells
 from evenflow.schedule import (
     FAMILIES,
     different_group_sizes,
@@ -56,6 +56,7 @@ def solve_for_target(
     plan.
     """
     began = time.monotonic()
+    request = _with_all_cells(request, abilities)
     pairs = _pairs(request, abilities, schedules, counts_to_try(request, search), title=title)
 
     def request_of(count: int) -> Request:
@@ -89,7 +90,13 @@ def solve_for_target(
     contest_outcome = run_contest(entries, tried, search, began=began)
     best = min(entries, key=lambda entry: entry.preference)
     problem = None if best.race is None else best.race.problem
-    return _for_all(contest_outcome, title=title, problem=problem, less=ways[best.rule].less if best.rule else None)
+    less = ways[best.rule].less if best.rule else None
+    return _for_all(contest_outcome, abilities, title=title, problem=problem, less=less)
+
+
+def _with_all_cells(request: Request, abilities: Abilities) -> Request:
+    """Return the request with empty cells allowed where the framework runs them anywhere."""
+    return replace(request, allow_empty=request.allow_empty or abilities.empty is Empty.ANY)
 
 
 def entries_of_ways(
@@ -141,6 +148,7 @@ def search_for_target(
             place="schedule",
             remedy=_("plan for one of these, or write the plan for another framework"),
         )
+    request = _with_all_cells(request, abilities)
     ways = [way for way in recompute_ways(request, abilities) if way.bounds is None]
     outcomes: list[Outcome] = []
     for way in ways:
@@ -154,9 +162,8 @@ def search_for_target(
                 progress=progress,
             )
         )
-    return replace(
-        min(outcomes, key=preference), title=title, solve_seconds=sum(outcome.solve_seconds for outcome in outcomes)
-    )
+    best = replace(min(outcomes, key=preference), solve_seconds=sum(outcome.solve_seconds for outcome in outcomes))
+    return _named(best, abilities, title=title)
 
 
 def _pairs(
@@ -225,9 +232,16 @@ def decided_layers(abilities: Abilities, num_layers: int, sizes: Sizes, *, place
     return cells([[per_cell] * sizes.num_ranks] * sizes.num_chunks)
 
 
-def _for_all(best_outcome: BestOutcome, *, title: str, problem: Problem | None, less: CellRule | None) -> BestOutcome:
+def _named(outcome: Outcome, abilities: Abilities, *, title: str) -> Outcome:
+    """Return the outcome for a framework: where it runs no empty cells, nothing that it can run is left out."""
+    return replace(outcome, title=title, full_cells=outcome.full_cells and abilities.empty is not Empty.NONE)
+
+
+def _for_all(
+    best_outcome: BestOutcome, abilities: Abilities, *, title: str, problem: Problem | None, less: CellRule | None
+) -> BestOutcome:
     """Return the outcome with bound and status of all candidates together, not of the best one's rule alone."""
-    outcome = replace(best_outcome.outcome, title=title)
+    outcome = _named(best_outcome.outcome, abilities, title=title)
     if outcome.makespan_ns is not None and problem is not None and outcome.plan is not None:
         is_optimal = best_outcome.lower_bound_ns >= outcome.makespan_ns * (1 - 2 * TOLERANCE)
         outcome = replace(

@@ -33,6 +33,7 @@ def explain(problem: Problem, least: LeastMemory, *, seconds: float, advise: boo
             advice=tuple(advice_for(problem)) if advise else (),
         ),
         fixed_layers=problem.request.layers is not None,
+        full_cells=problem.request.full_cells,
     )
 
 

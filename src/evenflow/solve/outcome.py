@@ -77,6 +77,8 @@ class Outcome(InNotebook):
     """Whether Ctrl-C ended the search."""
     fixed_layers: bool = False
     """Whether the caller decided the layers of every cell: bound and limit are those of plans with these layers."""
+    full_cells: bool = False
+    """Whether every cell was to hold a layer: bound and limit are those of plans without empty cells."""
     title: str = ""
     """The framework that the plan is for: bound and limit are those of plans that it can run. Empty: for any."""
 
@@ -98,18 +100,21 @@ class Outcome(InNotebook):
         return 1 - self.lower_bound_ns / self.makespan_ns
 
     @property
-    def _with_layers(self) -> str:
-        return _(" with these layers") if self.fixed_layers else ""
+    def with_layers(self) -> str:
+        """Which layers the plans have that bound and limit are for, as words behind "plan"."""
+        if self.fixed_layers:
+            return _(" with these layers")
+        return _(" with a layer in every cell") if self.full_cells else ""
 
     @property
     def among(self) -> str:
         """Which plans of the schedule bound and limit are for, as words behind "plan of this schedule"."""
-        return self._with_layers + (_(" that {title} can run", title=self.title) if self.title else "")
+        return self.with_layers + (_(" that {title} can run", title=self.title) if self.title else "")
 
     def certificate(self) -> str:
         """Return one sentence on how good the plan is proven to be."""
         split = self.among
-        wanted = self._with_layers + (_(" for {title}", title=self.title) if self.title else "")
+        wanted = self.with_layers + (_(" for {title}", title=self.title) if self.title else "")
         if self.makespan_ns is None or self.gap is None:
             if self.infeasibility is None:
                 return _("no plan was found in the time given")

@@ -1,13 +1,15 @@
 """Planning under the order of one schedule family, as `evenflow.plan`."""
 
+from collections.abc import Sequence
+
 from evenflow.asking import takes
-from evenflow.model import Request
+from evenflow.model import Plan, Request
 from evenflow.schedule import default_family, family_name
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock
 from evenflow.solve.outcome import Outcome, ProgressCallback
 from evenflow.solve.problem import make_problem
-from evenflow.solve.race import Race
+from evenflow.solve.race import Race, RaceSettings
 from evenflow.solve.requests import PlanRequest
 
 
@@ -19,7 +21,8 @@ def plan(request: PlanRequest) -> Outcome:
     `group_size` the microbatches of a group in an interleaved one (default: as many as ranks).
     `mix_any` lets `select` and `comm` layers share a cell, which MindFormers cannot express; `allow_empty` allows
     cells without layers. With `layers` ``[chunk][rank]`` every cell holds so many, and only recomputation is chosen:
-    bound and status are those of plans with these layers. `progress` is called from this thread a few times a second.
+    bound and status are those of plans with these layers. Of `known` plans the answer is no longer than those that it
+    could be. `progress` is called from this thread a few times a second.
 
     Raises InputError for sizes or networks that make no sense, and Interrupted when Ctrl-C comes before any plan; a
     later Ctrl-C returns the best plan so far. Infeasible input is an answer: see `Outcome.infeasibility`.
@@ -31,16 +34,28 @@ def plan(request: PlanRequest) -> Outcome:
         layers=request.layers,
     )
     family = _family(request.schedule, request.num_chunks, request.less_memory)
-    return solve(problem, schedule=family, time_limit_s=request.time_limit_s, progress=request.progress)
+    return solve(
+        problem,
+        schedule=family,
+        time_limit_s=request.time_limit_s,
+        progress=request.progress,
+        known=request.known,
+    )
 
 
 def solve(
-    request: Request, *, schedule: str, time_limit_s: float = 60.0, progress: ProgressCallback | None = None
+    request: Request,
+    *,
+    schedule: str,
+    time_limit_s: float = 60.0,
+    progress: ProgressCallback | None = None,
+    known: Sequence[Plan] = (),
 ) -> Outcome:
     """Return the best plan of `request` under the order of the family `schedule`; `plan` says the rest."""
     clock = Clock(limit_s=time_limit_s)
     problem = make_problem(request, schedule=schedule)
-    return with_binding(Race(problem).run(clock, progress=progress), problem)
+    race = Race(problem, RaceSettings(known=known))
+    return with_binding(race.run(clock, progress=progress), problem)
 
 
 def _family(schedule: str | None, num_chunks: int, less_memory: bool) -> str:

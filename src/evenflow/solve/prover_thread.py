@@ -1,6 +1,7 @@
 """The prover's thread: it finds a first plan, starts a search for better ones, and raises the bound by proofs."""
 
 import time
+from collections.abc import Sequence
 from threading import Event, Thread
 
 from evenflow.interruption import answer_exists, end_without
@@ -12,12 +13,13 @@ from evenflow.solve.backends.highs import Program
 from evenflow.solve.bounds import ramp_bound_ns
 from evenflow.solve.clock import Clock
 from evenflow.solve.infeasible import explain
+from evenflow.solve.known_plans import even_known, shortest_known
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.outcome import Outcome
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE, Prover
 from evenflow.solve.search.annealing import Annealing
-from evenflow.solve.start import even_start, recomputing_less
+from evenflow.solve.start import even_start, fits, recomputing_less
 
 _POLL_SECONDS = 0.05
 _SETTLE_SECONDS = 1.0
@@ -29,7 +31,8 @@ _SETTLE_SHARE = 0.05
 class ProofStanding:
     """The standing of a problem so far: its best plan, its bound, and the present phase.
 
-    Only the prover's thread writes; every field is replaced as a whole, so that any thread may read it at any time.
+    Only the prover's thread writes once it runs; every field is replaced as a whole, so that any thread may read it at
+    any time.
     """
 
     def __init__(self) -> None:
@@ -71,14 +74,15 @@ class ProverThread:
     `run` is for the thread; `stop`, `start` and `join` for its owner.
     """
 
-    def __init__(self, problem: Problem, *, start: Plan | None, advise: bool) -> None:
-        """Prepare runs from the plan `start` that fits, if one is known; `advise` asks for advice where none fits."""
+    def __init__(self, problem: Problem, *, known: Sequence[Plan], advise: bool) -> None:
+        """Prepare runs from the shortest of the `known` plans that may be; `advise` asks for advice where none fits."""
         self.standing = ProofStanding()
         self.failure: BaseException | None = None
         self.ended = Event()
         """Event set when a run has ended: there is nothing more to prove, or it was stopped."""
         self._problem = problem
-        self._known_plan = start
+        self._known = shortest_known(problem, known)
+        """Counts of the shortest known plan, an answer before the thread runs."""
         self._advise = advise
         self._stop = Event()
         self._thread: Thread | None = None
@@ -101,6 +105,9 @@ class ProverThread:
         self.ended.clear()
         if self._prover:
             self._prover.resume()
+        if self._known is not None and self.standing.incumbent is None:
+            makespan_ns = self._problem.simulate(self._known).makespan_ns
+            self.standing.begin(makespan_ns, self._known, seconds=clock.spent_s)
         # Not a daemon: a thread inside the solver library must not be torn down with the interpreter.
         self._thread = Thread(target=self._run, args=(clock, cutoff_ns))
         end_without(self._thread)
@@ -152,10 +159,10 @@ class ProverThread:
         standing = self.standing
         first_ns = self._problem.simulate(counts).makespan_ns
         standing.begin(first_ns, counts, seconds=clock.spent_s)
-        lighter = recomputing_less(self._problem, counts)
-        makespan_ns = self._problem.simulate(lighter).makespan_ns
-        if makespan_ns < first_ns:
-            standing.begin(makespan_ns, lighter, seconds=clock.spent_s)
+        for other in (recomputing_less(self._problem, counts), even_known(self._problem)):
+            if other is not None and (makespan_ns := self._problem.simulate(other).makespan_ns) < first_ns:
+                first_ns = makespan_ns
+                standing.begin(makespan_ns, other, seconds=clock.spent_s)
         search = Annealing(problem=self._problem, counts=counts)
         self._prover = Prover(self._problem, report=standing.report)
         self._prover.learn(counts)
@@ -165,8 +172,10 @@ class ProverThread:
     def _first_plan(self, clock: Clock) -> Integers | None:
         """Return a plan that fits; None where there is none, or none was found in time."""
         problem = self._problem
-        counts = even_start(problem) if self._known_plan is None else problem.counts(self._known_plan)
-        if (problem.rank_memory(problem.costs(counts)) <= problem.limits).all():
+        if self._known is not None:
+            return self._known
+        counts = even_start(problem)
+        if fits(problem, counts):
             return counts
         self.standing.phase = _("finding a plan that fits")
         least = least_memory(

@@ -8,6 +8,7 @@ Three threads work side by side, and each writes only what is its own:
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Event
 
@@ -36,8 +37,8 @@ class RaceSettings:
     """Seconds to wait at the end of a run for a long step to notice it."""
     advise: bool = True
     """Whether to find out what would help where nothing fits, which takes seconds."""
-    start: Plan | None = None
-    """A plan that fits, if one is known: the answer is not longer."""
+    known: Sequence[Plan] = ()
+    """Plans that are known: the answer is not longer than those of them that the problem allows."""
 
 
 class Race:
@@ -48,7 +49,7 @@ class Race:
         self.interrupted = Event()
         """Event set once Ctrl-C has come."""
         self._settings = settings or RaceSettings()
-        self._prover = ProverThread(problem, start=self._settings.start, advise=self._settings.advise)
+        self._prover = ProverThread(problem, known=self._settings.known, advise=self._settings.advise)
         self._spent_s = 0.0
 
     @property
@@ -115,6 +116,7 @@ class Race:
                 memory_limit_bytes=problem.memory_limit_bytes,
                 solve_seconds=self._spent_s,
                 fixed_layers=problem.request.layers is not None,
+                full_cells=problem.request.full_cells,
             )
         makespan, counts = standing.incumbent
         simulation = problem.simulate(counts)
@@ -131,6 +133,7 @@ class Race:
             first_plan_seconds=standing.first_plan_s,
             interrupted=self.interrupted.is_set(),
             fixed_layers=problem.request.layers is not None,
+            full_cells=problem.request.full_cells,
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evenflow.asking import check_fields
-from evenflow.model import Cells, Communication, Network, Request, Sizes, mixing
+from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes, mixing
 from evenflow.questions import MEMORY_LIMIT, NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, TIME_LIMIT
 from evenflow.solve.group_choice import GroupSizes
 from evenflow.solve.outcome import ProgressCallback
@@ -29,6 +29,8 @@ class ContestSearch(Search):
     """Layers of every cell ``[chunk][rank]`` that the caller has decided, by number of chunks."""
     group_sizes: GroupSizes = "promising"
     """Group sizes of interleaved schedules that are tried."""
+    known: Sequence[Plan] = ()
+    """Plans that are known: the answer is not longer than those of them that it could be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +80,8 @@ class PlanRequest(PipelineRequest):
     group_size: int | None = None
     mix_any: bool = False
     layers: Cells | None = None
+    known: Sequence[Plan] = ()
+    """Plans that are known: the answer is not longer than those of them that it could be."""
 
 
 @dataclass(frozen=True, kw_only=True)

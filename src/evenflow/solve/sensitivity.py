@@ -116,7 +116,7 @@ def _with_limit(problem: Problem, limit_bytes: int) -> Problem:
 
 def _solved(problem: Problem, start: Plan | None, seconds: float) -> Outcome | None:
     """Return the outcome of a problem; None after Ctrl-C."""
-    race = Race(problem, RaceSettings(patience_s=0.5, advise=False, start=start))
+    race = Race(problem, RaceSettings(patience_s=0.5, advise=False, known=() if start is None else (start,)))
     try:
         outcome = race.run(Clock(limit_s=seconds))
     except Interrupted:

@@ -42,7 +42,7 @@ def recomputing_less(problem: Problem, counts: Integers) -> Integers:
                 changed = counts.copy()
                 changed[cell, source] -= number
                 changed[cell, target] += number
-                if _may_hold(problem, changed[cell]):
+                if may_hold(problem, changed[cell]):
                     after = problem.costs(changed)
                     is_faster = after.backward_ns[cell] < costs.backward_ns[cell]
                     if is_faster and problem.rank_peak(after, rank) <= problem.limits[rank]:
@@ -51,7 +51,12 @@ def recomputing_less(problem: Problem, counts: Integers) -> Integers:
     return counts
 
 
-def _may_hold(problem: Problem, content: Integers) -> bool:
+def fits(problem: Problem, counts: Integers) -> bool:
+    """Return whether every rank holds these counts [num_cells, num_kinds] within its limit."""
+    return bool((problem.rank_memory(problem.costs(counts)) <= problem.limits).all())
+
+
+def may_hold(problem: Problem, content: Integers) -> bool:
     """Return whether a cell may hold these counts [num_kinds]."""
     return problem.may_hold(content) and not (problem.request.cell_rule.alike and np.count_nonzero(content) > 1)
 

@@ -64,6 +64,7 @@ def fitted(
             group_sizes="usual" if plan.group_size is None else "every",
             time_limit_s=time_limit_s / 2,
             progress=progress,
+            known=(plan,),
         )
         request = replace(asked, allow_empty=layers is not None and any(0 in row for row in layers))
         for _attempt in range(2):

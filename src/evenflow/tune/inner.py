@@ -83,7 +83,7 @@ class InnerProblem:
             if entry.bounds is None and entry.group_size == start.group_size:
                 problem = self._problem_of(entry)
                 if all(problem.may_hold(content) for content in problem.counts(start)):
-                    entry.start = start
+                    entry.known = (start,)
                     return
 
     def _problem_of(self, entry: Entry) -> Problem:

@@ -29,7 +29,7 @@ def no_plan_text(outcome: Outcome) -> str:
     limit = outcome.memory_limit_bytes
     smallest = f"{round_up_megabytes(reason.smallest_limit_bytes):,} MB"
     evidence = "" if reason.proven else _(" or less: this is the smallest one found, not proven")
-    split = _(" with these layers") if outcome.fixed_layers else ""
+    split = outcome.with_layers
     lines = [
         _(
             "infeasible: no plan{split} fits in {limit_mb:,.0f} MB on all ranks",

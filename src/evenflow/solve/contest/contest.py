@@ -20,6 +20,7 @@ from evenflow.solve.best_outcome import BestOutcome, ScheduleCandidate
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock
 from evenflow.solve.infeasible import advice_for
+from evenflow.solve.known_plans import allowed_counts
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE
@@ -54,8 +55,10 @@ class Entry:
     """Entries whose plans include all of its own, so that their bounds hold for it too; with all that cover these."""
     less: "Entry | None" = None
     """The entry whose cells recompute one layer less."""
-    start: Plan | None = None
-    """A plan of its own that fits, if one is known."""
+    known: tuple[Plan, ...] = ()
+    """Plans that are known and that it allows: its own is not longer."""
+    known_ns: float = float("inf")
+    """Makespan of the shortest of them."""
     race: Race | None = None
     outcome: Outcome | None = None
     reason: str = ""
@@ -150,14 +153,16 @@ class Contest:
         progress: ProgressCallback | None,
         cutoff_ns: float = float("inf"),
         other_orders: Sequence[Schedule] = (),
+        known: Sequence[Plan] = (),
     ) -> None:
-        """Prepare the contest; a candidate with one of `other_orders` is not tried."""
+        """Prepare the contest from plans that are `known`; a candidate with one of `other_orders` is not tried."""
         self.entries = entries
         self._problem_of = problem_of
         self._memory_limit_bytes = memory_limit_bytes
         self._progress = progress
         self._cutoff_ns = cutoff_ns
         self._other_orders = other_orders
+        self._known = known
         self._began = began
         self._deadline = self._began + time_limit_s
         self._time_limit_s = time_limit_s
@@ -185,26 +190,30 @@ class Contest:
         with suppress(KeyboardInterrupt), on_interrupt(self._stopped.set):
             tried = [entry for entry in self.entries if entry.less is None or entry.less.less is None]
             first = min(_FIRST_SECONDS, _FIRST_SHARE * self._time_limit_s / len(tried))
-            for entry in self.entries:
-                if self._over(entry):
+            for number, entry in enumerate(self._in_first_turns()):
+                if self._stopped.is_set() or (number and self.left_s <= 0):  # one has a turn in any case
                     break
                 self._enter(entry)
-                if entry.race is not None and entry.bounds is None and not entry.is_late:
+                if entry.race is not None and entry.bounds is None and (entry.known or not entry.is_late):
                     self._turn(entry, first)
             while not self._stopped.is_set() and (still := self._open()) and self.left_s > 0:
                 free = [entry for entry in still if entry.race is not None and not entry.race.busy]
                 for position, entry in enumerate(free):
                     waiting = [other for other in free[position:] if other in self._open()]
-                    if entry in waiting and not self._over(entry):
+                    if entry in waiting and not self._stopped.is_set() and self.left_s > 0:
                         self._turn(entry, min(self.left_s, max(_LEAST_SECONDS, self.left_s / len(waiting))))
                 if not free:
                     self._stopped.wait(_POLL_SECONDS)
         if self._refusal is not None and all(entry.reason for entry in self.entries):
             raise self._refusal
 
-    def _over(self, entry: Entry) -> bool:
-        """Return whether the time is too short for a turn; the first candidate gets its first turn in any case."""
-        return self._stopped.is_set() or (self.left_s <= 0 and entry is not self.entries[0])
+    def _in_first_turns(self) -> list[Entry]:
+        """Return the candidates in the order of their first turns: first those with known plans, the shortest first."""
+        orders = {(plan.schedule, plan.num_chunks) for plan in self._known}
+        for entry in self.entries:
+            if entry.bounds is None and (entry.schedule, entry.num_chunks) in orders:
+                self._enter(entry)
+        return sorted(self.entries, key=lambda entry: entry.known_ns)
 
     def _open(self) -> list[Entry]:
         """Return the candidates that can still win, or have not yet proven that they do, most promising first."""
@@ -219,7 +228,9 @@ class Contest:
         return sorted(wanted, key=lambda entry: entry.makespan_ns)
 
     def _enter(self, entry: Entry) -> None:
-        """Make the race of a candidate, or note the reason why there is none."""
+        """Make the race of a candidate unless it has one, or note the reason why there is none."""
+        if entry.race is not None or entry.reason:
+            return
         try:
             with abandonable():
                 problem = self._problem_of(entry)
@@ -239,7 +250,14 @@ class Contest:
             ):
                 entry.reason = _("the same order as {label}", label=other.candidate.label)
                 return
-        entry.race = Race(problem, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False, start=entry.start))
+        for plan in self._known:
+            counts = allowed_counts(problem, plan)
+            if counts is not None:
+                entry.known += (plan,)
+                entry.known_ns = min(entry.known_ns, problem.simulate(counts).makespan_ns)
+        others = [other.outcome.plan for other in self.entries if other.outcome is not None and other.outcome.plan]
+        known = (*entry.known, *others)
+        entry.race = Race(problem, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False, known=known))
 
     def _turn(self, entry: Entry, seconds: float) -> None:
         """Let a candidate run on for some seconds."""

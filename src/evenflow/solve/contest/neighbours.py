@@ -112,7 +112,7 @@ def _same_without_limit(request: Request, outcome: Outcome, *, time_limit_s: flo
     if outcome.binding != () or outcome.status is not Status.OPTIMAL or simulation.plan.used_kinds:
         return False
     unlimited = problem_of_order(replace(request, memory_limit_bytes=None), simulation.timeline.schedule)
-    race = Race(unlimited, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False, start=simulation.plan))
+    race = Race(unlimited, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False, known=(simulation.plan,)))
     free = race.run(Clock(limit_s=time_limit_s), cutoff_ns=simulation.makespan_ns)
     if free.interrupted:
         raise Interrupted(_("interrupted"))

@@ -49,6 +49,6 @@ class ContestInTurns(Contest):
                 still = [entry for entry in self._open() if entry.race is not None and not entry.race.busy]
                 if not still:
                     return
-                first = min(still, key=lambda entry: (self._turns[id(entry)], entry.start is None))
+                first = min(still, key=lambda entry: (self._turns[id(entry)], not entry.known))
                 self._turns[id(first)] += 1
                 self._turn(first, min(self.left_s, max(_LEAST_SECONDS, self.left_s / len(still))))

@@ -1,6 +1,7 @@
 """The alternation of partition, recomputation and order: each is improved while the others stay."""
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
@@ -212,12 +213,12 @@ class _Rounds:
     def _with_best_cells(self, track: Simulation, *, seconds: float) -> Simulation:
         """Return the same order with the best cells found."""
         again = problem_of_order(self.problems[0].request, track.timeline.schedule)
-        simulation = self._race(again, seconds=max(_LEAST_SECONDS, seconds), start=track.plan).simulation
+        simulation = self._race(again, seconds=max(_LEAST_SECONDS, seconds), known=(track.plan,)).simulation
         self._offer(simulation)
         return simulation or track
 
-    def _race(self, problem: Problem, *, seconds: float, start: Plan | None = None) -> Outcome:
-        race = Race(problem, RaceSettings(start=start))
+    def _race(self, problem: Problem, *, seconds: float, known: Sequence[Plan] = ()) -> Outcome:
+        race = Race(problem, RaceSettings(known=known))
         outcome = race.run(Clock(limit_s=seconds), progress=without_bounds(self.progress, self.best))
         self.interrupted = race.interrupted.is_set()
         return outcome

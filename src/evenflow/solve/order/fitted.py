@@ -106,7 +106,7 @@ class _Fitting:
     def _plan_cells(self) -> None:
         """Take the best cells found under the order of the best plan."""
         race = Race(
-            problem_of_order(self.problem.request, self.best.timeline.schedule), RaceSettings(start=self.best.plan)
+            problem_of_order(self.problem.request, self.best.timeline.schedule), RaceSettings(known=(self.best.plan,))
         )
         limit = Clock(limit_s=_ROUND_SHARE * self.clock.left_s)
         after_s = self.after_s + self.clock.spent_s

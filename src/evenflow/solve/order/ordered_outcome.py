@@ -93,6 +93,7 @@ def ordered_outcome(
         first_plan_seconds=family.first_plan_seconds,
         interrupted=interrupted,
         fixed_layers=problem.request.layers is not None,
+        full_cells=problem.request.full_cells,
         family=family,
         order_lower_bound_ns=min(of_cells, best.makespan_ns),
         made_for_times=made_for_times,

@@ -50,7 +50,7 @@ def standing(tuned: Tuned, training: Training, plan: Plan, time_left: TimeLeft) 
     question = tuned.question
     pricing = tuned.made[0].pricing if tuned.made else Pricing(question=question)
     own = priced(pricing, training, plan)
-    outside, improved = _outside(question, training), None
+    outside, improved = outside_space(question, training), None
     if outside is None and not time_left.is_over:
         improved = solved(question, training, time_limit_s=time_left.at_most(_SOLVE_SECONDS).seconds)
     faster, open_ones, of = _counted(tuned.candidates, own.step_ns, time_left)
@@ -107,7 +107,7 @@ def _is_faster(candidate: Candidate, step_ns: float, time_left: TimeLeft) -> boo
     return planned is not None and planned.step_ns < step_ns
 
 
-def _outside(question: TuningQuestion, training: Training) -> InputError | None:
+def outside_space(question: TuningQuestion, training: Training) -> InputError | None:
     """Return why a training is not in the space of a question."""
     broken = next(refusals(question, training), None)
     if broken is not None:

@@ -94,7 +94,8 @@ def compare(compare_options: CompareOptions) -> int:
         without_mark=("--json",),
     )
     with shown_progress() as progress:
-        outcome = _solve(job, compare_options.time_limit, progress)
+        known = [plan.simulation.plan for plan in others if isinstance(plan, NamedPlan)]
+        outcome = _solve(job, known, compare_options.time_limit, progress)
     recommended = recommended_plan(outcome)
     made = [plan for plan in (recommended, *others) if isinstance(plan, NamedPlan)]
     _print(made, others, outcome, limit)
@@ -136,15 +137,17 @@ def compare(compare_options: CompareOptions) -> int:
     return status_code(outcome.status)
 
 
-def _solve(job: CompareJob, time_limit_s: float, progress: ProgressCallback | None) -> Outcome:
-    """Return the best plan, with a baseline among those that its framework can run."""
+def _solve(job: CompareJob, known: Sequence[Plan], time_limit_s: float, progress: ProgressCallback | None) -> Outcome:
+    """Return the best plan, with a baseline among those that its framework can run; `known` are those beside it."""
     if job.baseline is None:
-        return solve.solve(job.request, schedule=job.schedule, time_limit_s=time_limit_s, progress=progress)
+        return solve.solve(
+            job.request, schedule=job.schedule, time_limit_s=time_limit_s, progress=progress, known=known
+        )
     target = job.baseline.target
     return solve_for_target(
         job.request,
         target.abilities(job.baseline.version),
-        ContestSearch(num_chunks=job.chunk_counts, time_limit_s=time_limit_s, progress=progress),
+        ContestSearch(num_chunks=job.chunk_counts, time_limit_s=time_limit_s, progress=progress, known=known),
         title=target.title,
         schedules=() if job.tries_all else (job.schedule,),
     ).outcome

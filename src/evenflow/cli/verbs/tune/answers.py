@@ -1,7 +1,7 @@
 """What ``evenflow tune`` answers after the ranking: text, and the fields of its JSON file."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
 
@@ -29,6 +29,7 @@ from evenflow.tune.answers.alone import solved
 from evenflow.tune.answers.explain import Difference, difference
 from evenflow.tune.answers.infeasible import Needed, needed
 from evenflow.tune.answers.neighbours import Neighbour, neighbours
+from evenflow.tune.answers.overtaking import overtaken
 from evenflow.tune.answers.standing import Standing, standing
 from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.answers.two_level import TwoLevel
@@ -113,6 +114,22 @@ class Answers:
         if self._two_level is not None:
             found["two_level"] = two_level_fields(self._two_level)
         return found
+
+    def overtaken(self) -> "Answers":
+        """Return the answers to the ranking with what they found in its place; the same where nothing is faster."""
+        tuned = overtaken(self.tuned, self._solved_besides())
+        return self if tuned is self.tuned else replace(self, tuned=tuned)
+
+    def _solved_besides(self) -> Iterator[Candidate]:
+        """Yield the configurations that were solved for answers."""
+        if self.standing is not None:
+            yield self.standing.candidate
+            if self.standing.improved is not None:
+                yield self.standing.improved
+        if self.asked.neighbours and self.tuned.best is not None:
+            yield from (one.candidate for one in self._neighbours if one.candidate is not None)
+        if self.asked.pareto and self.tuned.best is not None:
+            yield from self._fronts.solved
 
     @cached_property
     def needed(self) -> Needed | None:

@@ -63,6 +63,13 @@ class Fronts:
             found["changes"] = [{"changes": distance(today, one), **solved_fields(one)} for one in self._changes]
         return found
 
+    @property
+    def solved(self) -> Iterator[Candidate]:
+        """The configurations that were solved for them."""
+        yield from by_memory(self.tuned, self._narrower)
+        if self.today is not None:
+            yield from self._changes
+
     @cached_property
     def _limits(self) -> Sequence[TuningQuestion]:
         return smaller_limits(self.tuned)

@@ -94,7 +94,8 @@ def tune(request: TuneOptions) -> int:
         model=request.described.model,
         free_command=free_command,
         yours=yours,
-    )
+    ).overtaken()
+    found = answers.tuned
 
     def fields() -> dict[str, object]:
         return {**tune_fields(found, setting), **answers.fields()}

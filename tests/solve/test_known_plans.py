@@ -1,0 +1,130 @@
+"""Plans that are known before a search: its answer is never longer, however little time it has."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from evenflow.baselines.even_plan import even_plan
+from evenflow.model import FULL, NONE, Plan, Request, Sizes
+from evenflow.simulate import simulate
+from evenflow.solve import plan, plan_best
+from evenflow.solve.clock import Clock
+from evenflow.solve.known_plans import allowed_counts, even_known, shortest_known
+from evenflow.solve.problem import Problem, make_problem
+from evenflow.solve.prover_thread import ProverThread
+from evenflow.solve.race import Race, RaceSettings
+from evenflow.units import MEGABYTE
+from tests.networks import plain_network
+from tests.solve.cases import cases
+from tests.solve.exhaustive import Case
+from tests.thoroughness import examples
+
+NO_TIME = 1e-9
+
+
+@st.composite
+def plans_of(draw: st.DrawFn, case: Case) -> Plan:
+    """Any cut of a case, each layer under any kind."""
+    problem = case.problem()
+    counts = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
+    cut = draw(st.sampled_from(case.cuts()))
+    for cell, (start, end) in enumerate(pairwise(cut)):
+        for kind in draw(
+            st.lists(st.sampled_from(range(len(problem.kinds))), min_size=end - start, max_size=end - start)
+        ):
+            counts[cell, kind] += 1
+    return problem.plan(counts)
+
+
+def is_allowed(problem: Problem, known: Plan) -> bool:
+    """Whether the cells keep the rule, and the plan, simulated afresh, the limit."""
+    families = [{problem.kinds[kind] for kind in family} for family in problem.families]
+    used = [
+        {kind for kind in problem.kinds if known.count(kind, chunk, rank)}
+        for chunk in range(known.num_chunks)
+        for rank in range(known.num_ranks)
+    ]
+    return all(any(cell <= family for family in families) for cell in used) and problem.simulate(
+        problem.counts(known)
+    ).fits(problem.memory_limit_bytes)
+
+
+@given(data=st.data(), case=cases())
+@settings(max_examples=examples(60))
+def test_an_answer_without_time_is_no_longer_than_what_is_known(data, case):
+    known = [data.draw(plans_of(case)) for _ in range(3)]
+    peaks = [max(case.problem().simulate(case.problem().counts(each)).peak_memory_bytes) for each in known]
+    problem = case.problem(data.draw(st.sampled_from([None, *peaks])))
+    allowed = [each for each in known if is_allowed(problem, each)]
+    assert [each for each in known if allowed_counts(problem, each) is not None] == allowed
+    assume(allowed)
+    shortest = min(problem.simulate(problem.counts(each)).makespan_ns for each in allowed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ProverThread, "_run", lambda thread, _clock, _cutoff_ns: thread.ended.set())
+        outcome = Race(problem, RaceSettings(known=known)).run(Clock(limit_s=NO_TIME))
+    assert outcome.makespan_ns == shortest
+
+
+SIZES = Sizes(num_ranks=4, num_chunks=2, num_microbatches=8)
+NETWORK = plain_network(16)
+
+
+def even(kind: str, **changed: int) -> Plan:
+    return even_plan(NETWORK, replace(SIZES, **changed), schedule="interleaved", recompute=kind)
+
+
+def problem(limit: int | None = None, **changed: object) -> Problem:
+    request = Request(network=NETWORK, sizes=SIZES, memory_limit_bytes=limit, **changed)
+    return make_problem(request, schedule="interleaved")
+
+
+def test_the_shortest_that_fits_is_taken():
+    plain, recomputed = even(NONE), even(FULL)
+    peak = max(simulate(NETWORK, recomputed).peak_memory_bytes)
+    assert (shortest_known(problem(), [recomputed, plain]) == problem().counts(plain)).all()
+    assert (shortest_known(problem(peak), [recomputed, plain]) == problem().counts(recomputed)).all()
+    assert shortest_known(problem(peak - 1), [recomputed, plain]) is None
+    assert (even_known(problem(peak)) == problem().counts(recomputed)).all()
+    assert (even_known(problem()) == problem().counts(plain)).all()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        even(NONE, num_ranks=2),
+        even(NONE, num_chunks=1),
+        replace(even(NONE), layers=((4, 0, 2, 2), (2, 2, 2, 2))),
+        replace(even(NONE), recompute={"other": ((1, 0, 0, 0), (0, 0, 0, 0))}),
+    ],
+    ids=["ranks", "chunks", "an empty cell", "a kind without costs"],
+)
+def test_a_plan_of_something_else_is_passed_over(other):
+    assert allowed_counts(problem(), other) is None
+
+
+def test_layers_that_are_decided_are_those_of_the_plan():
+    assert allowed_counts(problem(layers=even(NONE).layers), even(FULL)) is not None
+    assert allowed_counts(problem(layers=((1, 3, 2, 2), (2, 2, 2, 2))), even(FULL)) is None
+    assert (
+        allowed_counts(problem(allow_empty=True), replace(even(NONE), layers=((4, 0, 2, 2), (2, 2, 2, 2)))) is not None
+    )
+
+
+def test_a_contest_without_time_has_what_is_known_of_any_candidate():
+    known = even_plan(NETWORK, replace(SIZES, num_chunks=4), schedule="interleaved")
+    best = plan_best(NETWORK, num_ranks=4, num_microbatches=8, time_limit_s=NO_TIME, known=[known])
+    assert best.outcome.makespan_ns <= simulate(NETWORK, known).makespan_ns
+
+
+def test_a_planner_without_time_has_what_is_known():
+    known = even(FULL)
+    limit = max(simulate(NETWORK, known).peak_memory_bytes) + 2 * MEGABYTE
+    outcome = plan(
+        NETWORK, num_ranks=4, num_chunks=2, num_microbatches=8, memory_limit_bytes=limit, time_limit_s=NO_TIME,
+        known=[known],
+    )  # fmt: skip
+    assert outcome.makespan_ns <= simulate(NETWORK, known).makespan_ns
