@@ -36,18 +36,21 @@ def recomputing_less(problem: Problem, counts: Integers) -> Integers:
     """
     counts, costs = counts.copy(), problem.costs(counts)
     for cell, rank in enumerate(problem.schedule.stage_ranks):
-        for source, target in permutations(range(len(problem.kinds)), 2):
-            number = int(counts[cell, source])
-            while number:
-                changed = counts.copy()
-                changed[cell, source] -= number
-                changed[cell, target] += number
-                if may_hold(problem, changed[cell]):
-                    after = problem.costs(changed)
-                    is_faster = after.backward_ns[cell] < costs.backward_ns[cell]
-                    if is_faster and problem.rank_peak(after, rank) <= problem.limits[rank]:
-                        counts, costs = changed, after
-                number = min(number // 2, int(counts[cell, source]))
+        before = None
+        while before is not counts:  # what could not be may be after another change
+            before = counts
+            for source, target in permutations(range(len(problem.kinds)), 2):
+                number = int(counts[cell, source])
+                while number:
+                    changed = counts.copy()
+                    changed[cell, source] -= number
+                    changed[cell, target] += number
+                    if may_hold(problem, changed[cell]):
+                        after = problem.costs(changed)
+                        is_faster = after.backward_ns[cell] < costs.backward_ns[cell]
+                        if is_faster and problem.rank_peak(after, rank) <= problem.limits[rank]:
+                            counts, costs = changed, after
+                    number = min(number // 2, int(counts[cell, source]))
     return counts
 
 

@@ -3,12 +3,14 @@
 import pytest
 
 from evenflow.errors import InputError
-from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network, Request, Sizes
 from evenflow.schedule import Op, schedule_of
 from evenflow.simulate import simulate
 from evenflow.solve import Status, plan
 from evenflow.solve.order.alternate import plan_any_order
 from evenflow.solve.order.ordered_outcome import OrderedOutcome
+from evenflow.solve.problem import problem_of_order
+from tests.solve.recomputation import layers_that_could_recompute_less
 
 
 def network(layers: int = 10) -> Network:
@@ -40,6 +42,10 @@ def test_a_plan_in_its_own_order_is_no_longer_than_that_of_a_family(split: bool)
     assert outcome.lower_bound_ns <= outcome.order_lower_bound_ns <= outcome.makespan_ns
     assert split or Op.W not in schedule_of(outcome.plan).used_ops
     assert "% less than the best plan of a family" in outcome.summary()
+    sizes = Sizes(num_ranks=4, num_microbatches=8)
+    request = Request(network=network(), sizes=sizes, memory_limit_bytes=650)
+    problem = problem_of_order(request, schedule_of(outcome.plan))
+    assert layers_that_could_recompute_less(problem, outcome.plan) == []
 
 
 def test_kept_layers_are_kept():

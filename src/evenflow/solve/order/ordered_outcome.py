@@ -12,6 +12,7 @@ from evenflow.solve.bounds import AnyPlan, any_order_bound_ns, given_cells_bound
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.start import recomputing_less
 from evenflow.solve.work import Work, make_work
 from evenflow.units import milliseconds
 
@@ -80,6 +81,8 @@ def ordered_outcome(
 
     `problem` has the sizes and the limit of the search, under any order.
     """
+    under_order = problem_of_order(problem.request, best.timeline.schedule)
+    best = under_order.simulate(recomputing_less(under_order, under_order.counts(best.plan)))
     bound = any_order_bound_ns(AnyPlan.of(problem.request, may_split=split_backward))
     of_cells = bound  # it holds for these cells too
     if not interrupted and not was_interrupted():
@@ -98,7 +101,7 @@ def ordered_outcome(
         order_lower_bound_ns=min(of_cells, best.makespan_ns),
         made_for_times=made_for_times,
     )
-    return with_binding(outcome, problem_of_order(problem.request, best.timeline.schedule))
+    return with_binding(outcome, under_order)
 
 
 def work_of(simulation: Simulation, problem: Problem, *, split_backward: bool) -> Work:
