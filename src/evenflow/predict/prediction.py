@@ -48,12 +48,19 @@ class Prediction:
     simulation: Simulation
     step_ns: float
     parts: tuple[PartTime, ...]
-    """What the step's time is spent on, on the rank that ends last: exposed times add up to `step_ns`."""
+    """What the step's time is spent on, on the rank that waits least: exposed times add up to `step_ns`."""
+    idle_ns: tuple[float, ...]
+    """How long every rank waits, within the pipeline and at its end."""
 
     @cached_property
     def memory(self) -> tuple[RankMemory, ...]:
         """The memory of every pipeline rank."""
         return rank_memory(self.training, self.simulation, self.topology.accelerator.reached)
+
+    @property
+    def busiest_rank(self) -> int:
+        """The rank that waits least, which determines the step; the last of several."""
+        return _last_least(self.idle_ns)
 
     @property
     def network(self) -> Network:
@@ -109,16 +116,26 @@ def predict_plan(
     exchanges = rank_exchanges(training, topology, simulation.timeline, stages, durations)
     wait_ns = max(exchange.wait_ns for exchange in exchanges)
     ends = [exchange.end_ns(wait_ns) + exchange.optimizer_ns for exchange in exchanges]
-    slowest = ends.index(max(ends))
-    of_rank = schedule.stage_table[:, slowest].tolist()
+    timeline_ends = simulation.timeline.rank_ends_ns
+    idle_ns = tuple(
+        float(max(ends) - end + timeline_end - busy)
+        for end, timeline_end, busy in zip(ends, timeline_ends, simulation.timeline.busy_ns, strict=True)
+    )
+    rank = _last_least(idle_ns)
+    of_rank = schedule.stage_table[:, rank].tolist()
     parts = _parts(
-        training, topology, simulation, slowest, [stages[stage] for stage in of_rank], exchanges[slowest],
-        sent_ns=int(sent[:, of_rank].sum()) * schedule.num_units, wait_ns=wait_ns,
+        training, topology, simulation, rank, [stages[stage] for stage in of_rank], exchanges[rank],
+        sent_ns=int(sent[:, of_rank].sum()) * schedule.num_units, wait_ns=wait_ns, idle_ns=idle_ns[rank],
     )  # fmt: skip
     return Prediction(
         training=training, topology=topology, priced=priced, simulation=simulation,
-        step_ns=sum(part.exposed_ns for part in parts), parts=parts,
+        step_ns=sum(part.exposed_ns for part in parts), parts=parts, idle_ns=idle_ns,
     )  # fmt: skip
+
+
+def _last_least(values: Sequence[float]) -> int:
+    """Return the index of the smallest value, the last of several."""
+    return min(range(len(values)), key=lambda index: (values[index], -index))
 
 
 def _parts(
@@ -131,8 +148,9 @@ def _parts(
     *,
     sent_ns: int,
     wait_ns: float,
+    idle_ns: float,
 ) -> tuple[PartTime, ...]:
-    """Return what the time of a rank is spent on, from the start of the step to its end."""
+    """Return what the time of a rank is spent on, from the start of the step to its end; it waits for `idle_ns`."""
     timeline = simulation.timeline
     spending, again = Spending(), Spending()
     for stage in stages:
@@ -141,12 +159,10 @@ def _parts(
     busy_ns = int(timeline.busy_ns[rank]) - sent_ns
     # The simulator's times are whole nanoseconds: what rounding took is given back in proportion.
     scale = busy_ns / spending.total_ns if spending.total_ns else 1.0
-    end_ns = int(timeline.end_ns[timeline.schedule.ranks == rank].max())
-    idle_ns = end_ns - busy_ns - sent_ns
     waited_ns = min(idle_ns, _waited_ns(simulation)) if not sent_ns else 0
     reached = topology.accelerator.reached
     norm = norm_ns(training, topology)
-    after = exchanges.end_ns(wait_ns) - end_ns
+    after = exchanges.end_ns(wait_ns) - int(timeline.rank_ends_ns[rank])
     extra = {
         Spent.PIPELINE: (sent_ns + waited_ns, 0.0),
         Spent.DATA: (wait_ns + after + norm, exchanges.hidden_after(wait_ns)),

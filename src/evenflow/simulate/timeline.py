@@ -47,6 +47,13 @@ class Timeline:
         """Work of every rank, shape [num_ranks]."""
         return np.asarray(self.busy_by_op_ns.sum(axis=1))
 
+    @property
+    def rank_ends_ns(self) -> Times:
+        """When every rank has done its last action, shape [num_ranks]."""
+        ends = np.zeros(self.schedule.num_ranks, dtype=np.int64)
+        np.maximum.at(ends, self.schedule.ranks, self.end_ns)
+        return ends
+
     def critical_path(self) -> list[int]:
         """Return the action indices of one longest path, first to last: each starts once the one before lets it."""
         graph = self.graph

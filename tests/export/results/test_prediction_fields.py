@@ -88,7 +88,8 @@ def test_golden(monkeypatch):
         PartTime(name="bubble", exposed_ns=100e6, hidden_ns=0.0),
     )
     memory = (RankMemory(parts={Held.PARAMETERS: GIGABYTE, Held.MLP: 2**29}),)
-    found = with_memory(predict(training(), TOPOLOGY), memory, step_ns=400e6, parts=parts)
+    idle_ns = (130e6, 120e6, 110e6, 100e6)
+    found = with_memory(predict(training(), TOPOLOGY), memory, step_ns=400e6, parts=parts, idle_ns=idle_ns)
     setting = PredictionSetting(
         memory_limit_bytes=16 * GIGABYTE, assumed=("--zero=1",), notes=("a note",),
         next_plan=NextPlan(command="evenflow plan l.json", pipeline_ns=390_000_000),
@@ -105,6 +106,7 @@ def test_golden(monkeypatch):
         "sequence": 2048, "precision": "bf16", "gradient_bytes": 4, "recompute": "none", "recompute_modules": [],
         "recompute_layers": None, "layers": [[2, 2, 2, 2]],
         "step_ms": 400.0, "step_interval_ms": [360.0, 500.0], "tokens_per_s_per_device": 10240.0,
+        "time_rank": 3, "idle_ms": [130.0, 120.0, 110.0, 100.0],
         "time": [
             {"part": "matrix products", "exposed_ms": 300.0, "hidden_ms": 0.0, "recomputed_ms": 60.0, "share": 0.75},
             {"part": "bubble", "exposed_ms": 100.0, "hidden_ms": 0.0, "recomputed_ms": 0.0, "share": 0.25},

@@ -150,3 +150,29 @@ def test_what_is_accepted_is_predicted_and_splits_evenly(
     result = predict(asked, TOPOLOGY)
     assert result.step_ns > 0
     assert len(result.memory) == pipeline
+
+
+@given(
+    tensor=st.integers(2, 40),
+    kv_heads=st.integers(1, 24),
+    of_kv=st.integers(1, 8),
+    ffn=st.integers(1, 9000),
+    shared=st.sampled_from([0, 0, 96, 1000]),
+)
+def test_a_tensor_degree_that_is_proposed_is_accepted(tensor, kv_heads, of_kv, ffn, shared):
+    experts = replace(EXPERTS.experts, shared_ffn=shared) if shared else None
+    model = replace(MODEL, heads=kv_heads * of_kv, kv_heads=kv_heads, ffn=ffn, experts=experts)
+    asked = training(model=model)
+    wrong = replace(asked, degrees=replace(asked.degrees, tensor=tensor))
+    for error in broken_rules(wrong):
+        if error.place == "tensor":
+            better = replace(asked, degrees=replace(asked.degrees, tensor=int(error.remedy.removeprefix("use "))))
+            assert not any(broken.place == "tensor" for broken in broken_rules(better))
+
+
+def broken_rules(asked: Training) -> list[InputError]:
+    try:
+        check_training(asked, H100)
+    except InputError as error:
+        return [error]
+    return []

@@ -94,8 +94,25 @@ def _time_table(prediction: Prediction) -> str:
 
     whole = [_("step"), _ms(prediction.step_ns), _percent(1.0), *([""] if recomputes else []), ""]
     again = [_("again ms")] if recomputes else []
-    header = [_("time"), _("exposed ms"), _("share"), *again, _("hidden ms")]
-    return aligned(header, [*map(row, parts), whole], left={0})
+    idle_ns, rank = prediction.idle_ns, prediction.busiest_rank
+    time = _("time") if len(idle_ns) == 1 else _("time of rank {rank}", rank=rank)
+    header = [time, _("exposed ms"), _("share"), *again, _("hidden ms")]
+    return "\n".join([aligned(header, [*map(row, parts), whole], left={0}), *_idle(prediction)])
+
+
+def _idle(prediction: Prediction) -> Iterator[str]:
+    """Yield how long ranks wait, where there are several."""
+    shares = [idle_ns / prediction.step_ns for idle_ns in prediction.idle_ns]
+    if len(shares) > 1:
+        most = max(shares)
+        yield _(
+            "ranks wait {mean} of the step on average: {least} on rank {busiest}, {most} on rank {idlest}",
+            mean=_percent(sum(shares) / len(shares)),
+            least=_percent(min(shares)),
+            busiest=prediction.busiest_rank,
+            most=_percent(most),
+            idlest=shares.index(most),
+        )
 
 
 def part_name(name: str) -> str:

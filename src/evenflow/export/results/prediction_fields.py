@@ -69,11 +69,13 @@ def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dic
 
 
 def time_fields(prediction: Prediction) -> dict[str, object]:
-    """Return tokens per second, utilisation, and what the step's time is spent on."""
+    """Return tokens per second, utilisation, what the time of a rank is spent on, and how long every rank waits."""
     return {
         "tokens_per_s_per_device": prediction.tokens_per_device_s,
         "model_tflops_per_device": prediction.model_flops_per_device_s / 1e12,
         "model_flop_utilisation": prediction.utilisation,
+        "time_rank": prediction.busiest_rank,
+        "idle_ms": [idle_ns / 1e6 for idle_ns in prediction.idle_ns],
         "time": [
             {
                 "part": part.name,

@@ -11,6 +11,7 @@ from evenflow.language import _
 from evenflow.model import FULL, NONE, SELECT, Sizes
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import CONTEXT_EXCHANGES, FORMATS, RECOMPUTE_MODULES, Training
+from evenflow.predict.transformer import Transformer
 from evenflow.ranges import CHUNKS, DEVICES, LAYERS, MODEL_SIZE, RANKS, SEQUENCES, TOKENS
 from evenflow.schedule import chunk_count, family_name
 
@@ -74,18 +75,12 @@ class _Checks:
         model, tensor = self.training.model, self.training.degrees.tensor
         if tensor == 1:
             return
-        for split_size, count in ((_("heads"), model.heads), (_("width of the MLP"), model.ffn)):
-            if count % tensor:
-                rule = _("must divide the {what} ({count})", what=split_size, count=count)
-                raise self.fault("tensor", tensor, rule, _use(_divisor(tensor, of=count)))
-        kv_heads = model.kv_heads
-        if model.latent is None and kv_heads % tensor and tensor % kv_heads:
-            rule = _("must divide the {count} heads of keys and values, or be a multiple of them", count=kv_heads)
-            raise self.fault("tensor", tensor, rule, _use(_divisor(tensor, of=kv_heads)))
-        experts = model.experts
-        if experts is not None and experts.shared_ffn % tensor:
-            rule = _("must divide the width of the shared experts ({count})", count=experts.shared_ffn)
-            raise self.fault("tensor", tensor, rule, _use(_divisor(tensor, of=experts.shared_ffn)))
+        rule = _tensor_rule(model, tensor)
+        if rule:
+            nearest = sorted(range(1, 2 * tensor + 1), key=lambda other: (abs(other - tensor), other))
+            raise self.fault(
+                "tensor", tensor, rule, _use(next(other for other in nearest if not _tensor_rule(model, other)))
+            )
 
     def pipeline(self) -> None:
         """Check how layers lie on ranks and chunks, and in which order they run."""
@@ -229,6 +224,19 @@ class _Checks:
                 or accelerator.rate(number_format) > accelerator.rate(_WIDER[number_format])
             ]
             raise self.fault("precision", precision, rule, _("use one of {names}", names=", ".join(usable)))
+
+
+def _tensor_rule(model: Transformer, tensor: int) -> str:
+    """Return the rule that tensor parallelism breaks; empty where the model can be split so."""
+    for split_size, count in ((_("heads"), model.heads), (_("width of the MLP"), model.ffn)):
+        if count % tensor:
+            return _("must divide the {what} ({count})", what=split_size, count=count)
+    kv_heads = model.kv_heads
+    if model.latent is None and kv_heads % tensor and tensor % kv_heads:
+        return _("must divide the {count} heads of keys and values, or be a multiple of them", count=kv_heads)
+    if model.experts is not None and model.experts.shared_ffn % tensor:
+        return _("must divide the width of the shared experts ({count})", count=model.experts.shared_ffn)
+    return ""
 
 
 def _use(number: int) -> str:

@@ -62,7 +62,7 @@ class Difference:
 
     changes: tuple[AxisChange, ...]
     parts: tuple[PartDifference, ...]
-    """Of both steps, on the rank that ends last."""
+    """Of both steps, on the rank that waits least."""
     first_bytes: int
     """Memory of the fullest rank."""
     other_bytes: int

@@ -283,10 +283,31 @@ def test_layers_that_divide_with_the_ends_are_dealt_so(evenflow, folder, layers,
     assert ("embedding and loss count as a layer each" in " ".join(result.stdout.split())) is is_said
 
 
-def test_layers_that_do_not_divide_are_refused(evenflow):
-    result = evenflow(*SPLIT, "--layers", 9)
+@pytest.mark.parametrize(("layers", "cut"), [(9, [2, 2, 3, 2]), (11, [3, 3, 3, 2]), (61, [15, 15, 16, 15])])
+def test_layers_that_do_not_divide_are_dealt_fairly_which_a_note_says(evenflow, folder, layers, cut):
+    result = evenflow(*SPLIT, "--layers", layers, "--json", "p.json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads((folder / "p.json").read_text())["layers"] == [cut]
+    note = f"{layers} layers do not divide by 4: ranks have {','.join(map(str, cut))}; --layers-per-rank has others"
+    assert note in " ".join(result.stdout.split())
+
+
+def test_fewer_layers_than_cells_are_refused(evenflow):
+    result = evenflow(*SPLIT, "--layers", 3)
     assert result.exit_code == 2
-    assert "--pipeline must be such that pipeline x chunks (4) divides the 9 layers" in result.stderr
+    assert "--pipeline must be such that pipeline x chunks (4) divides the 3 layers" in result.stderr
+
+
+def test_the_time_is_that_of_the_rank_that_waits_least(evenflow, folder):
+    """Of one layer more than the others have, on rank 2."""
+    result = evenflow(*SPLIT, "--layers", 8, "--vocab", 128, "--layers-per-rank", "1,1,5,1", "--json", "p.json")
+    assert result.exit_code == 0, result.stderr
+    assert "time of rank 2" in result.stdout
+    written = json.loads((folder / "p.json").read_text())
+    assert written["time_rank"] == 2
+    assert min(written["idle_ms"]) == written["idle_ms"][2]
+    assert sum(part["exposed_ms"] for part in written["time"]) == pytest.approx(written["step_ms"])
+    assert "ranks wait " in result.stdout
 
 
 @pytest.mark.parametrize("missing", ["--hidden", "--layers", "--heads", "--vocab"])

@@ -1,8 +1,9 @@
 """A training on devices, made and checked from its options, with what they left open."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
+from evenflow.baselines.even_plan import even_layers
 from evenflow.cli.shared import options
 from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layers_per_rank import kept_layers
@@ -45,6 +46,10 @@ def training_job(
     """
     accelerator = accelerator_given(settings.accelerator, place="--accelerator")
     training = _training(settings, model.model, accelerator)
+    notes = model.notes
+    if not training.layout and not training.ends_are_layers:
+        training = _dealt_fairly(training)
+        notes = (*notes, *_dealing_notes(training))
     check_training(training, accelerator, named=named)
     _check_group_size(training)
     limit = options.memory_limit(settings.memory) or accelerator.memory_bytes
@@ -53,7 +58,7 @@ def training_job(
         topology=Topology.of(accelerator, settings.gpus_per_node),
         memory_limit_bytes=limit,
         assumed=tuple(_assumed(settings, training, accelerator, written)),
-        notes=model.notes,
+        notes=notes,
     )
 
 
@@ -98,6 +103,28 @@ def _training(settings: TrainingOptions, model: Transformer, accelerator: Accele
     if settings.recompute_modules is None:
         return training
     return replace(training, recompute_modules=tuple(name.strip() for name in settings.recompute_modules.split(",")))
+
+
+def _dealt_fairly(training: Training) -> Training:
+    """Return the training with its layers dealt as evenly as they can be, where they do not divide."""
+    degrees, layers = training.degrees, training.model.layers
+    cells = degrees.pipeline * degrees.chunks
+    if layers < cells or layers % cells == 0:
+        return training  # `check_training` refuses too few
+    family = training.schedule or default_family(num_chunks=degrees.chunks, less_memory=False)
+    return replace(training, layout=even_layers(layers, training.sizes, schedule=family, name=training.model.name))
+
+
+def _dealing_notes(training: Training) -> Iterator[str]:
+    """Yield how layers that do not divide are dealt."""
+    if training.layout:
+        rows = " ".join(",".join(map(str, row)) for row in training.layout)
+        yield _(
+            "{layers} layers do not divide by {cells}: ranks have {rows}; --layers-per-rank has others",
+            layers=training.model.layers,
+            cells=training.degrees.pipeline * training.degrees.chunks,
+            rows=rows,
+        )
 
 
 def _check_group_size(training: Training) -> None:
