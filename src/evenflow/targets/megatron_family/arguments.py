@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.logs.log_lines import PRINTED
-from evenflow.ranges import Range
+from evenflow.ranges import RANKS, Range
 
 ALIASES: Mapping[str, str] = {
     "microbatch_group_size_per_virtual_pipeline_stage": "microbatch_group_size_per_vp_stage",
@@ -16,6 +16,7 @@ ALIASES: Mapping[str, str] = {
     "encoder_num_layers": "num_layers",
 }
 """Names under which Megatron-LM keeps a flag or a field of its configuration."""
+PIPELINE_SIZE = "pipeline_model_parallel_size"
 SWITCHES = {
     "account_for_embedding_in_pipeline_split",
     "account_for_loss_in_pipeline_split",
@@ -79,6 +80,26 @@ class Arguments:
     """Line of each argument, where known."""
     unknown: tuple[str, ...] = ()
     """What has to do with the pipeline or with activations and is not understood, with its place."""
+    undecided: Mapping[str, str] = field(default_factory=dict)
+    """Words of the flags that are set in a condition alone, which only a run decides."""
+
+    def num_ranks(self, given: int | None = None) -> int:
+        """Return the pipeline ranks: those that are set, else those `given` by the user, else 1 without any flag.
+
+        Raises:
+            InputError: they are set in a condition, or are no number of ranks, and none are given.
+        """
+        words = self.undecided.get(PIPELINE_SIZE)
+        if words is not None and PIPELINE_SIZE not in self.values:
+            if given is None:
+                raise InputError(
+                    value=words,
+                    rule=_("must have a value that does not depend on a condition"),
+                    place=self.place(PIPELINE_SIZE),
+                    remedy=_("write the flag outside of the condition, or give the ranks"),
+                )
+            return given
+        return self.integer(PIPELINE_SIZE, RANKS) or given or 1
 
     def place(self, key: str) -> str:
         """File, line where known, and argument, for messages."""

@@ -6,7 +6,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Cells, Groups, Plan
 from evenflow.model.plan import cells
-from evenflow.ranges import DEVICES, LAYERS, MICROBATCHES, RANKS, TRAINED_SIZE
+from evenflow.ranges import DEVICES, LAYERS, MICROBATCHES, TRAINED_SIZE
 from evenflow.schedule import group_allowed
 from evenflow.targets.megatron_family.arguments import Arguments, is_printed, printed_arguments
 from evenflow.targets.megatron_family.even_cuts import (
@@ -44,7 +44,7 @@ def baseline(arguments: Arguments, sizes: GivenSizes) -> Baseline:
     Raises:
         InputError: something that makes the plan is missing, Megatron-LM would refuse it, or it is against `sizes`.
     """
-    num_ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or sizes.num_ranks or 1
+    num_ranks = arguments.num_ranks(sizes.num_ranks)
     _check_given(arguments, "pipeline_model_parallel_size", num_ranks, sizes.num_ranks)
     notes: list[str] = []
     layers = _layers(arguments, num_ranks, sizes, notes)

@@ -1,6 +1,8 @@
 """A user's training script with the flags that a plan decides, otherwise byte for byte the same."""
 
 import shlex
+import shutil
+import subprocess
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -44,12 +46,17 @@ def apply_flags(text: str, file: str, plan: Plan, flags: Flags) -> str:
     layout = format_layout(plan.layers, mtp_layers=_mtp_layers(arguments))
     wanted = {flag: values for flag, values in flags.items() if flag != "--num-layers"} | {LAYOUT_FLAG: (layout,)}
     edited = text
+    change = _Script(text, file).next_change(wanted)
     for _step in range(_MOST_CHANGES):
-        change = _Script(edited, file).next_change(wanted)
         if change is None:
             _check_others(text, edited, file, wanted)
+            _check_syntax(text, edited, file, wanted)
             return edited
         edited = edited[: change.start] + change.text + edited[change.end :]
+        try:
+            change = _Script(edited, file).next_change(wanted)
+        except InputError:
+            break  # the values cannot stand where the old ones did
     raise _by_hand(file, ", ".join(wanted))
 
 
@@ -128,22 +135,44 @@ class _Script:
             start, end = spots[0], spots[-1] + 1
             around = self.text[start - 1 : start], self.text[end : end + 1]
             if around[0] == around[1] and around[0] in "'\"":
+                is_whole = self._reads_again and any(
+                    (word.start, word.end) == (start - 1, end + 1)
+                    for statement in self.statements
+                    for word in statement.words
+                )
+                if is_whole:  # the next reading would see no quotation marks
+                    return _Change(start - 1, end + 1, self._quoted(value, start))
                 return _Change(start, end, value)
             return _Change(start, end, self._quoted(value, start))
         return _Change(old.start, old.end, self._quoted(value, old.start))
 
-    def _quoted(self, value: str, position: int) -> str:
-        """Return a value, safe for its place; in a text of several words without any mark that a shell knows there."""
-        return _plain_layout(value) if self._is_in_text(position) else shlex.quote(value)
+    @property
+    def _reads_again(self) -> bool:
+        """Whether the shell reads the command once more, behind ``eval`` or ``bash -c``."""
+        return any(word.num_readings > 1 for word in self.words)
 
-    def _is_in_text(self, position: int) -> bool:
-        """Return whether a position is in a variable that is one text with several words."""
-        return any(
-            statement.name and not statement.is_array and _has_words(self.text[word.start : word.end])
-            for statement in self.statements
-            for word in statement.words
-            if word.start <= position < word.end
-        )
+    def _quoted(self, value: str, position: int) -> str:
+        """Return a value, safe for its place and for every time that the shell reads it.
+
+        In a text of several words that is read once it has no mark that a shell knows there.
+        """
+        text = self._text_around(position)
+        if not self._reads_again:
+            return shlex.quote(value) if text is None else _plain_layout(value)
+        if text is None:
+            return shlex.quote(shlex.quote(value))
+        return f'"{value}"' if text.startswith("'") and value != shlex.quote(value) else shlex.quote(value)
+
+    def _text_around(self, position: int) -> str | None:
+        """Return the text with several words around a position, of a variable or of a command that is read again."""
+        for statement in self.statements:
+            for word in statement.words:
+                if word.start <= position < word.end:
+                    raw = self.text[word.start : word.end]
+                    if statement.name and not statement.is_array:
+                        return raw if _has_words(raw) else None
+                    return raw if self._reads_again and any(map(str.isspace, raw)) else None
+        return None
 
     def _removed(self, flag: Flag) -> _Change:
         values = flag.own_values
@@ -187,6 +216,20 @@ def _check_others(text: str, edited: str, file: str, wanted: Flags) -> None:
 
     if others(text) != others(edited):
         raise _by_hand(file, ", ".join(wanted))
+
+
+def _check_syntax(text: str, edited: str, file: str, wanted: Flags) -> None:
+    """Raise InputError where bash refuses the edited script, but not the old one; without bash nothing is checked."""
+    if text != edited and _bash_refuses(edited) and not _bash_refuses(text):
+        raise _by_hand(file, ", ".join(wanted))
+
+
+def _bash_refuses(script: str) -> bool:
+    """Return whether bash refuses the syntax of a script, which it reads without running anything."""
+    bash = shutil.which("bash")
+    if bash is None:
+        return False
+    return subprocess.run([bash, "-n"], input=script, capture_output=True, text=True, check=False).returncode != 0
 
 
 def _by_hand(file: str, flags: str) -> InputError:

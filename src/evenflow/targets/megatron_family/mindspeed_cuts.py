@@ -83,7 +83,7 @@ def real_layers(layers: Cells, noop: Collection[int]) -> tuple[tuple[tuple[bool,
 
 def with_layers(arguments: Arguments, layers: Cells, place: str, sizes: GivenSizes) -> Baseline:
     """Return the plan of arguments with `layers`, which stand at `place`, in place of what cuts the network."""
-    ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or sizes.num_ranks or 1
+    ranks = arguments.num_ranks(sizes.num_ranks)
     if len(layers[0]) != ranks:
         raise InputError(value=len(layers[0]), rule=_("must be for the {ranks} ranks", ranks=ranks), place=place)
     for key in (STAGES, CHUNK_COUNT):

@@ -117,17 +117,20 @@ def _arguments(words: Sequence[Text], script: str, file: str, known: frozenset[s
 
     values: dict[str, object] = {}
     lines: dict[str, int] = {}
+    undecided: dict[str, str] = {}
     unknown = [
         f"{place(word)}: {word.text}"
         for word in words
         if not word.is_known and not word.text.startswith("--") and _FURTHER_FLAGS.search(word.text)
     ]
     for flag in flags_of(words):
+        if flag.key in known:
+            lines[flag.key] = bisect_right(newlines, flag.word.start - 1) + 1
         if flag.key in known and not flag.word.is_conditional:
             values[flag.key] = decoded(flag.key, flag.texts)
-            lines[flag.key] = bisect_right(newlines, flag.word.start - 1) + 1
         elif flag.key in known or is_relevant(flag.key):
             name = flag.word.text.partition("=")[0]
+            undecided[flag.key] = " ".join((flag.word.text, *(value.text for value in flag.own_values)))
             shown = _("{name} in a condition", name=name) if flag.key in known else name
             unknown.append(f"{place(flag.word)}: {shown}")
-    return Arguments(values=values, file=file, lines=lines, unknown=tuple(unknown))
+    return Arguments(values=values, file=file, lines=lines, unknown=tuple(unknown), undecided=undecided)

@@ -8,11 +8,15 @@ from typing import NamedTuple
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.targets.megatron_family.shell_arithmetic import arithmetic
-from evenflow.targets.megatron_family.shell_script import MOST_CHARACTERS, Statement
+from evenflow.targets.megatron_family.shell_script import MOST_CHARACTERS, Statement, parse_script
 from evenflow.targets.megatron_family.shell_tests import BranchTests, test_value
 from evenflow.targets.megatron_family.shell_words import Opaque, Plain, Reference, Sum, Word
 
 COMPUTED, UNKNOWN = -1, -2
+_MOST_READINGS = 3
+"""Most readings of a text, the first included."""
+_SHELLS = ("bash", "sh", "zsh", "dash")
+_SCRIPT_OPTION = re.compile(r"-[a-z]*c")
 
 
 class ShellMark(NamedTuple):
@@ -23,6 +27,8 @@ class ShellMark(NamedTuple):
     start: int
     """Start of what stands for it in the list of words that it belongs to: itself, or a variable."""
     end: int
+    is_conditional: bool = False
+    """Whether it stands there in a condition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +43,13 @@ class Text:
     end: int
     is_known: bool = True
     """Whether no part is only known when the script runs; such a part stands as it is written."""
-    is_conditional: bool = False
+    num_readings: int = 1
+    """How often the shell reads it: once more behind ``eval`` and ``bash -c``."""
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether some of it stands there in a condition."""
+        return any(mark.is_conditional for mark in self.marks)
 
 
 def run_through(
@@ -64,7 +76,7 @@ def run_through(
         if statement.name:
             evaluation.assign(statement, is_conditional=runs is None)
         elif words := tuple(evaluation.texts(statement.words)):
-            commands.append(words)
+            commands += evaluation.commands_in(words)
     return commands, evaluation.values
 
 
@@ -86,11 +98,23 @@ def split_text(text: Text) -> list[Text]:
     ]
 
 
+def _read_again(words: Sequence[Text]) -> Text | None:
+    """Return the text that a command hands to the shell once more; None where it does not."""
+    if words[0].text == "eval":
+        return _in_one(tuple(words[1:])) if len(words) > 1 else None
+    for shell, option, script in zip(words, words[1:], words[2:], strict=False):
+        if shell.text.rpartition("/")[2] in _SHELLS and _SCRIPT_OPTION.fullmatch(option.text):
+            return script if script.text else None
+    return None
+
+
 class _Evaluation:
     """The values of the variables at a position of the script."""
 
-    def __init__(self, script: str, file: str) -> None:
+    def __init__(self, script: str, file: str, *, inside: Text | None = None) -> None:
+        """Begin a script; `inside` is the text of which it is all, where that is a word of another."""
         self.script = script
+        self.inside = inside
         self.file = file
         self.values: dict[str, tuple[Text, ...] | Text] = {}
         self.left = 5 * MOST_CHARACTERS
@@ -117,7 +141,45 @@ class _Evaluation:
         else:
             before, after = _as_words(old), _as_words(new)
             more = after[len(before) :] if [*map(_plain, after[: len(before)])] == [*map(_plain, before)] else after
-            self.values[statement.name] = (*before, *(replace(word, is_conditional=True) for word in more))
+            self.values[statement.name] = (*before, *map(_conditional, more))
+
+    def commands_in(self, words: tuple[Text, ...], *, depth: int = 1) -> list[tuple[Text, ...]]:
+        """Return a command, or those that are in the text which ``eval`` or ``bash -c`` reads once more.
+
+        Raises:
+            InputError: that text has quotation marks that are never closed.
+        """
+        text = _read_again(words)
+        if text is None or depth == _MOST_READINGS:
+            return [words]
+        inner = _Evaluation(text.text, self.file, inside=text)
+        inner.values, inner.left = dict(self.values), self.left
+        commands: list[tuple[Text, ...]] = []
+        for statement in parse_script(text.text, file=self.file):
+            if statement.name:
+                inner.assign(statement, is_conditional=bool(statement.branches))
+            elif own := tuple(map(inner.as_outside, inner.texts(statement.words))):
+                commands += inner.commands_in(own, depth=depth + 1)
+        self.left = inner.left
+        return commands
+
+    def as_outside(self, word: Text) -> Text:
+        """Return a word of a text that is read once more with its places in the script."""
+        text = self.inside
+        assert text is not None
+
+        def outside(mark: ShellMark) -> ShellMark:
+            own = text.marks[mark.spot] if mark.spot >= 0 else text.marks[min(mark.start, len(text.marks) - 1)]
+            is_conditional = mark.is_conditional or own.is_conditional
+            return own._replace(spot=own.spot if mark.spot >= 0 else mark.spot, is_conditional=is_conditional)
+
+        return replace(
+            word,
+            marks=tuple(map(outside, word.marks)),
+            start=text.marks[word.start].start,
+            end=text.marks[max(word.start, word.end - 1)].end,
+            num_readings=text.num_readings + 1,
+        )
 
     def whole(self, word: Word) -> str | None:
         """Return the text of one word, whatever blanks are in it; None where only a run knows it."""
@@ -181,7 +243,7 @@ class _Evaluation:
                 return [_in_one(value)]
             return list(value) if part.is_quoted else [piece for text in value for piece in _split_if_several(text)]
         if not self._is_list(part):
-            marks = tuple(ShellMark(mark.spot, part.start, part.end) for mark in value.marks)
+            marks = tuple(mark._replace(start=part.start, end=part.end) for mark in value.marks)
             return [replace(value, marks=marks)]
         return [value] if part.is_quoted or not split else split_text(value)
 
@@ -212,14 +274,12 @@ class _Building:
         self.letters: list[str] = []
         self.marks: list[ShellMark] = []
         self.is_known = True
-        self.is_conditional = False
 
     def add(self, text: Text) -> None:
         if text.text:
             self.letters.append(text.text)
         self.marks.extend(text.marks)
         self.is_known = self.is_known and text.is_known
-        self.is_conditional = self.is_conditional or text.is_conditional
 
     def text(self) -> Text:
         return Text(
@@ -228,7 +288,6 @@ class _Building:
             start=self.word.start,
             end=self.word.end,
             is_known=self.is_known,
-            is_conditional=self.is_conditional,
         )
 
 
@@ -255,9 +314,13 @@ def _in_one(words: tuple[Text, ...]) -> Text:
         ]
     text = "".join(f"{word.text} " for word in words)
     is_known = all(word.is_known for word in words)
-    is_conditional = any(word.is_conditional for word in words)
     start, end = (words[0].start, words[-1].end) if words else (0, 0)
-    return Text(text=text, marks=tuple(marks), start=start, end=end, is_known=is_known, is_conditional=is_conditional)
+    return Text(text=text, marks=tuple(marks), start=start, end=end, is_known=is_known)
+
+
+def _conditional(word: Text) -> Text:
+    """Return a word that stands in a condition."""
+    return replace(word, marks=tuple(mark._replace(is_conditional=True) for mark in word.marks))
 
 
 def _has_flags(text: Text) -> bool:

@@ -49,6 +49,7 @@ def stated_degrees(arguments: Arguments, *, has_recipe: bool = False) -> StatedD
     Raises:
         InputError: a value that Megatron-LM refuses, or that only a run knows.
     """
+    arguments.num_ranks()  # a size that a condition decides is not one
     numbers = {name: arguments.integer(key, within) for name, (key, within) in _NUMBERS.items()}
     if not has_recipe:
         numbers |= {name: value for name, value in _ABSENT.items() if numbers[name] is None}
