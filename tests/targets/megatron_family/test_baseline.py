@@ -254,6 +254,11 @@ def test_what_is_not_understood_is_named() -> None:
             "run.sh: number of devices must be a multiple of 2, the devices of one replica, got 3",
         ),
         (
+            "if x; then P='--pipeline-model-parallel-size 4'; fi\nrun --num-layers 8 $P",
+            "run.sh, line 1: pipeline_model_parallel_size must have a value that does not depend on a condition, got "
+            "'--pipeline-model-parallel-size 4'; write the flag outside of the condition, or give the ranks",
+        ),
+        (
             "a --num-layers 8 --micro-batch-size 1\nb --num-layers 9 --micro-batch-size 1",
             "run.sh, lines must have one training command, or several with the same pipeline, got [1, 2]",
         ),
@@ -263,6 +268,20 @@ def test_runs_that_cannot_be_told(text: str, message: str) -> None:
     with pytest.raises(InputError) as raised:
         read(text)
     assert raised.value.message.startswith(message)
+
+
+def test_a_size_that_a_condition_decides_may_be_given() -> None:
+    text = "if x; then P='--pipeline-model-parallel-size 4'; fi\nrun --num-layers 8 $P"
+    assert read_run(text, "run.sh", GivenSizes(num_ranks=4, num_microbatches=8)).plan.layers == ((2, 2, 2, 2),)
+
+
+def test_a_size_beside_a_conditional_word_is_read() -> None:
+    text = (
+        "if x; then EXTRA='--tensorboard-dir x'; fi\n"
+        'cmd="run --num-layers 8 --pipeline-model-parallel-size 4 $EXTRA"\n'
+        "eval $cmd"
+    )
+    assert read_run(text, "run.sh", GivenSizes(num_microbatches=8)).plan.num_ranks == 4
 
 
 @pytest.mark.parametrize(

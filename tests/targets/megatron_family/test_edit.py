@@ -1,19 +1,23 @@
 """Training scripts with a plan in them: what was changed, and that nothing else was."""
 
 import difflib
+import shlex
+import subprocess
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.targets.frameworks.megatron.target import TARGET
+from evenflow.targets.megatron_family import edit
 from evenflow.targets.megatron_family.baseline import read_run
 from evenflow.targets.target import GivenSizes
 from tests.targets.megatron_family.plans import flag_plans
 from tests.targets.megatron_family.test_baseline import PRINTED
+from tests.thoroughness import examples
 
 ARRAYS = """#!/bin/bash
 PP=8  # ranks
@@ -122,6 +126,77 @@ def test_an_edited_script_reads_as_the_plan(script: str, plan: Plan) -> None:
     assert apply(edited, plan) == edited
     for part in ("--bf16", "--lr", "--seq-length 4096", "echo done", "#!/bin/bash", "1e-4"):
         assert (part in script) == (part in edited)
+
+
+READ_TWICE = {
+    "a text": """PP=4
+if [ -n "$WANDB" ]; then
+  EXTRA="--wandb-project x"
+fi
+cmd="torchrun pretrain_gpt.py \\
+  --pipeline-model-parallel-size $PP --bf16 \\
+  --lr 1 $EXTRA"
+eval $cmd
+""",
+    "a text in quotes": """PP=4
+ARGS="--pipeline-model-parallel-size ${PP} --lr 1"
+eval "torchrun pretrain_gpt.py $ARGS"
+""",
+    "a text in single quotes": """ARGS='--pipeline-model-parallel-size 4 --lr 1'
+eval torchrun pretrain_gpt.py $ARGS
+""",
+    "an array": """ARGS=(
+  --pipeline-model-parallel-size 4
+  --lr 1
+)
+eval torchrun pretrain_gpt.py ${ARGS[@]}
+""",
+    "a shell": 'bash -c "torchrun pretrain_gpt.py --pipeline-model-parallel-size 4 --lr 1"\n',
+    "a shell in single quotes": "bash -c 'true && torchrun run.py --pipeline-model-parallel-size 4 --lr 1'\n",
+    "a layout": """cmd="torchrun x.py --pipeline-model-parallel-size 4 --lr 1 \\
+  --pipeline-model-parallel-layout 'Et|t|t|tL'"
+eval $cmd
+""",
+    "an escaped layout": """cmd="torchrun x.py --pipeline-model-parallel-size 4 --lr 1 \\
+--pipeline-model-parallel-layout Et\\|t\\|t\\|tL"
+eval $cmd
+""",
+    "a layout of its own": """L="'Et|t|t|tL'"
+eval torchrun x.py --pipeline-model-parallel-size 4 --pipeline-model-parallel-layout $L --lr 1
+""",
+    "a command": "eval torchrun x.py --pipeline-model-parallel-size 4 --lr 1\n",
+}
+
+
+def words_of_bash(script: str) -> list[str]:
+    """The words that a program gets from a script, which runs with a function in its place."""
+    program = "torchrun() { printf '%s\\n' \"$@\"; }\nexport -f torchrun\n"
+    return subprocess.run(["bash", "-c", program + script], capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", READ_TWICE)
+@given(plan=flag_plans())
+@settings(max_examples=examples(15))
+def test_a_script_that_is_read_twice_runs_as_the_plan(name: str, plan: Plan) -> None:
+    edited = apply(READ_TWICE[name], plan)
+    assert read_run(edited, "run.sh", GivenSizes(num_microbatches=plan.num_microbatches)).plan == plan
+    assert apply(edited, plan) == edited
+    words = words_of_bash(edited)
+    alone = shlex.join(["run", *words])
+    assert read_run(alone, "run.sh", GivenSizes(num_microbatches=plan.num_microbatches)).plan == plan
+    assert words[words.index("--lr") + 1] == "1"
+
+
+def test_what_is_read_three_times_is_left_to_the_user() -> None:
+    with pytest.raises(InputError, match="cannot be edited"):
+        apply('C="run --pipeline-model-parallel-size 4"\nbash -c "eval $C"', PLAIN)
+
+
+def test_a_script_that_bash_refuses_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edit, "_bash_refuses", lambda script: "layout" in script)
+    with pytest.raises(InputError, match="cannot be edited"):
+        apply(ONE_LINE, PLAIN)
 
 
 def test_a_variable_of_two_flags_is_not_changed() -> None:

@@ -39,6 +39,11 @@ SCRIPTS = [
     'A=\nif [ -z "$A" ]; then\n  if ! [ x == x ]; then run a; else run b; fi\nfi\n[[ -n $A ]] && run c',
     "A=2\n[ $A -ge 2 ] && run a\n[ $A -lt 2 ] && run c\n[ ! $A -lt 2 ] && [ $A -ne 3 ] && run d",
     "A=(--x)\nif [ 2 -gt 1 ]; then A+=(--y); fi\nrun ${A[@]}",
+    'A=4\nC="run --x $A \'b c\' \\"d e\\" f\\|g"\neval $C\neval "$C"\neval run "\'a b\'" \'c\\ d\'',
+    'A=(run --x "\'a|b\'" 2)\neval ${A[@]}\neval "${A[*]}" 3',
+    "bash -c \"run a 'b c'\"\nenv bash -c 'run d && run \"e f\"' name",
+    "C='run \"a|(b)\"'\nbash -lc \"eval '$C'\"",
+    "C='B=3; run $B'\neval \"$C\"",
 ]
 
 
@@ -52,11 +57,23 @@ def test_words_are_those_of_a_shell(script: str) -> None:
         return
     body = 'run() { for word in "$@"; do printf "%s\\0" "$word" >&3; done; printf "END\\0" >&3; }\n'
     process = subprocess.run(
-        ["bash", "-c", f"exec 3>&1\ncd /tmp\n{body}{script.replace(chr(13), '').replace('out.txt', '/dev/null')}"],
+        [
+            "bash",
+            "-c",
+            f"exec 3>&1\ncd /tmp\n{body}export -f run\n{script.replace(chr(13), '').replace('out.txt', '/dev/null')}",
+        ],
         capture_output=True,
         check=False,
     )
     assert sorted(process.stdout.decode().split("\0")[:-1]) == sorted(words)
+
+
+def test_only_what_stands_in_a_condition_is_conditional() -> None:
+    text = 'if x; then E="--y 1"; fi\nC="run --x 2 $E --z 3"\neval $C'
+    (command,) = [words for words in run_through(parse_script(text, file=""), text, file="")[0] if len(words) > 1]
+    assert [(word.text, word.is_conditional) for word in command] == [
+        ("run", False), ("--x", False), ("2", False), ("--y", True), ("1", True), ("--z", False), ("3", False)
+    ]  # fmt: skip
 
 
 @given(st.lists(st.text(alphabet="ab '\"\\$`#|*()-=\n\t", max_size=6), min_size=1, max_size=4))

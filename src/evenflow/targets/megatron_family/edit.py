@@ -46,15 +46,16 @@ def apply_flags(text: str, file: str, plan: Plan, flags: Flags) -> str:
     layout = format_layout(plan.layers, mtp_layers=_mtp_layers(arguments))
     wanted = {flag: values for flag, values in flags.items() if flag != "--num-layers"} | {LAYOUT_FLAG: (layout,)}
     edited = text
-    change = _Script(text, file).next_change(wanted)
+    script = _Script(text, file)
     for _step in range(_MOST_CHANGES):
+        change = script.next_change(wanted)
         if change is None:
             _check_others(text, edited, file, wanted)
             _check_syntax(text, edited, file, wanted)
             return edited
         edited = edited[: change.start] + change.text + edited[change.end :]
         try:
-            change = _Script(edited, file).next_change(wanted)
+            script = _Script(edited, file)
         except InputError:
             break  # the values cannot stand where the old ones did
     raise _by_hand(file, ", ".join(wanted))
