@@ -53,6 +53,15 @@ def test_the_answer_does_not_wait_for_loops_that_are_not_ready(monkeypatch: pyte
     assert running.run(Clock(limit_s=60)).status is Status.OPTIMAL
 
 
+def test_the_proof_of_a_small_problem_waits_for_no_clock(monkeypatch: pytest.MonkeyPatch):
+    """The search has tried far more moves than there are plans long before its seconds are over."""
+    monkeypatch.setattr(prover_thread, "_SETTLE_SECONDS", float("inf"))
+    monkeypatch.setattr(prover_thread, "_SETTLE_SHARE", 1.0)
+    sizes = Sizes(num_ranks=2, num_chunks=1, num_microbatches=4)
+    running = Race(make_problem(Request(network=plain_network(), sizes=sizes), schedule="1f1b"))
+    assert running.run(Clock(limit_s=60)).status is Status.OPTIMAL
+
+
 @pytest.mark.processes
 def test_a_command_ends_without_a_thread_that_nobody_waits_for():
     answer = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=False, timeout=60)

@@ -22,10 +22,11 @@ from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.start import even_start, fits, recomputing_less
 
 _POLL_SECONDS = 0.05
+_SETTLE_POLL_SECONDS = 0.01
 _SETTLE_SECONDS = 1.0
-"""Seconds without a better plan after which the search has settled."""
+"""Most seconds without a better plan that a search is waited for; that of a small problem has settled long before."""
 _SETTLE_SHARE = 0.05
-"""Share of the time limit without a better plan after which the search has settled, if that is shorter."""
+"""Share of the time limit without a better plan that a search is waited for, if that is shorter."""
 
 
 class ProofStanding:
@@ -197,7 +198,9 @@ class ProverThread:
         """Let the search find a good plan first: targets below a poor one are a waste."""
         best, since = search.incumbent[0], time.monotonic()
         patience = min(_SETTLE_SECONDS, _SETTLE_SHARE * clock.limit_s)
-        while time.monotonic() - since < patience and not self._stop.wait(_POLL_SECONDS):
+        while not search.has_settled and time.monotonic() - since < patience:
+            if self._stop.wait(_SETTLE_POLL_SECONDS):
+                return
             if search.incumbent[0] < best:
                 best, since = search.incumbent[0], time.monotonic()
 

@@ -3,9 +3,12 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenflow.model import Request, Sizes
 from evenflow.solve.memory.least_memory import least_memory
+from evenflow.solve.problem import make_problem
 from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.start import even_start
+from tests.networks import plain_network
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
 from tests.thoroughness import examples
@@ -75,3 +78,17 @@ def test_the_same_seed_finds_the_same_plan(data):
         search.run(stop=lambda rounds=rounds: next(rounds))
         answers.append((search.incumbent[0], search.incumbent[1].tolist()))
     assert answers[0] == answers[1]
+
+
+def test_a_search_has_settled_after_many_moves_without_a_better_plan():
+    sizes = Sizes(num_ranks=2, num_chunks=1, num_microbatches=4)
+    problem = make_problem(Request(network=plain_network(), sizes=sizes), schedule="1f1b")
+    search = Annealing(problem=problem, counts=even_start(problem))
+    search.improve(steps=2000)
+    assert not search.has_settled
+    for _ in range(2):  # the first may still find a better plan
+        search.improve(steps=100_000)
+    assert search.has_settled
+    search.best += 1  # as if the next moves found a better one
+    search.improve(steps=2000)
+    assert not search.has_settled

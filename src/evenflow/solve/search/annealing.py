@@ -20,6 +20,8 @@ _COLDEST_NS = 0.5
 """Lowest temperature: makespans are whole nanoseconds, so below it hardly any longer step is accepted."""
 _FIRST_STEPS = 2000
 """Moves of each of the first rounds."""
+_SETTLED_MOVES = 2000
+"""Moves in a row without a better plan, for every number of its counts, after which the search has settled."""
 
 
 @dataclass(kw_only=True)
@@ -36,6 +38,8 @@ class Annealing:
     _arguments: tuple[Any, ...] = field(init=False, repr=False)
     _incumbent: tuple[int, Integers] = field(init=False)
     _offered: Integers | None = field(init=False, default=None)
+    _idle_moves: int = field(init=False, default=0)
+    """Moves of the rounds since the last one that found a better plan."""
 
     def __post_init__(self) -> None:
         self._arguments = kernel_arguments(self.problem)
@@ -47,6 +51,7 @@ class Annealing:
         from evenflow.solve.search.annealing_kernel import anneal
 
         self.seed += 1
+        before = self.best
         self.best = int(
             anneal(
                 self.seed,
@@ -60,11 +65,17 @@ class Annealing:
             )
         )
         self._incumbent = (self.best, self.best_counts.copy())
+        self._idle_moves = 0 if self.best < before else self._idle_moves + steps
 
     @property
     def incumbent(self) -> tuple[int, Integers]:
         """Makespan and counts of the best plan; other threads may read them during `run`."""
         return self._incumbent
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether so many moves found nothing better that more are not worth waiting for; readable during `run`."""
+        return self._idle_moves >= _SETTLED_MOVES * self.counts.size
 
     def offer(self, counts: Integers) -> None:
         """Give the running search a plan found elsewhere, from which it goes on if the plan is better."""
