@@ -239,6 +239,13 @@ def test_nothing_fits() -> None:
     assert answer.lower_bound_ns == float("inf")
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that reports whatever it does, however soon it is over."""
+    monkeypatch.setattr(sys.modules[search.__module__], "_REPORT_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
 def test_progress_counts_every_configuration() -> None:
     seen: list[TuningProgress] = []
     answer = search(small(), time_limit_s=30, progress=seen.append)
@@ -249,6 +256,7 @@ def test_progress_counts_every_configuration() -> None:
     assert seen[-1].best_ns >= seen[-1].lower_bound_ns
 
 
+@pytest.mark.usefixtures("at_once")
 def test_an_interrupt_gives_the_ranking_so_far() -> None:
     import _thread
 
