@@ -3,11 +3,9 @@
 torchtitan writes the JSON to ``debug.save_config_file`` (0.3) or ``job.save_config_file`` (0.2).
 """
 
-import tomllib
-
-from evenflow.errors import FileError, InputError
+from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json
-from evenflow.language import _
+from evenflow.profiles.toml_text import load_toml
 from evenflow.targets.frameworks.torchtitan.values import NEW, OLD
 
 
@@ -19,17 +17,7 @@ def settings_of_file(text: str, file: str) -> Fields:
     """
     if is_json(text):
         return as_fields(load_json(text, file=file), file=file)
-    return as_fields(toml_values(text, file=file), file=file)
-
-
-def toml_values(text: str, *, file: str) -> dict[str, object]:
-    """Return the values of a TOML text; raises InputError for text that is not TOML or nests too deeply."""
-    try:
-        return tomllib.loads(text)
-    except RecursionError:
-        raise FileError(file, reason=_("not TOML: it has too many levels")) from None
-    except ValueError as error:  # also of integers of thousands of digits
-        raise FileError(file, reason=_("not TOML: {problem}", problem=str(error))) from None
+    return as_fields(load_toml(text, file=file), file=file)
 
 
 def is_json(text: str) -> bool:
