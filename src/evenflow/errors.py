@@ -12,7 +12,6 @@ EvenflowError
 """
 
 import errno
-import re
 import reprlib
 from typing import cast
 
@@ -20,8 +19,6 @@ from evenflow.language import _
 
 _LONGEST = {"place": 400, "rule": 1200, "value": 240, "remedy": 600}
 """Most characters of each part of a message: what a user gave can be of any length."""
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that would move the cursor, ring, turn the text around or not print at all."""
 
 
 class EvenflowError(Exception):
@@ -136,15 +133,6 @@ def cut(text: str, length: int) -> str:
     """Return `text`, its middle left out where it is longer than `length` characters."""
     half = length // 2
     return text if len(text) <= length else f"{text[:half]} … {text[-half:]}"
-
-
-def printable(text: str) -> str:
-    """Return `text` with escapes in the place of characters that a terminal would act on; line breaks stay.
-
-    >>> printable("a\\x1b[2J")
-    'a\\\\x1b[2J'
-    """
-    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class ScheduleError(InputError):

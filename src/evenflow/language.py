@@ -10,10 +10,14 @@ Names of options, fields, kinds and files are never translated. A library call s
 
 import gettext
 import re
+import string
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, reduce
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
+
+from evenflow.plain_text import is_on_one_line, on_one_line
 
 ENGLISH, CHINESE = "en", "zh"
 LANGUAGES = (ENGLISH, CHINESE)
@@ -41,6 +45,8 @@ class Message(str):
 def _(message: str, /, **values: object) -> str:
     """Return `message` in the language spoken now, with `values` in their places.
 
+    Texts among the values stand on one line, whatever they hold: a name must not look like a line of evenflow's own.
+
     >>> _("must be at most {limit}", limit=8)
     'must be at most 8'
     >>> with speaking(CHINESE):
@@ -49,7 +55,7 @@ def _(message: str, /, **values: object) -> str:
     """
     if spoken() == ENGLISH:
         message = _in_words(message)
-        return message.format(**values) if values else message
+        return _filled(message, values) if values else message
     return _translated(message, _catalogue(spoken()).gettext(message), values)
 
 
@@ -62,7 +68,7 @@ def _n(singular: str, plural: str, /, *, count: int, **values: object) -> str:
     message = singular if count == 1 else plural
     values["count"] = count
     if spoken() == ENGLISH:
-        return _in_words(message).format(**values)
+        return _filled(_in_words(message), values)
     return _translated(message, _catalogue(spoken()).ngettext(singular, plural, count), values)
 
 
@@ -83,10 +89,26 @@ def to_translate(message: str) -> str:
 def _translated(message: str, translation: str, values: Mapping[str, object]) -> Message:
     """Fill the values into both texts; a value that is a message goes into each in its language."""
     translation = _in_words(translation)
-    text = Message(translation.format(**values) if values else translation)
+    text = Message(_filled(translation, values) if values else translation)
     originals = {name: english(value) if isinstance(value, str) else value for name, value in values.items()}
-    text.english = message.format(**originals) if values else message
+    text.english = _filled(message, originals) if values else message
     return text
+
+
+def _filled(message: str, values: Mapping[str, object]) -> str:
+    """Return `message` with `values` in their places, each text on one line."""
+    if all(is_on_one_line(str(value)) for value in values.values() if isinstance(value, str | PurePath)):
+        return message.format(**values)
+    return _OneLineFormatter().vformat(message, (), values)
+
+
+class _OneLineFormatter(string.Formatter):
+    """Formats texts on one line; `repr` of a text, which a message may ask for, has escapes already."""
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        """Return a value as it stands in the message."""
+        text = super().format_field(value, format_spec)
+        return on_one_line(text) if isinstance(value, str | PurePath) else text
 
 
 def _in_words(message: str) -> str:

@@ -1,8 +1,10 @@
 import xml.etree.ElementTree as ET
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.draw import svg_elements
 from evenflow.draw.svg_elements import clean, fit_text, tenths, text_width
 
 
@@ -23,6 +25,33 @@ def test_fitted_text_fits(content: str, width: float) -> None:
     fitted = fit_text(content, 12, width)
     assert text_width(fitted, 12) <= width
     assert fitted == content or fitted.endswith("…")
+
+
+def test_a_text_is_cut_in_time_that_grows_with_what_is_shown_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = 0
+
+    def count(character: str) -> float:
+        nonlocal measured
+        measured += 1
+        return 0.3
+
+    monkeypatch.setattr(svg_elements, "_character_width", count)
+    counts = []
+    for length in (2_000, 100_000):
+        measured = 0
+        assert fit_text("i" * length, 12, 300).endswith("…")
+        counts.append(measured)
+    assert counts[0] == counts[1]
+
+
+@given(st.text(st.sampled_from("il.M阶 "), max_size=200), st.floats(0, 300), st.booleans())
+def test_a_text_is_cut_only_where_it_must_be(content: str, width: float, bold: bool) -> None:
+    fitted = fit_text(content, 12, width, bold=bold)
+    if text_width(content, 12, bold=bold) <= width:
+        assert fitted == content
+    else:
+        longer = content[: len(fitted)]
+        assert not content or text_width(longer + "…", 12, bold=bold) > width or longer.endswith(" ")
 
 
 @given(st.integers(-10_000, 10**6))

@@ -1,4 +1,5 @@
 import re
+import tracemalloc
 from collections import Counter
 
 import pytest
@@ -50,6 +51,17 @@ def test_every_action_is_a_slice_at_its_time(simulation: Simulation):
     expected = zip(schedule.stages, schedule.ops, schedule.units, schedule.ranks.tolist(), times, strict=True)
     assert found == {(stage, Op(op), unit): (rank, *span) for stage, op, unit, rank, span in expected}
     assert trace.processes == {rank + 1: f"rank {rank}" for rank in range(schedule.num_ranks)}
+
+
+def test_a_large_trace_takes_little_more_memory_than_its_text() -> None:
+    schedule = make_schedule("1f1b", num_ranks=2, num_chunks=1, num_microbatches=4000)
+    step = TracedStep.of(equal_stages(schedule, forward_ns=1000, backward_ns=2000))
+    length = len(chrome_trace([step]))
+    tracemalloc.start()
+    chrome_trace([step])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 2.5 * length, (most, length)
 
 
 @given(simulations())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from evenflow.cli.standard_streams import check_standard_output, checked_streams, silence
-from evenflow.errors import EvenflowError, FileError, Interrupted, MismatchError, RunError, cut, printable
+from evenflow.errors import EvenflowError, FileError, Interrupted, MismatchError, RunError, cut
 from evenflow.interruption import INTERRUPTED, exit_with, was_interrupted
 from evenflow.language import _
 
@@ -52,7 +52,7 @@ def exit_status(work: Callable[[], object]) -> int:
             click.echo(reason or _("interrupted: there is no result yet"), err=True)
             return INTERRUPTED
         except (RunError, MismatchError) as error:
-            click.echo(_("error: {message}", message=error), err=True)
+            click.echo(_error_text(str(error)), err=True)
             return FAILED if isinstance(error, RunError) else MISMATCH
         except EvenflowError as error:
             return _refuse(str(error))
@@ -78,7 +78,7 @@ def exit_status(work: Callable[[], object]) -> int:
 
 def usage_message(error: click.ClickException) -> str:
     """Return what click found wrong with the command line, in the style of `InputError`."""
-    message = error.format_message().rstrip(".。")
+    message = " ".join(error.format_message().split()).rstrip(".。")
     context = getattr(error, "ctx", None)
     if context is None:
         return message
@@ -86,5 +86,11 @@ def usage_message(error: click.ClickException) -> str:
 
 
 def _refuse(message: str) -> int:
-    click.echo(_("error: {message}", message=printable(cut(message, _LONGEST))), err=True)
+    click.echo(_error_text(cut(message, _LONGEST)), err=True)
     return BAD_INPUT
+
+
+def _error_text(message: str) -> str:
+    """Return what is said of an error, whose further lines (a grid, the end of a log) are evenflow's own."""
+    first, line_break, rest = message.partition("\n")
+    return _("error: {message}", message=first) + line_break + rest

@@ -1,29 +1,37 @@
-"""Standard output and standard error of a command: what cannot be written is said in one sentence, or left out."""
+"""Standard output and standard error of a command: no text of a user acts on the terminal.
+
+What cannot be written is said in one sentence, or left out.
+"""
 
 import io
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from evenflow.errors import FileError
 from evenflow.language import _
+from evenflow.plain_text import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @contextmanager
 def checked_streams() -> Iterator[None]:
-    """Check what the block writes to the standard streams of this process, where they are not replaced by others.
+    """Filter and check what the block writes to the standard streams.
 
-    Standard output that cannot be written raises FileError, or BrokenPipeError where its reader has gone. Messages that
-    standard error cannot take are left out.
+    Characters that a terminal would act on are written as escapes (see `plain_text`). Standard output that cannot be
+    written raises FileError, or BrokenPipeError where its reader has gone. Messages that standard error cannot take are
+    left out.
     """
     before = sys.stdout, sys.stderr
     if sys.stderr is None:
         sys.stderr = io.StringIO()
-    elif sys.stderr is sys.__stderr__:
+    else:
         sys.stderr = _Stream(cast("TextIO", sys.stderr), is_needed=False)
-    if sys.stdout is not None and sys.stdout is sys.__stdout__:
+    if sys.stdout is not None:
         sys.stdout = _Stream(cast("TextIO", sys.stdout), is_needed=True)
     try:
         yield
@@ -37,17 +45,29 @@ def check_standard_output() -> None:
         raise FileError(_("standard output"), action="write", reason=_("it is closed"))
 
 
+def live_console(*, markup: bool = True) -> "Console":
+    """Return a console on standard error that may move the cursor; texts of users are made printable first."""
+    from rich.console import Console
+
+    stream = sys.stderr
+    return Console(file=stream.live() if isinstance(stream, _Stream) else stream, highlight=False, markup=markup)
+
+
 def silence(stream: TextIO) -> None:
     """Let everything that is still to be written to `stream` go nowhere, at the end of the process too."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class _Stream(io.TextIOBase):
-    """A stream of text whose failures are reported where it `is_needed`, and nowhere else."""
+    """A stream of text whose failures are reported where it `is_needed`, and nowhere else.
 
-    def __init__(self, stream: TextIO, *, is_needed: bool) -> None:
+    What it writes is made printable, unless it `is_live`.
+    """
+
+    def __init__(self, stream: TextIO, *, is_needed: bool, is_live: bool = False) -> None:
         self._stream = stream
         self._is_needed = is_needed
+        self._is_live = is_live
         self._failure: Exception | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -61,6 +81,10 @@ class _Stream(io.TextIOBase):
     def errors(self) -> str | None:  # type: ignore[override]
         return self._stream.errors
 
+    def live(self) -> TextIO:
+        """Return the same stream without its filter."""
+        return cast("TextIO", _Stream(self._stream, is_needed=self._is_needed, is_live=True))
+
     def fileno(self) -> int:
         return self._stream.fileno()
 
@@ -72,7 +96,7 @@ class _Stream(io.TextIOBase):
 
     def write(self, text: str) -> int:
         with self._guarded():
-            self._stream.write(text)
+            self._stream.write(text if self._is_live else printable(text))
         return len(text)
 
     def flush(self) -> None:

@@ -34,6 +34,7 @@ _WIDTH_CLASSES = (
 )
 _WIDTHS = {character: width for width, characters in _WIDTH_CLASSES for character in characters}
 """Advance widths in ems, rounded up: of Helvetica, or of DejaVu Sans, the font of many Linux machines, if wider."""
+_NARROWEST = min(_WIDTHS.values())
 _BOLD_IS_WIDER = 1.13
 
 
@@ -64,8 +65,10 @@ def text_width(content: str, size: float, *, bold: bool = False) -> float:
 
 def fit_text(content: str, size: float, width: float, *, bold: bool = False) -> str:
     """Return `content`, cut and ended with an ellipsis where it is wider than `width`."""
-    if text_width(content, size, bold=bold) <= width:
+    most = max(0, int(width / (size * _NARROWEST))) + 1  # so many characters are wider, whichever they are
+    if len(content) <= most and text_width(content, size, bold=bold) <= width:
         return content
+    content = content[:most]
     while content and text_width(content + "…", size, bold=bold) > width:
         content = content[:-1]
     return content.rstrip() + "…"

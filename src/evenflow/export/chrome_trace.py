@@ -13,6 +13,7 @@ takes the longest first, and would turn around an arrow that leaves an action wh
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -22,10 +23,13 @@ from evenflow.simulate import IdleGaps, Simulation, StageCosts, Timeline, memory
 from evenflow.simulate.costs import Integers
 
 CATEGORIES = {Op.F: "forward", Op.B: "backward", Op.I: "input gradient", Op.W: "weight gradient"}
+_NAMES = tuple(op.name for op in Op)
 RECOMPUTE = "recompute"
 """Category of the slice at the beginning of a backward in which layers recompute."""
 IDLE = "idle"
 """Category of the slices of idle time."""
+_PAGE = 10_000
+"""Events that become one text; millions as values of their own would take several times the memory."""
 _WORK, _CAUSES = 1, 2
 """Threads of a rank."""
 
@@ -66,18 +70,23 @@ def chrome_trace(steps: Sequence[TracedStep]) -> str:
 
     Times are in microseconds with three digits behind the point: to the nanosecond.
     """
-    events: list[str] = []
+    # One event in a line, and an end that leaves room for the mark of what evenflow writes.
+    events, pages = _events(steps), ['{\n  "displayTimeUnit": "ns",\n  "traceEvents": [']
+    while page := ",\n".join(islice(events, _PAGE)):
+        pages += [",\n" if len(pages) > 1 else "\n", page]
+    return "".join([*pages, "\n]\n}\n"])
+
+
+def _events(steps: Sequence[TracedStep]) -> Iterator[str]:
     first_process = first_flow = 1
     for step in steps:
         schedule = step.timeline.schedule
-        events += _processes(step, first_process)
-        events += _actions(step, first_process, first_flow)
-        events += _idle(step, first_process)
-        events += _memory(step, first_process)
+        yield from _processes(step, first_process)
+        yield from _actions(step, first_process, first_flow)
+        yield from _idle(step, first_process)
+        yield from _memory(step, first_process)
         first_process += schedule.num_ranks
         first_flow += schedule.num_units
-    # One event in a line, and an end that leaves room for the mark of what evenflow writes.
-    return '{\n  "displayTimeUnit": "ns",\n  "traceEvents": [\n' + ",\n".join(events) + "\n]\n}\n"
 
 
 def _processes(step: TracedStep, first_process: int) -> Iterator[str]:
@@ -142,7 +151,7 @@ class _Words:
 
     def of(self, kind: int, unit: int) -> str:
         """Return the fields of an action of a class of `Graph`."""
-        name = Op(kind % NUM_OPS).name
+        name = _NAMES[kind % NUM_OPS]
         if self._splits == 1:
             return f'"name":"{name}{unit}{self._rest[kind]}, "microbatch": {unit}}}'
         microbatch, part = divmod(unit, self._splits)

@@ -5,6 +5,7 @@ Older files of that library call the input gradient B and the full backward BW.
 """
 
 import re
+from itertools import pairwise
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -16,9 +17,10 @@ _OLD_NAMES = {"F": Op.F, "B": Op.I, "W": Op.W, "BW": Op.B}
 
 def format_schedule(schedule: Schedule) -> str:
     """Return the text of `schedule`, one line per rank, like ``0F0,0F1,0B0,0B1``."""
-    return "".join(
-        ",".join(str(action) for action in schedule.order(rank)) + "\n" for rank in range(schedule.num_ranks)
-    )
+    names = tuple(op.name for op in Op)
+    columns = schedule.stages.tolist(), schedule.ops.tolist(), schedule.units.tolist()
+    tokens = [f"{stage}{names[op]}{unit}" for stage, op, unit in zip(*columns, strict=True)]
+    return "".join(",".join(tokens[start:end]) + "\n" for start, end in pairwise(schedule.rank_starts))
 
 
 def parse_schedule(text: str, *, name: str, sequence_splits: int = 1, place: str = "schedule") -> Schedule:

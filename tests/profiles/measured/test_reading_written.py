@@ -1,6 +1,8 @@
 """CSV files of measured runs, written and read back."""
 
+import csv
 from dataclasses import fields
+from io import StringIO
 from pathlib import Path
 
 from hypothesis import given
@@ -13,7 +15,12 @@ from evenflow.profiles.measured.run import NEEDED, MeasuredRun
 from evenflow.targets.registry import log_formats
 from tests.profiles.measured.logs.written import titan_step
 
-TEXT = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=12).map(str.strip).filter(bool)
+PLAIN = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=12)
+TEXT = (
+    (PLAIN | st.builds(str.__add__, st.sampled_from(["=", "'=", "''-", "@", "+", "'"]), PLAIN))
+    .map(str.strip)
+    .filter(bool)
+)
 OF_TYPE = {
     str: TEXT,
     str | None: st.none() | TEXT,
@@ -29,6 +36,12 @@ RUNS = st.fixed_dictionaries(
 @given(st.lists(RUNS, min_size=1, max_size=4, unique_by=lambda run: run.id))
 def test_what_is_written_reads_back(runs: list[MeasuredRun]) -> None:
     assert parse_runs(format_runs(runs), file="runs.csv") == tuple(runs)
+
+
+@given(st.lists(RUNS, min_size=1, max_size=4, unique_by=lambda run: run.id))
+def test_no_cell_is_a_formula(runs: list[MeasuredRun]) -> None:
+    for row in csv.reader(StringIO(format_runs(runs), newline="")):
+        assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in row)
 
 
 def test_columns_to_be_filled_in_are_there() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.standard_streams import live_console
 from evenflow.cli.text.fit_text import fit_summary
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -83,8 +84,6 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
 
     The backward is the plain one where none is visible, and where the file says not to use those that are.
     """
-    from rich.console import Console
-
     from evenflow.profiles.traces import BlockTime, LayerNames, read_traces
 
     if len(profiling.body_layers) > 1:
@@ -101,7 +100,7 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
         given_by=_("{{role}}_layers in {profiling} of {file}", profiling=PROFILING, file=init.file),
     )
     folder = _timeline_folder(init, profiling)
-    with Console(stderr=True).status(_("reading timelines")) as status:
+    with live_console().status(_("reading timelines")) as status:
         traces = read_traces(
             folder,
             num_microbatches=profiling.num_microbatches,

@@ -8,7 +8,9 @@ from typing import Generic, Protocol, TypeVar
 from rich.console import Console
 from rich.text import Text
 
+from evenflow.cli.standard_streams import live_console
 from evenflow.language import _
+from evenflow.plain_text import on_one_line
 from evenflow.solve import Progress, ProgressCallback
 from evenflow.tune.search import TuningProgress
 from evenflow.units import milliseconds
@@ -49,7 +51,7 @@ def shown_tuning() -> Iterator[Callable[[TuningProgress], None]]:
 @contextmanager
 def _shown(text: Callable[[_Report], str], state: Callable[[_Report], Hashable]) -> Iterator[Callable[[_Report], None]]:
     """Give a callback that shows reports as `text`; without a terminal only those whose `state` is new."""
-    console = Console(stderr=True, highlight=False)
+    console = live_console()
     if not console.is_terminal:
         yield _Lines(console, text, state)
         return
@@ -89,7 +91,7 @@ def tuning_text(progress: TuningProgress) -> str:
 
 def _one_line(line: str, *, width: int) -> Text:
     """Return a line as plain text (a bracket is no markup), cut where the terminal ends."""
-    text = Text(line)
+    text = Text(on_one_line(line))
     text.truncate(width, overflow="ellipsis")
     return text
 
@@ -107,13 +109,13 @@ class _Lines(Generic[_Report]):
         if state == self._shown or progress.seconds < self._shown_at + SECONDS_BETWEEN_LINES:
             return
         self._shown, self._shown_at = state, progress.seconds
-        self._console.print(self._text(progress), markup=False, soft_wrap=True)
+        self._console.print(on_one_line(self._text(progress)), markup=False, soft_wrap=True)
 
 
 @contextmanager
 def shown_step(first: str) -> Iterator[Callable[[str], None]]:
     """Give a callback that shows which step of the work runs, on a terminal only; `first` is shown at once."""
-    console = Console(stderr=True, highlight=False, markup=False)
+    console = live_console(markup=False)
     if not console.is_terminal:
         yield lambda _step: None
         return

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from evenflow.cli.text.display_width import display_width, padded
 from evenflow.language import _, _n
 from evenflow.model import NONE, Communication
+from evenflow.plain_text import on_one_line
 from evenflow.simulate import FillDrain, Simulation
 from evenflow.solve import Outcome
 from evenflow.solve.outcome import BindingLimit
@@ -15,7 +16,7 @@ BAR_WIDTH = 10
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[int] = ()) -> str:
     """Return a table with two spaces between columns; columns in `left` are flush left, the others flush right."""
-    table = [header, *rows]
+    table = [[on_one_line(cell) for cell in row] for row in (header, *rows)]
     widths = [max(display_width(row[column]) for row in table) for column in range(len(header))]
 
     def line(row: Sequence[str]) -> str:

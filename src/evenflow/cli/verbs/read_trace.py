@@ -12,6 +12,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
+from evenflow.cli.standard_streams import live_console
 from evenflow.cli.text.trace_text import trace_text
 from evenflow.errors import InputError
 from evenflow.export.results.trace_fields import trace_fields
@@ -103,10 +104,9 @@ def read_trace(folder: Path, request: ReadTraceOptions) -> int:
 @contextmanager
 def _shown_bytes() -> Iterator[TraceProgress | None]:
     """Give a callback that draws a bar of the bytes read, on a terminal only."""
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-    console = Console(stderr=True)
+    console = live_console()
     if not console.is_terminal:
         yield None
         return

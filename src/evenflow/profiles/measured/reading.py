@@ -5,6 +5,7 @@ Reading is strict, with one message that names file, line and column.
 
 import csv
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from io import StringIO
@@ -23,6 +24,8 @@ _MEASURED = ("step_s", "mem_gib")
 _MAY_BE_ZERO = frozenset({"experts", "active_experts", "expert_ffn", "shared_experts", "mtp_layers"})
 _LARGEST = 10**15
 """No whole number of a training run is larger."""
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""How a cell begins that a spreadsheet would compute; such texts are written with an apostrophe before them."""
 LEAST_REAL, MOST_REAL = 1e-6, 1e9
 """Nor are seconds, GiB and rates smaller or larger."""
 
@@ -91,7 +94,7 @@ def _run(cells: Mapping[str, str], *, place: str) -> MeasuredRun:
 
 
 def _text(cell: str, name: str, place: str) -> str | None:
-    return cell or None
+    return (cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell) or None
 
 
 def _flag(cell: str, name: str, place: str) -> bool | None:
@@ -156,4 +159,5 @@ def format_runs(runs: Iterable[MeasuredRun]) -> str:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    return str(int(value)) if isinstance(value, bool) else str(value)
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    return f"'{text}" if _FORMULA.match(text) else text

@@ -37,11 +37,7 @@ def csv_order(plan: Plan) -> Schedule:
     if schedule.is_forward_only:
         raise InputError(value=schedule.name, rule=_("must have backwards, since it trains"), place="schedule")
     last = schedule.num_stages - 1
-    forwards = [
-        action.microbatch
-        for action in schedule.order(schedule.stage_ranks[last])
-        if action.stage == last and action.op == Op.F
-    ]
+    forwards = schedule.units[(schedule.stages == last) & (schedule.ops == Op.F)].tolist()
     if forwards != sorted(forwards):
         # The runtime keeps the losses in a list in the order of these forwards and takes them by microbatch.
         raise InputError(

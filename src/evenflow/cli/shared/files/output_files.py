@@ -28,6 +28,9 @@ HTML, PAGE = "--html", "-o"
 TRACE = "--trace"
 _ACTIONS = re.compile(rb"(?:\d+[FBIW]\d+(?:,\d+[FBIW]\d+)*\n)+")
 """An order of work in the very form that evenflow writes."""
+_MANY_ACTIONS = 200_000
+_TRACED_BYTES = 360
+"""About how many bytes of a trace an action has."""
 _MOST_BYTES = 2**28
 """Larger files are not evenflow's."""
 
@@ -104,10 +107,12 @@ class Outputs:
         # In a picture the fonts decide, and programs read JSON.
         is_for_all = option in self._pictures or option in (JSON, TRACE)
         with speaking(ENGLISH) if is_for_all else nullcontext():
-            text = make_text()
-        made = picture_content(path, text) if option in self._pictures else text
+            made: str | bytes = make_text()
+        if option in self._pictures:
+            made = picture_content(path, str(made))
         # A name of a file that is no text, which became the name of a model, must not stop the file.
         content = made.encode(errors="replace") if isinstance(made, str) else made
+        del made  # a trace can be large
         if option not in self._edited and option not in self._without_mark:
             content = marked(content, measured_by=self._measured_by, first_line=mark_first_line)
         self._check_replaceable(option)  # it may have come, or have been changed, during the work
@@ -115,6 +120,19 @@ class Outputs:
             path, content, option=option, like=self._like.get(option), check=lambda: self._check_unchanged(option)
         )
         self._written.append(path)
+
+    def warn_of_size(self, num_actions: int) -> None:
+        """Say which of the files take long for a step of so many actions, before they are made."""
+        options = [option for option in (HTML, TRACE) if option in self._paths]
+        if num_actions >= _MANY_ACTIONS and options:
+            note = _(
+                "note: {options} of {actions:,} actions takes a while, and a trace has about {size:,} MB; "
+                "with fewer microbatches the step looks much the same",
+                options=", ".join(options),
+                actions=num_actions,
+                size=num_actions * _TRACED_BYTES // 10**6,
+            )
+            click.echo(note, err=True)
 
     def write_json(self, make_fields: Callable[[], Mapping[str, object]]) -> None:
         """Make and write the fields of ``--json`` where it was asked for."""

@@ -47,7 +47,9 @@ def marked(
     What is neither JSON, SVG, HTML nor PNG, and has no comments, is returned as it is.
     """
     author = f"evenflow {version}" + (f", measured by {measured_by}" if measured_by else "")
-    fingerprint = hashlib.sha256(author.encode() + content).hexdigest()[:_DIGITS]
+    digest = hashlib.sha256(author.encode())
+    digest.update(content)
+    fingerprint = digest.hexdigest()[:_DIGITS]
     mark = f"{author}, fingerprint {fingerprint}".encode()
     if first_line:
         before = _BEFORE_COMMENT.match(content)
@@ -56,7 +58,7 @@ def marked(
         comment = b"# written by " + mark + (line_break[0] if line_break else b"\n")
         return before[0] + comment + content[before.end() :]
     if content.startswith(b"{") and content.endswith(_JSON_END):
-        return content[: -len(_JSON_END)] + _JSON_KEY + mark + b'"' + _JSON_END
+        return b"".join((memoryview(content)[: -len(_JSON_END)], _JSON_KEY, mark, b'"', _JSON_END))
     if content.startswith((b"<svg", b"<!doctype html>")):
         return content + b"<!-- written by " + mark + b" -->\n"
     if content.startswith(_PNG_START) and content.endswith(_PNG_END):

@@ -107,6 +107,7 @@ def compare(compare_options: CompareOptions) -> int:
         click.echo(f"\n{RECOMMENDED}:\n{block}")
     fields = outcome_fields(outcome, request.sizes, schedule=job.schedule)
     outputs.write_json(lambda: comparison_fields(fields, others, limit))
+    outputs.warn_of_size(sum(plan.simulation.timeline.schedule.num_actions for plan in made))
     traced = [TracedStep.of(plan.simulation, name=plan.name, memory_limit_bytes=limit) for plan in made]
     outputs.write("--trace", lambda: chrome_trace(traced))
     _draw(made, outputs, limit)

@@ -114,6 +114,7 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         return
 
     limit = outcome.memory_limit_bytes
+    outputs.warn_of_size(simulation.timeline.schedule.num_actions)
 
     def named(certificate: str) -> NamedPlan:
         return NamedPlan(name=RECOMMENDED, simulation=simulation, certificate=certificate)
@@ -188,11 +189,7 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     if quiet:
         click.echo(block, nl=bool(block))
         return
-    certificate = _(
-        "{certificate} (solved in {seconds:.1f} s)",
-        certificate=outcome.certificate(),
-        seconds=outcome.solve_seconds,
-    )
+    certificate = outcome.certificate() + _(" (solved in {seconds:.1f} s)", seconds=outcome.solve_seconds)
     binding = binding_note(outcome, same_without_limit=neighbours.same_without_limit)
     answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate, binding=binding)
     outputs.say(answered, others or _shorter(neighbours, outcome), block)

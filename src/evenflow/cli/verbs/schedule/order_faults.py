@@ -16,7 +16,7 @@ def explained(error: ScheduleError, schedule: Schedule, *, place: str) -> Schedu
     """Return the fault with its place in the file, a grid that marks it and, for a deadlock, the circle of waits."""
     if error.grid:  # made by the graph: complete, but stuck
         circle = "\n".join(f"  {wait}" for wait in waiting_circle(schedule))
-        grid = _("{grid}\nthe circle:\n{circle}", grid=error.grid, circle=circle)
+        grid = "\n".join((error.grid, _("the circle:"), circle))
     else:
         grid = _marked(schedule, str(error.value))
     return ScheduleError(value=error.value, rule=error.rule, place=place, remedy=error.remedy, grid=grid)

@@ -96,6 +96,7 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
         )
     else:
         simulation = run_on_paper(network, plan, communication=communication)
+    outputs.warn_of_size(simulation.timeline.schedule.num_actions)
     outputs.write_json(lambda: plan_file_fields(simulation, limit))
     named = NamedPlan(name="simulated", simulation=simulation)
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
