@@ -14,6 +14,7 @@ from evenflow.predict.parameters import model_parameters
 from evenflow.predict.transformer import Biases, Transformer
 from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
 from evenflow.profiles.transformer.families import FAMILIES, SWITCHED
+from evenflow.profiles.transformer.field_names import KNOWN, misspelt
 from evenflow.profiles.transformer.numbers import Described
 from evenflow.profiles.transformer.spellings import SPELLINGS
 from tests.paths import ROOT
@@ -281,3 +282,75 @@ def test_what_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InputError) as refused:
         read({**SMALL_CONFIGS["llama"], **changes})
     assert str(refused.value) == f"config.json{message}"
+
+
+TYPOS = (
+    "num_key_value_headsx",
+    "num_key_valu_heads",
+    "num_key_value_haeds",
+    "Num_Key_Value_Heads",
+    "num-key-value-heads",
+)
+
+
+@pytest.mark.parametrize("typo", TYPOS)
+def test_a_misspelt_name_that_changes_the_answer_is_an_error(typo: str) -> None:
+    values = {**SMALL_CONFIGS["llama"], "num_key_value_heads": 2, "num_attention_heads": 4}
+    values[typo] = values.pop("num_key_value_heads")
+    with pytest.raises(
+        InputError, match=rf"config.json: {typo} is an unknown field; did you mean 'num_key_value_heads'"
+    ):
+        read(values)
+
+
+def test_a_misspelt_name_of_a_size_that_must_be_there_is_named() -> None:
+    values = dict(SMALL_CONFIGS["llama"])
+    values["hiden_size"] = values.pop("hidden_size")
+    with pytest.raises(InputError, match="hiden_size is an unknown field; did you mean 'hidden_size'"):
+        read(values)
+
+
+def test_a_misspelt_name_that_changes_nothing_is_a_note() -> None:
+    values = {**SMALL_CONFIGS["llama"], "hidden_sizee": 7, "atention_bias": False}
+    described = read(values)
+    assert described.model == read(SMALL_CONFIGS["llama"]).model
+    assert [note for note in described.notes if "did you mean" in note] == [
+        "config.json: hidden_sizee is not known and left out; did you mean 'hidden_size'?",
+        "config.json: atention_bias is not known and left out; did you mean 'attention_bias'?",
+    ]
+
+
+def test_a_misspelt_name_in_the_part_for_text() -> None:
+    text = {**SMALL_CONFIGS["llama"], "num_key_value_headsx": 1}
+    del text["num_key_value_heads"]
+    with pytest.raises(InputError, match=r"text_config\.num_key_value_headsx is an unknown field"):
+        read({"model_type": "some_vl", "vision_config": {}, "text_config": text})
+
+
+@pytest.mark.parametrize("values", [*SMALL_CONFIGS.values(), *(values for values, _total in PUBLISHED.values())])
+def test_no_name_of_a_real_model_is_taken_for_a_misspelt_one(values: dict[str, object]) -> None:
+    assert not misspelt(as_fields(values, file="config.json"))
+
+
+@given(st.sampled_from(sorted(KNOWN)))
+def test_known_names_are_known(name: str) -> None:
+    assert not misspelt(as_fields({name: 1}, file="config.json"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("hidden_act", True, "hidden_act must be a text"),
+        ("activation_function", 3, "activation_function must be a text"),
+        ("model_type", "\U0001f642", "model_type must be the name of a type of models"),
+        ("model_type", "a b", "model_type must be the name of a type of models"),
+    ],
+)
+def test_values_that_name_nothing(key: str, value: object, message: str) -> None:
+    values = {key: value for key, value in SMALL_CONFIGS["llama"].items() if key != "hidden_act"}
+    with pytest.raises(InputError, match=message):
+        read({**values, key: value})
+
+
+def test_a_type_that_is_nearly_known_is_asked_for() -> None:
+    assert "did you mean 'llama'?" in read({**SMALL_CONFIGS["llama"], "model_type": "lama"}).notes

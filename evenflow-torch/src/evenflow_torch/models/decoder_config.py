@@ -11,6 +11,7 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.model.config_sizes import check_config_sizes
+from evenflow.profiles.transformer.field_names import refuse_misspelt
 from evenflow_torch.models.decoder_row import DECODER_PARTS, missing_part
 from evenflow_torch.models.families.table import FAMILIES, ModelTask
 
@@ -70,6 +71,7 @@ def build_family_model(config: Fields, *, dtype: Dtype, **options: Any) -> Any:
 
 def _built(config: Fields, task: ModelTask, *, dtype: Dtype, tensor_parallel: int = 1, **options: Any) -> Any:
     check_config_sizes(config)
+    refuse_misspelt(config)
     model_type = config.text("model_type")
     logging.set_verbosity_error()
     try:

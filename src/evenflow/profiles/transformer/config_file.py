@@ -4,31 +4,29 @@ Sizes are found under all of their names, so that models of an unknown type are 
 implies beyond its fields is in `families`.
 """
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 from evenflow.errors import InputError
-from evenflow.fields import Fields, as_fields, load_json, read_text
+from evenflow.fields import Fields, as_fields, did_you_mean, load_json, read_text
 from evenflow.language import _, _n, looked_up
 from evenflow.model.config_sizes import check_config_sizes
 from evenflow.predict.transformer import Biases, LatentAttention, Norms
 from evenflow.profiles.transformer.config_layers import experts_of, window_of
 from evenflow.profiles.transformer.families import FAMILIES, REFUSED, REFUSED_FIELDS, SWITCHED, ModelTypeTraits
+from evenflow.profiles.transformer.field_names import (
+    DROPOUTS,
+    LAYER_NORMS,
+    OTHER_PARTS,
+    TEXT_PARTS,
+    corrected,
+    misspelt_error,
+)
 from evenflow.profiles.transformer.numbers import Described, Numbers, described
 from evenflow.profiles.transformer.spellings import Configuration
 
-_TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
-_OTHER_PARTS = ("vision_config", "audio_config", "visual", "talker_config")
-_LAYER_NORMS = ("layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", "norm_epsilon")
-_DROPOUTS = (
-    "dropout",
-    "attention_dropout",
-    "hidden_dropout",
-    "resid_pdrop",
-    "attn_pdrop",
-    "embd_pdrop",
-    "resid_dropout",
-)
+_TYPE = re.compile(r"[A-Za-z0-9_.-]+")
 _INDEXED = "index_head_dim"
 
 
@@ -48,25 +46,55 @@ def transformer_of_config(config: Fields, *, name: str = "model") -> Described:
 
     Raises:
         InputError: a model that is no decoder with attention in every layer, a missing size (its name and other
-            spellings), a value of a wrong type or beyond its range.
+            spellings), a value of a wrong type or beyond its range, a field whose name is one edit away from one that
+            would change the transformer.
     """
+    try:
+        read = _read(config, name=name)
+    except InputError:
+        for fields, wrong, known, right in corrected(config):
+            if right is not None:
+                raise misspelt_error(fields, wrong, known) from None
+        raise
+    notes = []
+    for fields, wrong, known, right in corrected(config):
+        if right is not None and not _is_same(read, right, name):
+            raise misspelt_error(fields, wrong, known)
+        place = fields.place(wrong)
+        notes.append(_("{place} is not known and left out; did you mean {near!r}?", place=place, near=known))
+    return replace(read, notes=(*read.notes, *notes))
+
+
+def _is_same(read: Described, config: Fields, name: str) -> bool:
+    """Return whether a configuration describes the transformer that was read."""
+    try:
+        return _read(config, name=name).model == read.model
+    except InputError:
+        return False
+
+
+def _read(config: Fields, *, name: str) -> Described:
     check_config_sizes(config)
     notes: list[str] = []
     part, tied = config, _tied(config)
-    if any(isinstance(config.values.get(key), dict) for key in _OTHER_PARTS):
+    if any(isinstance(config.values.get(key), dict) for key in OTHER_PARTS):
         notes.append(_("the parts for images and sound are left out"))
-    while (key := next((key for key in _TEXT_PARTS if isinstance(part.values.get(key), dict)), None)) is not None:
+    while (key := next((key for key in TEXT_PARTS if isinstance(part.values.get(key), dict)), None)) is not None:
         _refuse(part)
         part = part.inner(key)
         tied = _tied(part) if _tied(part) is not None else tied
         notes.append(_("the sizes are those of the part for text ({part})", part=part.path))
     _refuse(part)
     model_type = str(part.values.get("model_type") or config.values["model_type"])
+    if not _TYPE.fullmatch(model_type):
+        raise part.error("model_type", _("must be the name of a type of models, of letters, digits, - and _"))
     family = FAMILIES.get(model_type.removesuffix("_text"))
     read = Configuration(fields=part)
     if family is None:
         family = _by_fields(read)
         notes.append(_("models of type {model_type} are not known: it is read by its fields", model_type=model_type))
+        if near := did_you_mean(model_type, FAMILIES):
+            notes.append(near)
     if read.value(_INDEXED) is not None:
         notes.append(_("the indexer that chooses tokens for attention is left out"))
     numbers = _numbers(read, family, tied=family.tied if tied is None else tied, name=name)
@@ -112,16 +140,23 @@ def _refused(value: object, reason: str, place: str) -> InputError:
 
 def _by_fields(config: Configuration) -> ModelTypeTraits:
     """Return what the fields of an unknown type suggest: as Llama, unless they speak of another norm or activation."""
-    activation = str(config.value("hidden_act") or config.value("activation_function") or "silu").lower()
+    activation = str(_activation(config) or "silu").lower()
     alone = ("relu", "xielu") if config.value("rms_norm_eps") is not None else ("relu", "xielu", "gelu")
     gated = not any(word in activation for word in alone)
-    has_layer_norms = config.value("rms_norm_eps") is None and any(
-        config.value(key) is not None for key in _LAYER_NORMS
-    )
+    has_layer_norms = config.value("rms_norm_eps") is None and any(config.value(key) is not None for key in LAYER_NORMS)
     return ModelTypeTraits(gated=gated, biases=Biases(norms=has_layer_norms))
 
 
+def _activation(config: Configuration) -> str | None:
+    """Return the activation that a configuration names; raises InputError for what is no text."""
+    for key in ("hidden_act", "activation_function"):
+        if config.value(key) is not None:
+            return config.fields.text(key)
+    return None
+
+
 def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name: str) -> Numbers:
+    _activation(config)
     hidden, layers, heads = (config.required(key) for key in ("hidden", "layers", "heads"))
     latent = _latent(config)
     head_dim = config.size("head_dim") if latent is None else None
@@ -197,5 +232,5 @@ def _norms(config: Configuration, family: ModelTypeTraits, *, queries: int, keys
 
 def _has_dropout(config: Configuration) -> bool:
     """Whether the configuration has any dropout."""
-    values = [config.value(key) for key in _DROPOUTS]
+    values = [config.value(key) for key in DROPOUTS]
     return any(isinstance(value, int | float) and value > 0 for value in values)

@@ -14,6 +14,7 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.model.config_sizes import check_config_sizes
+from evenflow.profiles.transformer.field_names import refuse_misspelt
 from evenflow.ranges import TRAINED_SIZE
 from evenflow_torch.models.decoder_config import build_decoder, build_family_model
 from evenflow_torch.models.decoder_row import MODEL_TYPES
@@ -180,6 +181,7 @@ def model_values(job: RunJob) -> dict[str, Any]:
     if job.config:
         config = as_fields(load_json(job.config, file=job.model), file=job.model)
         check_config_sizes(config, vocabulary=TRAINED_SIZE)
+        refuse_misspelt(config)
         values: dict[str, Any] = dict(config.values)
         if values.get("model_type") in FAMILIES:
             return _family_values(job, values)

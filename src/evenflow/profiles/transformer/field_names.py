@@ -1,0 +1,126 @@
+"""Names of fields in a configuration that are one edit away from one that is read: nobody means them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from evenflow.errors import InputError
+from evenflow.fields import Fields, as_fields
+from evenflow.language import _
+from evenflow.profiles.transformer.families import FAMILIES, REFUSED_FIELDS, SWITCHED
+from evenflow.profiles.transformer.spellings import SPELLINGS
+
+LAYER_NORMS = ("layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", "norm_epsilon")
+DROPOUTS = (
+    "dropout",
+    "attention_dropout",
+    "hidden_dropout",
+    "resid_pdrop",
+    "attn_pdrop",
+    "embd_pdrop",
+    "resid_dropout",
+)
+TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
+OTHER_PARTS = ("vision_config", "audio_config", "visual", "talker_config")
+_OTHERS = (
+    "model_type", "tie_word_embeddings", "hidden_act", "activation_function", "rms_norm_eps", "expansion_ratio",
+    "new_decoder_architecture", "multi_query", "num_ln_in_parallel_attn", "mlp_layer_types", "moe_layers",
+    "moe_layer_freq", "moe_layer_end_index", "mlp_only_layers", "decoder_sparse_step", "moe_layer_interval",
+    "interleave_moe_layer_step", "layer_types", "attention_layers", "use_sliding_window", "max_window_layers",
+    "sliding_window_pattern", "is_encoder_decoder", "word_embed_proj_dim", "index_head_dim",
+)  # fmt: skip
+KNOWN = frozenset(
+    [part for names in SPELLINGS.values() for name in names for part in name.split(".")]
+    + [*SWITCHED, *REFUSED_FIELDS, *LAYER_NORMS, *DROPOUTS, *TEXT_PARTS, *OTHER_PARTS, *_OTHERS]
+    + [name for family in FAMILIES.values() for name in (*family.switched, *family.on)]
+    + [name for family in FAMILIES.values() for name in (family.one_norm_flag, family.head_norms_flag) if name]
+)
+"""Every name that decides what is read."""
+_OF_OTHER_MODELS = frozenset(
+    ("d_head", "d_inner", "emb_pdrop", "fpn_hidden_size", "hidden_sizes", "l_layers", "layer_type", "mtp_layer_types",
+     "o_lora_rank", "qv_bias", "r_layers", "shared_experts_intermediate_size", "sliding_windows", "type_vocab_sizes",
+     "v_channels", "vlm_config", "x_layers")
+)  # fmt: skip
+"""Names that configurations of transformers really have."""
+_SHORTEST = 5
+"""Shorter names are near too many others."""
+
+
+def misspelt(fields: Fields) -> dict[str, str]:
+    """Return for each name of `fields` that is one edit away from a known one that known name."""
+    return {
+        name: known
+        for name in fields.values
+        if name not in KNOWN and name not in _OF_OTHER_MODELS and (known := _near(name, KNOWN))
+    }
+
+
+def refuse_misspelt(config: Fields) -> None:
+    """Raise InputError for the first name in a configuration, and in the objects in it, that is misspelt."""
+    for fields in _objects(config):
+        for name, known in misspelt(fields).items():
+            raise misspelt_error(fields, name, known)
+
+
+def misspelt_error(fields: Fields, name: str, known: str) -> InputError:
+    """Return the refusal of a misspelt name."""
+    return InputError(
+        rule=_("is an unknown field"), place=fields.place(name), remedy=_("did you mean {near!r}?", near=known)
+    )
+
+
+def corrected(config: Fields) -> Iterator[tuple[Fields, str, str, Fields | None]]:
+    """Yield for each misspelt name its object, the name, the known name, and the whole configuration with that name.
+
+    There is no such configuration where the known name has a value already.
+    """
+    for fields in _objects(config):
+        for name, known in misspelt(fields).items():
+            if fields.values.get(known) is not None:
+                yield fields, name, known, None
+                continue
+            renamed = {known if key == name else key: value for key, value in fields.values.items() if key != known}
+            yield fields, name, known, Fields(values=_replaced(config.values, fields.path, renamed), file=config.file)
+
+
+def _objects(config: Fields) -> Iterator[Fields]:
+    """Yield a configuration and the objects directly in it whose fields are read."""
+    yield config
+    parts = (*TEXT_PARTS, "ffn_config", "attn_config")
+    for key in parts:
+        if isinstance(config.values.get(key), dict):
+            path = f"{config.path}.{key}".lstrip(".")
+            yield from _objects(as_fields(config.values[key], file=config.file, path=path))
+
+
+def _replaced(values: Mapping[str, object], path: str, by: Mapping[str, object]) -> Mapping[str, object]:
+    """Return `values` with the object at a dotted path replaced."""
+    if not path:
+        return by
+    first, _dot, rest = path.partition(".")
+    inner = values[first]
+    assert isinstance(inner, dict)
+    return {**values, first: dict(_replaced(inner, rest, by))}
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """Return the known name that is at most one edit away, whatever the letters' case; empty for none."""
+    plain = name.lower().replace("-", "_").replace(" ", "")
+    return next((other for other in sorted(known) if len(other) >= _SHORTEST and _is_one_edit(plain, other)), "")
+
+
+def _is_one_edit(text: str, other: str) -> bool:
+    """Return whether one letter more, less or other, or two swapped, or nothing at all, makes `other` of `text`.
+
+    >>> _is_one_edit("hiden_size", "hidden_size"), _is_one_edit("hidden_sizes_", "hidden_size")
+    (True, False)
+    """
+    if abs(len(text) - len(other)) > 1:
+        return False
+    shorter = min(len(text), len(other))
+    start = next((index for index in range(shorter) if text[index] != other[index]), shorter)
+    rest, other_rest = text[start:], other[start:]
+    same_end = next(
+        (index for index in range(min(len(rest), len(other_rest))) if rest[-1 - index] != other_rest[-1 - index]),
+        min(len(rest), len(other_rest)),
+    )
+    rest, other_rest = rest[: len(rest) - same_end], other_rest[: len(other_rest) - same_end]
+    return max(len(rest), len(other_rest)) <= 1 or (len(rest) == 2 and rest == other_rest[::-1])
