@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz.processes import try_launched
 from tests.paths import ROOT
 
 BATCH = 1000
@@ -72,6 +73,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--log", type=Path, help="write every fault here as a line of JSON")
+    parser.add_argument("--launched", type=int, default=30, help="inputs with a process of their own")
     parser.add_argument("--verbose", action="store_true", help="print every input")
     asked = parser.parse_args()
     tally = Tally(asked.seed, log=asked.log, verbose=asked.verbose)
@@ -86,11 +88,26 @@ def main() -> int:
 
     with ThreadPoolExecutor(asked.processes) as pool:
         list(pool.map(try_batch, range(asked.first, end, BATCH)))
+    try_launched_inputs(tally, asked.seed, asked.launched)
     print(tally.sentence())
     print("exit statuses: " + ", ".join(f"{status}: {count:,}" for status, count in sorted(tally.statuses.items())))
     (seconds, slow), (size, large) = tally.slowest, tally.largest
     print(f"most processor time {seconds:.1f} s ({slow}), most memory {size} MB ({large})")
     return 0 if tally.counts["inputs"] == tally.counts["clear"] else 1
+
+
+def try_launched_inputs(tally: Tally, seed: int, count: int) -> None:
+    """Try the inputs that need a process of their own, one after the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(count):
+            ending = try_launched(number, seed, Path(folder) / "a" / "b")
+            what = f"launched {number} of seed {seed}, {ending.command.reader}: {' '.join(ending.command.arguments)}"
+            tally.add(
+                {
+                    "number": number, "status": ending.status, "fault": ending.fault, "detail": ending.detail,
+                    "seconds": 0.0, "megabytes": 0, "what": what,
+                }
+            )  # fmt: skip
 
 
 def _results(seed: int, first: int, end: int) -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -17,7 +18,7 @@ import click
 from evenflow.cli.main import VERBS, Verbs, main
 from evenflow.ranges import SECONDS
 from tests.fuzz import seeds
-from tests.fuzz.mutate import JSON, LINED, YAML, mutated
+from tests.fuzz.mutate import JSON, LINED, TOML, YAML, mutated
 from tests.fuzz.nasty import NUMBERS, TEXTS
 from tests.paths import EXAMPLES
 
@@ -149,6 +150,14 @@ READERS: tuple[Reader, ...] = (
         ),
     ),
     Reader(
+        "settings as TOML", "in.toml", TOML, lambda: seeds.SETTINGS,
+        (
+            ("apply", "whole.json", "in.toml", "--over-limit", *FAST), ("apply", "whole.json", "in.toml", "--to", "torchtitan", "--over-limit", "--in-place", *FAST),
+            ("compare", "layers.json", "--baseline", "in.toml", *FAST), ("compare", "layers.json", "--baseline", "in.toml", "--baseline-of", "torchtitan", *FAST),
+        ),
+        2.0,
+    ),
+    Reader(
         "training script", "in.sh", LINED, lambda: seeds.SCRIPT,
         (
             ("apply", "whole.json", "in.sh", *FAST), ("apply", "whole.json", "in.sh", "--to", "megatron", "--in-place", *FAST),
@@ -232,7 +241,8 @@ TORCH_BASES: tuple[tuple[str, ...], ...] = (
 
 
 def write_neighbours(folder: Path) -> None:
-    """Write the valid files that stand beside the mutated one."""
+    """Write the valid files that stand beside the mutated one, and nothing else."""
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     for name, tree in (
         ("in.json", seeds.LAYERS), ("layers.json", seeds.LAYERS), ("plan.json", {**seeds.PLAN, "schedule": "interleaved"}),

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from random import Random
 from typing import Any
@@ -15,21 +15,24 @@ from tests.fuzz.nasty import (
     NUMBERS,
     SHAPES,
     TEXTS,
+    TOML_LINES,
+    TOML_WHOLE,
     YAML_RAW,
     YAML_WHOLE,
     Raw,
 )
 
-JSON, YAML, LINED = "json", "yaml", "lines"
+JSON, YAML, LINED, TOML = "json", "yaml", "lines", "toml"
 
 
 def mutated(seed: Any, form: str, random: Random) -> bytes:
     """Return a file made from `seed`: a tree for JSON and YAML, a text for lines."""
-    whole = {JSON: JSON_WHOLE, YAML: YAML_WHOLE, LINED: LINES}[form]
+    whole = {JSON: JSON_WHOLE, YAML: YAML_WHOLE, LINED: LINES, TOML: TOML_WHOLE}[form]
     if random.random() < 0.05:
         return _encoded(random.choice(whole), random)
-    if form == LINED:
-        return _noisy(_encoded(_mutated_lines(seed, random), random), random, share=0.4)
+    if form in (LINED, TOML):
+        odd = LINES if form == LINED else TOML_LINES
+        return _noisy(_encoded(_mutated_lines(seed, odd, random), random), random, share=0.4)
     tree = deepcopy(seed)
     for _ in range(random.choice((0, 1, 1, 1, 1, 1, 2, 3))):
         tree = _mutated_tree(tree, form, random)
@@ -129,13 +132,13 @@ def _scalar(value: Any) -> str:
         return hex(value)
 
 
-def _mutated_lines(text: str, random: Random) -> str:
+def _mutated_lines(text: str, odd: Sequence[str], random: Random) -> str:
     lines = text.splitlines()
     for _ in range(random.choice((1, 1, 2, 5))):
         at = random.randrange(len(lines) + 1)
         kind = random.random()
         if kind < 0.5 or not lines:
-            lines.insert(at, random.choice(LINES))
+            lines.insert(at, random.choice(odd))
         elif kind < 0.7:
             del lines[at % len(lines)]
         elif kind < 0.85:

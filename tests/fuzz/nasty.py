@@ -11,6 +11,8 @@ class Raw:
     text: str
 
 
+FORGED = "x\noptimal: FORGED\r\x1b[2K\x07\u202e\x9b31m\u2028optimal: FORGED"
+"""Would look like a line of evenflow's own, and act on a terminal."""
 NUMBERS: tuple[object, ...] = (
     0, -0.0, -1, 1, 2, 3, 0.5, 1.5, 7, 64, 1e-9, 1e-300, 5e-324, -1e-300, 1e8, 1e9, 1e18, 1e300, -1e300,
     2**31, 2**53 + 1, 2**62, 2**63, 2**64, 2**200, 10**400, -(10**400), 999_999_999_999, 100_000, 1_000_000,
@@ -18,7 +20,7 @@ NUMBERS: tuple[object, ...] = (
 )  # fmt: skip
 TEXTS: tuple[object, ...] = (
     "", " ", "x", "0", "-1", "1e999", "nan", "inf", "true", "null", "[1]", "{}", "../x", "/", ".", "..", "-", "--",
-    "a/b", "a\\b", "a\x00b", "a\nb", "\x1b[31m", "\u202e", "é", "阶段", "\ufeff", "\ud800", "x" * 5000, "9" * 4000,
+    FORGED, "n" * 100_000, "a/b", "a\\b", "a\x00b", "a\nb", "\x1b[31m", "\u202e", "é", "阶段", "\ufeff", "\ud800", "x" * 5000, "9" * 4000,
     "9" * 5000, "%s%n", "{0}", "{chunk}", "[bold]", "<svg>", "&amp;", "'", '"', "1_000", "１２", "2x", "x2", "2x2", "0x0",
     "1e3GB", "56 GB", "1e400GB", "0GB", "9" * 400 + "GB", "0.0000000001B", "5us", "1e99s", "9" * 30 + "s", "200GBps",
     "0GBps", "9" * 400 + "Gbps", "0FLOPS", "9" * 400 + "TFLOPS", "1f1b", "zbv", "interleaved", "best", "search",
@@ -69,6 +71,18 @@ JSON_WHOLE = (
     "[" + "1," * 1_000_000 + "1]", "[" + "[]," * 400_000 + "[]]", '{"layers_description": [' + '{"name": "x"},' * 200_000 + "{}]}",
     '"' + "x" * 3_000_000, "9" * 3_000_000, "[1e999]", "[NaN]", "\x00" * 1000, "//", "{'a': 1}", '{"":' * 900 + "1" + "}" * 900,
     " " * 3_000_000, '{"\\ud800": 1}', '{"name": "\\ud800"}',
+)  # fmt: skip
+TOML_WHOLE = (
+    "x = " + "[" * 501 + "]" * 501, "x = " + "{a = " * 501 + "1" + "}" * 501, "a." * 100_000 + "a = 1", "[a" + ".a" * 501 + "]",
+    "".join(f"[{'.'.join(['a'] * depth)}]\n" for depth in range(1, 501)), "".join(f"[t{index}]\na = 1\n" for index in range(30_000)),
+    "[parallelism]\nx = [\n" + "{a = 1}, # c\n" * 20_000 + "]\n", '[parallelism]\nx = """\n' + "a = 1\n" * 20_000 + '"""\n',
+    "[parallelism]\nx = 1 " + "#" * 300_000, "[parallelism]\n" + "k = 1\n" * 2, "#" * 3_000_000, "[parallelism]\nx = " + "9" * 5000,
+)  # fmt: skip
+TOML_LINES = (
+    "[parallelism]", "[[parallelism]]", "[ parallelism ] # x", '["parallelism"]', "parallelism.pipeline_parallel_degree = 4",
+    "pipeline_parallel_degree = 4", '"pipeline_parallel_degree" = 2', "x = [", "]", '"""', "'''", "x = {a = 1", "x = 1979-05-27T07:32:00Z",
+    "x = inf", "x = 0x" + "F" * 5000, 'x = "\\uD800"', 'x = "\u202e"', "x.y.z = 1", "[a]\r", "\ufeff", "x = 'a # b' # [c]", "=", "[", "mode = 3",
+    'pipeline_parallel_schedule = "' + "n" * 100_000 + '"', "local_batch_size = -1", "local_batch_size = 9" + "9" * 4000,
 )  # fmt: skip
 LINES = (
     "", ",", ",,,", "\n" * 5000, "0F0", "0F0,0B0", "0F0,0F0", "0F999999", "999999F0", "999999F0,999999B0", "0F0,0X0", "0f0",

@@ -34,6 +34,24 @@ PLAN: dict[str, Any] = {
 WHOLE_PLAN: dict[str, Any] = {
     **PLAN, "recompute": {"full": [[1, 0], [0, 0]]}, "memory_limit_mb": 900.0, "network": LAYERS, "communication": {"latency_ms": 0.01, "transfer_ms": 0.5},
 }  # fmt: skip
+SETTINGS = """\
+[model]
+name = "llama3"  # [parallelism]
+
+[training]
+local_batch_size = 4
+
+[parallelism]
+pipeline_parallel_degree = 2
+pipeline_parallel_schedule = "1F1B"
+module_fqns_per_model_part = [
+    ["tok_embeddings", "layers.0", "layers.1", "layers.2"],  # first
+    ["layers.3", "layers.4", "layers.5", "norm", "output"],
+]
+
+[activation_checkpoint]
+mode = "none"
+"""
 TIMELINE: dict[str, Any] = {
     "schedule": "1f1b", "sequence_splits": 1, "memory_limit_mb": 900.0, "peak_memory_mb": {"predicted": [1.0, 2.0], "measured": [1.5, 2.0]},
     "predicted_step_ms": 5.0, "measured_step_ms": 6.0,

@@ -1,6 +1,7 @@
 """A short run of the fuzzer: a few hundred inputs in this process, and that no reader, verb or status is forgotten."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -9,8 +10,20 @@ import pytest
 from evenflow.cli.main import VERBS
 from evenflow.language import ENGLISH, speaking
 from tests.fuzz import judge
-from tests.fuzz.cases import MOST_PATIENCE, READERS, SAPP, Command, hurried, make, options_of, verbs_tried
-from tests.fuzz.mutate import JSON, LINED, YAML, mutated
+from tests.fuzz.cases import (
+    MOST_PATIENCE,
+    READERS,
+    SAPP,
+    Command,
+    hurried,
+    make,
+    options_of,
+    verbs_tried,
+    write_neighbours,
+)
+from tests.fuzz.judge import acting
+from tests.fuzz.mutate import JSON, LINED, TOML, YAML, mutated
+from tests.fuzz.processes import Ending, on_a_full_disk, stopped
 from tests.fuzz.worker import without_processes
 
 SHORT = 150
@@ -37,7 +50,7 @@ def test_no_input_ends_in_a_traceback(anywhere: None, tmp_path: Path, part: int)
             continue
         with speaking(ENGLISH):
             verdict = judge.run(command, folder)
-        if verdict.fault in ("traceback", "status", "message", "silence"):
+        if verdict.fault not in ("", "time", "memory"):
             faults.append(f"{verdict.fault}, input {number}: {command.reader} {command.arguments}\n{verdict.detail}")
     assert not faults, "\n\n".join(faults)
 
@@ -51,6 +64,47 @@ def test_the_judge_sees_what_is_wrong(anywhere: None, tmp_path: Path) -> None:
         wrong = judge.run(Command("none", ("simulate", "none.json")), tmp_path)
     assert wrong.fault == "traceback"
     assert "KeyError" in wrong.detail
+
+
+def test_the_judge_sees_what_acts_on_a_terminal() -> None:
+    assert all(map(acting, ("a\x1b[31m", "b\u202e", "so\noptimal: FORGED ms")))
+    assert not acting("optimal: 3 ms\n\tx: optimal: FORGED")
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "fault"),
+    [
+        (lambda place: None, 0, None),
+        (lambda place: (place / "in.json").write_text("{}"), 0, "input"),
+        (lambda place: (place / "in.json").unlink(), 0, "input"),
+        (lambda place: (place / "in.json").chmod(0o600), 0, "input"),
+        (lambda place: (place / ".evenflow-1.tmp").write_text(""), 0, "left-over"),
+        (lambda place: (place / "out.json").write_text("{}"), 2, "left-over"),
+        (lambda place: (place / "out.json").write_text("{}"), 0, None),
+        (lambda place: (place / "out.json").write_text("[NaN]"), 0, "output"),
+        (lambda place: (place / "out.svg").write_text("<svg>\x07</svg>"), 0, "output"),
+        (lambda place: (place / "out.html").write_text("<html>"), 0, "output"),
+        (lambda place: (place / "out.toml").write_text("x ="), 0, "output"),
+    ],
+)
+def test_the_judge_sees_what_became_of_files(
+    tmp_path: Path, change: Callable[[Path], object], status: int, fault: str | None
+) -> None:
+    (tmp_path / "in.json").write_text("[1]")
+    (tmp_path / "in.json").chmod(0o640)
+    files = judge.Files.of(tmp_path)
+    change(tmp_path)
+    wrong = files.wrong_after(Command("none", ("plan", "in.json")), status)
+    assert (wrong[0] if wrong else None) == fault
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("kind", [stopped, on_a_full_disk])
+def test_what_needs_a_process_of_its_own_ends_well(tmp_path: Path, kind: Callable[[Random, Path], Ending]) -> None:
+    for number in range(2):
+        write_neighbours(tmp_path / "a")
+        ending = kind(Random(number), tmp_path / "a")
+        assert not ending.fault, ending
 
 
 def test_every_verb_and_its_options_are_tried() -> None:
@@ -77,6 +131,7 @@ def test_every_kind_of_file_is_tried() -> None:
         "init",
         "manual",
         "cluster",
+        "TOML",
         "training",
         "logs",
         "Kineto",
@@ -86,9 +141,9 @@ def test_every_kind_of_file_is_tried() -> None:
         assert kind in names
 
 
-@pytest.mark.parametrize("form", [JSON, YAML, LINED])
+@pytest.mark.parametrize("form", [JSON, YAML, LINED, TOML])
 def test_a_seed_makes_the_same_file_again(form: str) -> None:
-    seed = "0F0,0B0\n1F0,1B0\n" if form == LINED else {"a": [1, {"b": "c"}], "d": 2.5}
+    seed = "0F0,0B0\n1F0,1B0\n" if form in (LINED, TOML) else {"a": [1, {"b": "c"}], "d": 2.5}
     first = [mutated(seed, form, Random(f"1 {number}")) for number in range(100)]
     assert first == [mutated(seed, form, Random(f"1 {number}")) for number in range(100)]
     assert len(set(first)) > 50
