@@ -122,7 +122,7 @@ def test_where_the_cuts_are_searched(data, time):
         for target in (best * 998 // 1000, best - 1, best, data.draw(st.integers(best // 2, 2 * best))):
             prover = Prover(case.problem(limit))
             hairs_breadth = 0.999 * best <= target < best  # may take longer than a test has
-            answer = prover.refute(target, seconds=5 if hairs_breadth else SECONDS)
+            answer = prover.refute(target, seconds=1 if hairs_breadth else SECONDS)
             event(f"searched: {prover.searches_cuts}, chunks: {case.sizes.num_chunks}")
             assert prover.searches_cuts or answer.refuted, "options alone may refute it"
             assert answer.bound_ns <= best
