@@ -28,8 +28,7 @@ GOLDEN = """{
   "memory_limit_mb": 57344.0,
   "memory_binds": null,
   "bubble": {"real": 0.4, "ideal": 0.1, "imbalance": 0.2, "recompute": 0.1, "communication": 0.0},
-  "fill_drain": {"simulated": 0.1, "by_formula": 0.1, "formula": "(p-1) (f+b)", "no_formula": null},
-  "solve_seconds": 3.5
+  "fill_drain": {"simulated": 0.1, "by_formula": 0.1, "formula": "(p-1) (f+b)", "no_formula": null}
 }
 """  # noqa: E501
 
@@ -47,7 +46,6 @@ def written(memory_limit_bytes: int | None, *, lower_bound_ns: int | None = 1_50
         status="optimal",
         lower_bound_ns=lower_bound_ns,
         memory_limit_bytes=memory_limit_bytes,
-        solve_seconds=3.5,
     )
 
 

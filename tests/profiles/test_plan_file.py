@@ -30,7 +30,6 @@ def written(plan: Plan) -> dict[str, object]:
     )
     return plan_fields(
         cast("Simulation", simulation), status="feasible", lower_bound_ns=1_250_000, memory_limit_bytes=3 * 2**19,
-        solve_seconds=0.5,
     )  # fmt: skip
 
 

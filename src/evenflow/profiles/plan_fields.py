@@ -17,15 +17,15 @@ def plan_fields(
     status: str,
     lower_bound_ns: int | None,
     memory_limit_bytes: int | None,
-    solve_seconds: float,
     binding: Sequence[BindingLimit] | None = None,
     **more: object,
 ) -> dict[str, object]:
     """Return the fields of a simulated plan and of the evidence of a search, and `more` before the order of work.
 
-    `lower_bound_ns` is None where nothing is known of other plans, `memory_limit_bytes` where no limit was checked, and
-    `binding` where limits that bind were not looked for. Recompute counts are exclusive: a layer is in one kind or in
-    none. `evenflow.profiles.plan_file.parse_plan` reads the fields back.
+    How long a search took is not among them, so that the same answer is the same file. `lower_bound_ns` is None where
+    nothing is known of other plans, `memory_limit_bytes` where no limit was checked, and `binding` where limits that
+    bind were not looked for. Recompute counts are exclusive: a layer is in one kind or in none.
+    `evenflow.profiles.plan_file.parse_plan` reads the fields back.
     """
     plan = simulation.plan
     nothing: Cells = ((0,) * plan.num_ranks,) * plan.num_chunks
@@ -48,7 +48,6 @@ def plan_fields(
         "memory_binds": None if binding is None else [_binding_fields(limit) for limit in binding],
         "bubble": as_fractions(simulation.bubbles),
         "fill_drain": _fill_drain_fields(simulation.fill_drain),
-        "solve_seconds": solve_seconds,
         **more,
         **({"order": plan.order} if plan.order else {}),
     }
@@ -61,7 +60,6 @@ def simulation_fields(simulation: Simulation, memory_limit_bytes: int | None) ->
         status="simulated",
         lower_bound_ns=None,
         memory_limit_bytes=memory_limit_bytes,
-        solve_seconds=0.0,
     )
 
 

@@ -249,6 +249,18 @@ def test_scripts_that_cannot_be_edited(text: str, message: str) -> None:
     assert raised.value.message.startswith(message)
 
 
+def test_a_script_whose_anchor_a_change_cuts_off_is_refused() -> None:
+    text = (
+        "GPT_ARGS=(\n    --micro-batch-size 1 --global-batch-size 4 \\\n    --hidden-size 64\n)\n"
+        'LAYOUT="Ett|t|t|ttL"\n'
+        "    --recompute-granularity full --recompute-method block --recompute-num-layers 1 \\\n"
+        "torchrun --nproc_per_node 2 pretrain_gpt.py ${GPT_ARGS[@]} \\\n    --num-layers 6\n"
+        '    --pipeline-model-parallel-layout "$LAYOUT" \\\n    --pipeline-model-parallel-size 2 \\'
+    )
+    with pytest.raises(InputError, match="--pipeline-model-parallel-size"):
+        apply(text, Plan(schedule="1f1b", num_microbatches=4, layers=((4, 2),)))
+
+
 @given(st.text(alphabet=" \n\\'\"$(){}|;&<>#-=*tEL01N", max_size=30), st.text(alphabet=" \n\\'\"$()|;&#", max_size=30))
 def test_any_script_is_edited_or_refused(before: str, after: str) -> None:
     text = f"{before}run --pipeline-model-parallel-size 2 {after}"

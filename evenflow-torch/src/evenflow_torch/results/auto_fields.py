@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # loads torch
     from evenflow_torch.auto.stages.two_level_plan import PlainGrid, TwoLevelPlan
 
 
-def auto_fields(result: "AutoPlan", request: AutoRequest, *, seconds: float) -> dict[str, object]:
+def auto_fields(result: "AutoPlan", request: AutoRequest) -> dict[str, object]:
     """Return the plan, its stages and their shardings, or why there is none."""
     from evenflow_torch.auto.fixing.fixed import fixed_text
 
@@ -48,14 +48,12 @@ def auto_fields(result: "AutoPlan", request: AutoRequest, *, seconds: float) -> 
             "smallest_memory_mb": megabytes(shortage.memory_bytes),
             "enough_nodes": shortage.num_nodes,
             **searched,
-            "solve_seconds": seconds,
         }
     fields = plan_fields(
         result.simulation,
         status=result.status.value,
         lower_bound_ns=result.lower_bound_ns,
         memory_limit_bytes=result.cluster.memory_bytes,
-        solve_seconds=seconds,
     )
     refinement = result.refinement
     return {

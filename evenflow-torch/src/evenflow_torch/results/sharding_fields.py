@@ -60,7 +60,6 @@ def sharding_fields(plan: "ShardingPlan") -> dict[str, object]:
             for collective in plan.collectives
         ],
         "replicated_operators": plan.replicated_operators,
-        "solve_seconds": plan.solve_seconds,
     }
 
 

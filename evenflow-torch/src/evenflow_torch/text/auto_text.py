@@ -57,17 +57,21 @@ def shortage_text(result: "AutoPlan") -> str:
     return _("infeasible: {message}", message=result.search.shortage.message(result.cluster))
 
 
-def answer_lines(result: "AutoPlan", seconds: float) -> Iterator[str]:
-    """Yield the step, what the plan is in words, its memory and how good it is."""
+def answer_lines(result: "AutoPlan", seconds: float | None = None) -> Iterator[str]:
+    """Yield the step, how long it took to find where that is given, what the plan is, its memory and how good it is."""
     from evenflow_torch.auto.stage_groups import summary
 
     two_level, simulation = result.two_level, result.simulation
     assert two_level is not None
-    yield _(
-        "step {makespan_ms:,.3f} ms simulated, messages included; found in {seconds:.1f} s",
-        makespan_ms=milliseconds(simulation.makespan_ns),
-        seconds=seconds,
-    )
+    makespan_ms = milliseconds(simulation.makespan_ns)
+    if seconds is None:
+        yield _("step {makespan_ms:,.3f} ms simulated, messages included", makespan_ms=makespan_ms)
+    else:
+        yield _(
+            "step {makespan_ms:,.3f} ms simulated, messages included; found in {seconds:.1f} s",
+            makespan_ms=makespan_ms,
+            seconds=seconds,
+        )
     yield _("plan: {words}", words=summary(result.stages))
     peak, limit = megabytes(max(simulation.peak_memory_bytes)), megabytes(result.cluster.memory_bytes)
     yield _("memory: peak {peak:,.0f} MB of {limit:,.0f} MB", peak=peak, limit=limit)

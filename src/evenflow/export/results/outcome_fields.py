@@ -23,7 +23,6 @@ def outcome_fields(outcome: Outcome, sizes: Sizes, *, schedule: str) -> dict[str
         status=outcome.status.value,
         lower_bound_ns=outcome.lower_bound_ns,
         memory_limit_bytes=outcome.memory_limit_bytes,
-        solve_seconds=outcome.solve_seconds,
         binding=outcome.binding,
         **(_order_fields(outcome) if isinstance(outcome, OrderedOutcome) else {}),
     )
@@ -66,7 +65,6 @@ def _no_plan_fields(outcome: Outcome, sizes: Sizes, *, schedule: str) -> dict[st
         "smallest_limit_mb": None if reason is None else megabytes(reason.smallest_limit_bytes),
         "bubble": None,
         "fill_drain": None,
-        "solve_seconds": outcome.solve_seconds,
     }
 
 

@@ -59,7 +59,6 @@ def _plan(tuned: Tuned, candidate: Candidate) -> dict[str, object]:
         status=status.value,
         lower_bound_ns=None,
         memory_limit_bytes=limit_without_reserve(question.memory_limit_bytes, question.topology.accelerator.reached),
-        solve_seconds=tuned.solve_seconds,
     )
     return {
         **fields,
@@ -119,7 +118,6 @@ def _proof(tuned: Tuned) -> dict[str, object]:
         "solved": tuned.num_solved,
         "excluded": dict(tuned.excluded),
         "interrupted": tuned.interrupted,
-        "seconds": tuned.solve_seconds,
     }
 
 

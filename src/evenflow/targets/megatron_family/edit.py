@@ -193,7 +193,9 @@ class _Script:
 
     def _inserted(self, new: Flags) -> _Change:
         """Return new flags before the anchor: on lines of their own where it begins one."""
-        anchor = next(flag.word for flag in self.flags if flag.key == _key(ANCHOR))
+        anchor = next((flag.word for flag in self.flags if flag.key == _key(ANCHOR)), None)
+        if anchor is None:  # one change may have ended the command before it
+            raise _by_hand(self.file, ANCHOR)
         start = anchor.start
         pieces = [" ".join((flag, *(self._quoted(value, start) for value in values))) for flag, values in new.items()]
         line_start = self.text.rfind("\n", 0, start) + 1

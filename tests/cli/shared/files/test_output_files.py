@@ -258,3 +258,12 @@ def test_a_name_that_is_no_text_is_written_with_question_marks(tmp_path: Path) -
     target = tmp_path / "layers.json"
     Outputs({"--layer-file": target}).write("--layer-file", lambda: '{"name": "a\udcff"}')
     assert '"a?"' in target.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("option", "name"), [("--json", "a.svg"), ("--trace", "a.csv"), ("--order", "a.json"), ("--runs", "a.yaml")]
+)
+def test_a_suffix_of_another_format_is_refused(tmp_path: Path, option: str, name: str) -> None:
+    with pytest.raises(InputError, match=f"{option} must not have the suffix of another format"):
+        Outputs({option: tmp_path / name})
+    Outputs({option: tmp_path / "a.txt"})

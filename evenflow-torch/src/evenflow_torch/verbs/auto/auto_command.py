@@ -170,7 +170,7 @@ def _answer(result: "AutoPlan", training: AutoRequest, outputs: Outputs, *, seco
     from evenflow_torch.pages.two_level_picture import two_level_svg
 
     def fields() -> dict[str, object]:
-        return auto_fields(result, training, seconds=seconds)
+        return auto_fields(result, training)
 
     outputs.write_json(fields)
     if result.two_level is None:
@@ -179,7 +179,7 @@ def _answer(result: "AutoPlan", training: AutoRequest, outputs: Outputs, *, seco
     outputs.write("--output", lambda: format_layer_file(replace(result.simulation.network, name=result.row.name)))
     title = f"{result.row.name} on {result.cluster.num_nodes}x{result.cluster.devices_per_node} devices"
     outputs.write("--svg", lambda: two_level_svg(result.simulation, result.cluster, result.stages, title=title))
-    outputs.write("--html", lambda: _page(result, fields(), title=title, seconds=seconds))
+    outputs.write("--html", lambda: _page(result, fields(), title=title))
     traced = TracedStep.of(result.simulation, memory_limit_bytes=result.cluster.memory_bytes)
     outputs.write("--trace", lambda: chrome_trace([traced]))
     text = auto_text(result, training, seconds=seconds)
@@ -187,11 +187,11 @@ def _answer(result: "AutoPlan", training: AutoRequest, outputs: Outputs, *, seco
     return 0
 
 
-def _page(result: "AutoPlan", fields: dict[str, object], *, title: str, seconds: float) -> str:
+def _page(result: "AutoPlan", fields: dict[str, object], *, title: str) -> str:
     """Return the report of a plan that was found."""
     from evenflow.report import report_html
     from evenflow_torch.pages.of_auto import shown_auto
 
-    notes = [*answer_lines(result, seconds), *result.notes]
+    notes = [*answer_lines(result), *result.notes]
     shown = shown_auto(result, notes=notes, plan=format_object(fields))
     return report_html(decided([shown]), title=title, made_by=MADE_BY)

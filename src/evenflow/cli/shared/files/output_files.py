@@ -13,7 +13,12 @@ from pathlib import Path
 
 import click
 
-from evenflow.cli.shared.files.picture_files import check_page_file, check_picture_file, picture_content
+from evenflow.cli.shared.files.picture_files import (
+    check_page_file,
+    check_picture_file,
+    check_text_file,
+    picture_content,
+)
 from evenflow.cli.shared.files.written_mark import mark_of, marked
 from evenflow.errors import FileError, InputError
 from evenflow.export.results.json_text import format_object
@@ -26,6 +31,7 @@ SVG = "--svg"
 HTML, PAGE = "--html", "-o"
 """Options that name a page; the second is that of ``evenflow report``."""
 TRACE = "--trace"
+_TEXT_FORMATS = {JSON: ".json", TRACE: ".json", "--layer-file": ".json", "--order": ".csv", "--runs": ".csv"}
 _ACTIONS = re.compile(rb"(?:\d+[FBIW]\d+(?:,\d+[FBIW]\d+)*\n)+")
 """An order of work in the very form that evenflow writes."""
 _MANY_ACTIONS = 200_000
@@ -92,6 +98,9 @@ class Outputs:
             if option in (HTML, PAGE):
                 check_page_file(path, place=option)
             self._check_replaceable(option)
+        for option, suffix in _TEXT_FORMATS.items():
+            if option in self._paths:
+                check_text_file(self._paths[option], suffix, place=option)
         self._before = {option: _digest(self._paths[option]) for option in edited if option in self._paths}
         for option in self._before:
             _check_one_name(self._paths[option], option)

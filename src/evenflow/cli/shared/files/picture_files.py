@@ -1,4 +1,4 @@
-"""Files of pictures and pages: the suffix says the format, SVG, PNG or HTML, and any other is refused."""
+"""Formats of files by their suffix: what is written must be what the suffix says."""
 
 from pathlib import Path
 
@@ -7,6 +7,8 @@ from evenflow.language import _
 
 SVG, PNG = ".svg", ".png"
 HTML, HTM = ".html", ".htm"
+JSON, CSV = ".json", ".csv"
+_SUFFIXES = frozenset((SVG, PNG, HTML, HTM, JSON, CSV, ".yaml", ".yml", ".toml"))
 
 
 def check_picture_file(path: Path, *, place: str) -> None:
@@ -35,6 +37,17 @@ def check_page_file(path: Path, *, place: str) -> None:
             rule=_("must end in {html}, the format of pages", html=HTML),
             place=place,
             remedy=_("name it {stem}{html}", stem=path.stem, html=HTML),
+        )
+
+
+def check_text_file(path: Path, own: str, *, place: str) -> None:
+    """Refuse a file whose suffix is that of another format than its `own`, so that a program would misread it."""
+    if path.suffix.lower() in _SUFFIXES - {own}:
+        raise InputError(
+            value=str(path),
+            rule=_("must not have the suffix of another format: it is written as {suffix}", suffix=own),
+            place=place,
+            remedy=_("name it {stem}{suffix}", stem=path.stem, suffix=own),
         )
 
 
