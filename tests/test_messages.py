@@ -2,15 +2,21 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import evenflow
 
 ERRORS = ("InputError", "ScheduleError")
-SOURCES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in Path(evenflow.__file__).parent.rglob("*.py")}
 COMPREHENSIONS = ast.GeneratorExp | ast.ListComp | ast.SetComp | ast.DictComp
 PARTS = ("rule", "remedy", "reason")
 """The keywords of errors that take sentences."""
+
+
+@cache
+def sources() -> dict[Path, ast.Module]:
+    """The modules by their path: read when a test asks, not when tests are collected."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in Path(evenflow.__file__).parent.rglob("*.py")}
 
 
 def sentences(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
@@ -39,7 +45,7 @@ def is_message(node: ast.expr) -> bool:
 def test_every_rule_begins_with_must() -> None:
     found = [
         (path.name, ast.literal_eval(text.args[0]))
-        for path, tree in SOURCES.items()
+        for path, tree in sources().items()
         for name, value in sentences(tree)
         for text in choices(value)
         if name == "rule" and isinstance(text, ast.Call) and is_message(text)
@@ -52,7 +58,7 @@ def test_every_sentence_of_an_error_is_in_the_catalogues() -> None:
     """A text that is no message would be English for everybody."""
     texts = [
         (path.name, ast.unparse(text))
-        for path, tree in SOURCES.items()
+        for path, tree in sources().items()
         for _, value in sentences(tree)
         for text in choices(value)
         if isinstance(text, ast.JoinedStr | ast.BinOp)
@@ -65,14 +71,14 @@ def test_what_a_solver_is_doing_is_a_message() -> None:
     """The phase of a progress report, however short."""
     phases = [
         (path.name, ast.literal_eval(call.args[0]))
-        for path, tree in SOURCES.items()
+        for path, tree in sources().items()
         for call in ast.walk(tree)
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("._report") and call.args
         if isinstance(call.args[0], ast.Constant)
     ]
     phases += [
         (path.name, word.value.value)
-        for path, tree in SOURCES.items()
+        for path, tree in sources().items()
         for word in ast.walk(tree)
         if isinstance(word, ast.keyword) and word.arg == "phase" and isinstance(word.value, ast.Constant)
     ]
@@ -100,7 +106,7 @@ def test_no_variable_hides_the_function_of_messages() -> None:
     """In a function that assigns to `_`, even in a loop, `_()` is that variable."""
     hidden = [
         path.name
-        for path, tree in SOURCES.items()
+        for path, tree in sources().items()
         for scope in scopes(tree)
         if any(isinstance(node, ast.expr) and is_message(node) for node in inside(scope))
         and any(isinstance(node, ast.Name) and node.id == "_" and is_set(node) for node in inside(scope))
@@ -110,7 +116,7 @@ def test_no_variable_hides_the_function_of_messages() -> None:
 
 def test_every_message_is_written_out() -> None:
     """Values go in by name: a message that is put together elsewhere is in no catalogue."""
-    calls = [(path, node) for path, tree in SOURCES.items() for node in ast.walk(tree) if isinstance(node, ast.expr)]
+    calls = [(path, node) for path, tree in sources().items() for node in ast.walk(tree) if isinstance(node, ast.expr)]
     made = [
         f"{path.name}:{call.lineno}"
         for path, call in calls

@@ -31,16 +31,22 @@ def columns_of(problem: Problem) -> list[ColumnGroup]:
 
 def paths(graph: CutGraph) -> Iterator[list[int]]:
     """The arcs of every path between a pair of ends."""
+    arcs: list[dict[int, list[tuple[int, int]]]] = []
+    """Arcs of each step with their targets, by their source."""
+    for step in range(len(graph.ranks)):
+        own: dict[int, list[tuple[int, int]]] = {}
+        for arc in range(*graph.step(step).indices(len(graph))):
+            own.setdefault(int(graph.sources[arc]), []).append((arc, int(graph.targets[arc])))
+        arcs.append(own)
 
     def onwards(step: int, state: int, last: int) -> Iterator[list[int]]:
         if step == len(graph.ranks):
             if state == last:
                 yield []
             return
-        for arc in range(*graph.step(step).indices(len(graph))):
-            if graph.sources[arc] == state:
-                for rest in onwards(step + 1, int(graph.targets[arc]), last):
-                    yield [arc, *rest]
+        for arc, target in arcs[step].get(state, ()):
+            for rest in onwards(step + 1, target, last):
+                yield [arc, *rest]
 
     for first, last in graph.ends:
         yield from onwards(0, first, last)
