@@ -19,6 +19,9 @@ PERFETTO_VENV := .venv-perfetto
 # Machine code of an older version: the compiler sees changes of a loop's own file only.
 FORGET_COMPILED := find src evenflow-torch/src -name '*.nb[ic]' -delete
 
+# Python keeps the bytecode of what it imports: tests start hundreds of processes, and each would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
+
 EVERYWHERE := not slow and not gpu and not page
 SHARED_OUT := -n 2 --dist loadfile --no-loadscope-reorder
 BASE ?= main
