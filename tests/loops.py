@@ -1,6 +1,8 @@
 """The compiled loops, made ready before any test: time limits count compiling, and tests have short ones."""
 
-from functools import cache
+import os
+from collections.abc import Callable
+from functools import cache, partial
 
 from evenflow.model import Request, Sizes
 from evenflow.solve import plan
@@ -13,12 +15,31 @@ from tests.networks import plain_network
 
 @cache
 def compile_loops() -> None:
-    """Compile the loops of planning, or read them from the disk, by planning something tiny."""
-    network = plain_network(4)
-    load_kernels()
+    """Compile the loops of planning, or read them from the disk, by planning something tiny.
+
+    The second of two workers begins at the other end: each reads from the disk what the other has compiled.
+    """
+    steps: list[Callable[[], object]] = [load_kernels]
     for schedule, num_chunks in (("1f1b", 1), ("interleaved", 2)):
         sizes = Sizes(num_ranks=2, num_chunks=num_chunks, num_microbatches=2)
-        request = Request(network=network, sizes=sizes, memory_limit_bytes=2 * 10**9)
-        plan(network, num_ranks=2, num_chunks=num_chunks, num_microbatches=2, time_limit_s=600)
-        first_plan(make_problem(request, schedule=schedule))
-        capacity_bound_ns(capacity_table(request, schedule), schedule, sizes)
+        request = Request(network=plain_network(4), sizes=sizes, memory_limit_bytes=2 * 10**9)
+        steps += [partial(step, request, schedule) for step in (_plan, _first_plan, _bound)]
+    is_second = os.environ.get("PYTEST_XDIST_WORKER") == "gw1"
+    for step in reversed(steps) if is_second else steps:
+        step()
+
+
+def _plan(request: Request, _schedule: str) -> None:
+    sizes = request.sizes
+    plan(
+        request.network, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks,
+        num_microbatches=sizes.num_microbatches, time_limit_s=600,
+    )  # fmt: skip
+
+
+def _first_plan(request: Request, schedule: str) -> None:
+    first_plan(make_problem(request, schedule=schedule))
+
+
+def _bound(request: Request, schedule: str) -> None:
+    capacity_bound_ns(capacity_table(request, schedule), schedule, request.sizes)
