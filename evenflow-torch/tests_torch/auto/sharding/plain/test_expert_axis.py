@@ -103,7 +103,7 @@ def test_more_room_is_never_priced_less_and_the_least_is_an_equal_load() -> None
 
 
 def test_data_parallelism_is_priced_as_without_a_capacity() -> None:
-    same = (layer(Sharding.NOTHING, role=AxisRole.DATA, capacity=one).slope for one in (None, 2.0))
+    same = (layer(Sharding.NOTHING, role=AxisRole.DATA, capacity=one).slope for one in (None, CAPACITIES[-1]))
     assert next(same) == next(same)
 
 
