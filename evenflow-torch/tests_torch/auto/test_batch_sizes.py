@@ -1,6 +1,7 @@
 """Sizes of microbatches: no size that was left out is better, and every size is accounted for."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -22,6 +23,8 @@ from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 WIDTH = 64
 LINK = Link(bytes_per_s=10**10, latency_ns=1000)
+LARGE_BATCH = 4 * 1021
+"""Large, with few divisors: each is a size of a microbatch to plan for."""
 
 
 def batch(samples: int) -> object:
@@ -33,7 +36,9 @@ def layers() -> object:
         return nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(4)))
 
 
+@cache
 def row(samples: int) -> ModelRow:
+    """Planning leaves a row as it is, so that one serves all plans."""
     return row_with_inputs(layers(), batch(samples))
 
 
@@ -77,9 +82,11 @@ def test_many_launches_are_dropped_by_their_bound() -> None:
 
 
 def test_large_sizes_that_do_not_fit() -> None:
-    roomy = plan_batches(row, request(2_000_000), global_batch=4096)
+    roomy = plan_batches(row, request(2_000_000), global_batch=LARGE_BATCH)
     assert roomy.num_microbatches == 1
-    tight = plan_batches(row, request(2_000_000, max(roomy.simulation.peak_memory_bytes) // 2), global_batch=4096)
+    tight = plan_batches(
+        row, request(2_000_000, max(roomy.simulation.peak_memory_bytes) // 2), global_batch=LARGE_BATCH
+    )
     assert tight.num_microbatches > 1
     assert tight.batches[-1].outcome is BatchOutcome.DOES_NOT_FIT
     assert tight.batches[-1].step_ns is None
