@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule, parse_schedule
     from evenflow.simulate import Simulation, simulate
     from evenflow.solve import BestOutcome, BindingLimit, Infeasibility, Outcome, Progress, Status, plan_best
+    from evenflow.solve.clock import reproducible
     from evenflow.solve.order.alternate import plan_any_order
     from evenflow.solve.order.order_search import OrderOutcome, search_order
     from evenflow.solve.order.ordered_outcome import OrderedOutcome
@@ -123,6 +124,7 @@ __all__ = [
     "read_plan_file",
     "read_transformer",
     "report_page",
+    "reproducible",
     "run",
     "search_order",
     "simulate",
@@ -186,6 +188,7 @@ _HOMES = {
     "Progress": "evenflow.solve",
     "Status": "evenflow.solve",
     "plan_best": "evenflow.solve",
+    "reproducible": "evenflow.solve.clock",
     "fit_plan": "evenflow.targets.planning",
     "Fitted": "evenflow.targets.fitting",
     "Loss": "evenflow.targets.losses",

@@ -1,11 +1,9 @@
 """The search for degrees, against every configuration solved by itself."""
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations, pairwise, product
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +12,7 @@ from evenflow.cluster.topology import Topology
 from evenflow.model import FULL, NONE, SELECT, Abilities, Plan, Recomputation, Scope
 from evenflow.predict.training import Training
 from evenflow.predict.transformer import Experts, Transformer
+from evenflow.solve.clock import now_s, reproducible, spend
 from evenflow.tune.axes import Axis, schedule_of
 from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Pricing
@@ -152,9 +151,17 @@ def test_the_time_limit_is_kept_in_every_stage(stage: str, monkeypatch: pytest.M
     orders = max(len(split) for split in space_of(asked).splits)
     of = len(space_of(asked).legal)
     seen = Calls(monkeypatch, stage, lambda _calls: None)
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 0.5 * seen.number)
-    monkeypatch.setattr(sys.modules[search.__module__], "time", clock)
-    answer = search(asked, time_limit_s=6.0)
+    spent = 0
+
+    def spend_on_calls() -> float:
+        nonlocal spent
+        spend(0.5 * (seen.number - spent))
+        spent = seen.number
+        return now_s()
+
+    monkeypatch.setattr(sys.modules[search.__module__], "now_s", spend_on_calls)
+    with reproducible():
+        answer = search(asked, time_limit_s=6.0)
     assert seen.number <= 12 + orders < of
     assert 0 < answer.lower_bound_ns < float("inf")
 

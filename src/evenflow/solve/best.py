@@ -1,6 +1,5 @@
 """Planning over schedule families, chunk counts and group sizes within one time limit, in a contest of all."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -12,6 +11,7 @@ from evenflow.model import Network, Request
 from evenflow.schedule import FAMILIES, default_family, family_name
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.bounds import AnyPlan, any_order_bound_ns
+from evenflow.solve.clock import now_s
 from evenflow.solve.contest.contest import Contest, Entry
 from evenflow.solve.group_choice import tried_group_sizes
 from evenflow.solve.problem import Problem, make_problem
@@ -46,7 +46,7 @@ def solve_best(request: Request, search: ContestSearch, *, families: Sequence[st
 
     `plan_best` says the rest.
     """
-    began = time.monotonic()
+    began = now_s()
     counts = counts_to_try(request, search)
     names = [family_name(name) for name in families] or [
         name for name, family in FAMILIES.items() if not family.comparison_only

@@ -4,7 +4,6 @@ Its schedules, numbers of chunks, group sizes and ways of recomputing are the ca
 recomputed layers for all cells is a candidate for each number; what no framework can run only bounds the others.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -25,6 +24,7 @@ from evenflow.schedule import (
 from evenflow.simulate import Integers
 from evenflow.solve.best import counts_to_try, floors_of, run_contest, schedule_pairs
 from evenflow.solve.best_outcome import BestOutcome
+from evenflow.solve.clock import now_s
 from evenflow.solve.contest.contest import Entry
 from evenflow.solve.group_choice import GroupSizes, tried_group_sizes
 from evenflow.solve.order.alternate import preference, solve_any_order
@@ -55,7 +55,7 @@ def solve_for_target(
     Raises InputError where the framework can run nothing of the kind, and Interrupted when Ctrl-C comes before any
     plan.
     """
-    began = time.monotonic()
+    began = now_s()
     request = _with_all_cells(request, abilities)
     pairs = _pairs(request, abilities, schedules, counts_to_try(request, search), title=title)
 

@@ -11,7 +11,6 @@ Where there are too many columns for that, as with layers that all differ, a sea
 place of steps 2 to 4.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from evenflow.language import _
 from evenflow.simulate import Integers
 from evenflow.solve.backends.highs import Program
+from evenflow.solve.clock import now_s
 from evenflow.solve.columns.rank_columns import ColumnGroup, all_options, cell_groups, rank_groups
 from evenflow.solve.cuts.cut_graph import cut_graph
 from evenflow.solve.cuts.cut_search import CutSearch
@@ -105,7 +105,7 @@ class Prover:
 
     def refute(self, target_ns: int, *, seconds: float, floor_ns: float = 0.0) -> TargetAnswer:
         """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound."""
-        self._deadline = 0.0 if self._stopped else time.monotonic() + seconds
+        self._deadline = 0.0 if self._stopped else now_s() + seconds
         self._enough_ns = target_ns + max(_NOISE_NS, _NOISE * target_ns)
         self.searches_cuts = False
         refuted = TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
@@ -135,7 +135,7 @@ class Prover:
                 master, floor_ns = self._narrow(groups, target_ns, floor_ns, by_cell=False)
         if master is None:
             return refuted
-        if time.monotonic() >= self._deadline or sum(len(group) for group in master.groups) > _MAX_INTEGER_COLUMNS:
+        if now_s() >= self._deadline or sum(len(group) for group in master.groups) > _MAX_INTEGER_COLUMNS:
             return TargetAnswer(refuted=False, bound_ns=floor_ns)
         self._report(_("integer program"), floor_ns)
         return self._finish(master, target_ns, floor_ns)
@@ -152,7 +152,7 @@ class Prover:
             self.paths,
             scale_ns=max(1, target_ns),
             by_cell=by_cell,
-            keep_going=lambda: time.monotonic() < self._deadline,
+            keep_going=lambda: now_s() < self._deadline,
         )
         bound = self._converge(master, target_ns)
         if bound > self._enough_ns:
@@ -174,7 +174,7 @@ class Prover:
         self.searches_cuts = True
         target_ns = float(search.target_ns)
         search.run(
-            keep_going=lambda: time.monotonic() < self._deadline,
+            keep_going=lambda: now_s() < self._deadline,
             report=lambda bound_ns: self._report(_("searching cuts"), min(bound_ns, target_ns)),
         )
         if search.refuted:
@@ -212,7 +212,7 @@ class Prover:
             dropped = master.drop_by_reduced_cost(target_ns)
             if any(not alive.any() for alive in master.alive):
                 return float("inf")
-            if (not is_new and master.complete) or time.monotonic() >= self._deadline:
+            if (not is_new and master.complete) or now_s() >= self._deadline:
                 return bound
             if dropped > _COMPRESS_FROM * sum(len(group) for group in master.groups):
                 master.compress()
@@ -237,7 +237,7 @@ class Prover:
                     for descending in (False, True):
                         if not self._shave(master, group, values, descending, target_ns):
                             return float("inf")
-                        if time.monotonic() >= self._deadline:
+                        if now_s() >= self._deadline:
                             return bound
             bound = max(bound, master.solve(enough_ns=self._enough_ns))
             if bound > self._enough_ns:
@@ -272,7 +272,7 @@ class Prover:
         """Decide the columns that are left by integer programs, each with the critical paths of the plans before."""
         while True:
             self._program, members = master.program(target_ns)
-            solution = self._program.solve(time_limit_s=self._deadline - time.monotonic())
+            solution = self._program.solve(time_limit_s=self._deadline - now_s())
             if solution.status == "infeasible":
                 return TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
             floor_ns = max(floor_ns, min(solution.bound / master.factor * (1 - _NOISE), float(target_ns)))
@@ -284,7 +284,7 @@ class Prover:
             if fits and self.paths.makespan(costs.durations) <= target_ns:
                 return TargetAnswer(refuted=False, bound_ns=floor_ns, counts=counts)
             is_new = self.paths.add_longest(costs.durations, above_ns=target_ns)
-            if time.monotonic() >= self._deadline or not is_new:
+            if now_s() >= self._deadline or not is_new:
                 return TargetAnswer(refuted=False, bound_ns=floor_ns)
             self._report(_("integer program"), floor_ns)
 

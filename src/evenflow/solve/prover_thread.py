@@ -1,7 +1,10 @@
-"""The prover's thread: it finds a first plan, starts a search for better ones, and raises the bound by proofs."""
+"""The prover's thread: it finds a first plan, starts a search for better ones, and raises the bound by proofs.
 
-import time
-from collections.abc import Sequence
+Where searches count their work (`evenflow.reproducible`), all of it runs in the caller's thread: a proof, then a search
+that does as much work as the proof did.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from threading import Event, Thread
 
 from evenflow.interruption import answer_exists, end_without
@@ -11,7 +14,7 @@ from evenflow.simulate import Integers
 from evenflow.solve.aim import Aim
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.bounds import ramp_bound_ns
-from evenflow.solve.clock import Clock
+from evenflow.solve.clock import Clock, counts_work, now_s
 from evenflow.solve.infeasible import explain
 from evenflow.solve.known_plans import even_known, shortest_known
 from evenflow.solve.memory.least_memory import least_memory
@@ -25,6 +28,8 @@ _POLL_SECONDS = 0.05
 _SETTLE_POLL_SECONDS = 0.01
 _SETTLE_SECONDS = 1.0
 """Most seconds without a better plan that a search is waited for; that of a small problem has settled long before."""
+_ROUND_SECONDS = 0.1
+"""Longest round of a search that takes turns with proofs."""
 _SETTLE_SHARE = 0.05
 """Share of the time limit without a better plan that a search is waited for, if that is shorter."""
 
@@ -88,6 +93,9 @@ class ProverThread:
         self._stop = Event()
         self._thread: Thread | None = None
         self._prover: Prover | None = None
+        self._rounds: Iterator[None] = iter(())
+        """Rounds of the search, where it has no thread of its own."""
+        self._between: Callable[[], object] = lambda: None
         self._program: Program | None = None
         """Program that looks for a first plan that fits, where the even one does not."""
 
@@ -100,6 +108,19 @@ class ProverThread:
 
     def start(self, clock: Clock, *, cutoff_ns: int | None) -> None:
         """Begin a run; plans that are not shorter than `cutoff_ns` are of no use to it."""
+        self._prepare(clock)
+        # Not a daemon: a thread inside the solver library must not be torn down with the interpreter.
+        self._thread = Thread(target=self._run, args=(clock, cutoff_ns))
+        end_without(self._thread)
+        self._thread.start()
+
+    def run(self, clock: Clock, *, cutoff_ns: int | None, between: Callable[[], object]) -> None:
+        """Make a whole run in this thread, by a clock of work; `between` is called now and then."""
+        self._prepare(clock)
+        self._between = between
+        self._run(clock, cutoff_ns)
+
+    def _prepare(self, clock: Clock) -> None:
         if self._thread is not None:
             self._thread.join()  # where it is alive, it must not meet its successor
         self._stop.clear()
@@ -109,10 +130,6 @@ class ProverThread:
         if self._known is not None and self.standing.incumbent is None:
             makespan_ns = self._problem.simulate(self._known).makespan_ns
             self.standing.begin(makespan_ns, self._known, seconds=clock.spent_s)
-        # Not a daemon: a thread inside the solver library must not be torn down with the interpreter.
-        self._thread = Thread(target=self._run, args=(clock, cutoff_ns))
-        end_without(self._thread)
-        self._thread.start()
 
     def stop(self) -> None:
         """Ask the run to end soon."""
@@ -142,7 +159,11 @@ class ProverThread:
             self.ended.set()
 
     def _work(self, search: Annealing, prover: Prover, clock: Clock, cutoff_ns: int | None) -> None:
-        """Run the search in a thread of its own while this one proves."""
+        """Run the search in a thread of its own while this one proves, or in turns with the proof."""
+        if counts_work():
+            self._settle(search, clock)
+            self._prove(search, prover, clock, cutoff_ns)
+            return
         searcher = Thread(target=search.run, kwargs={"stop": self._stop.is_set})
         searcher.start()
         try:
@@ -169,6 +190,7 @@ class ProverThread:
         self._prover.learn(counts)
         standing.phase = _("searching")
         standing.search = search
+        self._rounds = search.rounds(longest_round_s=_ROUND_SECONDS)
 
     def _first_plan(self, clock: Clock) -> Integers | None:
         """Return a plan that fits; None where there is none, or none was found in time."""
@@ -196,31 +218,49 @@ class ProverThread:
 
     def _settle(self, search: Annealing, clock: Clock) -> None:
         """Let the search find a good plan first: targets below a poor one are a waste."""
-        best, since = search.incumbent[0], time.monotonic()
+        best, since = search.incumbent[0], now_s()
         patience = min(_SETTLE_SECONDS, _SETTLE_SHARE * clock.limit_s)
-        while not search.has_settled and time.monotonic() - since < patience:
-            if self._stop.wait(_SETTLE_POLL_SECONDS):
-                return
+        while not search.has_settled and now_s() - since < patience and not self._pause(clock, _SETTLE_POLL_SECONDS):
             if search.incumbent[0] < best:
-                best, since = search.incumbent[0], time.monotonic()
+                best, since = search.incumbent[0], now_s()
+
+    def _pause(self, clock: Clock, seconds: float = _POLL_SECONDS) -> bool:
+        """Let the search run for some seconds; returns whether the run is over."""
+        if not counts_work():
+            return self._stop.wait(seconds)
+        self._search(seconds)
+        return self._is_over(clock)
+
+    def _search(self, seconds: float) -> None:
+        """Let the search, which has no thread of its own, do so many seconds of work."""
+        end = now_s() + seconds
+        while now_s() < end and not self._stop.is_set():
+            next(self._rounds)
+            self._between()
+
+    def _is_over(self, clock: Clock) -> bool:
+        """Whether the run was stopped, or nobody else would stop it and its time is up."""
+        return self._stop.is_set() or (counts_work() and clock.left_s <= 0)
 
     def _prove(self, search: Annealing, prover: Prover, clock: Clock, cutoff_ns: int | None) -> None:
         """Refute targets until the bound meets the best plan or the run is over."""
         standing, aim = self.standing, Aim()
-        while not self._stop.is_set():
+        while not self._is_over(clock):
             makespan, counts = search.incumbent
             if cutoff_ns is not None:
                 makespan = min(makespan, cutoff_ns)
             if 1 - standing.lower_bound_ns / makespan <= 2 * TOLERANCE:
                 return
             prover.learn(counts)
-            target = aim.target_ns(makespan)
+            target, began = aim.target_ns(makespan), now_s()
             seconds = aim.seconds(limit_s=clock.limit_s, left_s=clock.left_s)
             answer = prover.refute(target, seconds=seconds, floor_ns=standing.lower_bound_ns)
             standing.raise_bound(answer.bound_ns)
+            if counts_work():
+                self._search(now_s() - began)
             if answer.counts is not None:
                 search.offer(answer.counts)
-                while search.incumbent[0] > target and not self._stop.wait(_POLL_SECONDS):
+                while search.incumbent[0] > target and not self._pause(clock):
                     pass
                 continue
             gap = 1 - standing.lower_bound_ns / makespan

@@ -8,7 +8,7 @@ Three threads work side by side, and each writes only what is its own:
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event
 
@@ -17,7 +17,7 @@ from evenflow.interruption import on_interrupt
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.simulate import is_compiling, is_kept
-from evenflow.solve.clock import Clock
+from evenflow.solve.clock import Clock, counts_work
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE
@@ -67,8 +67,12 @@ class Race:
         prover, standing = self._prover, self._prover.standing
         try:
             # An exception raised by the signal could be lost in a finalizer; a flag cannot.
-            with on_interrupt(self.interrupted.set):
-                if not self.interrupted.is_set():  # a command may have been told to end before
+            with on_interrupt(self._interrupt):
+                if self.interrupted.is_set():  # a command may have been told to end before
+                    pass
+                elif counts_work():
+                    prover.run(clock, cutoff_ns=cutoff_ns, between=self._reports(clock, progress))
+                else:
                     prover.start(clock, cutoff_ns=cutoff_ns)
                     self._wait(clock, progress)
         except KeyboardInterrupt:
@@ -88,11 +92,26 @@ class Race:
 
     def _wait(self, clock: Clock, progress: ProgressCallback | None) -> None:
         """Report progress until the run has ended, its time is up or Ctrl-C has come."""
-        reported = 0.0
+        report = self._reports(clock, progress)
         while not self._prover.ended.wait(_POLL_SECONDS) and clock.left_s > 0 and not self.interrupted.is_set():
+            report()
+
+    def _reports(self, clock: Clock, progress: ProgressCallback | None) -> Callable[[], None]:
+        """Return a function that may be called as often as one likes, and reports a few times a second."""
+        reported = 0.0
+
+        def report() -> None:
+            nonlocal reported
             if progress and time.monotonic() - reported >= _REPORT_SECONDS:
                 reported = time.monotonic()
                 progress(self._progress(clock))
+
+        return report
+
+    def _interrupt(self) -> None:
+        self.interrupted.set()
+        if counts_work():  # nobody else looks at the event
+            self._prover.stop()
 
     def _progress(self, clock: Clock) -> Progress:
         standing = self._prover.standing

@@ -4,13 +4,13 @@ Configurations are taken in the order of their lower bounds. What is proven is a
 all configurations, solved or not, is a time that none of them undercuts.
 """
 
-import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import isfinite
 
 from evenflow.interruption import answer_exists, on_interrupt
+from evenflow.solve.clock import now_s, shown_s
 from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.bounds import StepBounds
@@ -62,7 +62,7 @@ def search(
     progress: ProgressCallback | None = None,
 ) -> Tuned:
     """Return the ranking of all configurations of a question, with the proof."""
-    return _Search(question, rows, time.monotonic(), time_limit_s, progress).run()
+    return _Search(question, rows, now_s(), time_limit_s, progress).run()
 
 
 class _Search:
@@ -117,7 +117,7 @@ class _Search:
             excluded=dict(space.excluded),
             reasons=space.reasons,
             lower_bound_ns=self._lower_bound_ns,
-            solve_seconds=time.monotonic() - self.began,
+            solve_seconds=now_s() - self.began,
             interrupted=self.is_interrupted,
         )
 
@@ -127,7 +127,7 @@ class _Search:
     @property
     def _spent_s(self) -> float:
         """Seconds of the time limit so far."""
-        return time.monotonic() - self.began
+        return now_s() - self.began
 
     def _is_over(self, limit_s: float) -> bool:
         return self.is_interrupted or self._spent_s > limit_s
@@ -289,7 +289,7 @@ class _Search:
         return inner
 
     def _tell(self) -> None:
-        now = time.monotonic()
+        now = shown_s()
         if self.report is None or now < self.reported + _REPORT_SECONDS:
             return
         self.reported = now

@@ -10,7 +10,7 @@ from evenflow.tune.answers.time_left import TimeLeft
 def clock(monkeypatch):
     """A clock that a test sets."""
     now = {"passed": 100.0}
-    monkeypatch.setattr(module.time, "monotonic", lambda: now["passed"])
+    monkeypatch.setattr(module, "now_s", lambda: now["passed"])
     return now
 
 

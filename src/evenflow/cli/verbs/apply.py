@@ -9,6 +9,7 @@ from evenflow.asking import asked, optional
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.targets.export_fields import fitted_fields
@@ -50,6 +51,7 @@ class ApplyOptions:
 @click.argument("plan_file", metavar="PLAN.json")
 @click.argument("file", metavar=_FILE, type=options.FILE)
 @options_as("request", ApplyOptions)
+@may_be_reproducible
 def apply(plan_file: str, file: Path, request: ApplyOptions) -> int:
     """Put a plan into the configuration that you have: FILE.planned beside FILE, otherwise byte for byte the same.
 

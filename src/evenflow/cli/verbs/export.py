@@ -10,6 +10,7 @@ from evenflow.asking import asked, optional
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.targets.export_fields import fitted_fields, written_fields
@@ -54,6 +55,7 @@ class ExportOptions:
 @click.command()
 @click.argument("plan_file", metavar="PLAN.json")
 @options_as("request", ExportOptions)
+@may_be_reproducible
 def export(plan_file: str, request: ExportOptions) -> int:
     """Write a plan for a framework: flags, a fragment of its configuration, files.
 

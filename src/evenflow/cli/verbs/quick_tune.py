@@ -14,6 +14,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.input_files import read_network
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.text.block_text import block_to_paste
@@ -48,6 +49,7 @@ class QuickTuneOptions:
 @click.command("quick-tune")
 @click.argument("layers", metavar="LAYERS.json")
 @options_as("request", QuickTuneOptions)
+@may_be_reproducible
 def quick_tune(layers: str, request: QuickTuneOptions) -> int:
     """Tune by the SAPP guide's rule of thumb, step by step, and set the result beside the proven optimum.
 

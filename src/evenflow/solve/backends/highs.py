@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.solve.clock import counts_work, now_s, spend
+
 Values = NDArray[np.float64]
 INFINITY = float("inf")
 _LEAST_SECONDS = 0.01
 """Least time limit of a solve: the library takes none below zero."""
+_EVENT_SECONDS, _ENTRY_SECONDS = 1e-3, 2e-7
+"""Work between two moments at which a solve of integers asks whether to go on, and for each entry of its rows."""
 _TOLERANCE = 1e-7
 """Largest violation of rows and integers in a point, a tenth of that which callers allow for."""
 
@@ -110,7 +114,7 @@ class Program:
 
         highs = silent_solver()
         for name, value in (
-            ("time_limit", max(_LEAST_SECONDS, time_limit_s)),
+            ("time_limit", INFINITY if counts_work() else max(_LEAST_SECONDS, time_limit_s)),
             ("threads", 1),
             ("mip_rel_gap", 0.0),
             ("mip_abs_gap", 0.0),
@@ -119,11 +123,24 @@ class Program:
             highs.setOptionValue(name, value)
         highs.passModel(self._model(highspy))
         highs.HandleUserInterrupt = True
+        if counts_work():
+            self._count_work(highs, now_s() + time_limit_s)
         self._running = highs
         if self._is_cancelled:
             return ProgramSolution(status="stopped", values=None, objective=INFINITY, bound=-INFINITY)
         highs.run()
         return self._solution(highspy, highs)
+
+    def _count_work(self, highs: Any, end_s: float) -> None:
+        """Let a solve report its work, and end where that is too much: the library counts only branches and time."""
+        num_entries = sum(map(len, self._entries))
+
+        def on_event(event: Any) -> None:
+            spend(_EVENT_SECONDS + _ENTRY_SECONDS * num_entries)
+            if now_s() >= end_s:
+                event.interrupt()
+
+        highs.cbMipInterrupt += on_event
 
     def cancel(self) -> None:
         """Make a `solve` that runs in another thread, or begins later, return soon with its best point so far."""

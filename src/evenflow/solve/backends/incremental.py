@@ -9,9 +9,14 @@ from numpy.typing import NDArray
 
 from evenflow.solve.backends.highs import INFINITY, Values, silent_solver
 from evenflow.solve.backends.packed import Packed
+from evenflow.solve.clock import counts_work, spend
 
 _SLICE_SECONDS = 5.0
 """Time of one slice of a solve, after which it may be given up."""
+_SLICE_ITERATIONS = 5_000
+"""Its iterations, where work is counted and not time."""
+_SOLVE_SECONDS, _ENTRY_SECONDS = 2e-4, 5e-9
+"""Work of a solve, and of an iteration for each entry of the rows."""
 _DUAL_SIMPLEX, _PRIMAL_SIMPLEX = 1, 4
 """Numbers of the simplex methods in the library's options."""
 
@@ -70,10 +75,16 @@ class LinearProgram:
         """
         self._highs.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX if primal else _DUAL_SIMPLEX)
         while True:  # in slices: the library cannot be interrupted, and going on from the last basis costs time
-            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + _SLICE_SECONDS)
+            if counts_work():
+                self._highs.setOptionValue("simplex_iteration_limit", _SLICE_ITERATIONS)
+            else:
+                self._highs.setOptionValue("time_limit", self._highs.getRunTime() + _SLICE_SECONDS)
             self._highs.run()
             status = self._highs.getModelStatus()
-            if status != self._library.HighsModelStatus.kTimeLimit or not self._keep_going():
+            iterations = self._highs.getInfo().simplex_iteration_count
+            spend(_SOLVE_SECONDS + max(0, iterations) * _ENTRY_SECONDS * self._highs.getNumNz())
+            ends = (self._library.HighsModelStatus.kTimeLimit, self._library.HighsModelStatus.kIterationLimit)
+            if status not in ends or not self._keep_going():
                 break
         if status == self._library.HighsModelStatus.kInfeasible:
             raise Infeasible

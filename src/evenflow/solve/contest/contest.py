@@ -5,7 +5,6 @@ bound is below the best plan of all, share the time that is left, the most promi
 cutoff of the others: a candidate is out as soon as it is proven that none of its plans is shorter.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from evenflow.model import CellRule, Plan
 from evenflow.schedule import Schedule
 from evenflow.solve.best_outcome import BestOutcome, ScheduleCandidate
 from evenflow.solve.binding import with_binding
-from evenflow.solve.clock import Clock
+from evenflow.solve.clock import Clock, now_s, shown_s
 from evenflow.solve.infeasible import advice_for
 from evenflow.solve.known_plans import allowed_counts
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
@@ -183,7 +182,7 @@ class Contest:
     @property
     def left_s(self) -> float:
         """Seconds left of the limit."""
-        return self._deadline - time.monotonic()
+        return self._deadline - now_s()
 
     def run(self) -> None:
         """Give each candidate a first turn, then further turns to those that can still win."""
@@ -288,7 +287,7 @@ class Contest:
             report(
                 replace(
                     progress,
-                    seconds=time.monotonic() - self._began,
+                    seconds=shown_s() - self._began,
                     phase=_(
                         "{number}/{count} {label}: {phase}",
                         number=number,
@@ -306,7 +305,7 @@ class Contest:
     def outcome(self) -> BestOutcome:
         """Return the outcome of the contest; raises Interrupted where Ctrl-C came before any plan."""
         entries = sorted(self.entries, key=lambda entry: entry.preference)
-        seconds = time.monotonic() - self._began
+        seconds = now_s() - self._began
         best = entries[0]
         if best.makespan_ns == float("inf"):
             answer = self._no_plan(seconds)

@@ -1,6 +1,5 @@
 """The neighbours of a plan: what other schedules and numbers of chunks make of the same request, at a quick look."""
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from evenflow.language import _
 from evenflow.model import Plan, Request
 from evenflow.schedule import FAMILIES, default_family
 from evenflow.solve.best_outcome import ScheduleCandidate
-from evenflow.solve.clock import Clock
+from evenflow.solve.clock import Clock, now_s
 from evenflow.solve.contest.contest import Contest, Entry
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import make_problem, problem_of_order
@@ -59,7 +58,7 @@ def find_neighbours(
     simulation = outcome.simulation
     if simulation is None or outcome.interrupted or not time_limit_s:
         return Neighbours()
-    began, pairs = time.monotonic(), _pairs(request, simulation.plan, families)
+    began, pairs = now_s(), _pairs(request, simulation.plan, families)
     seconds = min(time_limit_s, max(_QUICK_SECONDS, outcome.solve_seconds))
     contest = Contest(
         [Entry(schedule=name, num_chunks=count, group_size=None, floor_ns=0) for name, count in pairs],

@@ -1,11 +1,11 @@
 """A contest that runs in turns, for callers who have many of them and know the cutoff only from turn to turn."""
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
 from evenflow.interruption import on_interrupt
+from evenflow.solve.clock import now_s
 from evenflow.solve.contest.contest import Contest, Entry
 from evenflow.solve.problem import Problem
 from evenflow.solve.recompute_ways import BoundPurpose
@@ -18,9 +18,7 @@ class ContestInTurns(Contest):
     """A contest whose time and cutoff are given turn by turn; every turn goes on from the last one."""
 
     def __init__(self, entries: list[Entry], problem_of: Callable[[Entry], Problem]) -> None:
-        super().__init__(
-            entries, problem_of, began=time.monotonic(), memory_limit_bytes=None, time_limit_s=0.0, progress=None
-        )
+        super().__init__(entries, problem_of, began=now_s(), memory_limit_bytes=None, time_limit_s=0.0, progress=None)
         self._turns: Counter[int] = Counter()
 
     @property
@@ -40,7 +38,7 @@ class ContestInTurns(Contest):
 
     def advance(self, *, seconds: float, cutoff_ns: float) -> None:
         """Let the candidates that can still win run on, some seconds in all: those with the fewest turns first."""
-        self._cutoff_ns, self._deadline = cutoff_ns, time.monotonic() + seconds
+        self._cutoff_ns, self._deadline = cutoff_ns, now_s() + seconds
         with suppress(KeyboardInterrupt), on_interrupt(self._stopped.set):
             for entry in self.entries:
                 if entry.race is None and not entry.reason and not self._stopped.is_set():

@@ -11,7 +11,6 @@ With one chunk per rank the cells are independent but for their borders, and `le
 4. Where nothing is left, no plan is smaller. Every step excludes contents that could be chosen before, so it ends.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +19,7 @@ import numpy as np
 
 from evenflow.simulate import Integers
 from evenflow.solve.backends.highs import INFINITY, Program
+from evenflow.solve.clock import now_s
 from evenflow.solve.memory.memory_program import MemoryProgram, TooLarge
 from evenflow.solve.memory.smallest_contents import Amounts, CellContents, SmallestContents
 from evenflow.solve.problem import Problem
@@ -59,7 +59,7 @@ def least_memory(
     A plan that needs at most `enough_bytes` ends the search; without `exact`, step 1 does. `started` gets every program
     before it is solved, so that another thread can cancel it, which ends the search too.
     """
-    search = _Search(problem, deadline=time.monotonic() + seconds, enough_bytes=enough_bytes, started=started)
+    search = _Search(problem, deadline=now_s() + seconds, enough_bytes=enough_bytes, started=started)
     if problem.fixed_bounds is None and problem.num_chunks == 1:
         search.bounds = least_borders(search.contents)
         search.peak_bytes = max(search.contents.peaks(search.bounds))
@@ -116,7 +116,7 @@ class _Search:
     def _goes_on(self) -> bool:
         """Whether a smaller plan is wanted, may be there, and there is time to look for it."""
         wanted = self.peak_bytes > max(self._enough_bytes, self.bound_bytes)
-        return wanted and not self._stopped and time.monotonic() < self._deadline
+        return wanted and not self._stopped and now_s() < self._deadline
 
     @cached_property
     def _every_choice(self) -> list[CellContents]:
@@ -157,7 +157,7 @@ class _Search:
             self.contents, choices, unit_bytes=self.peak_bytes, limit_bytes=limit_bytes, too_large=too_large
         )
         self._started(program.program)
-        solution = program.program.solve(time_limit_s=self._deadline - time.monotonic())
+        solution = program.program.solve(time_limit_s=self._deadline - now_s())
         self._stopped = solution.status == "stopped"
         if solution.values is None:
             return solution.bound, None, None

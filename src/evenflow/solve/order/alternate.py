@@ -1,6 +1,5 @@
 """The alternation of partition, recomputation and order: each is improved while the others stay."""
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -11,7 +10,7 @@ from evenflow.interruption import was_interrupted
 from evenflow.model import Plan, Request
 from evenflow.schedule import FAMILIES, make_schedule
 from evenflow.simulate import Simulation, simulate
-from evenflow.solve.clock import Clock
+from evenflow.solve.clock import Clock, now_s
 from evenflow.solve.group_choice import tried_group_sizes
 from evenflow.solve.order.order_search import search_order
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds
@@ -59,7 +58,7 @@ def solve_any_order(
 ) -> Outcome:
     """Return the shortest step of `request` found over any order; `plan_any_order` says the rest."""
     problems = _problems(request, split_backward=split_backward)
-    began = time.monotonic()
+    began = now_s()
     compared = [problem for problem in problems if not FAMILIES[problem.schedule.name].comparison_only]
     rounds = _Rounds(
         problems=compared,
@@ -77,7 +76,7 @@ def solve_any_order(
         compared[0],
         family,
         split_backward=split_backward,
-        solve_seconds=time.monotonic() - began,
+        solve_seconds=now_s() - began,
         interrupted=rounds.interrupted,
     )
 
@@ -132,7 +131,7 @@ class _Rounds:
 
         Ctrl-C ends it with the best plan so far; raises Interrupted when there is none.
         """
-        began = time.monotonic()
+        began = now_s()
         for problem in self.problems:
             self._plan_family(problem)
             if self._is_interrupted:
@@ -187,7 +186,7 @@ class _Rounds:
 
     @property
     def _left_s(self) -> float:
-        return self.end - time.monotonic()
+        return self.end - now_s()
 
     def _with_best_order(self, track: Simulation, *, seconds: float, seed: int) -> Simulation:
         """Return the same cells in the shortest order found."""

@@ -1,6 +1,5 @@
 """A plan under one family, whose order may be made for the plan's own times."""
 
-import time
 from dataclasses import dataclass, replace
 
 from evenflow.errors import Interrupted
@@ -8,7 +7,7 @@ from evenflow.interruption import abandonable, was_interrupted
 from evenflow.model import Request
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve.binding import with_binding
-from evenflow.solve.clock import Clock
+from evenflow.solve.clock import Clock, now_s
 from evenflow.solve.order.made_orders import family_orders
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds, work_of
 from evenflow.solve.outcome import Outcome, ProgressCallback, Status
@@ -34,11 +33,11 @@ def solve_fitted(
     more, the answer is an `OrderedOutcome` with the first one as its `family`; otherwise the first one, whose proof
     gets the rest of the time. Raises InputError and Interrupted as `evenflow.plan` does.
     """
-    began = time.monotonic()
+    began = now_s()
     problem = make_problem(request, schedule=schedule)
     race = Race(problem)
     first = race.run(Clock(limit_s=_EQUAL_SHARE * time_limit_s), progress=progress)
-    spent_s = time.monotonic() - began
+    spent_s = now_s() - began
     clock = Clock(limit_s=time_limit_s - spent_s)
     interrupted = first.interrupted or was_interrupted()
     if first.simulation is not None and not interrupted:
@@ -51,13 +50,13 @@ def solve_fitted(
                 problem,
                 with_binding(first, problem),
                 split_backward=problem.schedule.splits_backward,
-                solve_seconds=time.monotonic() - began,
+                solve_seconds=now_s() - began,
                 interrupted=interrupted,
                 made_for_times=True,
             )
     if first.status in (Status.FEASIBLE, Status.TIMEOUT) and not interrupted and clock.left_s > 0 and not race.busy:
         first = race.run(Clock(limit_s=clock.left_s), progress=progress)
-    first = replace(first, interrupted=first.interrupted or interrupted, solve_seconds=time.monotonic() - began)
+    first = replace(first, interrupted=first.interrupted or interrupted, solve_seconds=now_s() - began)
     return with_binding(first, problem)
 
 

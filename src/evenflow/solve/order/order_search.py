@@ -1,6 +1,5 @@
 """The search for the shortest order for the cells of a plan."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from evenflow.schedule import (
 )
 from evenflow.simulate import stage_costs
 from evenflow.solve.bounds import GivenCellsBound, given_cells_bound
+from evenflow.solve.clock import now_s
 from evenflow.solve.order.made_orders import load_makers
 from evenflow.solve.order.searcher import OrderSearch
 from evenflow.solve.outcome import ProgressCallback
@@ -72,7 +72,7 @@ def search_order(
 
     Raises InputError when not even one microbatch at a time fits, and for steps without backward.
     """
-    began = time.monotonic()
+    began = now_s()
     load_kernels()
     schedule = schedule_of(plan)
     costs = stage_costs(network, plan, schedule)
@@ -105,7 +105,7 @@ def search_order(
         bound=bound,
         start_ns=started.makespan_ns if started else None,
         start_name=started.schedule.name if started else None,
-        solve_seconds=time.monotonic() - began,
+        solve_seconds=now_s() - began,
     )
 
 
@@ -115,6 +115,6 @@ def load_kernels() -> None:
     work = unit_work(tiny)
     search = OrderSearch(work=work, bound_ns=0)
     search.start_from(tiny)
-    search.improve(began=time.monotonic(), time_limit_s=0.01, progress=None)
+    search.improve(began=now_s(), time_limit_s=0.01, progress=None)
     search.anneal(steps=1, end=np.inf)
     load_makers()

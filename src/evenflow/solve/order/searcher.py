@@ -1,6 +1,5 @@
 """A running search for orders: list scheduling with many keys, then local moves, in turn."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.schedule import FAMILIES, Op, Schedule
+from evenflow.solve.clock import now_s, shown_s, spend
 from evenflow.solve.order.kernel_stages import kernel_stages
 from evenflow.solve.order.keys import Keys, disturbed_keys, template_keys
 from evenflow.solve.order.made_orders import MadeOrder, family_orders
@@ -31,6 +31,8 @@ _FIRST_SECONDS, _LEAST_SECONDS, _SHARE = 0.5, 0.2, 0.05
 """Seconds of the first construction and refinement, the fewest of later ones, and their share of the time left."""
 _MOVES_SECONDS, _LEAST_MOVES_SECONDS = 1.0, 0.02
 """Most and fewest seconds that a round of local moves should take."""
+_LISTED_SECONDS, _MOVED_SECONDS = 3e-6, 2e-8
+"""Work for each action of a list that is scheduled, and of an order for a local move."""
 _KEEP_SPLITS = 0.8
 """Probability with which disturbed keys keep the stages that split their backwards."""
 
@@ -66,11 +68,11 @@ class OrderSearch:
         for order in family_orders(own, self.work) if own in FAMILIES else ():
             if self.best is None or order.makespan_ns < self.best.makespan_ns:
                 self._take(order.schedule)
-            if self._is_over or time.monotonic() >= until:
+            if self._is_over or now_s() >= until:
                 break
         left = [family_orders(name, self.work) for name in FAMILIES if name != own]
         first = True
-        while left and not self._is_over and (first or time.monotonic() < until):
+        while left and not self._is_over and (first or now_s() < until):
             still = []
             for orders in left:
                 made = next(orders, None)
@@ -95,14 +97,14 @@ class OrderSearch:
         """Construct, refine and anneal orders in turn until the time is up or the bound is met."""
         end, steps, reported = began + time_limit_s, _FIRST_STEPS, began
         first = True
-        while first or (time.monotonic() < end and not self._is_over):
-            if progress and time.monotonic() - reported >= _REPORT_SECONDS:
-                reported = time.monotonic()
+        while first or (now_s() < end and not self._is_over):
+            if progress and shown_s() - reported >= _REPORT_SECONDS:
+                reported = shown_s()
                 progress(self._progress(began))
-            now = time.monotonic()
+            now = now_s()
             share = _FIRST_SECONDS if first else max(_LEAST_SECONDS, _SHARE * (end - now))
             self._construct(until=min(end, now + share), at_least_one=self.best is None)
-            self._refine(until=min(end, time.monotonic() + share))
+            self._refine(until=min(end, now_s() + share))
             steps = self.anneal(steps=steps, end=end)
             first = False
         if progress:
@@ -115,7 +117,7 @@ class OrderSearch:
 
     def _progress(self, began: float) -> Progress:
         return Progress(
-            seconds=time.monotonic() - began,
+            seconds=shown_s() - began,
             phase=_("searching orders"),
             makespan_ns=self.best.makespan_ns if self.best else None,
             lower_bound_ns=self.bound_ns,
@@ -131,7 +133,7 @@ class OrderSearch:
 
     def _construct(self, *, until: float, at_least_one: bool) -> None:
         """Construct orders by list scheduling with keys drawn at random."""
-        while at_least_one or (time.monotonic() < until and not self._is_over):
+        while at_least_one or (now_s() < until and not self._is_over):
             for pattern in [*self._patterns, *self._mixed_pattern()]:
                 if self._is_over:
                     return
@@ -149,7 +151,7 @@ class OrderSearch:
 
     def _refine(self, *, until: float) -> None:
         """Construct orders from the best one, by disturbing the earliest and latest starts of its actions."""
-        while self.best is not None and time.monotonic() < until and not self._is_over:
+        while self.best is not None and now_s() < until and not self._is_over:
             schedule, draw = self.best.schedule, self._random
             splits = splits_of(schedule)
             if splits is None:
@@ -166,6 +168,7 @@ class OrderSearch:
         starts = work.rank_starts(splits)
         codes = np.empty((3, starts[-1]), dtype=np.int32)
         makespan = list_schedule(keys, patience, kernel_stages(work, splits), starts, *codes)
+        spend(starts[-1] * _LISTED_SECONDS)
         if self.best is None or makespan < self.best.makespan_ns:
             self._take(work.schedule(codes, starts, name=SEARCHED))
 
@@ -199,7 +202,7 @@ class OrderSearch:
             np.zeros(count, dtype=np.int64),
         )
         for temperature in _TEMPERATURES:
-            began = time.monotonic()
+            began = now_s()
             if began >= end or self._is_over:
                 break
             round_seed = int(self._random.integers(2**31))
@@ -208,13 +211,14 @@ class OrderSearch:
                 round_seed, steps, hot, max(1.0, hot / _COOLING), current, best, self.best.makespan_ns,
                 kernel_stages(self.work, splits), starts, room,
             )  # fmt: skip
+            spend(steps * count * _MOVED_SECONDS)
             if makespan < self.best.makespan_ns:
                 codes = np.stack((best.ops, best.stages, best.units))
                 self._take(self.work.schedule(codes, starts, name=SEARCHED))
             for target, source in zip(current[:3], best[:3], strict=True):
                 target[:] = source
-            seconds = time.monotonic() - began
-            steps = _next_steps(steps, seconds, left_s=end - time.monotonic())
+            seconds = now_s() - began
+            steps = _next_steps(steps, seconds, left_s=end - now_s())
         return steps
 
 

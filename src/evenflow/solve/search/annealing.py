@@ -1,7 +1,6 @@
 """The search for good plans: simulated annealing on the exact makespan, in rounds of growing length."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from evenflow.model import FULL
 from evenflow.simulate import Integers
+from evenflow.solve.clock import now_s, spend
 from evenflow.solve.problem import Problem
 
 _TEMPERATURES = (0.004, 0.001, 0.012)
@@ -22,6 +22,8 @@ _FIRST_STEPS = 2000
 """Moves of each of the first rounds."""
 _SETTLED_MOVES = 2000
 """Moves in a row without a better plan, for every number of its counts, after which the search has settled."""
+_MOVE_SECONDS, _ACTION_SECONDS = 1e-6, 2e-10
+"""Work of a move, and for each action of the step."""
 
 
 @dataclass(kw_only=True)
@@ -66,6 +68,7 @@ class Annealing:
         )
         self._incumbent = (self.best, self.best_counts.copy())
         self._idle_moves = 0 if self.best < before else self._idle_moves + steps
+        spend(steps * (_MOVE_SECONDS + _ACTION_SECONDS * len(self.problem.graph.sequence)))
 
     @property
     def incumbent(self) -> tuple[int, Integers]:
@@ -88,19 +91,24 @@ class Annealing:
 
     def run(self, *, stop: Callable[[], bool], longest_round_s: float = 2.0) -> None:
         """Anneal until `stop` says so, in rounds of growing length that each start from the best plan so far."""
+        for _round in self.rounds(longest_round_s=longest_round_s):
+            if stop():
+                return
+
+    def rounds(self, *, longest_round_s: float) -> Iterator[None]:
+        """Yield before every round, without end; the first rounds are short."""
         steps = _FIRST_STEPS
         while True:
-            began = time.monotonic()
+            began = now_s()
             for temperature in _TEMPERATURES:
-                if stop():
-                    return
+                yield
                 offered, self._offered = self._offered, None
                 if offered is not None:
                     self.counts[:] = offered
                     self._anneal(steps=0, hot=1.0)
                 self.counts[:] = self.best_counts
                 self._anneal(steps=steps, hot=max(1.0, self.best * temperature))
-            if time.monotonic() - began < len(_TEMPERATURES) * longest_round_s / 2:
+            if now_s() - began < len(_TEMPERATURES) * longest_round_s / 2:
                 steps *= 2
 
 

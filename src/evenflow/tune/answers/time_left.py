@@ -1,9 +1,9 @@
 """The time that is left for an answer: what comes after a ranking shares one limit with it."""
 
-import time
 from dataclasses import dataclass
 
 from evenflow.interruption import was_interrupted
+from evenflow.solve.clock import now_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,17 +11,17 @@ class TimeLeft:
     """A deadline: some moment, or a signal to stop."""
 
     ends_s: float
-    """The moment, by ``time.monotonic()``."""
+    """The moment, by ``now_s()``."""
 
     @staticmethod
     def of(seconds: float) -> "TimeLeft":
         """Return a deadline some seconds from now."""
-        return TimeLeft(ends_s=time.monotonic() + seconds)
+        return TimeLeft(ends_s=now_s() + seconds)
 
     @property
     def seconds(self) -> float:
         """Seconds until the deadline, at least 0."""
-        return 0.0 if was_interrupted() else max(0.0, self.ends_s - time.monotonic())
+        return 0.0 if was_interrupted() else max(0.0, self.ends_s - now_s())
 
     @property
     def is_over(self) -> bool:

@@ -44,7 +44,7 @@ def answer(evenflow, *arguments) -> tuple[str, dict[str, object]]:
     result = evenflow(*arguments, "--json", "answer.json", "--overwrite")
     assert result.exit_code == 0, result.output
     fields = json.loads(Path("answer.json").read_text())
-    fields.pop("written_by")
+    del fields["written_by"]
     return re.sub(r"solved in [\d.]+ s", "", result.stdout), fields
 
 

@@ -1,6 +1,5 @@
 """What to copy to run a plan in every framework that runs it, or something near, with what that loses."""
 
-import time
 from collections.abc import Iterator
 
 from evenflow.cli.shared.targets.fitted_plan import FittedPlan, fit_plan
@@ -11,6 +10,7 @@ from evenflow.language import _, joined
 from evenflow.profiles.plan_degrees import MissingDegrees
 from evenflow.profiles.plan_file import PlanFile
 from evenflow.report.shown import RunBlock
+from evenflow.solve.clock import now_s
 from evenflow.targets.registry import all_targets
 from evenflow.targets.target import Target
 
@@ -23,11 +23,11 @@ def run_blocks(planned: PlanFile, *, first: Target | None = None, time_limit_s: 
 
     A framework that runs nothing near it, or for which the time did not suffice, has none.
     """
-    began = time.monotonic()
+    began = now_s()
     targets = sorted(all_targets().values(), key=lambda known: (known is not first, not known.can_run(planned.plan)))
     blocks: list[RunBlock] = []
     for target in targets:
-        left_s = time_limit_s - (time.monotonic() - began)
+        left_s = time_limit_s - (now_s() - began)
         if was_interrupted() or (left_s <= 0 and not target.can_run(planned.plan)):
             break
         if isinstance(planned.degrees, MissingDegrees) and target.write_degrees is not None:

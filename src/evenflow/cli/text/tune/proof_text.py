@@ -6,6 +6,7 @@ from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.tune.explain_text import WIDTH
 from evenflow.language import _, _n
 from evenflow.schedule import FAMILIES
+from evenflow.solve.clock import counts_work
 from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import tied, uncertain_ns
@@ -70,16 +71,21 @@ def proof(tuned: Tuned) -> Iterator[str]:
     yield from wrapped(tuned.certificate(), WIDTH)
     if legal:
         counts = _n("1 legal configuration", "{count:,} legal configurations", count=legal)
-        yield from wrapped(
-            _(
+        values = {"counts": counts, "refuted": tuned.num_refuted, "solved": tuned.num_solved}
+        seconds = tuned.solve_seconds
+        if counts_work():
+            sentence = _(
+                "{counts}: {refuted:,} refuted by a lower bound, {solved:,} solved, with {seconds:.1f} s of work",
+                seconds=seconds,
+                **values,
+            )
+        else:
+            sentence = _(
                 "{counts}: {refuted:,} refuted by a lower bound, {solved:,} solved, in {seconds:.1f} s",
-                counts=counts,
-                refuted=tuned.num_refuted,
-                solved=tuned.num_solved,
-                seconds=tuned.solve_seconds,
-            ),
-            WIDTH,
-        )
+                seconds=seconds,
+                **values,
+            )
+        yield from wrapped(sentence, WIDTH)
     if excluded:
         most = sorted(tuned.excluded.items(), key=lambda rule: -rule[1])
         yield from wrapped(

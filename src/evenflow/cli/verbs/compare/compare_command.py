@@ -21,6 +21,7 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_html, plans_svg
 from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.training.configuration_options import ConfigurableCommand
@@ -51,6 +52,7 @@ _ALL = picture_option("all")
 @click.command(cls=ConfigurableCommand)
 @click.argument("layers", metavar="LAYERS.json|CONFIG.json")
 @options_as("compare_options", CompareOptions)
+@may_be_reproducible
 def compare(compare_options: CompareOptions) -> int:
     """Set the recommended plan beside naive ones and your own, in one table, a picture of each, and one of all.
 

@@ -13,6 +13,7 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
 from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.targets.target_text import block_text
@@ -40,6 +41,7 @@ from evenflow.profiles.plan_fields import network_fields
 from evenflow.schedule import FAMILIES, format_schedule
 from evenflow.simulate import Simulation
 from evenflow.solve import Neighbours, Outcome
+from evenflow.solve.clock import counts_work
 from evenflow.targets.frameworks.mindformers.target import TARGET as MINDFORMERS
 from evenflow.targets.frameworks.mindformers.values import environment
 
@@ -50,6 +52,7 @@ _DECISION_SHARE = 0.25
 @click.command(cls=ConfigurableCommand)
 @click.argument("layers", metavar="LAYERS.json|CONFIG.json")
 @options_as("request", PlanOptions)
+@may_be_reproducible
 def plan(request: PlanOptions) -> int:
     """Find the shortest step of the model in LAYERS.json that fits in memory, and prove how short it can be.
 
@@ -189,7 +192,13 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     if quiet:
         click.echo(block, nl=bool(block))
         return
-    certificate = outcome.certificate() + _(" (solved in {seconds:.1f} s)", seconds=outcome.solve_seconds)
+    seconds = outcome.solve_seconds
+    spent = (
+        _(" (solved with {seconds:.1f} s of work)", seconds=seconds)
+        if counts_work()
+        else _(" (solved in {seconds:.1f} s)", seconds=seconds)
+    )
+    certificate = outcome.certificate() + spent
     binding = binding_note(outcome, same_without_limit=neighbours.same_without_limit)
     answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate, binding=binding)
     outputs.say(answered, others or _shorter(neighbours, outcome), block)

@@ -8,6 +8,7 @@ import click
 from evenflow.cli.exit_status import INFEASIBLE, TIMEOUT
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_tuning
+from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.sections import SectionedCommand
@@ -33,6 +34,7 @@ from evenflow.tune.tuned import Tuned
 
 @click.command(cls=SectionedCommand)
 @options_as("request", TuneOptions)
+@may_be_reproducible
 def tune(request: TuneOptions) -> int:
     """Rank all ways to split a training over devices, and prove how good the first is.
 
