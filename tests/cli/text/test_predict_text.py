@@ -37,7 +37,7 @@ def prediction(monkeypatch: pytest.MonkeyPatch) -> Prediction:
     found = predict(training(), TOPOLOGY)
     error = ErrorRange(low=-0.1, high=0.25, runs=12, sources=3, of="ampere, dense")
     monkeypatch.setattr(prediction_module, "expected_error", lambda *_: error)
-    return with_memory(found, memory(4, 3, 2, 1), step_ns=400e6, parts=PARTS)
+    return with_memory(found, memory(4, 3, 2, 1), step_ns=400e6, parts=PARTS, idle_ns=(60e6, 40e6, 20e6, 40e6))
 
 
 GOLDEN = """\
@@ -49,11 +49,12 @@ step 400.0 ms, four of five from 360 to 500 ms
 10,240.0 tokens/s per device
 11.8 model TFLOP/s per device, 11.8 % of the peak of 100.0 (bfloat16)
 
-time                           exposed ms    share  again ms  hidden ms
+time of rank 2                 exposed ms    share  again ms  hidden ms
 matrix products                     300.0   75.0 %      60.0        0.0
 tensor-parallel communication        80.0   20.0 %       0.0       20.0
 bubble                               20.0    5.0 %       0.0        0.0
 step                                400.0  100.0 %
+ranks wait 10.0 % of the step on average: 5.0 % on rank 2, 15.0 % on rank 0
 
 memory in GB at its fullest moment
 rank  param  MLP  loss  all  full%
@@ -92,7 +93,7 @@ def test_many_ranks_are_three(prediction):
     sizes = [5.0] + [4.0 - 0.1 * rank for rank in range(22)] + [1.0]
     many = with_memory(prediction, memory(sizes[1], *sizes[:1], *sizes[2:]))
     lines = predict_text(many, PredictionSetting(memory_limit_bytes=16 * GIGABYTE)).splitlines()
-    begin = next(index for index, line in enumerate(lines) if line.startswith("rank"))
+    begin = next(index for index, line in enumerate(lines) if line.startswith("rank "))
     assert [line.split()[0] for line in lines[begin + 1 : begin + 4]] == ["0", "1", "23"]
     assert lines[begin + 4] == ""
     assert "the first, the fullest and the last of 24 ranks; --json has them all" in lines
