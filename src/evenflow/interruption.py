@@ -7,6 +7,7 @@ garbles that. Once there is an answer (`answer_exists`) the search is asked to e
 written.
 """
 
+import atexit
 import os
 import signal
 import sys
@@ -66,6 +67,13 @@ def watch() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _leave_to_listener)
     threading.Thread(target=_listen, args=(reader,), daemon=True).start()
+    atexit.register(_ignore)
+
+
+def _ignore() -> None:
+    """Ignore further signals: all is done, and the interpreter that shuts down would die of them."""
+    for number in _STATUS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def answer_exists() -> None:
