@@ -236,7 +236,7 @@ def test_layers_of_multi_token_prediction_stay(text: str) -> None:
         ),
         (
             "if x; then A=(--pipeline-model-parallel-size 2); fi\nrun ${A[@]} --num-layers 14",
-            "run.sh must have the flag --pipeline-model-parallel-size",
+            "run.sh, line 1: pipeline_model_parallel_size must have a value that does not depend on a condition",
         ),
         ("run " + "--pipeline-model-parallel-size 2 " * 41, "run.sh: --pipeline-model-parallel-size, --pipeline-model"),
         (PRINTED, "run.sh must be a script: this is what a run printed"),

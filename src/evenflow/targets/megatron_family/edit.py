@@ -10,7 +10,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.ranges import LAYERS, Range
-from evenflow.targets.megatron_family.arguments import ALIASES, Arguments, is_printed
+from evenflow.targets.megatron_family.arguments import ALIASES, PIPELINE_SIZE, Arguments, is_printed
 from evenflow.targets.megatron_family.baseline import told_microbatches
 from evenflow.targets.megatron_family.flags import DECIDED_FLAGS, LAYOUT_FLAG, Flags
 from evenflow.targets.megatron_family.layout import format_layout, parse_layout, write_out
@@ -80,7 +80,9 @@ def _check_same_run(arguments: Arguments, plan: Plan) -> None:
         raise InputError(
             value=_("{found} microbatches", found=found), rule=rule, place=arguments.place("global_batch_size")
         )
-    if "pipeline_model_parallel_size" not in arguments.values:
+    if PIPELINE_SIZE in arguments.undecided:
+        arguments.num_ranks()  # which only a condition decides
+    if PIPELINE_SIZE not in arguments.values:
         raise InputError(rule=_("must have the flag {flag}", flag=ANCHOR), place=arguments.file)
 
 
