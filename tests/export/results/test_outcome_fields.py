@@ -49,9 +49,9 @@ def test_a_simulated_plan_is_a_solved_one_without_a_bound(outcome):
 
 def test_plans_stand_under_their_names(outcome):
     others = [NamedPlan(name="mine", simulation=outcome.simulation), Skipped(name="naive", reason="too few layers")]
-    fields = comparison_fields({"status": "optimal"}, others, 2**30)
+    fields = comparison_fields({"status": "optimal"}, others, 2**30, notes={"mine": {"notes": ["a"]}})
     assert fields["recommended"] == {"status": "optimal"}
-    assert fields["mine"] == simulation_fields(outcome.simulation, 2**30)
+    assert fields["mine"] == {**simulation_fields(outcome.simulation, 2**30), "notes": ["a"]}
     assert fields["naive"] == {"status": "skipped", "reason": "too few layers"}
 
 

@@ -44,6 +44,8 @@ SCRIPTS = (
     f'cmd="torchrun run.py {LAYOUT} {ESCAPED} {FLAGS}"\neval $cmd\n',
     f'eval "torchrun run.py {LAYOUT}={ESCAPED} {FLAGS}"\n',
     f"torchrun run.py {FLAGS}\n",
+    "PP=4\nLR='--lr 1'\neval 'torchrun run.py --num-layers 12 --pipeline-model-parallel-size $PP $LR'\n",
+    "A=(--num-layers 12 --pipeline-model-parallel-size 4)\neval 'eval torchrun run.py ${A[@]}'\n",
 )
 CONDITIONAL = """ARGS="--num-layers 12"
 if [ -f more.sh ]; then
@@ -104,3 +106,11 @@ def test_texts_are_read_three_times(blanks: str) -> None:
 def test_a_layout_behind_eval_is_read(value: str) -> None:
     script = f'cmd="torchrun run.py {LAYOUT} {value} {FLAGS}"\neval $cmd\n'
     assert read_run(script, "run.sh", GivenSizes(num_microbatches=8)).plan.layers == ((3, 3, 3, 3),)
+
+
+def test_a_text_that_sets_variables_itself_is_read_and_not_edited() -> None:
+    script = """bash -c 'A="--num-layers 12 --pipeline-model-parallel-size 4"; torchrun run.py $A'\n"""
+    assert read_run(script, "run.sh", GivenSizes(num_microbatches=8)).plan.num_ranks == 4
+    assert TARGET.apply is not None
+    with pytest.raises(InputError, match="in a way that cannot be edited"):
+        TARGET.apply(script, "run.sh", Plan(schedule="1f1b", num_microbatches=8, layers=((2, 4, 4, 2),)))

@@ -125,10 +125,17 @@ RECOMMENDED = "recommended"
 
 
 def comparison_fields(
-    recommended: Mapping[str, object], others: Sequence[NamedPlan | Skipped], memory_limit_bytes: int | None
+    recommended: Mapping[str, object],
+    others: Sequence[NamedPlan | Skipped],
+    memory_limit_bytes: int | None,
+    *,
+    notes: Mapping[str, Mapping[str, object]],
 ) -> dict[str, object]:
-    """Return the fields of every plan by name; a skipped one has only its reason."""
-    return {RECOMMENDED: recommended, **{other.name: _other(other, memory_limit_bytes) for other in others}}
+    """Return the fields of every plan by name, with those of its `notes`; a skipped one has only its reason."""
+    return {
+        RECOMMENDED: recommended,
+        **{other.name: {**_other(other, memory_limit_bytes), **notes.get(other.name, {})} for other in others},
+    }
 
 
 def _other(other: NamedPlan | Skipped, memory_limit_bytes: int | None) -> dict[str, object]:

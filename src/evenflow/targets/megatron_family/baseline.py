@@ -6,9 +6,9 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Cells, Groups, Plan
 from evenflow.model.plan import cells
-from evenflow.ranges import DEVICES, LAYERS, MICROBATCHES, TRAINED_SIZE
+from evenflow.ranges import DEVICES, LAYERS, MICROBATCHES, TRAINED_SIZE, Range
 from evenflow.schedule import group_allowed
-from evenflow.targets.megatron_family.arguments import Arguments, is_printed, printed_arguments
+from evenflow.targets.megatron_family.arguments import KNOWN, Arguments, is_printed, printed_arguments
 from evenflow.targets.megatron_family.even_cuts import (
     CHUNK_COUNT,
     EMBEDDING,
@@ -19,6 +19,7 @@ from evenflow.targets.megatron_family.even_cuts import (
     STAGES,
     even_cut,
 )
+from evenflow.targets.megatron_family.flag_keys import flag_key_arguments, has_flag_keys
 from evenflow.targets.megatron_family.layout import parse_layout
 from evenflow.targets.megatron_family.shell_arguments import shell_arguments
 from evenflow.targets.target import Baseline, GivenSizes
@@ -34,8 +35,16 @@ def is_run(text: str, file: str) -> bool:
 
 def read_run(text: str, file: str, sizes: GivenSizes) -> Baseline:
     """Return the plan of a training script, of a file with flags, or of the arguments that a run printed."""
-    arguments = printed_arguments(text, file=file) if is_printed(text) else shell_arguments(text, file=file)
-    return baseline(arguments, sizes)
+    return baseline(run_arguments(text, file), sizes)
+
+
+def run_arguments(text: str, file: str, *, known: frozenset[str] = KNOWN) -> Arguments:
+    """Return the arguments of a training script, of a file with flags, of flags as YAML keys, or that a run printed."""
+    if is_printed(text):
+        return printed_arguments(text, file=file, known=known)
+    if has_flag_keys(text):
+        return flag_key_arguments(text, file)
+    return shell_arguments(text, file=file, known=known)
 
 
 def baseline(arguments: Arguments, sizes: GivenSizes) -> Baseline:
@@ -176,12 +185,15 @@ def _recompute(arguments: Arguments, layers: Cells, notes: list[str]) -> tuple[M
         notes.append(_("the recomputation of core_attn is the kind select"))
         return {SELECT: layers}, unknown
     method = arguments.choice("recompute_method", ("uniform", "block"))
-    number = arguments.integer("recompute_num_layers", LAYERS)
+    within = Range(least=0 if method == "block" else 1, most=LAYERS.most)  # in groups of none Megatron-LM never ends
+    number = arguments.integer("recompute_num_layers", within)
     if method is None or number is None:
         key = "recompute_method" if method is None else "recompute_num_layers"
         raise arguments.error(key, _("must be given with full recomputation"))
     if arguments.switch("distribute_saved_activations"):
         notes.append(_("the plan does not know that the inputs of recomputed layers are distributed"))
+    if number == 0:
+        return {}, ()
     if method == "block":
         return {FULL: cells([[min(number, count) for count in row] for row in layers])}, ()
     if number > 1:

@@ -12,6 +12,7 @@ from evenflow.model import Plan
 from evenflow.ranges import LAYERS, Range
 from evenflow.targets.megatron_family.arguments import ALIASES, PIPELINE_SIZE, Arguments, is_printed
 from evenflow.targets.megatron_family.baseline import told_microbatches
+from evenflow.targets.megatron_family.flag_keys import has_flag_keys
 from evenflow.targets.megatron_family.flags import DECIDED_FLAGS, LAYOUT_FLAG, Flags
 from evenflow.targets.megatron_family.layout import format_layout, parse_layout, write_out
 from evenflow.targets.megatron_family.shell_arguments import Flag, flags_of, shell_arguments, training_words
@@ -41,6 +42,9 @@ def apply_flags(text: str, file: str, plan: Plan, flags: Flags) -> str:
     """
     if is_printed(text):
         raise InputError(rule=_("must be a script: this is what a run printed"), place=file)
+    if has_flag_keys(text):
+        rule = _("must be a script: this has flags as keys of YAML")
+        raise InputError(rule=rule, place=file, remedy=_("write the flags of the plan by hand"))
     arguments = shell_arguments(text, file=file)
     _check_same_run(arguments, plan)
     layout = format_layout(plan.layers, mtp_layers=_mtp_layers(arguments))

@@ -10,9 +10,11 @@ from evenflow.language import _
 from evenflow.targets.megatron_family.shell_arithmetic import arithmetic
 from evenflow.targets.megatron_family.shell_script import MOST_CHARACTERS, Statement, parse_script
 from evenflow.targets.megatron_family.shell_tests import BranchTests, test_value
-from evenflow.targets.megatron_family.shell_words import Opaque, Plain, Reference, Sum, Word
+from evenflow.targets.megatron_family.shell_words import Length, Opaque, Plain, Reference, Sum, Word
 
 COMPUTED, UNKNOWN = -1, -2
+_OUTSIDE = -3
+"""Positions from here downwards are outside of the text that is read."""
 _MOST_READINGS = 3
 """Most readings of a text, the first included."""
 _SHELLS = ("bash", "sh", "zsh", "dash")
@@ -69,7 +71,7 @@ def run_through(
     for statement in statements:
         runs = tests.runs(statement.branches)
         if statement.tests is not None:
-            whole = [evaluation.whole(word) for word in statement.words]
+            whole = evaluation.tested(statement.words)
             tests.met(statement.tests, runs and test_value(whole))
         if runs is False:
             continue
@@ -88,7 +90,7 @@ def split_text(text: Text) -> list[Text]:
     return [
         replace(
             text,
-            text=found[0],
+            text=text.text[found.start() : found.end()],
             marks=text.marks[found.start() : found.end()],
             start=text.marks[found.start()].start,
             end=text.marks[found.end() - 1].end,
@@ -153,7 +155,8 @@ class _Evaluation:
         if text is None or depth == _MOST_READINGS:
             return [words]
         inner = _Evaluation(text.text, self.file, inside=text)
-        inner.values, inner.left = dict(self.values), self.left
+        inner.values = {name: self._for_inside(value) for name, value in self.values.items()}
+        inner.left = self.left
         commands: list[tuple[Text, ...]] = []
         for statement in parse_script(text.text, file=self.file):
             if statement.name:
@@ -168,18 +171,51 @@ class _Evaluation:
         text = self.inside
         assert text is not None
 
-        def outside(mark: ShellMark) -> ShellMark:
-            own = text.marks[mark.spot] if mark.spot >= 0 else text.marks[min(mark.start, len(text.marks) - 1)]
-            is_conditional = mark.is_conditional or own.is_conditional
-            return own._replace(spot=own.spot if mark.spot >= 0 else mark.spot, is_conditional=is_conditional)
+        last = len(text.marks) - 1
 
+        def outside(mark: ShellMark) -> ShellMark:
+            if mark.start <= _OUTSIDE:  # a word of a list that is set outside
+                spot, start, end = map(_turned, (mark.spot, mark.start, mark.end))
+                return ShellMark(spot, start, end, mark.is_conditional)
+            own = text.marks[min(mark.spot if mark.spot >= 0 else mark.start, last)]
+            spot = own.spot if mark.spot >= 0 else _turned(mark.spot)
+            return own._replace(spot=spot, is_conditional=mark.is_conditional or own.is_conditional)
+
+        is_set_outside = word.start <= _OUTSIDE
         return replace(
             word,
             marks=tuple(map(outside, word.marks)),
-            start=text.marks[word.start].start,
-            end=text.marks[max(word.start, word.end - 1)].end,
+            start=_turned(word.start) if is_set_outside else text.marks[min(word.start, last)].start,
+            end=_turned(word.end) if is_set_outside else text.marks[min(max(word.start, word.end - 1), last)].end,
             num_readings=text.num_readings + 1,
         )
+
+    def _for_inside(self, value: tuple[Text, ...] | Text) -> tuple[Text, ...] | Text:
+        """Return the value of a variable for a text that is read once more, told apart from what is set in that."""
+        if not isinstance(value, Text):
+            return tuple(text for word in value if isinstance(text := self._for_inside(word), Text))
+        outside = value if self.inside is None else self.as_outside(value)
+        marks = (
+            mark._replace(spot=_turned(mark.spot), start=_turned(mark.start), end=_turned(mark.end))
+            for mark in outside.marks
+        )
+        return replace(outside, marks=tuple(marks), start=_turned(outside.start), end=_turned(outside.end))
+
+    def tested(self, words: Sequence[Word]) -> list[str | None]:
+        """Return the words of a test; behind ``-z`` and ``-n`` a variable that nothing has set is empty.
+
+        That is what ``${NAME:-default}`` takes it for as well.
+        """
+        whole = [self.whole(word) for word in words]
+        return [
+            "" if text is None and before in ("-z", "-n") and self._is_unset(word) else text
+            for before, text, word in zip([None, *whole], whole, words, strict=False)
+        ]
+
+    def _is_unset(self, word: Word) -> bool:
+        """Return whether a word is a variable alone, which nothing before has set."""
+        parts = [part for part in word.parts if not isinstance(part, Plain) or part.text]
+        return len(parts) == 1 and isinstance(parts[0], Reference) and parts[0].name not in self.values
 
     def whole(self, word: Word) -> str | None:
         """Return the text of one word, whatever blanks are in it; None where only a run knows it."""
@@ -209,7 +245,7 @@ class _Evaluation:
                     is_left_out = False
                     spots = range(part.start, part.start + len(part.text))
                     pieces = [self._text(part.text, [ShellMark(spot, spot, spot + 1) for spot in spots])]
-                case Sum() | Opaque():
+                case Sum() | Length() | Opaque():
                     pieces = [self._computed(part)]
                 case Reference():
                     is_left_out = is_left_out and not part.is_quoted
@@ -254,12 +290,23 @@ class _Evaluation:
             return value is not None
         return value.text.startswith("-") or any(map(str.isspace, _masked(value)))
 
-    def _computed(self, part: Sum | Opaque) -> Text:
+    def _computed(self, part: Sum | Length | Opaque) -> Text:
         """Return the value of arithmetic, or the text as it is written."""
-        number = arithmetic(part.text, self._plain_value) if isinstance(part, Sum) else None
+        number = None
+        if isinstance(part, Sum):
+            number = arithmetic(part.text, self._plain_value)
+        elif isinstance(part, Length):
+            number = self._length(part.name)
         text = self.script[part.start : part.end] if number is None else str(number)
         spot = UNKNOWN if number is None else COMPUTED
         return self._text(text, [ShellMark(spot, part.start, part.end)] * len(text), is_known=number is not None)
+
+    def _length(self, name: str) -> int | None:
+        """Return the number of words of an array; None where only a run knows it."""
+        value = self.values.get(name)
+        if not isinstance(value, tuple) or any(word.is_conditional or not word.is_known for word in value):
+            return None
+        return len(value)
 
     def _plain_value(self, name: str) -> str:
         value = self.values.get(name)
@@ -289,6 +336,11 @@ class _Building:
             end=self.word.end,
             is_known=self.is_known,
         )
+
+
+def _turned(position: int) -> int:
+    """Return a position outside of a text for use inside, and the other way round; what is no position stays."""
+    return position if position in (COMPUTED, UNKNOWN) else _OUTSIDE - position
 
 
 def _split_if_several(text: Text) -> list[Text]:

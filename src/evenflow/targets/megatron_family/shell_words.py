@@ -12,6 +12,7 @@ METACHARACTERS = frozenset(" \t\r\n;&|<>()")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 JOINED_LINES = re.compile(r"\\\r?\n")
 _BRACED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(\[[@*]\])?(:?[-=]|(?=\}|:?\?))")
+_LENGTH = re.compile(r"\$\{#([A-Za-z_][A-Za-z0-9_]*)\[[@*]\]\}")
 _ENDS_QUOTED = '"\\`$'
 _ENDS_PLAIN = "'\"\\`$ \t\r\n;&|<>()"
 _DEEPEST = 8
@@ -47,6 +48,15 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Length:
+    """The number of words of an array: ``${#NAME[@]}``."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Opaque:
     """Something whose value is only known when the script runs, such as ``$(hostname)`` or ``$1``."""
 
@@ -54,7 +64,7 @@ class Opaque:
     end: int
 
 
-Part: TypeAlias = Plain | Reference | Sum | Opaque
+Part: TypeAlias = Plain | Reference | Sum | Length | Opaque
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +176,8 @@ class WordReader:
     def _braces(self, *, is_quoted: bool) -> Part:
         start = self.position
         self._skip_pairs("{", "}")
+        if length := _LENGTH.fullmatch(self.text, start, self.position):
+            return Length(name=length[1], start=start, end=self.position)
         found = _BRACED.match(self.text, start, self.position)
         if found is None:
             return Opaque(start=start, end=self.position)

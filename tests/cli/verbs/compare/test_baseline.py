@@ -43,6 +43,8 @@ def test_yours_beside_the_recommended_plan_and_the_lines_to_change(own, folder, 
     assert "note: run.conf, line 1: learning is not understood and left out" in result.stderr
     written = json.loads((folder / "all.json").read_text())
     assert list(written) == ["recommended", "yours"]
+    assert written["yours"]["notes"] == ["one chunk is assumed"]
+    assert written["yours"]["not_understood"] == ["run.conf, line 1: learning"]
     assert written["yours"]["layers"] == [[3, 1]]
     assert (written["recommended"]["ranks"], written["recommended"]["microbatches"]) == (2, 4)
     assert {"output/yours.svg", "output/result.svg", "output/comparison.svg"} <= files_in(folder)

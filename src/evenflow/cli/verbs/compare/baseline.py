@@ -64,6 +64,13 @@ class GivenBaseline:
         """Say what was assumed, and name what was not understood."""
         print_notes(self.file, notes=self.baseline.notes, unknown=self.baseline.unknown)
 
+    def note_fields(self) -> dict[str, object]:
+        """Return the same as fields, for the file of numbers."""
+        return {
+            "notes": list(self.baseline.notes),
+            "not_understood": list(self.baseline.unknown),
+        }
+
     def advice(self, yours: Simulation, recommended: Simulation, limit: int | None) -> str:
         """Return both plans in a sentence, and what to change in the file."""
         both = _(

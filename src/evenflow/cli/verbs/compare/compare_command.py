@@ -30,7 +30,7 @@ from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.tables import binding_note
-from evenflow.cli.verbs.compare.baseline import BASELINE
+from evenflow.cli.verbs.compare.baseline import BASELINE, YOURS
 from evenflow.cli.verbs.compare.compare_options import CompareJob, CompareOptions, compare_job
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.outcome_fields import RECOMMENDED, comparison_fields, outcome_fields
@@ -108,7 +108,8 @@ def compare(compare_options: CompareOptions) -> int:
     elif outcome.simulation is not None and (block := block_to_paste(outcome.simulation, limit)):
         click.echo(f"\n{RECOMMENDED}:\n{block}")
     fields = outcome_fields(outcome, request.sizes, schedule=job.schedule)
-    outputs.write_json(lambda: comparison_fields(fields, others, limit))
+    notes = {} if job.baseline is None else {YOURS: job.baseline.note_fields()}
+    outputs.write_json(lambda: comparison_fields(fields, others, limit, notes=notes))
     outputs.warn_of_size(sum(plan.simulation.timeline.schedule.num_actions for plan in made))
     traced = [TracedStep.of(plan.simulation, name=plan.name, memory_limit_bytes=limit) for plan in made]
     outputs.write("--trace", lambda: chrome_trace(traced))

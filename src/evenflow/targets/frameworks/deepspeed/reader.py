@@ -16,6 +16,7 @@ from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import zero_stage
 from evenflow.ranges import LAYERS, MICROBATCHES, RANKS, Range
 from evenflow.targets.entry_lists.settings import FileSettings, even_counts, read_settings
+from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
 
@@ -27,6 +28,7 @@ _HEAD = ("EmbeddingPipe", "_pre_transformer_block")
 _TAIL = ("_post_transformer_block", "NormPipe", "ParallelLinearPipe")
 _MARKS = ("train_micro_batch_size_per_gpu", "train_batch_size", "zero_optimization")
 """Keys that files of DeepSpeed have, and no others."""
+_OWN_KEYS = (_STEPS, _STAGES, _METHOD, _PIPELINE, "activation_checkpointing", "fp16", "bf16", "optimizer", "scheduler")
 _HAVE_TO_DO = ("attention_config", "checkpoint_in_cpu", "model_arch", "num_encoder_layers")
 
 
@@ -37,6 +39,7 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
         InputError: text that is neither, a size that is neither there nor given, or a cut that it does not tell.
     """
     settings = read_settings(text, file)
+    check_own_keys(settings.fields, (*_MARKS, *_OWN_KEYS), title="DeepSpeed")
     is_neox = _is_neox(settings)
     num_layers = settings.size((_LAYERS,), sizes.num_layers, LAYERS, option="--layers")
     stages = Range(least=0 if is_neox else 1, most=RANKS.most)  # of GPT-NeoX, 0 is a model in one piece

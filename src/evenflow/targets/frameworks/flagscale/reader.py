@@ -18,6 +18,7 @@ from evenflow.targets.megatron_family.arguments import OF_DEGREES, arguments_of
 from evenflow.targets.megatron_family.baseline import LAYOUT, baseline
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
 from evenflow.targets.megatron_family.layout import format_layout
+from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes
 
@@ -65,6 +66,7 @@ def stated_in_sections(text: str, file: str) -> StatedDegrees:
 def _all_settings(text: str, file: str) -> Fields:
     """Return the settings of both sections together."""
     top = load_yaml(text, file=file)
+    check_own_keys(top, ("system", "model"), title="FlagScale")
     fields: dict[str, object] = {}
     lines: dict[str, int] = {}
     for name in ("system", "model"):

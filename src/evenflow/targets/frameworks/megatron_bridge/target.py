@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from evenflow.errors import InputError
+from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
@@ -32,12 +34,19 @@ from evenflow.targets.megatron_family.settings import (
     recompute_settings,
     settings_notes,
 )
+from evenflow.targets.megatron_family.shell_overrides import decoded_override, overrides_in
 from evenflow.targets.megatron_family.yaml_settings import apply_settings, mtp_layers_in, section_of
+from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
 
-_IS_OURS = re.compile(r"^(?:model|ConfigContainer):", re.MULTILINE)
+_IS_OURS = re.compile(r"^(?:model|ConfigContainer):[ ]*(?:#.*)?$", re.MULTILINE)
 _HAS_SIZES = re.compile(r"^[ ]+(?:virtual_)?pipeline_model_parallel_\w+[ ]*:", re.MULTILINE)
+_OVERRIDE = re.compile(
+    r"\+{0,2}(?P<name>(?:model|train|ddp|optimizer)\.\w+)=(?P<value>.*)",
+    re.DOTALL,
+)
+_HAS_OVERRIDES = re.compile(r"(?<![\w.])model\.(?:virtual_)?pipeline_model_parallel_\w+=")
 _IS_ANOTHER = re.compile(r"^(?:modules|system):", re.MULTILINE)
 _ARRAY = '"${PIPELINE_ARGS[@]}"'
 _EXCLUDED = {
@@ -102,10 +111,23 @@ def _excluded() -> str:
     return _("leave out {fields}: the layout replaces them", fields=", ".join(_EXCLUDED))
 
 
+def _section(text: str, name: str, file: str) -> Fields:
+    """Return a section of a YAML, or the overrides of it in a script."""
+    if _HAS_OVERRIDES.search(text):
+        overrides = _overrides(text, file).items()
+        values = {key.split(".")[1]: value for key, value in overrides if key.startswith(f"{name}.")}
+        return Fields(values=values, file=file, path=name)
+    return section_of(text, (*_model_path(text, file)[:-1], name), file=file)
+
+
+def _overrides(text: str, file: str) -> dict[str, object]:
+    return {name: decoded_override(value) for name, value in overrides_in(text, file, _OVERRIDE).items()}
+
+
 def _read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
-    path = _model_path(text, file)
-    model = section_of(text, path, file=file)
-    train = section_of(text, (*path[:-1], "train"), file=file)
+    if not _HAS_OVERRIDES.search(text):
+        check_own_keys(section_of(text, (), file=file), ("model", "ConfigContainer"), title=TARGET.title)
+    model, train = _section(text, "model", file), _section(text, "train", file)
     sizes = {key: train.values[key] for key in ("micro_batch_size", "global_batch_size") if key in train}
     if sizes.get("global_batch_size") is None:  # which the recipe has, unlike Megatron-LM
         sizes = {}
@@ -119,20 +141,22 @@ def _read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
 
 
 def _stated(text: str, file: str) -> StatedDegrees:
-    path = _model_path(text, file)
-    sections = {
-        name: section_of(text, (*path[:-1], name), file=file) for name in ("model", "train", "ddp", "optimizer")
-    }
+    sections = {name: _section(text, name, file) for name in ("model", "train", "ddp", "optimizer")}
     values = {key: value for section in sections.values() for key, value in section.values.items()}
     lines = {key: line for section in sections.values() for key, line in section.lines.items()}
     return stated_degrees(arguments_of(values, file=file, lines=lines, known=OF_DEGREES), has_recipe=True)
 
 
 def _recognise(text: str, file: str) -> bool:
+    if _HAS_OVERRIDES.search(text) and "actor_rollout_ref" not in text:
+        return True
     return bool(_IS_OURS.search(text) and _HAS_SIZES.search(text) and not _IS_ANOTHER.search(text))
 
 
 def _apply(text: str, file: str, plan: Plan) -> str:
+    if _HAS_OVERRIDES.search(text):
+        rule = _("must be YAML to be edited: these are overrides in a script")
+        raise InputError(rule=rule, place=file, remedy=_("add the array that evenflow export writes to its command"))
     path = _model_path(text, file)
     settings = _fields(plan, mtp_layers=mtp_layers_in(section_of(text, path, file=file)))
     return apply_settings(text, path, settings=settings, instead=_EXCLUDED, plan=plan, file=file)

@@ -15,6 +15,7 @@ from evenflow.ranges import CHUNKS, LAYERS, SEQUENCE_SPLITS
 from evenflow.targets.frameworks.mindformers.recompute_lists import counts_by_cell, pattern_counts
 from evenflow.targets.frameworks.mindformers.training_yaml import check_no_swap
 from evenflow.targets.frameworks.mindformers.values import environment, why_not
+from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
 
@@ -27,6 +28,7 @@ _RECOMPUTE_KEYS = (
     "recompute_slice_activation",
 )
 """Keys that are read, and those that leave the layers of a kind as they are."""
+_SECTIONS = ("model", "parallel_config", "parallel", "recompute_config")
 _PIPELINE_KEYS = ("pipeline_stage", "micro_batch_num", "seq_split_num")
 _PIPELINE_WORDS = ("pipeline", "pp_", "micro_batch", "seq_split", "interleave")
 
@@ -39,6 +41,7 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
             MindFormers refuses, or a setting that no plan can say.
     """
     top = load_yaml(text, file=file)
+    check_own_keys(top, _SECTIONS, title="MindFormers")
     check_no_swap(top.values, file=file)
     found = training_sizes(top)
     model = optional_section(optional_section(top, "model"), "model_config")

@@ -12,6 +12,7 @@ from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.ranges import CHUNKS, LAYERS, MICROBATCHES, RANKS
 from evenflow.targets.frameworks.mindformers_pynative.layer_ranges import layer_ids, range_ends
 from evenflow.targets.frameworks.mindformers_pynative.values import SELECT_MODULE, stages
+from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
 
@@ -42,6 +43,7 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
             layer once, a setting that MindFormers refuses or no plan can say.
     """
     top = load_yaml(text, file=file)
+    check_own_keys(top, ("parallelism", "model", "recompute"), title="MindFormers")
     parallel = optional_section(top, "parallelism")
     recompute = optional_section(top, "recompute")
     model = optional_section(top, "model")

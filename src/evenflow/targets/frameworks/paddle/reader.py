@@ -9,10 +9,12 @@ from itertools import pairwise
 from evenflow.errors import InputError
 from evenflow.fields import Fields, is_integer_list, load_json
 from evenflow.language import _
-from evenflow.model import FULL, Plan, Sizes, cells
+from evenflow.model import FULL, SELECT, Plan, Sizes, cells
 from evenflow.predict.training import Sharding
 from evenflow.ranges import CHUNKS, LAYERS, MICROBATCHES, RANKS, Range
-from evenflow.targets.entry_lists.settings import FileSettings, even_counts, read_settings
+from evenflow.targets.entry_lists.settings import FileSettings, even_counts
+from evenflow.targets.frameworks.paddle.fleetx import BASE, settings_of
+from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
 
@@ -22,7 +24,6 @@ _STEPS = ("gradient_accumulation_steps", "accumulate_steps")
 _LAYERS = ("num_hidden_layers",)
 _METHODS = ("pp_seg_method", "seg_method")
 _EMPTY = ("num_empty_layers_add_in_head", "num_empty_layers_add_in_tail")
-_SECTIONS = ("hybrid_configs", "pipeline_configs", "pp_configs")
 _DEFAULT_METHOD = "layer:DecoderLayer|EmptyLayer"
 _MARKS = (*_RANKS[1:], *_CHUNKS[1:], *_METHODS, *_EMPTY, "sharding_parallel_config")
 """Keys that other frameworks' files do not have."""
@@ -42,7 +43,8 @@ def read_plan(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
     Raises:
         InputError: text that is neither, a size that is neither there nor given, or what Paddle refuses.
     """
-    settings = read_settings(text, file, sections=_SECTIONS)
+    settings = settings_of(text, file)
+    check_own_keys(settings.fields, (*_RANKS, *_CHUNKS, *_STEPS, *_METHODS, *_EMPTY), title="Paddle")
     num_layers = settings.size(_LAYERS, given_sizes.num_layers, LAYERS, option="--layers")
     num_ranks = settings.size(_RANKS, given_sizes.num_ranks, RANKS, option="--ranks")
     num_chunks = settings.size(_CHUNKS, 1, CHUNKS, option="")
@@ -52,19 +54,23 @@ def read_plan(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
         sizes = Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches)
     stages = _stages(settings, num_layers, sizes)
     counts = [names.count(_LAYER) for names in stages]
-    full = counts if _recomputes(fields) else []
+    kind = _recompute_kind(fields)
+    recomputed = counts if kind else []
     rows = [slice(chunk * num_ranks, (chunk + 1) * num_ranks) for chunk in range(num_chunks)]
     with fields.at():
         plan = Plan(
             schedule=_schedule(sizes),
             num_microbatches=num_microbatches,
             layers=cells([counts[row] for row in rows]),
-            recompute={FULL: cells([full[row] for row in rows])} if any(full) else {},
+            recompute={kind: cells([recomputed[row] for row in rows])} if kind and any(recomputed) else {},
         )
     unknown = [name for name in _OTHER_ORDERS if fields.values.get(name)]
-    if not _recomputes(fields) or fields.values.get("no_recompute_layers"):
+    if kind != FULL or fields.values.get("no_recompute_layers"):
         unknown += [name for name in _PARTS_OF_LAYERS if fields.values.get(name)]
+    unknown += [name for name in (BASE,) if name in fields]
     notes = []
+    if kind == SELECT:
+        notes.append(_("the recomputation of core_attn is the kind select"))
     if any(_NOTHING in names for names in stages):
         notes.append(_("empty layers are not in the plan: they take no time"))
     return Baseline(plan=plan, unknown=tuple(map(fields.place, unknown)), notes=tuple(notes))
@@ -72,7 +78,7 @@ def read_plan(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
 
 def stated_in_arguments(text: str, file: str) -> StatedDegrees:
     """Return the degrees in arguments of PaddleFormers, or in a strategy; raises InputError for wrong values."""
-    fields = read_settings(text, file, sections=_SECTIONS).fields
+    fields = settings_of(text, file).fields
     wanted = {
         "tensor": ("tensor_model_parallel_size", "tensor_parallel_degree", "mp_degree"),
         "context": ("context_parallel_size", "sep_parallel_degree", "sep_degree"),
@@ -110,7 +116,7 @@ def stated_in_arguments(text: str, file: str) -> StatedDegrees:
 def is_paddle(text: str, file: str) -> bool:
     """Return whether a text looks like arguments of PaddleFormers or a strategy of Paddle."""
     try:
-        fields = read_settings(text, file, sections=_SECTIONS).fields
+        fields = settings_of(text, file).fields
     except InputError:
         return False
     return any(name in fields for name in _MARKS) or (_RANKS[0] in fields and _STEPS[0] in fields)
@@ -194,10 +200,11 @@ def _uniform(fields: Fields, key: str, length: int, sizes: Sizes) -> list[int]:
     return cuts
 
 
-def _recomputes(fields: Fields) -> bool:
-    """Return whether all layers are recomputed whole."""
+def _recompute_kind(fields: Fields) -> str | None:
+    """Return how all layers are recomputed: whole, their attention alone, or not."""
     granularity = fields.values.get("recompute_granularity")
     if "recompute" in fields:  # before PaddleFormers 1.0
-        return fields.flag("recompute") and granularity in (None, "full")
+        kind = FULL if granularity in (None, "full") else SELECT if granularity == "core_attn" else None
+        return kind if fields.flag("recompute") else None
     method, number = fields.values.get("recompute_method"), fields.values.get("recompute_num_layers")
-    return granularity == "full" and method == "uniform" and number == 1
+    return FULL if granularity == "full" and method == "uniform" and number == 1 else None

@@ -13,6 +13,7 @@ from evenflow.ranges import LAYERS, MICROBATCHES, RANKS, Range
 from evenflow.schedule import schedule_of
 from evenflow.targets.frameworks.torchtitan.checkpointing import recomputed_layers
 from evenflow.targets.frameworks.torchtitan.settings_file import settings_of_file
+from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.target import Baseline, GivenSizes
 from evenflow.targets.torch.baseline import asked_name, asked_order, asked_plan, chunks_of
 from evenflow.targets.torch.module_names import even_parts, layers_per_part
@@ -46,6 +47,7 @@ def read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
             settings that torchtitan refuses.
     """
     top = settings_of_file(text, file)
+    check_own_keys(top, ("parallelism", "training", "model", "job"), title="torchtitan")
     parallelism = optional_section(top, "parallelism")
     num_ranks = parallelism.integer(_DEGREE, RANKS) if _DEGREE in parallelism else given_sizes.num_ranks or 1
     if num_ranks < 2 and given_sizes.may_be_alone:

@@ -26,8 +26,7 @@ from evenflow.targets.megatron_family.settings import (
     recompute_settings,
     settings_notes,
 )
-from evenflow.targets.megatron_family.shell_script import parse_script
-from evenflow.targets.megatron_family.shell_values import run_through
+from evenflow.targets.megatron_family.shell_overrides import decoded_override, overrides_in
 from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
 
@@ -90,7 +89,7 @@ def _notes() -> tuple[str, ...]:
 
 def _read(text: str, file: str, sizes: GivenSizes) -> Baseline:
     texts = _texts(text, file)
-    values = {name: _decoded(text) for name, text in texts.items() if name != MATRIX}
+    values = {name: decoded_override(text) for name, text in texts.items() if name != MATRIX}
     if not texts:
         rule = _("must have overrides of {place}", place=_MEGATRON)
         raise InputError(rule=rule, place=file)
@@ -102,27 +101,14 @@ def _read(text: str, file: str, sizes: GivenSizes) -> Baseline:
 
 
 def _stated(text: str, file: str) -> StatedDegrees:
-    values = {name: _decoded(value) for name, value in _texts(text, file).items() if name != MATRIX}
+    values = {name: decoded_override(value) for name, value in _texts(text, file).items() if name != MATRIX}
     usual = {"use_distributed_optimizer": True, "sequence_parallel": True}
     return stated_degrees(arguments_of({**usual, **values}, file=file, known=OF_DEGREES))
 
 
 def _texts(text: str, file: str) -> dict[str, str]:
     """Return the values of overrides by the name of the setting, as texts."""
-    commands, _values = run_through(parse_script(text, file=file), text, file=file)
-    overrides = [found for command in commands for word in command if (found := _OVERRIDE.fullmatch(word.text))]
-    return {found["name"]: found["value"] for found in overrides}
-
-
-def _decoded(text: str) -> object:
-    """Return the value of an override in Hydra's words."""
-    if text[:1] == text[-1:] and text[:1] in ("'", '"') and len(text) > 1:
-        return text[1:-1]
-    if text.startswith("["):
-        return [item.strip(" '\"") for item in text.strip("[]").split(",") if item.strip()]
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    return None if text == "null" else int(text) if re.fullmatch(r"-?[0-9]{1,15}", text) else text
+    return overrides_in(text, file, _OVERRIDE)
 
 
 TARGET = Target(

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from evenflow.predict.training import Sharding
 from evenflow.ranges import DEVICES, RANKS, SEQUENCES, TOKENS, Range
-from evenflow.targets.megatron_family.arguments import OF_DEGREES, Arguments, is_printed, printed_arguments
+from evenflow.targets.megatron_family.arguments import OF_DEGREES, Arguments
+from evenflow.targets.megatron_family.baseline import run_arguments
 from evenflow.targets.megatron_family.degrees.degree_settings import EXCHANGES, FULLY_SHARED
-from evenflow.targets.megatron_family.shell_arguments import shell_arguments
 from evenflow.targets.stated_degrees import StatedDegrees
 
 _NUMBERS: Mapping[str, tuple[str, Range]] = {
@@ -38,9 +38,7 @@ def stated_in_run(text: str, file: str) -> StatedDegrees:
     Raises:
         InputError: as `shell_arguments` and `stated_degrees` do.
     """
-    if is_printed(text):
-        return stated_degrees(printed_arguments(text, file=file, known=OF_DEGREES))
-    return stated_degrees(shell_arguments(text, file=file, known=OF_DEGREES))
+    return stated_degrees(run_arguments(text, file, known=OF_DEGREES))
 
 
 def stated_degrees(arguments: Arguments, *, has_recipe: bool = False) -> StatedDegrees:
