@@ -10,18 +10,21 @@ from evenflow.targets.megatron_family.shell_values import run_through
 from evenflow.targets.megatron_family.shell_words import line_of
 
 
-def overrides_in(text: str, file: str, override: re.Pattern[str]) -> dict[str, str]:
+def overrides_in(text: str, file: str, override: re.Pattern[str]) -> dict[str, str | None]:
     """Return the values of overrides by the name of the setting, as texts; `override` has both as groups.
 
+    A setting that no plan depends on is None where it stands in a condition.
+
     Raises:
-        InputError: a quotation mark is never closed, or an override stands in a condition.
+        InputError: a quotation mark is never closed, or a setting that a plan depends on stands in a condition.
     """
     commands, _values = run_through(parse_script(text, file=file), text, file=file)
-    found: dict[str, str] = {}
+    found: dict[str, str | None] = {}
     for word in (word for command in commands for word in command):
         if match := override.fullmatch(word.text):
             if word.is_conditional and not is_relevant(match["name"].rpartition(".")[2]):
-                continue  # a setting that no plan depends on
+                found[match["name"]] = None
+                continue
             if word.is_conditional:
                 raise InputError(
                     value=word.text,

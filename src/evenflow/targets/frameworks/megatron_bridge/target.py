@@ -121,7 +121,8 @@ def _section(text: str, name: str, file: str) -> Fields:
 
 
 def _overrides(text: str, file: str) -> dict[str, object]:
-    return {name: decoded_override(value) for name, value in overrides_in(text, file, _OVERRIDE).items()}
+    told = overrides_in(text, file, _OVERRIDE)
+    return {name: decoded_override(value) for name, value in told.items() if value is not None}
 
 
 def _read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from evenflow.errors import InputError
+from evenflow.fields import is_integer_list
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
@@ -36,6 +37,14 @@ _CONFIG = f"++{_MEGATRON}.override_transformer_config"
 _OVERRIDE = re.compile(
     rf"\+{{0,2}}{re.escape(_MEGATRON)}\.(?:override_transformer_config\.)?(?P<name>\w+)=(?P<value>.*)", re.DOTALL
 )
+
+_OF_BATCH = re.compile(
+    r"\+{0,2}(?P<name>actor_rollout_ref\.actor\.(?:ppo_mini_batch_size|ppo_micro_batch_size_per_gpu|use_dynamic_bsz)"
+    r"|actor_rollout_ref\.rollout\.n|trainer\.(?:nnodes|n_gpus_per_node))=(?P<value>.*)",
+    re.DOTALL,
+)
+_USUAL_BATCH = {"n": 1, "nnodes": 1, "n_gpus_per_node": 8, "use_dynamic_bsz": False}
+"""What verl's own configuration has of them."""
 
 
 def _write(plan: Plan, version: str) -> Written:
@@ -93,11 +102,32 @@ def _read(text: str, file: str, sizes: GivenSizes) -> Baseline:
     if not texts:
         rule = _("must have overrides of {place}", place=_MEGATRON)
         raise InputError(rule=rule, place=file)
-    arguments = arguments_of(values, file=file)
+    arguments = arguments_of({**_batch(text, file), **values}, file=file)
     if texts.get(MATRIX, "null") == "null":
         return baseline(arguments, sizes)
     place = arguments.place(MATRIX)  # on Ascend
     return with_layers(arguments, parse_matrix(texts[MATRIX], place=place), place, sizes)
+
+
+def _batch(text: str, file: str) -> dict[str, object]:
+    """Return the batch and the devices of the actor in Megatron's words; nothing where the script does not tell all.
+
+    A mini batch has `rollout.n` answers to each of its prompts, dealt out over data parallel ranks. [verl,
+    `ActorRolloutRefWorker`]
+    """
+    told = overrides_in(text, file, _OF_BATCH)
+    if None in told.values():
+        return {}
+    values = {
+        **_USUAL_BATCH,
+        **{name.rpartition(".")[2]: decoded_override(value or "") for name, value in told.items()},
+    }
+    names = ("ppo_mini_batch_size", "n", "ppo_micro_batch_size_per_gpu", "nnodes", "n_gpus_per_node")
+    sizes = [values.get(name) for name in names]
+    if values["use_dynamic_bsz"] is not False or not is_integer_list(sizes) or min(sizes) < 1:
+        return {}
+    prompts, answers, micro, nodes, devices = sizes
+    return {"global_batch_size": prompts * answers, "micro_batch_size": micro, "world_size": nodes * devices}
 
 
 def _stated(text: str, file: str) -> StatedDegrees:
@@ -108,7 +138,8 @@ def _stated(text: str, file: str) -> StatedDegrees:
 
 def _texts(text: str, file: str) -> dict[str, str]:
     """Return the values of overrides by the name of the setting, as texts."""
-    return overrides_in(text, file, _OVERRIDE)
+    told = overrides_in(text, file, _OVERRIDE)
+    return {name: value for name, value in told.items() if value is not None}
 
 
 TARGET = Target(
