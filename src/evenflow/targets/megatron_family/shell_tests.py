@@ -43,14 +43,14 @@ class BranchTests:
         return False if own is False else None if None in (*before, own) else True
 
 
-def test_value(words: Sequence[str | None]) -> bool | None:
+def verdict(words: Sequence[str | None]) -> bool | None:
     """Return the value of a test such as ``[ 2 -gt 1 ]``; None for any other command, and for what is not known.
 
-    >>> test_value(["[[", "2", "-gt", "1", "]]"]), test_value(["[", "-z", "x", "]"]), test_value(["grep", "x"])
+    >>> verdict(["[[", "2", "-gt", "1", "]]"]), verdict(["[", "-z", "x", "]"]), verdict(["grep", "x"])
     (True, False, None)
     """
     if words[:1] == ["!"]:
-        value = test_value(words[1:])
+        value = verdict(words[1:])
         return None if value is None else not value
     if len(words) < 3 or (words[0], words[-1]) not in (("[", "]"), ("[[", "]]")):
         return None

@@ -9,7 +9,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.targets.megatron_family.shell_arithmetic import arithmetic
 from evenflow.targets.megatron_family.shell_script import MOST_CHARACTERS, Statement, parse_script
-from evenflow.targets.megatron_family.shell_tests import BranchTests, test_value
+from evenflow.targets.megatron_family.shell_tests import BranchTests, verdict
 from evenflow.targets.megatron_family.shell_words import Length, Opaque, Plain, Reference, Sum, Word
 
 COMPUTED, UNKNOWN = -1, -2
@@ -72,7 +72,7 @@ def run_through(
         runs = tests.runs(statement.branches)
         if statement.tests is not None:
             whole = evaluation.tested(statement.words)
-            tests.met(statement.tests, runs and test_value(whole))
+            tests.met(statement.tests, runs and verdict(whole))
         if runs is False:
             continue
         if statement.name:
