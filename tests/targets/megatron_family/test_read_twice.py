@@ -16,7 +16,7 @@ from evenflow.targets.target import GivenSizes
 from tests.targets.megatron_family.plans import flag_plans
 from tests.thoroughness import examples
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+pytestmark = [pytest.mark.processes, pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")]
 
 PRINTING = "torchrun() { printf '%s\\n' \"$@\"; }; export -f torchrun\n"
 LAYOUT = "--pipeline-model-parallel-layout"
