@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.aa import Direction
 from evenflow.errors import InputError
 from evenflow_torch.results.run_fields import aa_fields
-from evenflow_torch.run.values.aa_report import AAReport, Direction, Fault, Mismatch, RankAudit
+from evenflow_torch.run.values.aa_report import AAReport, Fault, Mismatch, RankAudit
 from evenflow_torch.text.aa_text import audit_text, parse_fault, verdict
 
 

@@ -7,10 +7,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evenflow.aa import plan_checks
     from evenflow_torch.models.parts import ModelRow
     from evenflow_torch.models.rows import as_row
     from evenflow_torch.run.aa.aa_check import AACheck
-    from evenflow_torch.run.aa.plan_checks import plan_checks
     from evenflow_torch.run.assembly.build import pipeline
     from evenflow_torch.run.assembly.pipeline import Pipeline
     from evenflow_torch.run.engine.hooks import Hook
@@ -26,7 +26,7 @@ _HOMES = {
     "Pipeline": "evenflow_torch.run.assembly.pipeline",
     "as_row": "evenflow_torch.models.rows",
     "pipeline": "evenflow_torch.run.assembly.build",
-    "plan_checks": "evenflow_torch.run.aa.plan_checks",
+    "plan_checks": "evenflow.aa.plan_checks",
 }
 
 

@@ -2,11 +2,13 @@
 
 import re
 
+from evenflow.aa import Direction
+from evenflow.cli.text.aa_coverage_text import direction_name
 from evenflow.cli.text.tables import aligned
 from evenflow.errors import InputError
 from evenflow.language import _, _n
 from evenflow.units import milliseconds
-from evenflow_torch.run.values.aa_report import AAReport, Direction, Fault, Mismatch
+from evenflow_torch.run.values.aa_report import AAReport, Fault, Mismatch
 
 _SHOWN = 5
 _FORM = "rank=R,step=S[,microbatch=M][,op=forward|backward]"
@@ -49,7 +51,7 @@ def mismatch_text(mismatch: Mismatch) -> str:
         stage=mismatch.stage,
         microbatch=mismatch.microbatch,
         step=mismatch.step + 1,
-        direction=_direction(mismatch.direction),
+        direction=direction_name(mismatch.direction),
         tensor=mismatch.tensor,
     )
 
@@ -97,7 +99,7 @@ def audit_text(report: AAReport) -> str:
         for why, items in ((_("fits no bubble"), rank.fits_no_bubble), (_("not yet checked"), waiting)):
             if items:
                 names = ", ".join(
-                    _("{direction} of stage {stage}", direction=_direction(direction), stage=stage)
+                    _("{direction} of stage {stage}", direction=direction_name(direction), stage=stage)
                     for stage, direction in items
                 )
                 notes.append(_("rank {index}: {why}: {names}", index=index, why=why, names=names))
@@ -112,7 +114,3 @@ def verdict(report: AAReport) -> str:
     if len(mismatches) > _SHOWN:
         lines.append(_("and {count} more tensors", count=len(mismatches) - _SHOWN))
     return "\n  ".join([_("the A/A check found differences"), *lines]) if mismatches else ""
-
-
-def _direction(direction: Direction) -> str:
-    return _("forward") if direction is Direction.FORWARD else _("backward")

@@ -5,15 +5,15 @@ from typing import Any
 import torch
 from torch import nn
 
+from evenflow.aa import Direction, RankChecks, plan_checks
 from evenflow.model import Plan
 from evenflow.schedule import Schedule
 from evenflow.simulate import StageCosts, build_graph, run
 from evenflow_torch.run import Hook, pipeline
 from evenflow_torch.run.aa.aa_check import AACheck
-from evenflow_torch.run.aa.plan_checks import RankChecks, plan_checks
 from evenflow_torch.run.engine.hooks import insert_hooks
 from evenflow_torch.run.engine.runtime import LossFunction
-from evenflow_torch.run.values.aa_report import Direction, Fault
+from evenflow_torch.run.values.aa_report import Fault
 from tests_torch.run.cases import Answer
 from tests_torch.run.models import batch, llama, loss_fn, row
 
@@ -57,7 +57,8 @@ def aa_case(
     ends = {} if is_llama else {"head_modules": 1, "tail_modules": 1}
     pipe = pipeline(plan, model, loss, data, seed=seed, **ends)
     checks = checks_of(pipe.schedule, rank)
-    turns = [checks.turn(number) for number in range(2 * pipe.schedule.num_chunks)]
+    every_rank = [checks_of(pipe.schedule, one) for one in range(pipe.schedule.num_ranks)]
+    turns = [checks.turn(number) for number in range(max(2, *(len(one.rotation) for one in every_rank)))]
     faults: dict[int, Fault] = {}
     for direction in Direction:
         step = next(

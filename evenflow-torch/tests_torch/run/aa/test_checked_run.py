@@ -2,8 +2,9 @@
 
 import pytest
 
+from evenflow.aa import Direction
 from evenflow_torch.run.aa.checked_run import report
-from evenflow_torch.run.values.aa_report import Direction, Mismatch, RankAudit
+from evenflow_torch.run.values.aa_report import Mismatch, RankAudit
 
 
 def audit(*steps: int) -> RankAudit:

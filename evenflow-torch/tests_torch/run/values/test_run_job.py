@@ -5,8 +5,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from evenflow.aa import Direction
 from evenflow.cluster.dtypes import Dtype
-from evenflow_torch.run.values.aa_report import Direction, Fault
+from evenflow_torch.run.values.aa_report import Fault
 from evenflow_torch.run.values.run_job import TOLERANCES, WARM_UP_STEPS, Device, RunJob
 from tests_torch.run.job.launched import job
 

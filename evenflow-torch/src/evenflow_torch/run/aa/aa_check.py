@@ -18,15 +18,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from evenflow.aa import Check, Direction, RankChecks
 from evenflow.schedule import Action, Op
 from evenflow_torch.run.aa.bits import flip_bit, num_different
-from evenflow_torch.run.aa.plan_checks import Check, RankChecks
 from evenflow_torch.run.aa.restored_state import Gradients, named_parameters, random_state, restored, set_apart
 from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
 from evenflow_torch.run.engine.hooks import Hook, insert_hooks
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage, take_gradient
 from evenflow_torch.run.measure.recorder import Recorder
-from evenflow_torch.run.values.aa_report import Direction, Fault, Mismatch, RankAudit
+from evenflow_torch.run.values.aa_report import Fault, Mismatch, RankAudit
 
 _Found = tuple[Check, str, Tensor]
 """A check, the name of a tensor, and how many of its numbers differ."""

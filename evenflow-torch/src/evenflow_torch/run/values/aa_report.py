@@ -1,19 +1,8 @@
 """What the A/A check is asked for and what it finds."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class Direction(StrEnum):
-    """Half of the work on a microbatch."""
-
-    FORWARD = "forward"
-    BACKWARD = "backward"
-    """Input and weight gradients, also where a schedule splits them."""
-
-
-StageWork = tuple[int, Direction]
-"""A stage and the half of its work that is checked."""
+from evenflow.aa import Direction, StageWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from evenflow.asking import asked
+from evenflow.aa import RankChecks, coverage_of, plan_checks
+from evenflow.asking import asked, optional
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.shared import options
 from evenflow.cli.shared.decided_plans import decided
@@ -23,12 +24,16 @@ from evenflow.cli.shared.training.configuration_options import (
 )
 from evenflow.cli.shared.training.configured_model import configured_model
 from evenflow.cli.shared.training.training_options import options_given
+from evenflow.cli.text.aa_coverage_text import aa_coverage_text
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import plan_text
 from evenflow.cli.verbs.simulate.given_plan import GivenPlan, read_files
+from evenflow.errors import InputError
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
+from evenflow.export.results.aa_coverage_fields import aa_coverage_fields
 from evenflow.language import _
 from evenflow.profiles.plan_fields import plan_file_fields
+from evenflow.simulate import Simulation
 from evenflow.simulate import simulate as run_on_paper
 from evenflow.units import milliseconds
 
@@ -40,6 +45,11 @@ class SimulateOptions:
     plan: GivenPlan = field(metadata=asked(group=GivenPlan))
     memory: str | None = field(default=None, metadata=options.MEMORY_TEXT)
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
+    aa_check: bool = optional(
+        "--aa-check",
+        default=False,
+        help="Also say what the A/A check of evenflow run does again in which step, and what that covers.",
+    )
     results: ResultFiles = field(metadata=asked(group=ResultFiles))
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)
     configuration: ConfigurationOptions = field(metadata=asked(group=ConfigurationOptions))
@@ -97,12 +107,34 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
     else:
         simulation = run_on_paper(network, plan, communication=communication)
     outputs.warn_of_size(simulation.timeline.schedule.num_actions)
-    outputs.write_json(lambda: plan_file_fields(simulation, limit))
+    checks = _checks(simulation, limit) if request.aa_check else ()
+    coverage = coverage_of(checks, step_ns=simulation.makespan_ns) if checks else None
+    covered = {"aa_check": aa_coverage_fields(coverage, checks)} if coverage else {}
+    outputs.write_json(lambda: plan_file_fields(simulation, limit) | covered)
     named = NamedPlan(name="simulated", simulation=simulation)
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
     outputs.write("--html", lambda: plans_html([named], memory_limit_bytes=limit, decide=decided))
     outputs.write("--trace", lambda: chrome_trace([TracedStep.of(simulation, memory_limit_bytes=limit)]))
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan
-    outputs.say(plan_text(simulation, limit, certificate=makespan), block_to_paste(simulation, limit))
+    answer = plan_text(simulation, limit, certificate=makespan)
+    answer = f"{answer}\n\n{aa_coverage_text(coverage)}" if coverage else answer
+    outputs.say(answer, block_to_paste(simulation, limit))
     return 0
+
+
+def _checks(simulation: Simulation, memory_limit_bytes: int | None) -> tuple[RankChecks, ...]:
+    """Return the A/A checks of a plan that ``evenflow run`` can check."""
+    if simulation.plan.sequence_splits > 1 or simulation.timeline.schedule.is_forward_only:
+        raise InputError(
+            value=simulation.plan.schedule,
+            rule=_("must train on whole sequences, which is all that evenflow run checks"),
+            place="--aa-check",
+            remedy=_("leave it out"),
+        )
+    return plan_checks(
+        simulation.timeline,
+        simulation.costs,
+        communication=simulation.communication,
+        memory_limit_bytes=memory_limit_bytes,
+    )
