@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from evenflow.aa import Direction
 from evenflow.errors import InputError
 from evenflow_torch.results.run_fields import aa_fields
-from evenflow_torch.run.values.aa_report import AAReport, Fault, Mismatch, RankAudit
-from evenflow_torch.text.aa_text import audit_text, parse_fault, verdict
+from evenflow_torch.run.values.aa_report import AAReport, Evidence, Fault, FaultKind, Mismatch, RankAudit
+from evenflow_torch.text.aa_text import audit_text, mismatch_text, parse_fault, verdict
 
 
 @given(
@@ -32,6 +32,43 @@ def test_a_fault_is_read_as_it_is_written(rank: int, step: int, microbatch: Any,
 def test_a_fault_that_is_written_differently_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="must have the form rank=R,step=S"):
         parse_fault(text)
+
+
+def test_faults_of_other_kinds_are_read() -> None:
+    assert parse_fault("rank=1,step=2,kind=stuck") == Fault(rank=1, step=1, kind=FaultKind.STUCK)
+    message = parse_fault("rank=1,step=2,kind=message,microbatch=3,op=backward")
+    assert (message.kind, message.microbatch, message.direction) == (FaultKind.MESSAGE, 3, Direction.BACKWARD)
+    for text in (
+        "rank=1,step=2,kind=disk",
+        "rank=1,step=2,kind=update,microbatch=0",
+        "rank=1,step=2,kind=stuck,op=forward",
+    ):
+        with pytest.raises(InputError, match="kind=product"):
+            parse_fault(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"evidence": Evidence.UPDATE, "num_different": 1}, "rank 1, step 3: the update of w came out differently"),
+        (
+            {
+                "evidence": Evidence.MESSAGE,
+                "stage": 2,
+                "microbatch": 0,
+                "direction": Direction.FORWARD,
+                "other_rank": 0,
+            },
+            "rank 1, stage 2, microbatch 0, step 3, forward: the message from rank 0 arrived differently",
+        ),
+        (
+            {"evidence": Evidence.NEIGHBOUR, "microbatch": 4, "other_rank": 2},
+            "rank 1, microbatch 4, step 3: w came out differently on rank 2; the rank that differs from both",
+        ),
+    ],
+)
+def test_a_mismatch_says_what_was_compared(fields: dict[str, Any], text: str) -> None:
+    assert mismatch_text(Mismatch(rank=1, step=2, tensor="w", **fields)).startswith(text)
 
 
 def audit(**changes: Any) -> RankAudit:
@@ -62,6 +99,7 @@ def test_a_report_says_what_was_found_what_it_cost_and_what_was_not_checked() ->
     assert fields["cost"] == pytest.approx(0.01)
     assert [one["step"] for one in fields["mismatches"]] == [3, 6]
 
+    assert "what all devices compute alike but wrong" in text, "what it cannot see"
     clean = AAReport(ranks=ranks[:1], num_checked_steps=2, checked_step_ns=1, plain_step_ns=1)
     assert "no difference" in audit_text(clean)
     assert verdict(clean) == ""

@@ -104,6 +104,15 @@ def aa_fields(report: AAReport) -> dict[str, object]:
                 "fits_no_bubble": [_item(item) for item in rank.fits_no_bubble],
                 "never_checked": [_item(item) for item in rank.never_checked],
                 "injected": rank.injected,
+                "rotation_steps": rank.rotation_steps,
+                "messages": rank.num_messages,
+                "updates": rank.num_updates,
+                "update_steps": rank.update_steps,
+                "update_ms": milliseconds(rank.update_ns),
+                "neighbour_checks": rank.num_neighbour_checks,
+                "neighbour_steps": rank.neighbour_steps,
+                "neighbour_ms": milliseconds(rank.neighbour_ns),
+                "without_neighbour": rank.without_neighbour,
             }
             for rank in report.ranks
         ],
@@ -116,6 +125,8 @@ def aa_fields(report: AAReport) -> dict[str, object]:
                 "direction": mismatch.direction,
                 "tensor": mismatch.tensor,
                 "numbers": mismatch.num_different,
+                "evidence": mismatch.evidence,
+                "other_rank": mismatch.other_rank,
             }
             for mismatch in report.mismatches
         ],

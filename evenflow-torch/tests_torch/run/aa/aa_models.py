@@ -13,7 +13,7 @@ from evenflow_torch.run import Hook, pipeline
 from evenflow_torch.run.aa.aa_check import AACheck
 from evenflow_torch.run.engine.hooks import insert_hooks
 from evenflow_torch.run.engine.runtime import LossFunction
-from evenflow_torch.run.values.aa_report import Fault
+from evenflow_torch.run.values.aa_report import Fault, FaultKind
 from tests_torch.run.cases import Answer
 from tests_torch.run.models import batch, llama, loss_fn, row
 
@@ -137,3 +137,22 @@ def stateful_case(plan: Plan, rank: int) -> Answer:
     pipe.num_steps = 0
     check.step(data, check=False)
     return Answer(found=(found, counts, bool(torch.equal(after, torch.rand(1)))))
+
+
+def fault_case(plan: Plan, rank: int, *, kind: FaultKind, num_steps: int, direction: Direction | None = None) -> Answer:
+    """Steps with an optimizer and a fault, in the same place of every step but the first, or stuck from then on."""
+    data = batch(plan.num_microbatches)
+    pipe = pipeline(plan, llama(plan.num_layers), loss_fn, data, seed=5)
+    first, last = 1, 2 if kind is FaultKind.STUCK else num_steps
+    microbatch = 1 if kind in (FaultKind.PRODUCT, FaultKind.MESSAGE) else None
+    faults = [
+        Fault(rank=rank, step=step, kind=kind, microbatch=microbatch, direction=direction)
+        for step in range(first, last)
+    ]
+    check = AACheck(pipe, checks_of(pipe.schedule, rank), faults=faults if rank == FAULTY_RANK else ())
+    optimizer = torch.optim.AdamW(pipe.parameters())
+    for _ in range(num_steps):
+        optimizer.zero_grad()
+        check.step(data)
+        check.update(optimizer)
+    return Answer(found=check.audit())

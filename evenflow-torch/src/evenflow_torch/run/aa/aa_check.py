@@ -3,11 +3,15 @@
     forward    the stage's module once more on the input it had, with the same random numbers, against its output
     backward   the graph of the backward is kept, and run once more with the gradient that came, against the gradients
                of the input and of every parameter, which are set apart from those of other microbatches
+    message    checksums of what was handed over and of what arrived
+    update     the optimizer once more, on copies of some parameters
+    layer      the next rank once more, now and then and when there is a suspicion: it sees what is stuck
 
-Both results come from the same kernels on the same data on the same device. So every difference is a fault, of the
-device or of a kernel that is not deterministic.
+Both results come from the same kernels on the same data. So every difference is a fault, of a device, of a link or of a
+kernel that is not deterministic.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,14 +23,18 @@ import torch.distributed as dist
 from torch import Tensor
 
 from evenflow.aa import Check, Direction, RankChecks
+from evenflow.language import _
 from evenflow.schedule import Action, Op
 from evenflow_torch.run.aa.bits import flip_bit, num_different
+from evenflow_torch.run.aa.message_sums import MessageSums
+from evenflow_torch.run.aa.neighbour import NEIGHBOUR_PERIOD, NeighbourCheck, first_tensor
 from evenflow_torch.run.aa.restored_state import Gradients, named_parameters, random_state, restored, set_apart
+from evenflow_torch.run.aa.update_check import UpdateCheck, update_slices
 from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
 from evenflow_torch.run.engine.hooks import Hook, insert_hooks
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage, take_gradient
-from evenflow_torch.run.measure.recorder import Recorder
-from evenflow_torch.run.values.aa_report import Fault, Mismatch, RankAudit
+from evenflow_torch.run.measure.recorder import Recorder, synchronize
+from evenflow_torch.run.values.aa_report import Evidence, Fault, FaultKind, Mismatch, RankAudit
 
 _Found = tuple[Check, str, Tensor]
 """A check, the name of a tensor, and how many of its numbers differ."""
@@ -53,8 +61,9 @@ class _Backward:
 class AACheck:
     """Checks the work of this rank in the steps that it is asked to. Make one before the first of them.
 
-    `checks` says what is checked where: this rank's element of `evenflow_torch.run.aa.plan_checks.plan_checks`. Each of
-    `faults`, at most one a step, flips one bit of this rank's results, to see that it is found.
+    Every rank makes one, and every rank runs the same steps with checks. `checks` says what is checked where: this
+    rank's element of `evenflow.run.plan_checks`. Each of `faults`, at most one a step, flips bits of this rank's
+    results, to see that it is found.
     """
 
     def __init__(self, pipe: Pipeline, checks: RankChecks, *, faults: Sequence[Fault] = ()) -> None:
@@ -74,14 +83,36 @@ class AACheck:
         self._check_ns: list[int] = []
         self._mismatches: list[Mismatch] = []
         self._injected: list[str] = []
+        self._is_checked = False
+        self._sums = MessageSums(pipe.schedule.num_stages, pipe.schedule.num_microbatches, pipe.stages[0].device)
+        self._num_messages = 0
+        self._message_fault: Fault | None = None
+        trained = [(name, parameter) for name, parameter in pipe.named_parameters() if parameter.requires_grad]
+        sizes = [parameter.numel() for _, parameter in trained]
+        self._slices = [[trained[index] for index in one] for one in update_slices(sizes)]
+        self._update_fault: Fault | None = None
+        self._num_updates = 0
+        self._update_ns: list[int] = []
+        self._neighbour = NeighbourCheck(pipe.stages, pipe.schedule.num_microbatches)
+        self._exchanges_due = 0
+        self._exchange_ns: list[int] = []
+        self.exchange_ns = 0
+        """Time that the last step spent with the neighbours, after the step itself."""
+        self._num_neighbour_checks = 0
+        self._without_neighbour: set[str] = set()
         for stage in pipe.stages:
             stage.witness = self
         insert_hooks(pipe.runtime, [Hook(after=action, run=self._hook(action)) for action in checks.hosts])
 
     def step(self, batch: Batch, *, check: bool = True) -> Tensor | None:
         """Run a step of the pipeline; with `check`, the checks of the next turn are done in it."""
-        now = self._checks.turn(len(self._check_ns)) if check else ()
+        turn = len(self._check_ns)
+        now = self._checks.turn(turn) if check else ()
+        self._is_checked = check
         self._prepare(now)
+        exchanges = check and (turn % NEIGHBOUR_PERIOD == 0 or self._exchanges_due > 0)
+        if exchanges:
+            self._neighbour.listen(len(self._exchange_ns), self._pipe.num_steps)
         try:
             loss = self._pipe.step(batch)
         finally:
@@ -89,10 +120,40 @@ class AACheck:
             self._forwards.clear()
             self._backwards.clear()
             self._due.clear()
+            self._message_fault = None
+        self.exchange_ns = 0
         if check:
             self._check_ns.append(sum(end - start for *_, start, end in self._recorder.rows()))
             self._collect()
+            self._compare_messages()
+        if exchanges:
+            self._ask_neighbour()
         return loss
+
+    def update(self, optimizer: torch.optim.Optimizer, *, check: bool = True) -> None:
+        """Do ``optimizer.step()``; with `check`, the updates of the next parameters are done again and compared."""
+        fault, self._update_fault = self._update_fault, None
+        if not check or not self._slices:
+            optimizer.step()
+            return
+        synchronize(self._pipe.stages[0].device)
+        start_ns = time.perf_counter_ns()
+        again = UpdateCheck(optimizer, self._slices[len(self._update_ns) % len(self._slices)])
+        synchronize(self._pipe.stages[0].device)
+        taken_ns = time.perf_counter_ns() - start_ns
+        optimizer.step()
+        if fault is not None and again.parameters:
+            name, parameter = again.parameters[0]
+            flip_bit(parameter)
+            self._injected.append(_("the update of {name}, step {step}", name=name, step=fault.step + 1))
+        start_ns = time.perf_counter_ns()
+        compared = again.compare()
+        numbers = torch.stack([count for _name, count in compared]).tolist() if compared else []
+        self._update_ns.append(taken_ns + time.perf_counter_ns() - start_ns)
+        self._num_updates += len(again.parameters)
+        for (name, _count), number in zip(compared, numbers, strict=True):
+            if number:
+                self._differs(tensor=name, evidence=Evidence.UPDATE, num_different=number)
 
     @property
     def mismatches(self) -> tuple[Mismatch, ...]:
@@ -114,11 +175,63 @@ class AACheck:
             fits_no_bubble=list(self._checks.uncovered),
             mismatches=list(self._mismatches),
             injected=list(self._injected),
+            rotation_steps=len(self._checks.rotation),
+            num_messages=self._num_messages,
+            num_updates=self._num_updates,
+            update_steps=len(self._slices),
+            update_ns=round(sum(self._update_ns) / max(1, len(self._update_ns))),
+            num_neighbour_checks=self._num_neighbour_checks,
+            neighbour_steps=NEIGHBOUR_PERIOD * self._neighbour.num_turns,
+            neighbour_ns=round(sum(self._exchange_ns) / max(1, len(self._exchange_ns))),
+            without_neighbour=sorted(self._without_neighbour),
         )
 
     @contextmanager
     def computing(self, op: Op, stage: RuntimeStage, microbatch: int, loss: Tensor | None = None) -> Iterator[None]:
         """Keep what a check or a fault needs; see `evenflow_torch.run.engine.runtime_stage.Witness`."""
+        self._receive(op, stage, microbatch)
+        self._neighbour.computing = (stage.stage_index, microbatch) if op is Op.F else None
+        with self._repeatable(op, stage, microbatch, loss):
+            yield
+        self._neighbour.computing = None
+        if self._is_checked:
+            self._send(op, stage, microbatch)
+
+    def _receive(self, op: Op, stage: RuntimeStage, microbatch: int) -> None:
+        """Spoil the message that a fault is for, and note the checksum of what has arrived for an action."""
+        direction = Direction.FORWARD if op is Op.F else Direction.BACKWARD
+        if op is Op.W or (stage.is_first if op is Op.F else stage.is_last):
+            return
+        tensor = (stage.args_recv_info if op is Op.F else stage.grad_recv_info)[microbatch][0].buffer
+        fault = self._message_fault
+        if fault is not None and fault.microbatch in (None, microbatch) and fault.direction in (None, direction):
+            self._message_fault = None
+            flip_bit(tensor)
+            self._injected.append(
+                _(
+                    "the message to stage {stage}, microbatch {microbatch}, step {step}, {direction}",
+                    stage=stage.stage_index,
+                    microbatch=microbatch,
+                    step=fault.step + 1,
+                    direction=direction,
+                )
+            )
+        if self._is_checked:
+            self._sums.received(direction, stage.stage_index, microbatch, tensor.detach())
+            self._num_messages += 1
+
+    def _send(self, op: Op, stage: RuntimeStage, microbatch: int) -> None:
+        """Note the checksum of what an action hands over."""
+        if op is Op.F and not stage.is_last:
+            (output,) = stage.fwd_cache[microbatch][0]
+            self._sums.sent(Direction.FORWARD, stage.stage_index + 1, microbatch, output.detach())
+        elif op in (Op.B, Op.I) and not stage.is_first:
+            (gradient,) = stage.bwd_cache[microbatch]
+            if gradient is not None:
+                self._sums.sent(Direction.BACKWARD, stage.stage_index - 1, microbatch, gradient)
+
+    @contextmanager
+    def _repeatable(self, op: Op, stage: RuntimeStage, microbatch: int, loss: Tensor | None) -> Iterator[None]:
         direction = Direction.FORWARD if op is Op.F else Direction.BACKWARD
         key = (stage.stage_index, microbatch, direction)
         is_faulty = key == self._faulty
@@ -173,7 +286,28 @@ class AACheck:
             self._due.setdefault(check.after, []).append(check)
             self._wanted.add((check.stage, check.microbatch, check.direction))
         fault = self._faults.get(self._pipe.num_steps)
-        self._faulty = self._place_of(fault, checks) if fault is not None else None
+        self._faulty = None
+        if fault is None:
+            return
+        if fault.kind is FaultKind.PRODUCT:
+            self._faulty = self._place_of(fault, checks)
+        elif fault.kind is FaultKind.MESSAGE:
+            self._message_fault = fault
+        elif fault.kind is FaultKind.UPDATE:
+            self._update_fault = fault
+        else:
+            self._stick(fault)
+
+    def _stick(self, fault: Fault) -> None:
+        """Spoil every forward of every layer on this device from now on, whoever's work it does."""
+
+        def spoil(_module: Any, _arguments: Any, output: Any) -> None:
+            flip_bit(first_tensor(output).detach())
+
+        for stage in self._stages.values():
+            for part in stage.submod.parts:
+                part.module.register_forward_hook(spoil)
+        self._injected.append(_("every forward from step {step} on", step=fault.step + 1))
 
     def _place_of(self, fault: Fault, checks: Sequence[Check]) -> tuple[int, int, Direction]:
         """Choose the place of a fault: in work that is checked, unless it was asked for elsewhere."""
@@ -249,21 +383,56 @@ class AACheck:
         """Read the results of a step's comparisons from the device, all at once."""
         if not self._found:
             return
-        numbers = torch.stack([count.to(self._found[0][2].device) for *_, count in self._found]).tolist()
-        for (check, name, _), number in zip(self._found, numbers, strict=True):
+        numbers = torch.stack([count.to(self._found[0][2].device) for _check, _name, count in self._found]).tolist()
+        for (check, name, _count), number in zip(self._found, numbers, strict=True):
             if number:
-                self._mismatches.append(
-                    Mismatch(
-                        rank=dist.get_rank(),
-                        stage=check.stage,
-                        microbatch=check.microbatch,
-                        step=self._pipe.num_steps - 1,
-                        direction=check.direction,
-                        tensor=name,
-                        num_different=number,
-                    )
+                self._differs(
+                    stage=check.stage,
+                    microbatch=check.microbatch,
+                    direction=check.direction,
+                    tensor=name,
+                    num_different=number,
                 )
         self._found.clear()
+
+    def _compare_messages(self) -> None:
+        """Compare the messages of the step, and learn whether any rank has seen anything."""
+        ranks = self._pipe.schedule.stage_ranks
+        differing = self._sums.differing()
+        for direction, stage, microbatch in differing:
+            if stage in self._stages:
+                sender = stage - 1 if direction is Direction.FORWARD else stage + 1
+                self._differs(
+                    stage=stage, microbatch=microbatch, direction=direction, tensor="message",
+                    evidence=Evidence.MESSAGE, other_rank=int(ranks[sender]),
+                )  # fmt: skip
+        if differing or int(self._sums.alarm):
+            self._exchanges_due = self._neighbour.num_turns
+        self._sums.alarm = torch.zeros_like(self._sums.alarm)
+
+    def _ask_neighbour(self) -> None:
+        """Do a layer of the rank before again, and note whether it comes out as there."""
+        start_ns = time.perf_counter_ns()
+        compared = self._neighbour.compare()
+        self.exchange_ns = time.perf_counter_ns() - start_ns
+        self._exchange_ns.append(self.exchange_ns)
+        self._exchanges_due = max(0, self._exchanges_due - 1)
+        if compared is None:
+            return
+        if compared.differs is None:
+            self._without_neighbour.add(compared.layer)
+            return
+        self._num_neighbour_checks += 1
+        if compared.differs:
+            self._differs(
+                rank=compared.rank, microbatch=compared.microbatch, tensor=compared.layer,
+                evidence=Evidence.NEIGHBOUR, other_rank=dist.get_rank(),
+            )  # fmt: skip
+
+    def _differs(self, **fields: Any) -> None:
+        mismatch = Mismatch(**{"rank": dist.get_rank(), "step": self._pipe.num_steps - 1, **fields})
+        self._mismatches.append(mismatch)
+        self._sums.alarm += 1
 
     def _num_actions(self, stage: int, direction: Direction, microbatch: int) -> int:
         """Return how many actions of the order a check is about: two for a backward that the order splits."""
@@ -276,7 +445,7 @@ def measure_compare_ns(stage: RuntimeStage) -> int:
     parameters = list(stage.submod.parameters())
     recorder = Recorder(stage.device)
     recorder.start_step()
-    for _ in range(3):
+    for _time in range(3):
         recorder.begin(Op.B, stage.stage_index, 0)
         for parameter in parameters:
             num_different(parameter, parameter)

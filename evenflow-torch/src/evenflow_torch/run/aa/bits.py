@@ -16,6 +16,17 @@ def num_different(first: Tensor, second: Tensor) -> Tensor:
     return (_bits(first) != _bits(second)).sum()
 
 
+def checksum(tensor: Tensor) -> Tensor:
+    """Return a 64-bit sum over the bits of a tensor that changes with any one number and with the order of rows.
+
+    Rows, along the last dimension, have odd weights. What cancels, such as two numbers of a row that change places, it
+    does not see.
+    """
+    bits = _bits(tensor)
+    rows = bits.reshape(-1, bits.shape[-1] if bits.dim() else 1).sum(1, dtype=torch.int64)
+    return (rows * (2 * torch.arange(len(rows), device=rows.device) + 1)).sum()
+
+
 def flip_bit(tensor: Tensor) -> None:
     """Flip the lowest bit of the first number, in place, unseen by autograd."""
     bits = _bits(tensor)

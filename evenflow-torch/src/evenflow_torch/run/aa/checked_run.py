@@ -66,10 +66,20 @@ class AARun:
         loss = self._check.step(batch, check=check)
         synchronize(self._device)  # on every rank: its device may still be busy when the host is not
         if measure:
-            self._steps.append((check, start_ns - self._offset_ns, time.perf_counter_ns() - self._offset_ns))
+            end_ns = time.perf_counter_ns() - self._check.exchange_ns
+            self._steps.append((check, start_ns - self._offset_ns, end_ns - self._offset_ns))
+        self._tell_from(known)
+        return loss
+
+    def update(self, optimizer: torch.optim.Optimizer, *, check: bool) -> None:
+        """Update the parameters, with checks or without."""
+        known = len(self._check.mismatches)
+        self._check.update(optimizer, check=check)
+        self._tell_from(known)
+
+    def _tell_from(self, known: int) -> None:
         for mismatch in self._check.mismatches[known:]:
             self._tell(mismatch)
-        return loss
 
     def own(self) -> tuple[RankAudit, _Steps]:
         """Return the audit and the times of this rank, for `report`."""

@@ -109,7 +109,10 @@ class _Trainer:
                     expected.append(float(unsplit.step(*batch, self.job.plan.num_microbatches)))
                     errors.append(gradient_error(gradients, unsplit.parameters))
                     unsplit.optimizer.step()
-            optimizer.step()
+            if self.aa is None:
+                optimizer.step()
+            else:
+                self.aa.update(optimizer, check=self.job.has_aa_checks(step))
             coming = self._batch(step + 1)  # on its way to the device while that updates the parameters
         own = replace(
             own, static_bytes=own.static_bytes + self._static_bytes(optimizer), peak_bytes=peak_bytes,

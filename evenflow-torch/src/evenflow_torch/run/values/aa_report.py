@@ -1,8 +1,35 @@
 """What the A/A check is asked for and what it finds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from evenflow.aa import Direction, StageWork
+
+
+class FaultKind(StrEnum):
+    """What a fault spoils."""
+
+    PRODUCT = "product"
+    """The result of a forward or backward, once."""
+    MESSAGE = "message"
+    """A message on its way to the rank."""
+    UPDATE = "update"
+    """A parameter, while the optimizer updates it."""
+    STUCK = "stuck"
+    """Every forward of the rank from its step on, also those that are done again."""
+
+
+class Evidence(StrEnum):
+    """What was compared when a fault was seen."""
+
+    REPEAT = "repeat"
+    """Work and the same work done again on the rank."""
+    MESSAGE = "message"
+    """A message as it was sent and as it arrived."""
+    UPDATE = "update"
+    """The update of a parameter and the same update done again."""
+    NEIGHBOUR = "neighbour"
+    """Work of the rank and the same work done by the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,26 +39,30 @@ class Fault:
     rank: int
     step: int
     """Step of the training, from 0."""
+    kind: FaultKind = FaultKind.PRODUCT
     microbatch: int | None = None
-    """Microbatch of the work whose result is flipped; None for one that is checked in that step."""
+    """Microbatch of the work or message that is spoiled; None for one that is checked in that step."""
     direction: Direction | None = None
-    """Half of the work whose result is flipped; None for one that is checked in that step."""
+    """Half of the work, or gradients (backward) or activations; None for one that is checked in that step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """A tensor that came out differently the second time."""
+    """A tensor that came out differently the second time, on the way or on another rank."""
 
     rank: int
-    stage: int
-    microbatch: int
     step: int
     """Step of the training, from 0."""
-    direction: Direction
     tensor: str
-    """Name of the tensor: of a parameter for its gradient, else what it is."""
-    num_different: int
-    """Numbers that differ in some bit."""
+    """Name of the tensor: of a parameter for its gradient or update, of a layer, else what it is."""
+    evidence: Evidence = Evidence.REPEAT
+    stage: int | None = None
+    microbatch: int | None = None
+    direction: Direction | None = None
+    num_different: int | None = None
+    """Numbers that differ in some bit; None where only checksums were compared."""
+    other_rank: int | None = None
+    """Rank that has sent the message, or done the work too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +81,24 @@ class RankAudit:
     mismatches: list[Mismatch]
     injected: list[str]
     """Places of the flipped bits, in words."""
+    rotation_steps: int = 0
+    """Steps with checks in which all work that bubbles and memory hold is done again."""
+    num_messages: int = 0
+    """Messages to this rank whose checksums were compared."""
+    num_updates: int = 0
+    """Parameters whose update was done again, in all steps."""
+    update_steps: int = 0
+    """Steps with checks in which every parameter's update is done again."""
+    update_ns: int = 0
+    """Time of doing updates again and comparing in a step with checks, mean."""
+    num_neighbour_checks: int = 0
+    """Layers of the rank before that this rank has done again."""
+    neighbour_steps: int = 0
+    """Steps with checks in which every layer of the rank is done again by the next one."""
+    neighbour_ns: int = 0
+    """Time of one exchange with the neighbours, mean; it is no part of the step's."""
+    without_neighbour: list[str] = field(default_factory=list)
+    """Layers of the rank before that this rank has nothing like."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

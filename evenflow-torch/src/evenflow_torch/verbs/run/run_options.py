@@ -101,7 +101,7 @@ class RunOptions:
         is_multiple=True,
         metavar="rank=R,step=S,…",
         help="Flip one bit of a rank's results, to see that --aa-check finds it; also microbatch=M, "
-        "op=forward|backward. May be given several times.",
+        "op=forward|backward, kind=product|message|update|stuck. May be given several times.",
     )
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
     svg_file: Path | None = field(
