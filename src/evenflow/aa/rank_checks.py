@@ -28,7 +28,8 @@ _Ended = tuple[int, int, Cell]
 """Place of the end, place since which the activations are kept, and the work."""
 
 SPARE_PART = 10
-"""All but the first check in a gap leave one part in so many of it free."""
+"""Checks leave one part in so many of a gap free: one that is filled to the brim makes every error of the prediction a
+longer step. In a step only one check of each kind may, alone in its gap."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +86,10 @@ class RankChecks:
         """Return the checks of a step; turns count from 0."""
         return self.rotation[number % len(self.rotation)] if self.rotation else ()
 
-    def can_hold(self, place: int, item: StageWork, used_ns: int) -> bool:
+    def can_hold(self, place: int, item: StageWork, used_ns: int, *, to_the_brim: bool) -> bool:
         """Return whether a gap in which checks take `used_ns` has the time for another."""
         gap, cost = self.gaps_ns[place], self.costs_ns[item]
-        return cost <= gap if used_ns == 0 else used_ns + cost <= gap - gap // SPARE_PART
+        return used_ns + cost <= gap - gap // SPARE_PART or (to_the_brim and used_ns == 0 and cost <= gap)
 
     @cached_property
     def first_places(self) -> dict[Cell, int]:
@@ -211,7 +212,7 @@ class _Rotation:
         places = self.checks.open_places
         for item in sorted(self.checks.items, key=lambda item: self.last_turn[item]):  # every kind, the oldest first
             for place in places:
-                if self._put(item, place, self.waiting[item]):
+                if self._put(item, place, self.waiting[item], to_the_brim=True):
                     break
         for place in places:
             for item in self.by_cost:
@@ -224,7 +225,9 @@ class _Rotation:
                     pass
         return tuple(self.chosen.values())
 
-    def _put(self, item: StageWork, place: int, entries: list[_Ended], *, is_repeat: bool = False) -> bool:
+    def _put(
+        self, item: StageWork, place: int, entries: list[_Ended], *, to_the_brim: bool = False, is_repeat: bool = False
+    ) -> bool:
         """Check the last of `entries` for which a place has time and memory, and return whether there is one.
 
         Unless it `is_repeat`, it is then taken out of them.
@@ -234,7 +237,7 @@ class _Rotation:
         if (
             not entries
             or self._room(place, direction) < needed
-            or not self.checks.can_hold(place, item, self.used[place])
+            or not self.checks.can_hold(place, item, self.used[place], to_the_brim=to_the_brim)
         ):
             return False
         reached = place

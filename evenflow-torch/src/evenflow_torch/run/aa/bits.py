@@ -1,5 +1,7 @@
 """Tensors as bits: equal means every bit, so that NaN equals itself and -0 is not 0."""
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -24,7 +26,12 @@ def checksum(tensor: Tensor) -> Tensor:
     """
     bits = _bits(tensor)
     rows = bits.reshape(-1, bits.shape[-1] if bits.dim() else 1).sum(1, dtype=torch.int64)
-    return (rows * (2 * torch.arange(len(rows), device=rows.device) + 1)).sum()
+    return (rows * _odd_numbers(len(rows), rows.device)).sum()
+
+
+@lru_cache(maxsize=8)
+def _odd_numbers(count: int, device: torch.device) -> Tensor:
+    return torch.arange(1, 2 * count, 2, device=device)
 
 
 def flip_bit(tensor: Tensor) -> None:
