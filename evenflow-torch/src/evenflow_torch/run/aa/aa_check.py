@@ -86,6 +86,8 @@ class AACheck:
         self._is_checked = False
         self._sums = MessageSums(pipe.schedule.num_stages, pipe.schedule.num_microbatches, pipe.stages[0].device)
         self._num_messages = 0
+        self._num_new = 0
+        """Mismatches that the other ranks do not know of yet."""
         self._message_fault: Fault | None = None
         trained = [(name, parameter) for name, parameter in pipe.named_parameters() if parameter.requires_grad]
         sizes = [parameter.numel() for _, parameter in trained]
@@ -106,6 +108,7 @@ class AACheck:
 
     def step(self, batch: Batch, *, check: bool = True) -> Tensor | None:
         """Run a step of the pipeline; with `check`, the checks of the next turn are done in it."""
+        self._finish_messages()
         turn = len(self._check_ns)
         now = self._checks.turn(turn) if check else ()
         self._is_checked = check
@@ -125,7 +128,8 @@ class AACheck:
         if check:
             self._check_ns.append(sum(end - start for *_, start, end in self._recorder.rows()))
             self._collect()
-            self._compare_messages()
+            self._sums.start(self._num_new)
+            self._num_new = 0
         if exchanges:
             self._ask_neighbour()
         return loss
@@ -158,10 +162,12 @@ class AACheck:
     @property
     def mismatches(self) -> tuple[Mismatch, ...]:
         """Mismatches of all steps so far."""
+        self._finish_messages()
         return tuple(self._mismatches)
 
     def audit(self) -> RankAudit:
         """Return what was checked on this rank in all steps so far."""
+        self._finish_messages()
         actions = Counter({item: self._num_actions(*item) for item in self._times_checked})
         number = len(self._checks.order)
         turns = max(1, len(self._check_ns))
@@ -395,10 +401,10 @@ class AACheck:
                 )
         self._found.clear()
 
-    def _compare_messages(self) -> None:
-        """Compare the messages of the step, and learn whether any rank has seen anything."""
+    def _finish_messages(self) -> None:
+        """Compare the messages of the last step, and learn whether any rank has seen anything."""
         ranks = self._pipe.schedule.stage_ranks
-        differing = self._sums.differing()
+        differing, num_seen = self._sums.finish()
         for direction, stage, microbatch in differing:
             if stage in self._stages:
                 sender = stage - 1 if direction is Direction.FORWARD else stage + 1
@@ -406,9 +412,8 @@ class AACheck:
                     stage=stage, microbatch=microbatch, direction=direction, tensor="message",
                     evidence=Evidence.MESSAGE, other_rank=int(ranks[sender]),
                 )  # fmt: skip
-        if differing or int(self._sums.alarm):
+        if differing or num_seen:
             self._exchanges_due = self._neighbour.num_turns
-        self._sums.alarm = torch.zeros_like(self._sums.alarm)
 
     def _ask_neighbour(self) -> None:
         """Do a layer of the rank before again, and note whether it comes out as there."""
@@ -432,7 +437,7 @@ class AACheck:
     def _differs(self, **fields: Any) -> None:
         mismatch = Mismatch(**{"rank": dist.get_rank(), "step": self._pipe.num_steps - 1, **fields})
         self._mismatches.append(mismatch)
-        self._sums.alarm += 1
+        self._num_new += 1
 
     def _num_actions(self, stage: int, direction: Direction, microbatch: int) -> int:
         """Return how many actions of the order a check is about: two for a backward that the order splits."""

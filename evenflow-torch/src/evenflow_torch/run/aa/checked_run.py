@@ -52,34 +52,30 @@ class AARun:
         clock_offset_ns: int = 0,
         tell: Callable[[Mismatch], None] = lambda _: None,
     ) -> None:
-        """Prepare this rank's checks and its own `faults`; `tell` is called with every mismatch, after its step."""
+        """Prepare this rank's checks and its own `faults`; `tell` is called with every mismatch, after its update."""
         self._offset_ns = clock_offset_ns
         self._device: torch.device = pipe.stages[0].device
         self._steps: _Steps = []
         self._tell = tell
+        self._num_told = 0
         self._check = AACheck(pipe, checks, faults=[fault for fault in faults if fault.rank == dist.get_rank()])
 
     def step(self, batch: Batch, *, check: bool, measure: bool) -> Tensor | None:
         """Run one step of the pipeline, with checks or without; its time counts if `measure` says so."""
-        known = len(self._check.mismatches)
         start_ns = time.perf_counter_ns()
         loss = self._check.step(batch, check=check)
         synchronize(self._device)  # on every rank: its device may still be busy when the host is not
         if measure:
             end_ns = time.perf_counter_ns() - self._check.exchange_ns
             self._steps.append((check, start_ns - self._offset_ns, end_ns - self._offset_ns))
-        self._tell_from(known)
         return loss
 
     def update(self, optimizer: torch.optim.Optimizer, *, check: bool) -> None:
-        """Update the parameters, with checks or without."""
-        known = len(self._check.mismatches)
+        """Update the parameters, with checks or without, and tell of the mismatches since the last time."""
         self._check.update(optimizer, check=check)
-        self._tell_from(known)
-
-    def _tell_from(self, known: int) -> None:
-        for mismatch in self._check.mismatches[known:]:
+        for mismatch in self._check.mismatches[self._num_told :]:
             self._tell(mismatch)
+            self._num_told += 1
 
     def own(self) -> tuple[RankAudit, _Steps]:
         """Return the audit and the times of this rank, for `report`."""

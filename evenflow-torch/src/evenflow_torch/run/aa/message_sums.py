@@ -15,13 +15,12 @@ class MessageSums:
     """The checksums of all messages of a step, of which each rank knows those that it sends and receives.
 
     No message gets longer: after the step one sum over all ranks, of numbers that all but one leave at zero, tells
-    every rank all of them.
+    every rank all of them. It runs beside what comes next, such as the optimizer.
     """
 
     def __init__(self, num_stages: int, num_microbatches: int, device: torch.device) -> None:
         self._sums = torch.zeros(len(_DIRECTIONS), 2, num_stages, num_microbatches, dtype=torch.int64, device=device)
-        self.alarm = torch.zeros(1, dtype=torch.int64, device=device)
-        """Mismatches of this rank; after `differing` those of all ranks."""
+        self._flying: tuple[dist.Work, Tensor] | None = None
 
     def sent(self, direction: Direction, stage: int, microbatch: int, tensor: Tensor) -> None:
         """Note the tensor that `stage` is going to receive."""
@@ -31,14 +30,22 @@ class MessageSums:
         """Note the tensor that `stage` has received."""
         self._sums[_DIRECTIONS.index(direction), _RECEIVED, stage, microbatch] = checksum(tensor)
 
-    def differing(self) -> list[tuple[Direction, int, int]]:
-        """Return the messages of the step that arrived differently, as direction, receiving stage and microbatch.
-
-        Every rank calls it.
-        """
-        both = torch.cat([self._sums.flatten(), self.alarm])
-        dist.all_reduce(both)
-        sums, self.alarm = both[:-1].view_as(self._sums), both[-1:]
+    def start(self, num_mismatches: int) -> None:
+        """Begin to tell all ranks the sums of the step, and what this one has seen; every rank calls it."""
+        both = torch.cat([self._sums.flatten(), self._sums.new_full((1,), num_mismatches)])
+        work = dist.all_reduce(both, async_op=True)
+        self._flying = work, both
         self._sums = torch.zeros_like(self._sums)
+
+    def finish(self) -> tuple[list[tuple[Direction, int, int]], int]:
+        """Return the messages that arrived differently, and how many mismatches all ranks had seen.
+
+        A message is its direction, receiving stage and microbatch. There are none where nothing was started.
+        """
+        if self._flying is None:
+            return [], 0
+        (work, both), self._flying = self._flying, None
+        work.wait()
+        sums = both[:-1].view_as(self._sums)
         places = (sums[:, _SENT] != sums[:, _RECEIVED]).nonzero().tolist()
-        return [(_DIRECTIONS[direction], stage, microbatch) for direction, stage, microbatch in places]
+        return [(_DIRECTIONS[direction], stage, microbatch) for direction, stage, microbatch in places], int(both[-1])
