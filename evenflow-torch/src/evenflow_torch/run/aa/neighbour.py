@@ -7,6 +7,7 @@ do a forward on the input that the layer had in the step, and a backward with th
 compare checksums of the results and of the output in the step. A faulty rank differs from both of its neighbours.
 """
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,10 +113,13 @@ class NeighbourCheck:
         if call is not None and output is not None:
             call.sums = [int(checksum(output)), *_sums(module, call, has_backward=not call.splits)]
         rank, count = dist.get_rank(), dist.get_world_size()
-        other = _exchanged(call, rank, count)
-        if other is None:
+        received = _exchanged(_packed(call), rank, count)
+        if received is None:
             return None
-        before = (rank - 1) % count
+        before, (name, packed) = (rank - 1) % count, received
+        if packed is None:
+            return Compared(rank=before, layer=name, microbatch=0, differs=None)
+        other: _Call = pickle.loads(packed)
         alike = [(stage.dw_builder is not None, part.module) for stage, part in self._parts
                  if _build(part.module) == other.build]  # fmt: skip
         differs = None
@@ -127,17 +131,27 @@ class NeighbourCheck:
         return Compared(rank=before, layer=other.name, microbatch=other.microbatch, differs=differs)
 
 
-def _exchanged(call: _Call | None, rank: int, count: int) -> _Call | None:
+def _packed(call: _Call | None) -> tuple[str, bytes | None] | None:
+    """Return a call with its name; None for one whose arguments cannot travel, as they hold a function or a file."""
+    if call is None:
+        return None
+    try:
+        return call.name, pickle.dumps(call)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return call.name, None
+
+
+def _exchanged(packed: tuple[str, bytes | None] | None, rank: int, count: int) -> tuple[str, bytes | None] | None:
     """Send to the next rank, receive from the one before; the even ones send first."""
     received: list[Any] = [None]
     if count == 1:
         return None
     for sends in (True, False) if rank % 2 == 0 else (False, True):
         if sends:
-            dist.send_object_list([call], dst=(rank + 1) % count)
+            dist.send_object_list([packed], dst=(rank + 1) % count)
         else:
             dist.recv_object_list(received, src=(rank - 1) % count)
-    result: _Call | None = received[0]
+    result: tuple[str, bytes | None] | None = received[0]
     return result
 
 
