@@ -4,9 +4,10 @@ import io
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from evenflow.errors import InputError
 from evenflow.profiles.yaml_values import DEEPEST, MOST_CHARACTERS, MOST_VALUES, load_document
@@ -37,7 +38,11 @@ def test_what_a_library_writes_is_read_as_it_was(value: object, flow: bool) -> N
     yaml.default_flow_style = flow
     yaml.dump(value, stream)
     text = stream.getvalue()
-    assert read(text) == YAML(typ="safe", pure=True).load(text)
+    try:
+        expected = YAML(typ="safe", pure=True).load(text)
+    except YAMLError:  # it writes {:0: null}, which it cannot read
+        reject()
+    assert read(text) == expected
 
 
 @pytest.mark.parametrize(

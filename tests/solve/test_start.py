@@ -4,12 +4,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.model import FULL, NONE, Request, Sizes
+from evenflow.model import FULL, NONE, Layer, LayerRun, Mode, Network, Request, Sizes
 from evenflow.solve.problem import make_problem
 from evenflow.solve.start import even_bounds, even_start, recomputing_less
 from evenflow.units import MEGABYTE
 from tests.networks import equal_network, plain_network
 from tests.solve.cases import cases
+from tests.solve.recomputation import layers_that_could_recompute_less
 from tests.thoroughness import examples
 
 
@@ -51,6 +52,7 @@ def test_recomputing_less_keeps_the_layers_and_the_limit_and_takes_no_longer(cas
     assert (problem.rank_memory(after) <= problem.limits).all()
     assert (after.backward_ns <= before.backward_ns).all()
     assert all(problem.may_hold(content) for content in lighter) or not all(map(problem.may_hold, start))
+    assert layers_that_could_recompute_less(problem, problem.plan(lighter)) == []
 
 
 def test_recomputing_less_uses_the_memory_that_is_there():
@@ -60,6 +62,21 @@ def test_recomputing_less_uses_the_memory_that_is_there():
     start = even_start(problem)
     assert start[:, problem.kinds.index(FULL)].tolist() == [4, 4]
     assert recomputing_less(problem, start)[:, problem.kinds.index(NONE)].tolist() == [4, 4]
+
+
+def test_what_a_later_chunk_of_a_rank_frees_is_used_by_an_earlier_one():
+    modes = {
+        NONE: Mode(activation_bytes=0, backward_ns=10, working_bytes=16),
+        FULL: Mode(activation_bytes=1, backward_ns=15, working_bytes=0),
+    }
+    layer = Layer(name="layer", forward_ns=5, parameter_bytes=0, modes=modes)
+    network = Network(name="freeing", runs=(LayerRun(layer=layer, count=7),))
+    sizes = Sizes(num_ranks=1, num_chunks=2, num_microbatches=1)
+    problem = make_problem(Request(network=network, sizes=sizes, memory_limit_bytes=21), schedule="interleaved")
+    full, none = problem.kinds.index(FULL), problem.kinds.index(NONE)
+    counts = np.zeros((2, 2), dtype=np.int64)
+    counts[:, full] = [1, 6]
+    assert recomputing_less(problem, counts)[:, none].tolist() == [1, 6]
 
 
 def test_equal_layers_are_cut_evenly():

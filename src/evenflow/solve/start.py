@@ -30,27 +30,29 @@ def even_start(problem: Problem) -> Integers:
 
 
 def recomputing_less(problem: Problem, counts: Integers) -> Integers:
-    """Return `counts` with kinds that take less time in as many layers of each cell as fit, one cell after the other.
+    """Return `counts` with kinds that take less time in as many layers of each cell as fit, one rank after the other.
 
     This is plain code: it makes an even cut a fair plan while the loops of the search are not compiled yet.
     """
     counts, costs = counts.copy(), problem.costs(counts)
-    for cell, rank in enumerate(problem.schedule.stage_ranks):
+    ranks = np.array(problem.schedule.stage_ranks)
+    for rank in range(problem.num_ranks):
         before = None
-        while before is not counts:  # what could not be may be after another change
+        while before is not counts:  # what could not be may be after another change on the same rank
             before = counts
-            for source, target in permutations(range(len(problem.kinds)), 2):
-                number = int(counts[cell, source])
-                while number:
-                    changed = counts.copy()
-                    changed[cell, source] -= number
-                    changed[cell, target] += number
-                    if may_hold(problem, changed[cell]):
-                        after = problem.costs(changed)
-                        is_faster = after.backward_ns[cell] < costs.backward_ns[cell]
-                        if is_faster and problem.rank_peak(after, rank) <= problem.limits[rank]:
-                            counts, costs = changed, after
-                    number = min(number // 2, int(counts[cell, source]))
+            for cell in np.flatnonzero(ranks == rank):
+                for source, target in permutations(range(len(problem.kinds)), 2):
+                    number = int(counts[cell, source])
+                    while number:
+                        changed = counts.copy()
+                        changed[cell, source] -= number
+                        changed[cell, target] += number
+                        if may_hold(problem, changed[cell]):
+                            after = problem.costs(changed)
+                            is_faster = after.backward_ns[cell] < costs.backward_ns[cell]
+                            if is_faster and problem.rank_peak(after, rank) <= problem.limits[rank]:
+                                counts, costs = changed, after
+                        number = min(number // 2, int(counts[cell, source]))
     return counts
 
 
