@@ -14,7 +14,7 @@ from evenflow.cluster.topology import DeviceGroup, Topology
 from evenflow.predict.parameters import head_parameters, layer_parameters, tail_parameters
 from evenflow.predict.prediction import BUBBLE, OPTIMIZER, STEP, Prediction, predict
 from evenflow.predict.training import Degrees, Sharding, Software, Training
-from evenflow.predict.transformer import Transformer
+from evenflow.predict.transformer import DENSE, Transformer
 from evenflow.predict.work import Spent
 from tests.predict.test_memory import trainings, transformer
 
@@ -113,7 +113,7 @@ SMALL = transformer(vocabulary=1000)
 def rank_parameters(of: Training, layers: int) -> float:
     alone = of.degrees.pipeline == 1
     ends = head_parameters(of) + tail_parameters(of, has_embedding=alone)
-    return ends.dense + layers * layer_parameters(of, has_experts=False).dense
+    return ends.dense + layers * layer_parameters(of, DENSE).dense
 
 
 def test_gradients_after_the_last_backward() -> None:
@@ -247,7 +247,7 @@ def test_heads_of_keys_and_values_are_split_though_there_are_fewer_than_devices(
     model = transformer(kv_heads=kv_heads)
     matrices = 2 * 512 * 512 + 2 * 512 * kv_heads * 64 + 2 * 512 * 2048 * (1.5 if model.gated else 1)
     one, split = (training(Degrees(tensor=tensor), model=model) for tensor in (1, 8))
-    whole, part = (layer_parameters(each, has_experts=False).dense for each in (one, split))
+    whole, part = (layer_parameters(each, DENSE).dense for each in (one, split))
     assert (whole - part) / matrices == pytest.approx(7 / 8, rel=0.01)
     axis = NODES.axis(DeviceGroup(size=8), Collective.ALL_GATHER)
     width = (8 + 2 * kv_heads) * 64

@@ -16,7 +16,7 @@ EXPERTS = Experts(count=8, active=2, ffn=512)
 
 def with_experts(**changes: object) -> list[int]:
     model = replace(LLAMA, experts=replace(EXPERTS, **changes))  # type: ignore[arg-type]
-    return [layer for layer in range(model.layers) if model.has_experts(layer)]
+    return [layer for layer in range(model.layers) if model.kind(layer).experts]
 
 
 def test_layers_with_experts() -> None:
@@ -24,7 +24,7 @@ def test_layers_with_experts() -> None:
     assert with_experts(dense_layers=3) == [3, 4, 5, 6, 7]
     assert with_experts(every=2) == [1, 3, 5, 7]
     assert with_experts(dense_layers=2, mlp_layers=(4, 7)) == [2, 3, 5, 6]
-    assert not LLAMA.has_experts(0)
+    assert not LLAMA.kind(0).experts
 
 
 @given(
@@ -50,8 +50,8 @@ def test_loads_are_bounded_by_a_capacity_and_where_a_device_has_all_experts() ->
 
 def test_layers_with_a_window() -> None:
     model = replace(LLAMA, window=128, unwindowed_layers=(1, 5))
-    assert [layer for layer in range(8) if not model.has_window(layer)] == [1, 5]
-    assert not LLAMA.has_window(0)
+    assert [layer for layer in range(8) if not model.kind(layer).window] == [1, 5]
+    assert not LLAMA.kind(0).window
 
 
 @pytest.mark.parametrize(

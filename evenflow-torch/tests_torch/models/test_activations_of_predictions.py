@@ -18,7 +18,7 @@ from evenflow.predict.parameters import layer_parameters
 from evenflow.predict.state import state_bytes
 from evenflow.predict.step_network import priced_network
 from evenflow.predict.training import PRODUCTS, Degrees, Sharding, Software, Training
-from evenflow.predict.transformer import Experts, LatentAttention, Norms, Transformer
+from evenflow.predict.transformer import DENSE, WITH_EXPERTS, Experts, LatentAttention, Norms, Transformer
 from evenflow_torch.models.part_trace import trace
 from evenflow_torch.models.training_row import read_decoder
 from tests.paths import ROOT
@@ -56,7 +56,7 @@ def test_layers_keep_what_the_published_formulas_say(row: dict[str, str]) -> Non
     training = published(row)
     degrees = training.degrees
     kind = {"full": "full"}.get(row["mode"], "select" if "sel" in row["mode"] else "none")
-    one = total(layer_activations(training, has_experts=False, kind=kind))
+    one = total(layer_activations(training, DENSE, kind=kind))
     # The first rank holds as many microbatches as there are ranks, and with several chunks some more. [eq. 6]
     more = 1 + (degrees.pipeline - 1) / (degrees.pipeline * degrees.chunks) if degrees.chunks > 1 else 1
     assert one * training.model.layers * more / GIB == pytest.approx(float(row["formula_activation_gib"]), abs=1e-5)
@@ -65,7 +65,7 @@ def test_layers_keep_what_the_published_formulas_say(row: dict[str, str]) -> Non
 @pytest.mark.parametrize("row", formulas(), ids=lambda row: row["id"])
 def test_parameters_take_eighteen_bytes_as_published(row: dict[str, str]) -> None:
     training = published(row)
-    size = state_bytes(training, layer_parameters(training, has_experts=False))
+    size = state_bytes(training, layer_parameters(training, DENSE))
     stated = float(row["formula_params_optimizer_gib"])
     assert size * training.model.layers / training.degrees.pipeline / GIB == pytest.approx(stated, abs=1e-5)
 
@@ -87,8 +87,8 @@ def test_an_eager_llama_layer_keeps_to_the_byte_what_its_trace_keeps(
     )  # fmt: skip
     for kind in ("none", "full"):
         traced = trace(row.body[0], kind)
-        assert total(layer_activations(training, has_experts=False, kind=kind)) == traced.activation_bytes
-    working = total(layer_working(training, has_experts=False, kind="full"))
+        assert total(layer_activations(training, DENSE, kind=kind)) == traced.activation_bytes
+    working = total(layer_working(training, DENSE, kind="full"))
     assert working == pytest.approx(trace(row.body[0], "full").working_bytes, rel=0.1)
 
 
@@ -96,7 +96,8 @@ def test_an_eager_llama_layer_keeps_to_the_byte_what_its_trace_keeps(
 def test_recomputation_never_keeps_more(training: Training, has_experts: bool) -> None:
     experts = has_experts and training.model.experts is not None
     none, select, full = (
-        total(layer_activations(training, has_experts=experts, kind=kind)) for kind in ("none", "select", "full")
+        total(layer_activations(training, WITH_EXPERTS if experts else DENSE, kind=kind))
+        for kind in ("none", "select", "full")
     )
     assert full <= none
     assert select <= none
@@ -106,11 +107,11 @@ def test_recomputation_never_keeps_more(training: Training, has_experts: bool) -
 @given(trainings())
 def test_what_is_dropped_comes_again_as_working_memory(training: Training) -> None:
     def needed(kind: str) -> int:
-        kept = layer_activations(training, has_experts=False, kind=kind)
-        return total(kept) + total(layer_working(training, has_experts=False, kind=kind))
+        kept = layer_activations(training, DENSE, kind=kind)
+        return total(kept) + total(layer_working(training, DENSE, kind=kind))
 
     # The input of a layer is kept beside what is computed from it.
-    extra = total(layer_activations(training, has_experts=False, kind="full")) + len(Held)
+    extra = total(layer_activations(training, DENSE, kind="full")) + len(Held)
     assert needed("none") <= needed("full") + extra
 
 
@@ -122,8 +123,8 @@ def test_tokens_of_experts_spread_over_devices() -> None:
     spread = replace(alone, degrees=replace(alone.degrees, expert=16))
     for training, rows in ((alone, 128 * 8), (spread, 128 * 10)):
         expected = rows * 2 * (512 + 3 * 256) + 128 * 64 * 9
-        assert layer_activations(training, has_experts=True, kind="none")[Held.EXPERTS] == expected
-    assert layer_parameters(alone, has_experts=True).expert == 16 * layer_parameters(spread, has_experts=True).expert
+        assert layer_activations(training, WITH_EXPERTS, kind="none")[Held.EXPERTS] == expected
+    assert layer_parameters(alone, WITH_EXPERTS).expert == 16 * layer_parameters(spread, WITH_EXPERTS).expert
 
 
 def test_latent_attention_is_dropped_with_its_upward_projections() -> None:
@@ -132,7 +133,7 @@ def test_latent_attention_is_dropped_with_its_upward_projections() -> None:
         model=transformer(latent=latent), degrees=Degrees(tensor=2, sequence_parallel=True), microbatch=1,
         global_batch=1, sequence=128, recompute_modules=("mla_up_proj",),
     )  # fmt: skip
-    kept = {kind: layer_activations(training, has_experts=False, kind=kind) for kind in ("none", "select")}
+    kept = {kind: layer_activations(training, DENSE, kind=kind) for kind in ("none", "select")}
     heads = 8 // 2
     assert kept["none"][Held.ATTENTION] - kept["select"][Held.ATTENTION] == 2 * 128 * heads * (48 + 48 + 32)
 
@@ -142,8 +143,8 @@ def test_fully_sharded_training_keeps_every_second_product() -> None:
     training = Training(
         model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=64, recompute_modules=(PRODUCTS,)
     )
-    names = [tensor.name for tensor in layer_tensors(training, has_experts=False)]
-    kept = layer_activations(training, has_experts=False, kind="select")
+    names = [tensor.name for tensor in layer_tensors(training, DENSE)]
+    kept = layer_activations(training, DENSE, kind="select")
     assert kept[Held.MLP] == 2 * 64 * 1024, names
     assert kept[Held.NORMS] == 2 * 2 * 64 * 512, names
 
@@ -152,7 +153,7 @@ def test_eight_bits_halve_what_products_keep_of_their_inputs() -> None:
     model = transformer(gated=True, ffn=1024)
     sixteen = Training(model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=64)
     eight = replace(sixteen, precision="fp8")
-    before, after = (layer_activations(each, has_experts=False, kind="none") for each in (sixteen, eight))
+    before, after = (layer_activations(each, DENSE, kind="none") for each in (sixteen, eight))
     assert before[Held.MLP] - after[Held.MLP] == 64 * 1024
     assert before[Held.NORMS] - after[Held.NORMS] == 2 * 64 * 512
 

@@ -63,7 +63,7 @@ class Layer:
         training = Training(
             model=self.model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=SEQUENCE, software=software
         )
-        passes = layer_passes(training, has_experts=self.model.experts is not None)
+        passes = layer_passes(training, self.model.further_kind)
         works: tuple[Work, ...] = getattr(passes, name)
         return [one for one in works if isinstance(one, Operators)]
 

@@ -12,11 +12,15 @@ from evenflow.predict.held import Held, added, largest
 from evenflow.predict.layer_work import HALF, MASK, SINGLE, expert_tensor, tokens
 from evenflow.predict.parameters import dense_group, padded_vocabulary
 from evenflow.predict.training import FORMATS, PRODUCTS, Sharding, Training
+from evenflow.predict.transformer import LayerKind
 
 _ITEM = {"float8": 1.0, "float4": 0.5}
 """Bytes of a number in an input that a product in this format keeps."""
 FULLEST = 1.25
 """Tokens of the device whose experts get most, in shares of an equal load: a fit to models that begin to learn."""
+_SAVED_EVERY = 256
+"""Tokens after which a scan from token to token keeps its state, to go through them again backwards: no state of every
+token is kept. [Mamba, arXiv:2312.00752, §3.3.2]"""
 _WAITING_LOSS = ("f-then-b", "gpipe", "breadth-first")
 """Schedule families in which the last stage does not run a backward right after its forward."""
 
@@ -36,38 +40,36 @@ class Tensor:
     """The module in whose place it is kept, where that drops its own tensors; empty: always."""
 
 
-def layer_tensors(training: Training, *, has_experts: bool) -> tuple[Tensor, ...]:
+def layer_tensors(training: Training, layer: LayerKind) -> tuple[Tensor, ...]:
     """Return what one body layer keeps of a microbatch without recomputation, its input first."""
-    return (
-        *_norm(training, "input"),
-        *(_latent_attention(training) if training.model.latent else _attention(training)),
-        *_dropout(training, "attention's dropout"),
-        *_norm(training, "input of the MLP"),
-        *(_experts(training) if has_experts else _mlp(training)),
-        *_dropout(training, "MLP's dropout"),
-    )
+    tensors = _norm(training, "input")
+    if layer.mixes:
+        tensors += [*_mixers(training, layer), *_dropout(training, "attention's dropout")]
+    if layer.transforms:
+        tensors += _norm(training, "input of the MLP") if layer.mixes else []
+        tensors += [*_inside(training, layer), *_dropout(training, "MLP's dropout")]
+    return tuple(tensors)
 
 
-def layer_activations(training: Training, *, has_experts: bool, kind: str) -> dict[Held, int]:
+def layer_activations(training: Training, layer: LayerKind, *, kind: str) -> dict[Held, int]:
     """Return the bytes that one body layer keeps under a recompute kind, by purpose."""
-    return _sums(
-        tensor for tensor in layer_tensors(training, has_experts=has_experts) if _is_kept(training, tensor, kind)
-    )
+    return _sums(tensor for tensor in layer_tensors(training, layer) if _is_kept(training, tensor, kind))
 
 
-def layer_working(training: Training, *, has_experts: bool, kind: str) -> dict[Held, int]:
+def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[Held, int]:
     """Return the bytes that the backward of a body layer needs at its peak, beside the activations that were kept.
 
     Tensors are computed again, and gradients come up: first those of the MLP, then those of attention, when the MLP's
     tensors are free again.
     """
-    tensors = layer_tensors(training, has_experts=has_experts)
+    tensors = layer_tensors(training, layer)
     of_mlp = {Held.MLP, Held.EXPERTS}
     again = [tensor for tensor in tensors if not _is_kept(training, tensor, kind)]
     free = sum(tensor.size_bytes for tensor in tensors if tensor.held in of_mlp and tensor not in again)
     stream = 2 * HALF * _spread(training) * training.model.hidden + _gathered(training)
-    mlp = _mlp_gradients(training, has_experts=has_experts)
-    attention = Tensor("gradients of attention", Held.ATTENTION, max(0.0, _attention_gradients(training) - free))
+    mlp = _mlp_gradients(training, layer)
+    of_mixers = (_attention_gradients(training) if layer.attention else 0) + (_state_gradients(training, layer))
+    attention = Tensor("gradients of attention", Held.ATTENTION, max(0.0, of_mixers - free))
     passed = Tensor("gradients between blocks", Held.NORMS, stream)
     first = _sums([*again, mlp, passed])
     second = _sums([*(tensor for tensor in again if tensor.held not in of_mlp), attention, passed])
@@ -87,7 +89,7 @@ def tail_activations(training: Training) -> dict[Held, int]:
     """
     normed = {Held.NORMS: round(2 * HALF * _spread(training) * training.model.hidden)}
     model = training.model
-    block = layer_activations(training, has_experts=model.experts is not None, kind=training.recompute)
+    block = layer_activations(training, model.further_kind, kind=training.recompute)
     joined = {Held.NORMS: round(4 * HALF * _spread(training) * model.hidden)}
     further = added(block, joined, {Held.LOGITS: _softmax(training)}, times=model.predicted_tokens)
     return added(normed, further, {Held.LOGITS: _softmax(training) if loss_waits(training) else 0})
@@ -165,6 +167,31 @@ def _dropout(training: Training, name: str) -> list[Tensor]:
     return [Tensor(name, Held.NORMS, size)] if training.model.dropout else []
 
 
+def _mixers(training: Training, layer: LayerKind) -> list[Tensor]:
+    """Return what attention and the state mixer of a layer keep."""
+    tensors = []
+    if layer.attention:
+        tensors += _latent_attention(training) if training.model.latent else _attention(training)
+    return tensors + (_state(training) if layer.state else [])
+
+
+def _state(training: Training) -> list[Tensor]:
+    """Return what a state mixer keeps: what its kernels read again, and the states between chunks, in 32 bits."""
+    state = training.model.state
+    assert state is not None
+    here = tokens(training) / training.degrees.tensor
+    between = sum(wide + narrow for wide, narrow in state.between)
+    states = state.heads * state.key_dim * state.value_dim / max(state.chunk, _SAVED_EVERY)
+    out = Tensor("state mixer's output", Held.ATTENTION, HALF * here * state.out)
+    return [
+        Tensor("projected input of the state mixer", Held.ATTENTION, HALF * here * (state.into + between)),
+        *([Tensor("convolved input", Held.ATTENTION, HALF * here * state.channels)] if state.channels else []),
+        *([Tensor("states between chunks", Held.ATTENTION, SINGLE * here * states)] if states else []),
+        *([replace(out, name="ungated output of the state mixer")] if state.key_dim else []),
+        out,
+    ]
+
+
 def _attention(training: Training) -> list[Tensor]:
     model, degrees = training.model, training.degrees
     queries = model.heads * model.head_dim / degrees.tensor
@@ -176,6 +203,7 @@ def _attention(training: Training) -> list[Tensor]:
         *([unnormed] if normed else []),
         Tensor("queries, keys and values", Held.ATTENTION, HALF * here * (queries + 2 * keys)),
         *_core(training, queries),
+        *([Tensor("gate and gated output", Held.ATTENTION, 2 * HALF * here * queries)] if model.output_gate else []),
     ]
 
 
@@ -209,6 +237,13 @@ def _core(training: Training, width: float) -> list[Tensor]:
     # After the softmax; with dropout also its mask, and what it lets through.
     size = HALF * scores + ((MASK + HALF) * scores if model.dropout else 0)
     return [Tensor("attention's scores", Held.ATTENTION, size, "core_attn"), out]
+
+
+def _inside(training: Training, layer: LayerKind) -> list[Tensor]:
+    """Return what the inside of a layer's MLP or experts keeps."""
+    if layer.experts:
+        return _experts(training)
+    return _mlp(training) if layer.mlp else []
 
 
 def _mlp(training: Training) -> list[Tensor]:
@@ -259,11 +294,20 @@ def _attention_gradients(training: Training) -> float:
     return (1 if model.dropout else 2) * HALF * model.heads / degrees.tensor * here * training.sequence
 
 
-def _mlp_gradients(training: Training, *, has_experts: bool) -> Tensor:
+def _state_gradients(training: Training, layer: LayerKind) -> float:
+    """Return the bytes of gradients that a state mixer's backward holds at once: of what its kernels read."""
+    state = training.model.state
+    if not layer.state or state is None:
+        return 0.0
+    return HALF * tokens(training) / training.degrees.tensor * (state.into + state.channels)
+
+
+def _mlp_gradients(training: Training, layer: LayerKind) -> Tensor:
     """Return the gradients of an MLP's activation inputs; the gradient of its output reuses the output's memory."""
-    inside = _experts(training) if has_experts else _mlp(training)
+    inside = _inside(training, layer)
     taken = [tensor for tensor in inside if tensor.name.startswith(("input of the activation", "factor of"))]
-    return Tensor("gradients of the MLP", taken[0].held, sum(tensor.size_bytes for tensor in taken))
+    held = Held.EXPERTS if layer.experts else Held.MLP
+    return Tensor("gradients of the MLP", held, sum(tensor.size_bytes for tensor in taken))
 
 
 def _gathered(training: Training) -> float:

@@ -40,7 +40,7 @@ def tail_passes(training: Training) -> Passes:
     output = Passes(forward, backward)
     if not model.predicted_tokens:
         return output
-    block = layer_passes(training, has_experts=model.experts is not None)
+    block = layer_passes(training, model.further_kind)
     joined = Passes(
         (product(here, model.hidden, 2 * model.hidden, dtype=training.wide_format, module="mtp"),),
         tuple(gradients(here, model.hidden, 2 * model.hidden, dtype=training.wide_format, module="mtp")),

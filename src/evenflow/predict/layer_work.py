@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.training import FORMATS, Training
+from evenflow.predict.transformer import LayerKind, StateMixer
 from evenflow.predict.work import UNDER_PRODUCTS, Exchange, Operators, Spent, Work, elementwise, gradients, product
 
 HALF = 2
@@ -29,12 +30,17 @@ class Passes:
         return Passes(self.forward + other.forward, self.backward + other.backward)
 
 
-def layer_passes(training: Training, *, has_experts: bool, has_window: bool = False) -> Passes:
+def layer_passes(training: Training, kind: LayerKind) -> Passes:
     """Return the passes of one body layer."""
-    latent = training.model.latent
-    attention = _latent_attention(training) if latent else _attention(training, has_window=has_window)
-    mlp = _experts(training) if has_experts else _mlp(training, training.model.ffn, module="mlp")
-    return _norms(training) + attention + mlp
+    model = training.model
+    passes = _norms(training, model.norms_of(kind), sums=kind.mixes + kind.transforms)
+    if kind.attention:
+        passes += _latent_attention(training) if model.latent else _attention(training, has_window=kind.window)
+    if kind.state and model.state is not None:
+        passes += _state(training, model.state)
+    if kind.mlp:
+        passes += _mlp(training, model.ffn, module="mlp")
+    return passes + _experts(training) if kind.experts else passes
 
 
 def tokens(training: Training) -> float:
@@ -48,7 +54,7 @@ def _spread_tokens(training: Training) -> float:
     return tokens(training) / (degrees.tensor if degrees.sequence_parallel else 1)
 
 
-def _norms(training: Training) -> Passes:
+def _norms(training: Training, norms: int, *, sums: int) -> Passes:
     """Return the work of a layer's norms and residual sums, with dropout where the model has it."""
     model, fused = training.model, training.software.fused_elementwise
     numbers = _spread_tokens(training) * model.hidden
@@ -60,8 +66,8 @@ def _norms(training: Training) -> Passes:
         forward = backward = (3 * passed + dropped, calls)
     else:
         forward, backward = (6 * passed + mask, 2), (8 * passed + mask, 3)
-    once, again = (elementwise(2 * moved, 2 * calls, "residual") for moved, calls in (forward, backward))
-    return _norm(training, numbers, model.norms.of_layer) + Passes((once,), (again,))
+    once, again = (elementwise(sums * moved, sums * calls, "residual") for moved, calls in (forward, backward))
+    return _norm(training, numbers, norms) + Passes((once,), (again,))
 
 
 _ONE_KERNEL, _EAGER, _EAGER_IN_SINGLE = ((2, 1), (4, 2)), ((7, 3), (10, 3)), ((18, 8), (46, 16))
@@ -114,7 +120,7 @@ def _attention(training: Training, *, has_window: bool) -> Passes:
     queries = model.heads * model.head_dim / degrees.tensor
     keys = max(model.kv_heads / degrees.tensor, 1) * model.head_dim
     passes = _tensor_exchanges(training, "attention")
-    width = (model.heads + 2 * model.kv_heads) * model.head_dim
+    width = ((2 if model.output_gate else 1) * model.heads + 2 * model.kv_heads) * model.head_dim
     passes += _linear(training, here, width / degrees.tensor, model.hidden, "qkv")
     if model.kv_heads < degrees.tensor:
         passes += _split_heads(training, width)
@@ -123,7 +129,71 @@ def _attention(training: Training, *, has_window: bool) -> Passes:
     passes += _rotary(training, here * (queries + keys))
     passes += _core(training, queries, queries, has_window=has_window)
     passes += _context_exchanges(training, 2 * keys)
+    if model.output_gate:
+        passes += _gate(here * queries, "core_attn")
     return passes + _linear(training, here, model.hidden, queries, "out")
+
+
+def _gate(numbers: float, module: str) -> Passes:
+    """Return the work of weighing `numbers` values by a sigmoid of as many others."""
+    return Passes((elementwise(3 * HALF * numbers, 2, module),), (elementwise(5 * HALF * numbers, 3, module),))
+
+
+def _state(training: Training, state: StateMixer) -> Passes:
+    """Return the work of a state mixer: projections, convolution, the state, a gate, the projection out."""
+    degrees, hidden = training.degrees, training.model.hidden
+    here = tokens(training)
+    split = 1 / degrees.tensor
+    passes = _tensor_exchanges(training, "state")
+    passes += _linear(training, here, state.into * split, hidden, "state")
+    if state.channels:
+        moved = 2 * HALF * here * state.channels * split
+        passes += Passes((elementwise(moved, 1, "state"),), (elementwise(2 * moved, 2, "state"),))
+    for wide, narrow in state.between:
+        passes += _linear(training, here, narrow, wide * split, "state")
+    if state.key_dim:
+        passes += _scan(training, state)
+        passes += _gate(here * state.out * split, "state")
+    if degrees.context > 1:
+        passes += _state_exchanges(training, state)
+    return passes + _linear(training, here, hidden, state.out * split, "state")
+
+
+def _scan(training: Training, state: StateMixer) -> Passes:
+    """Return the work of carrying the state along the sequence, in chunks of products or from token to token.
+
+    In a chunk every token's query meets every key, what they weigh is summed, the state is read and written; a delta
+    rule solves for new values before, with keys in the place of queries. [Mamba-2, arXiv:2405.21060, §6; gated delta
+    networks, arXiv:2412.06464, §3.3]
+    """
+    here = tokens(training) / training.degrees.tensor
+    moved = HALF * here * (state.into + state.out)
+    if state.chunk == 1:
+        return Passes((elementwise(moved, 1, "state"),), (elementwise(2.5 * moved, 1, "state"),))
+    pair, through = state.key_dim + state.value_dim, state.key_dim * state.value_dim
+    times = state.chunk * pair + 2 * through
+    if state.delta:
+        times += state.chunk * (pair + state.key_dim) + through
+    moved += 2 * SINGLE * here * state.heads * through / state.chunk
+
+    def products(of_forward: float) -> Operators:
+        return Operators(
+            spent=Spent.ATTENTION, module="state", flops=2 * here * state.heads * times * of_forward,
+            moved_bytes=moved * of_forward, dtype=training.wide_format, depth=min(state.chunk, state.key_dim), calls=3,
+        )  # fmt: skip
+
+    return Passes((products(1.0),), (products(2.5),))
+
+
+def _state_exchanges(training: Training, state: StateMixer) -> Passes:
+    """Return what a context group exchanges for a state mixer: each device takes all tokens of some heads, and back."""
+    degrees = training.degrees
+    once = Exchange(
+        spent=Spent.CONTEXT, module="state", group=DeviceGroup(size=degrees.context, stride=degrees.tensor),
+        collective=Collective.ALL_TO_ALL,
+        size_bytes=HALF * tokens(training) * degrees.context * (state.into + state.out) / degrees.tensor,
+    )  # fmt: skip
+    return Passes((once,), (once,))
 
 
 def _split_heads(training: Training, width: float) -> Passes:

@@ -26,6 +26,7 @@ from evenflow.predict.parameters import (
 )
 from evenflow.predict.state import state_parts
 from evenflow.predict.training import Sharding, Training
+from evenflow.predict.transformer import LayerKind
 from evenflow.simulate import Simulation, live_at_peak
 
 __all__ = ["Held", "RankMemory", "constant_bytes", "fullest", "limit_without_reserve", "rank_memory"]
@@ -96,8 +97,7 @@ def _gathered_bytes(training: Training) -> int:
     if training.degrees.sharding is not Sharding.PARAMETERS:
         return 0
     model = training.model
-    kinds = {model.has_experts(layer) for layer in range(model.layers)}
-    every = [layer_parameters(training, has_experts=kind) for kind in kinds]
+    every = [layer_parameters(training, kind) for kind in set(model.kinds)]
     most = max(_unshared(training, parameters) for parameters in every)
     return round(most * (2 * HALF + HALF + training.software.gradient_bytes))
 
@@ -158,12 +158,12 @@ _Stage = list[tuple[_Block, int]]
 """Blocks of a stage, and how many there are of each."""
 
 
-def _layer(training: Training, has_experts: bool, kind: str) -> _Block:
+def _layer(training: Training, layer: LayerKind, kind: str) -> _Block:
     return _Block(
-        static=state_parts(training, layer_parameters(training, has_experts=has_experts)),
-        activations=layer_activations(training, has_experts=has_experts, kind=kind),
-        until_weight=layer_activations(training, has_experts=has_experts, kind=NONE),
-        working=layer_working(training, has_experts=has_experts, kind=kind),
+        static=state_parts(training, layer_parameters(training, layer)),
+        activations=layer_activations(training, layer, kind=kind),
+        until_weight=layer_activations(training, layer, kind=NONE),
+        working=layer_working(training, layer, kind=kind),
     )
 
 
@@ -184,13 +184,14 @@ def _stages(training: Training, simulation: Simulation) -> list[_Stage]:
     plan, table = simulation.plan, simulation.timeline.schedule.stage_table
     num_chunks, num_ranks = table.shape
     cells = sorted((int(table[c, r]), c, r) for c in range(num_chunks) for r in range(num_ranks))
-    made: dict[tuple[bool, str], _Block] = {}
+    made: dict[tuple[LayerKind, str], _Block] = {}
+    layers = training.model.kinds
     blocks: list[_Stage] = []
     layer = 0
     for _stage, chunk, rank in cells:
         # Layers of a recompute kind stand together, in the order of a cell.
         kinds = [kind for kind in simulation.network.kinds for _ in range(plan.count(kind, chunk, rank))]
-        counts = Counter((training.model.has_experts(layer + place), kind) for place, kind in enumerate(kinds))
+        counts = Counter((layers[layer + place], kind) for place, kind in enumerate(kinds))
         for block_kind in counts:
             if block_kind not in made:
                 made[block_kind] = _layer(training, *block_kind)

@@ -20,10 +20,9 @@ def model_flops(training: Training) -> float:
     """
     whole = _whole(training)
     model = whole.model
-    kinds = Counter((model.has_experts(layer), model.has_window(layer)) for layer in range(model.layers))
     flops = _flops(tail_passes(whole).forward)
-    for (has_experts, has_window), count in kinds.items():
-        flops += count * _flops(layer_passes(whole, has_experts=has_experts, has_window=has_window).forward)
+    for kind, count in Counter(model.kinds).items():
+        flops += count * _flops(layer_passes(whole, kind).forward)
     return _FORWARD_AND_BACKWARD * flops * training.global_batch
 
 

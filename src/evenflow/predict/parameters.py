@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import Degrees, Training
-from evenflow.predict.transformer import Transformer
+from evenflow.predict.transformer import LayerKind, StateMixer, Transformer
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,20 @@ def shares(training: Training, parameters: Parameters) -> tuple[tuple[DeviceGrou
     return tuple((group, count) for group, count in pairs if count)
 
 
-def layer_parameters(training: Training, *, has_experts: bool) -> Parameters:
+def layer_parameters(training: Training, kind: LayerKind) -> Parameters:
     """Return the parameters of one body layer on one device."""
     model, degrees = training.model, training.degrees
     tensor, hidden = degrees.tensor, model.hidden
-    dense = model.norms.of_layer * _norm(model) + _attention(training)
+    dense = model.norms_of(kind) * _norm(model)
+    if kind.attention:
+        dense += _attention(training)
+    if kind.state and model.state is not None:
+        dense += _state(model.state, hidden) / tensor
+    if kind.mlp:
+        dense += _mlp(model, model.ffn / tensor)
     experts = model.experts
-    if not has_experts or experts is None:
-        return Parameters(dense + _mlp(model, model.ffn / tensor))
+    if not kind.experts or experts is None:
+        return Parameters(dense)
     dense += hidden * experts.count + (experts.count if model.biases.experts else 0)
     if experts.shared_ffn:
         dense += _mlp(model, experts.shared_ffn / tensor) + (hidden if experts.shared_gate else 0)
@@ -79,6 +85,12 @@ def _norm(model: Transformer) -> float:
     return model.hidden * (2.0 if model.biases.norms else 1.0)
 
 
+def _state(state: StateMixer, hidden: int) -> int:
+    """Return the parameters of a state mixer."""
+    between = sum(wide * narrow for wide, narrow in state.between)
+    return hidden * (state.into + state.out) + between + state.channels * state.kernel + state.small
+
+
 def _attention(training: Training) -> float:
     model, tensor = training.model, training.degrees.tensor
     hidden, biases = model.hidden, model.biases
@@ -92,7 +104,7 @@ def _attention(training: Training) -> float:
         )  # also of a part of a head: its device gets the rest from others
         small += (queries + 2 * keys if biases.queries else 0) + min(model.norms.queries, queries)
         small += min(model.norms.keys, max(keys, model.head_dim))
-        return hidden * (2 * queries + 2 * keys) + small
+        return hidden * ((3 if model.output_gate else 2) * queries + 2 * keys) + small
     width = latent.plain_dim + latent.rotary_dim
     narrow = hidden * heads * width
     if latent.query_rank:
@@ -122,7 +134,7 @@ def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
     if model.predicted_tokens and not (has_embedding or model.tied):
         dense += Parameters(model.hidden * own_vocabulary)
     for _block in range(model.predicted_tokens):
-        dense += layer_parameters(training, has_experts=model.experts is not None)
+        dense += layer_parameters(training, model.further_kind)
         dense += Parameters(2 * model.hidden * model.hidden / training.degrees.tensor + 3 * model.hidden)
     return dense
 
@@ -131,9 +143,8 @@ def model_parameters(model: Transformer) -> int:
     """Return the parameters of a whole model, its vocabulary as it is."""
     alone = Training(model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=1)
     total = head_parameters(alone) + tail_parameters(alone, has_embedding=True)
-    kinds = Counter(model.has_experts(layer) for layer in range(model.layers))
-    for has_experts, count in kinds.items():
-        layer = layer_parameters(alone, has_experts=has_experts)
+    for kind, count in Counter(model.kinds).items():
+        layer = layer_parameters(alone, kind)
         total += Parameters(count * layer.dense, count * layer.expert)
     of_word = model.hidden * (1 if model.tied else 2) + (1 if model.biases.logits else 0)
     filled = padded_vocabulary(alone) - model.vocabulary

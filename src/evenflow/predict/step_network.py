@@ -28,6 +28,7 @@ from evenflow.predict.parameters import (
 from evenflow.predict.pricing import Spending, overlapped, priced
 from evenflow.predict.state import state_bytes
 from evenflow.predict.training import PRODUCTS, Sharding, Training
+from evenflow.predict.transformer import LayerKind
 from evenflow.predict.work import Operators, Spent, Work
 
 _FROM_GRAPH_NS = 2_000.0
@@ -57,16 +58,12 @@ class PricedNetwork:
     tail: PricedPart
 
 
-_Kind = tuple[bool, bool]
-"""Whether a layer has experts, and a window."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedPass:
     """What a microbatch takes on one device before copies of the model exchange anything, and what it keeps."""
 
-    layers: Mapping[_Kind, PricedPart]
-    kept: Mapping[_Kind, Mapping[str, tuple[int, int]]]
+    layers: Mapping[LayerKind, PricedPart]
+    kept: Mapping[LayerKind, Mapping[str, tuple[int, int]]]
     """Bytes of activations and of working memory of a layer, by recompute kind."""
     head: PricedPart
     tail: PricedPart
@@ -82,7 +79,7 @@ def priced_network(training: Training, topology: Topology, *, known: PassesKnown
     model = training.model
     topology = _captured(training, topology)
     one_pass = _pass_of(training, topology, {} if known is None else known)
-    kinds = [_layer_kind(training, layer) for layer in range(model.layers)]
+    kinds = model.kinds
     made = {kind: _sharded(training, topology, part) for kind, part in one_pass.layers.items()}
     head = _with_first_and_last(training, topology, _sharded(training, topology, one_pass.head), made[kinds[0]])
     tail = one_pass.tail
@@ -124,22 +121,17 @@ def _pass_of(training: Training, topology: Topology, known: PassesKnown) -> Pric
     )  # fmt: skip
     priced_pass = known.get(alone)
     if priced_pass is None:
-        kinds = dict.fromkeys(_layer_kind(alone, layer) for layer in range(alone.model.layers))
+        kinds = dict.fromkeys(alone.model.kinds)
         priced_pass = known[alone] = PricedPass(
-            layers={kind: _priced_layer(alone, topology, *kind) for kind in kinds},
-            kept={kind: _kept(alone, has_experts=kind[0]) for kind in kinds},
+            layers={kind: _priced_layer(alone, topology, kind) for kind in kinds},
+            kept={kind: _kept(alone, kind) for kind in kinds},
             head=_priced_end(topology, head_passes(alone), head_parameters(alone)),
             tail=_priced_end(topology, tail_passes(alone), tail_parameters(alone, has_embedding=False)),
         )
     return priced_pass
 
 
-def _layer_kind(training: Training, layer: int) -> _Kind:
-    model = training.model
-    return model.has_experts(layer), model.has_window(layer)
-
-
-def _runs(kinds: list[_Kind]) -> Iterator[tuple[_Kind, int]]:
+def _runs(kinds: tuple[LayerKind, ...]) -> Iterator[tuple[LayerKind, int]]:
     begin = 0
     for end in range(1, len(kinds) + 1):
         if end == len(kinds) or kinds[end] != kinds[begin]:
@@ -147,8 +139,8 @@ def _runs(kinds: list[_Kind]) -> Iterator[tuple[_Kind, int]]:
             begin = end
 
 
-def _priced_layer(training: Training, topology: Topology, has_experts: bool, has_window: bool) -> PricedPart:
-    passes = layer_passes(training, has_experts=has_experts, has_window=has_window)
+def _priced_layer(training: Training, topology: Topology, kind: LayerKind) -> PricedPart:
+    passes = layer_passes(training, kind)
     again = {
         NONE: (),
         SELECT: tuple(_selected(passes.forward, training.recompute_modules)),
@@ -156,9 +148,9 @@ def _priced_layer(training: Training, topology: Topology, has_experts: bool, has
     }
     return PricedPart(
         forward=priced(passes.forward, topology),
-        backward={kind: priced((*works, *passes.backward), topology) for kind, works in again.items()},
-        recomputed={kind: priced(works, topology) for kind, works in again.items()},
-        parameters=layer_parameters(training, has_experts=has_experts),
+        backward={mode: priced((*works, *passes.backward), topology) for mode, works in again.items()},
+        recomputed={mode: priced(works, topology) for mode, works in again.items()},
+        parameters=layer_parameters(training, kind),
     )
 
 
@@ -183,12 +175,12 @@ def _priced_end(topology: Topology, passes: Passes, parameters: Parameters) -> P
     )
 
 
-def _kept(training: Training, *, has_experts: bool) -> dict[str, tuple[int, int]]:
+def _kept(training: Training, layer: LayerKind) -> dict[str, tuple[int, int]]:
     """Return the bytes of activations and of working memory of a layer, by recompute kind."""
     return {
         kind: (
-            total(layer_activations(training, has_experts=has_experts, kind=kind)),
-            total(layer_working(training, has_experts=has_experts, kind=kind)),
+            total(layer_activations(training, layer, kind=kind)),
+            total(layer_working(training, layer, kind=kind)),
         )
         for kind in (NONE, SELECT, FULL)
     }
@@ -244,19 +236,29 @@ def exchanges_ns(training: Training, topology: Topology, parameters: Parameters)
     return gather, reduce
 
 
-def _layer(training: Training, kind: _Kind, part: PricedPart, kept: Mapping[str, tuple[int, int]]) -> Layer:
-    has_experts, has_window = kind
-    name = ("experts" if has_experts else "dense") + (", window" if has_window else "")
+def _layer(training: Training, kind: LayerKind, part: PricedPart, kept: Mapping[str, tuple[int, int]]) -> Layer:
     modes = {
         mode: Mode(activation_bytes=stays, backward_ns=round(part.backward[mode].total_ns), working_bytes=working)
         for mode, (stays, working) in kept.items()
     }
     return Layer(
-        name=name,
+        name=_name(training, kind),
         forward_ns=round(part.forward.total_ns),
         parameter_bytes=state_bytes(training, part.parameters),
         modes=modes,
     )
+
+
+def _name(training: Training, kind: LayerKind) -> str:
+    """Return a layer's kind in words: those of an ordinary layer are left out."""
+    state = training.model.state
+    words = ["experts"] if kind.experts else []
+    words += ["dense"] if kind.mlp else []
+    words += ["window"] if kind.window else []
+    words += [state.name] if kind.state and state is not None else []
+    if kind.attention and (kind.state or not kind.transforms):
+        words.append("attention")
+    return ", ".join(words)
 
 
 def _end(name: str, training: Training, part: PricedPart) -> EndBlock:

@@ -60,6 +60,69 @@ class LatentAttention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateMixer:
+    """What mixes tokens by a state that goes along the sequence, in the place of attention or beside it.
+
+    Mamba [arXiv:2312.00752], Mamba-2 [arXiv:2405.21060], the gated delta rule [arXiv:2412.06464], lightning attention
+    [arXiv:2401.04658], and convolutions alone [LFM2, arXiv:2511.23404]. Widths are numbers of a token, of all heads.
+    """
+
+    name: str
+    heads: int
+    """What tensor parallelism shares out."""
+    key_dim: int
+    """Rows of a head's state, each for a number of its key; 0 without a state."""
+    value_dim: int
+    """Columns of a head's state."""
+    into: int
+    """Width that the hidden size is projected to."""
+    out: int
+    """Width that is projected back to the hidden size."""
+    between: tuple[tuple[int, int], ...] = ()
+    """Further products, as the widths that each reads and gives."""
+    channels: int = 0
+    """Width that a causal convolution goes over, each channel by itself."""
+    kernel: int = 1
+    """Tokens that the convolution sees."""
+    small: int = 0
+    """Learned numbers that are in no product: of the convolution, decays, steps, norms, biases."""
+    chunk: int = 64
+    """Tokens that are worked on at once, by products; 1: the state is carried from token to token."""
+    delta: bool = False
+    """Whether a key's old value is taken out of the state first (delta rule), by a triangular system in every chunk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerKind:
+    """The parts of one body layer; layers of equal kinds are equal."""
+
+    attention: bool = True
+    window: bool = False
+    """Whether attention sees a sliding window alone."""
+    state: bool = False
+    """Whether it has the state mixer: in the place of attention, or beside it, from the same input."""
+    mlp: bool = True
+    experts: bool = False
+    """Whether it has experts in the place of the MLP."""
+
+    @property
+    def mixes(self) -> bool:
+        """Whether tokens see others here at all."""
+        return self.attention or self.state
+
+    @property
+    def transforms(self) -> bool:
+        """Whether there is an MLP or experts."""
+        return self.mlp or self.experts
+
+
+DENSE = LayerKind()
+"""Attention over all tokens and an MLP."""
+WITH_EXPERTS = LayerKind(mlp=False, experts=True)
+"""Attention over all tokens and experts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Biases:
     """Which products and norms add a bias."""
 
@@ -122,6 +185,15 @@ class Transformer:
     """Tokens before it that a token sees in layers with a sliding window; 0: all."""
     unwindowed_layers: tuple[int, ...] = ()
     """Layers without the window."""
+    state: StateMixer | None = None
+    state_layers: tuple[int, ...] = ()
+    """Layers that have the state mixer."""
+    attention_layers: tuple[int, ...] | None = None
+    """Layers that have attention; None: all that have no state mixer."""
+    bare_layers: tuple[int, ...] = ()
+    """Layers that have neither an MLP nor experts."""
+    output_gate: bool = False
+    """Whether attention's output is weighed by a projection as wide as the queries."""
     predicted_tokens: int = 0
     """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
     dropout: bool = False
@@ -143,13 +215,32 @@ class Transformer:
         if not holds:
             raise InputError(value=value, rule=rule, place=f"{self.name}, {field}")
 
-    def has_experts(self, layer: int) -> bool:
-        """Whether body layer `layer`, counted from 0, has experts."""
+    @property
+    def kinds(self) -> tuple[LayerKind, ...]:
+        """The kind of every body layer."""
+        return tuple(self.kind(layer) for layer in range(self.layers))
+
+    def kind(self, layer: int) -> LayerKind:
+        """Return the kind of body layer `layer`, counted from 0."""
+        state = self.state is not None and layer in self.state_layers
+        attention = not state if self.attention_layers is None else layer in self.attention_layers
+        transforms, experts = layer not in self.bare_layers, self._has_experts(layer)
+        return LayerKind(
+            attention=attention, window=attention and bool(self.window) and layer not in self.unwindowed_layers,
+            state=state, mlp=transforms and not experts, experts=transforms and experts,
+        )  # fmt: skip
+
+    def norms_of(self, kind: LayerKind) -> int:
+        """Return the norms of a layer over the hidden size: half of them where it only mixes, or only transforms."""
+        return self.norms.of_layer if kind.mixes and kind.transforms else max(1, self.norms.of_layer // 2)
+
+    @property
+    def further_kind(self) -> LayerKind:
+        """The kind of the blocks that predict further tokens."""
+        return DENSE if self.experts is None else WITH_EXPERTS
+
+    def _has_experts(self, layer: int) -> bool:
         experts = self.experts
         if experts is None or layer < experts.dense_layers or layer in experts.mlp_layers:
             return False
         return layer % experts.every == experts.every - 1
-
-    def has_window(self, layer: int) -> bool:
-        """Whether body layer `layer`, counted from 0, has the sliding window."""
-        return bool(self.window) and layer not in self.unwindowed_layers

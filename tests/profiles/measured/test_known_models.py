@@ -37,7 +37,7 @@ def test_names_are_found_however_they_are_written(name: str, dense: int, window:
 
 def test_every_second_layer_of_gpt_oss_has_a_window() -> None:
     training, _topology = training_of(completed(replace(RUN, model="GPT-OSS 20B", layers=4, pp=1)))
-    assert [training.model.has_window(layer) for layer in range(4)] == [True, False, True, False]
+    assert [training.model.kind(layer).window for layer in range(4)] == [True, False, True, False]
 
 
 def test_tokens_for_experts_of_other_nodes_are_assumed_to_be_sent_once() -> None:

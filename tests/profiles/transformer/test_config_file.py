@@ -86,7 +86,7 @@ def test_windows_of_layers() -> None:
 def test_layers_of_experts() -> None:
     def layers(name: str) -> list[int]:
         model = read(SMALL_CONFIGS[name]).model
-        return [layer for layer in range(model.layers) if model.has_experts(layer)]
+        return [layer for layer in range(model.layers) if model.kind(layer).experts]
 
     assert layers("mixtral") == [0, 1, 2, 3]
     assert layers("deepseek_v2") == [1, 2, 3]

@@ -25,12 +25,8 @@ def floor_ns(question: TuningQuestion) -> float:
         model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=question.sequence,
         precision=question.precision, software=question.software,
     )  # fmt: skip
-    kinds = Counter((model.has_experts(layer), model.has_window(layer)) for layer in range(model.layers))
     passes = [(head_passes(whole), 1), (tail_passes(whole), 1)]
-    passes += [
-        (layer_passes(whole, has_experts=has_experts, has_window=has_window), count)
-        for (has_experts, has_window), count in kinds.items()
-    ]
+    passes += [(layer_passes(whole, kind), count) for kind, count in Counter(model.kinds).items()]
     sequence_ns = sum(count * _arithmetic_ns(question, of_pass) for of_pass, count in passes)
     step_ns = question.topology.accelerator.reached.step_ns
     return lowered(sequence_ns * question.global_batch / question.devices + step_ns)
