@@ -177,7 +177,7 @@ def _mixers(training: Training, layer: LayerKind) -> list[Tensor]:
 
 def _state(training: Training) -> list[Tensor]:
     """Return what a state mixer keeps: what its kernels read again, and the states between chunks, in 32 bits."""
-    state = training.model.state
+    state = training.model.states.mixer
     assert state is not None
     here = tokens(training) / training.degrees.tensor
     between = sum(wide + narrow for wide, narrow in state.between)
@@ -276,7 +276,9 @@ def _experts(training: Training) -> list[Tensor]:
     shared = _inner(training, tokens(training), experts.shared_ffn / degrees.tensor, "shared_experts")
     return [
         Tensor("router", Held.EXPERTS, (2 * SINGLE + MASK) * spread * experts.count, "moe"),
-        Tensor("tokens of the experts", Held.EXPERTS, _saved(training) * routed * model.hidden, "moe"),
+        Tensor(
+            "tokens of the experts", Held.EXPERTS, _saved(training) * routed * (experts.width or model.hidden), "moe"
+        ),
         *inner[:-1],
         *([] if model.gated else [unweighed]),
         replace(inner[-1], module="moe_act"),
@@ -296,7 +298,7 @@ def _attention_gradients(training: Training) -> float:
 
 def _state_gradients(training: Training, layer: LayerKind) -> float:
     """Return the bytes of gradients that a state mixer's backward holds at once: of what its kernels read."""
-    state = training.model.state
+    state = training.model.states.mixer
     if not layer.state or state is None:
         return 0.0
     return HALF * tokens(training) / training.degrees.tensor * (state.into + state.channels)

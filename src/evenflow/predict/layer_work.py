@@ -36,8 +36,8 @@ def layer_passes(training: Training, kind: LayerKind) -> Passes:
     passes = _norms(training, model.norms_of(kind), sums=kind.mixes + kind.transforms)
     if kind.attention:
         passes += _latent_attention(training) if model.latent else _attention(training, has_window=kind.window)
-    if kind.state and model.state is not None:
-        passes += _state(training, model.state)
+    if kind.state and model.states.mixer is not None:
+        passes += _state(training, model.states.mixer)
     if kind.mlp:
         passes += _mlp(training, model.ffn, module="mlp")
     return passes + _experts(training) if kind.experts else passes
@@ -334,10 +334,10 @@ def _experts(training: Training) -> Passes:
         tokens(training) / degrees.tensor * experts.active * split
     )  # with equal loads, or the largest that they may be
     routed *= experts.bounded_load(degrees.expert) or 1.0
-    width = experts.ffn / split
+    width, hidden = experts.ffn / split, experts.width or model.hidden
     inner = (2 if model.gated else 1) * width
     rows = routed / own_experts
-    passed = HALF * routed * model.hidden
+    passed = HALF * routed * hidden
     passes = _linear(training, tokens(training) / degrees.tensor, experts.count, model.hidden, "moe")
     passes += Passes(
         (elementwise(4 * passed, _ROUTING_CALLS, "moe"),), (elementwise(5 * passed, _ROUTING_CALLS, "moe"),)
@@ -351,9 +351,12 @@ def _experts(training: Training) -> Passes:
             copies=experts.active if training.software.sends_tokens_once else 0,
         )  # fmt: skip
         passes += Passes((exchange, exchange), (exchange, exchange))
-    passes += _linear(training, rows, inner, model.hidden, "moe", own_experts)
+    if experts.width:
+        for ends in (model.hidden, hidden), (hidden, model.hidden):
+            passes += _linear(training, tokens(training) / degrees.tensor, *ends, "moe")
+    passes += _linear(training, rows, inner, hidden, "moe", own_experts)
     passes += _activation(training, routed * inner, routed * width, "moe_act")
-    passes += _linear(training, rows, model.hidden, width, "moe", own_experts)
+    passes += _linear(training, rows, hidden, width, "moe", own_experts)
     if experts.shared_ffn:
         passes += _mlp(training, experts.shared_ffn, module="shared_experts")
     return passes

@@ -50,8 +50,8 @@ def layer_parameters(training: Training, kind: LayerKind) -> Parameters:
     dense = model.norms_of(kind) * _norm(model)
     if kind.attention:
         dense += _attention(training)
-    if kind.state and model.state is not None:
-        dense += _state(model.state, hidden) / tensor
+    if kind.state and model.states.mixer is not None:
+        dense += _state(model.states.mixer, hidden) / tensor
     if kind.mlp:
         dense += _mlp(model, model.ffn / tensor)
     experts = model.experts
@@ -60,10 +60,11 @@ def layer_parameters(training: Training, kind: LayerKind) -> Parameters:
     dense += hidden * experts.count + (experts.count if model.biases.experts else 0)
     if experts.shared_ffn:
         dense += _mlp(model, experts.shared_ffn / tensor) + (hidden if experts.shared_gate else 0)
-    split = expert_tensor(training)
-    of_expert = _matrices(model) * hidden * experts.ffn / split
+    dense += 2 * hidden * experts.width
+    split, width = expert_tensor(training), experts.width or hidden
+    of_expert = _matrices(model) * width * experts.ffn / split
     if model.biases.experts:
-        of_expert += (_matrices(model) - 1) * experts.ffn / split + hidden
+        of_expert += (_matrices(model) - 1) * experts.ffn / split + width
     return Parameters(dense, experts.count / degrees.expert * of_expert)
 
 

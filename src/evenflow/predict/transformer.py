@@ -25,6 +25,8 @@ class Experts:
     """Further layers that have an ordinary MLP."""
     shared_gate: bool = False
     """Whether a learned gate weighs what the shared experts give."""
+    width: int = 0
+    """Width that tokens are projected to before they go to their experts, and back behind them; 0: the hidden size."""
     capacity_factor: float | None = None
     """Shares of an equal load that an expert takes at most, of those that a device routes; None: as many as come."""
 
@@ -90,6 +92,19 @@ class StateMixer:
     """Tokens that are worked on at once, by products; 1: the state is carried from token to token."""
     delta: bool = False
     """Whether a key's old value is taken out of the state first (delta rule), by a triangular system in every chunk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayersWithState:
+    """The state mixer of a model, and which body layers, counted from 0, have which parts."""
+
+    mixer: StateMixer | None = None
+    layers: tuple[int, ...] = ()
+    """Layers that have the state mixer."""
+    attention_layers: tuple[int, ...] | None = None
+    """Layers that have attention; None: all that have no state mixer."""
+    bare_layers: tuple[int, ...] = ()
+    """Layers that have neither an MLP nor experts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,13 +200,7 @@ class Transformer:
     """Tokens before it that a token sees in layers with a sliding window; 0: all."""
     unwindowed_layers: tuple[int, ...] = ()
     """Layers without the window."""
-    state: StateMixer | None = None
-    state_layers: tuple[int, ...] = ()
-    """Layers that have the state mixer."""
-    attention_layers: tuple[int, ...] | None = None
-    """Layers that have attention; None: all that have no state mixer."""
-    bare_layers: tuple[int, ...] = ()
-    """Layers that have neither an MLP nor experts."""
+    states: LayersWithState = LayersWithState()
     output_gate: bool = False
     """Whether attention's output is weighed by a projection as wide as the queries."""
     predicted_tokens: int = 0
@@ -222,9 +231,10 @@ class Transformer:
 
     def kind(self, layer: int) -> LayerKind:
         """Return the kind of body layer `layer`, counted from 0."""
-        state = self.state is not None and layer in self.state_layers
-        attention = not state if self.attention_layers is None else layer in self.attention_layers
-        transforms, experts = layer not in self.bare_layers, self._has_experts(layer)
+        states = self.states
+        state = states.mixer is not None and layer in states.layers
+        attention = not state if states.attention_layers is None else layer in states.attention_layers
+        transforms, experts = layer not in states.bare_layers, self._has_experts(layer)
         return LayerKind(
             attention=attention, window=attention and bool(self.window) and layer not in self.unwindowed_layers,
             state=state, mlp=transforms and not experts, experts=transforms and experts,

@@ -12,9 +12,17 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, did_you_mean, load_json, read_text
 from evenflow.language import _, _n, looked_up
 from evenflow.model.config_sizes import check_config_sizes
-from evenflow.predict.transformer import Biases, LatentAttention, Norms
+from evenflow.predict.transformer import Biases, LatentAttention, LayersWithState, Norms
 from evenflow.profiles.transformer.config_layers import experts_of, window_of
-from evenflow.profiles.transformer.families import FAMILIES, REFUSED, REFUSED_FIELDS, SWITCHED, ModelTypeTraits
+from evenflow.profiles.transformer.config_states import layer_kinds, states_of
+from evenflow.profiles.transformer.families import (
+    FAMILIES,
+    REFUSED,
+    REFUSED_FIELDS,
+    STATE_SPACE,
+    SWITCHED,
+    ModelTypeTraits,
+)
 from evenflow.profiles.transformer.field_names import (
     DROPOUTS,
     LAYER_NORMS,
@@ -25,6 +33,7 @@ from evenflow.profiles.transformer.field_names import (
 )
 from evenflow.profiles.transformer.numbers import Described, Numbers, described
 from evenflow.profiles.transformer.spellings import Configuration
+from evenflow.ranges import COEFFICIENT
 
 _TYPE = re.compile(r"[A-Za-z0-9_.-]+")
 _INDEXED = "index_head_dim"
@@ -88,7 +97,7 @@ def _read(config: Fields, *, name: str) -> Described:
     model_type = str(part.values.get("model_type") or config.values["model_type"])
     if not _TYPE.fullmatch(model_type):
         raise part.error("model_type", _("must be the name of a type of models, of letters, digits, - and _"))
-    family = FAMILIES.get(model_type.removesuffix("_text"))
+    family = _family(part)
     read = Configuration(fields=part)
     if family is None:
         family = _by_fields(read)
@@ -116,16 +125,22 @@ def _tied(config: Fields) -> bool | None:
     return None if config.values.get("tie_word_embeddings") is None else config.flag("tie_word_embeddings")
 
 
+def _family(config: Fields) -> ModelTypeTraits | None:
+    """Return what the model type of a configuration implies; None for one that is not known."""
+    return FAMILIES.get(str(config.values.get("model_type")).removesuffix("_text"))
+
+
 def _refuse(config: Fields) -> None:
-    """Refuse a model that is not a decoder with attention in every layer."""
+    """Refuse a model that is no decoder, or has layers that are not read."""
     model_type = config.values.get("model_type")
     reason = REFUSED.get(model_type) if isinstance(model_type, str) else None
     if reason is None and config.values.get("is_encoder_decoder") is True:
         reason = REFUSED_FIELDS["encoder_layers"]
     if reason is not None:
         raise _refused(model_type, reason, config.place("model_type"))
+    family = _family(config)
     for key, why in REFUSED_FIELDS.items():
-        if config.values.get(key):
+        if config.values.get(key) and not (why is STATE_SPACE and family is not None and family.state):
             raise _refused(config.values[key], why, config.place(key))
     if config.values.get("word_embed_proj_dim") not in (None, config.values.get("hidden_size")):
         key = "word_embed_proj_dim"
@@ -157,14 +172,26 @@ def _activation(config: Configuration) -> str | None:
 
 def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name: str) -> Numbers:
     _activation(config)
-    hidden, layers, heads = (config.required(key) for key in ("hidden", "layers", "heads"))
+    hidden = config.required("hidden")
+    kinds = layer_kinds(config, family)
+    layers = len(kinds) if kinds and config.size("layers") is None else config.required("layers")
+    states = states_of(config, family, hidden=hidden, layers=layers)
+    heads = _heads(config, states)
     latent = _latent(config)
     head_dim = config.size("head_dim") if latent is None else None
+    if states.mixer is not None and not states.attention_layers:
+        head_dim = states.mixer.value_dim
     kv_heads = heads if latent is not None else _kv_heads(config, family, heads)
     experts = experts_of(config, family, layers=layers)
     ffn = config.size("dense_ffn") or config.size("ffn")
     if ffn is not None and family.ffn_of_both:
         ffn //= 2
+    if family.shared_alone and experts is None:
+        ffn = config.required("shared_ffn")
+    if family.adjusted_ffn and ffn is not None:
+        ffn = _adjusted(config, ffn)
+    if states.bare_layers and len(states.bare_layers) == layers:
+        ffn = 0
     if ffn is None:
         times = family.ffn_times or (4 if config.value("expansion_ratio") is not None else 0)
         if times:
@@ -180,7 +207,7 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
         head_dim=head_dim if head_dim is not None or hidden % heads else hidden // heads, ffn=ffn, gated=family.gated,
         tied=tied, biases=_biases(config, family), positions=positions, experts=experts, latent=latent,
         norms=_norms(config, family, queries=heads * width, keys=kv_heads * width, width=width),
-        sinks=family.sinks, window=window, unwindowed_layers=unwindowed,
+        sinks=family.sinks, states=states, output_gate=family.output_gate, window=window, unwindowed_layers=unwindowed,
         predicted_tokens=config.size("predicted_tokens") or 0, dropout=_has_dropout(config), name=name,
     )  # fmt: skip
 
@@ -201,6 +228,26 @@ def _latent(config: Configuration) -> LatentAttention | None:
         plain_dim=config.required("plain_dim"),
         value_dim=config.required("value_dim"),
     )
+
+
+def _adjusted(config: Configuration, ffn: int) -> int:
+    """Return the width of an MLP of LFM2: two thirds of the file's, times a factor, rounded up to a multiple."""
+    if not config.flag("block_auto_adjust_ff_dim", default=True):
+        return ffn
+    width = 2 * ffn // 3
+    factor = config.value("block_ffn_dim_multiplier")
+    if factor is not None:
+        width = int(config.fields.number("block_ffn_dim_multiplier", COEFFICIENT, above_zero=True) * width)
+        multiple = config.step("block_multiple_of", 256)
+        width = -(-width // multiple) * multiple
+    return width
+
+
+def _heads(config: Configuration, states: LayersWithState) -> int:
+    """Return the heads of attention; those of the state mixer in a model without any attention."""
+    if states.mixer is not None and not states.attention_layers:
+        return states.mixer.heads
+    return config.required("heads")
 
 
 def _biases(config: Configuration, family: ModelTypeTraits) -> Biases:

@@ -4,6 +4,7 @@ from evenflow.errors import InputError
 from evenflow.fields import is_integer
 from evenflow.language import _
 from evenflow.predict.transformer import Experts
+from evenflow.profiles.transformer.config_states import ALONE, STATES, layer_kinds, layer_kinds_key
 from evenflow.profiles.transformer.families import ModelTypeTraits
 from evenflow.profiles.transformer.spellings import Configuration
 
@@ -18,7 +19,7 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
         InputError: a missing or wrong size, lists of layers that do not fit their number.
     """
     count = config.size("experts") or 0
-    chosen = _layers_with_experts(config, layers=layers) if count else []
+    chosen = _layers_with_experts(config, family, layers=layers) if count else []
     if not chosen:
         return None
     ffn = config.size("expert_ffn")
@@ -35,48 +36,37 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
         dense_layers=chosen[0],
         mlp_layers=tuple(layer for layer in range(chosen[0], layers) if layer not in set(chosen)),
         shared_gate=family.shared_gate,
+        width=config.size("experts_width") or 0,
     )
 
 
-def _layers_with_experts(config: Configuration, *, layers: int) -> list[int]:
+def _layers_with_experts(config: Configuration, family: ModelTypeTraits, *, layers: int) -> list[int]:
     """Return the layers that have experts, counted from 0."""
+    if family.half_blocks:
+        return [layer for layer, kind in enumerate(layer_kinds(config, family)[:layers]) if kind == "moe"]
+    period, offset = config.step("expert_layer_period"), config.size("experts_offset")
+    if offset is not None:
+        return [layer for layer in range(layers) if layer % period == offset]
     kinds = config.texts("mlp_layer_types")
     if kinds:
         _check_length(config, "mlp_layer_types", layers)
         return [layer for layer, kind in enumerate(kinds) if kind == "sparse"]
     if isinstance(config.value("moe_layers"), list):
-        return sorted(set(_numbers(config, "moe_layers")) & set(range(layers)))
+        return sorted(set(config.integers("moe_layers")) & set(range(layers)))
     every = config.value("moe_layer_freq")
     if isinstance(every, list):
         _check_length(config, "moe_layer_freq", layers)
-        return [layer for layer, has in enumerate(_numbers(config, "moe_layer_freq")) if has]
+        return [layer for layer, has in enumerate(config.integers("moe_layer_freq")) if has]
     first = config.size("dense_layers") or 0
     last = layers - 1
     end = config.value("moe_layer_end_index")
     if is_integer(end) and end >= 0:
         last = min(last, end)
-    chosen = [layer for layer in range(first, last + 1) if layer % _step(config, "moe_layer_freq") == 0]
+    chosen = [layer for layer in range(first, last + 1) if layer % config.step("moe_layer_freq") == 0]
     for key in ("decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step"):
-        chosen = [layer for layer in chosen if (layer + 1) % _step(config, key) == 0]
-    without = _numbers(config, "mlp_only_layers") if config.value("mlp_only_layers") is not None else []
+        chosen = [layer for layer in chosen if (layer + 1) % config.step(key) == 0]
+    without = config.integers("mlp_only_layers") if config.value("mlp_only_layers") is not None else []
     return [layer for layer in chosen if layer not in set(without)]
-
-
-def _step(config: Configuration, key: str) -> int:
-    """Return every how many layers one has experts; 1 where the file does not say it."""
-    value = config.value(key)
-    if value is None:
-        return 1
-    if not is_integer(value) or value < 1:
-        raise InputError(value=value, rule=_("must be an integer of at least 1"), place=config.fields.place(key))
-    return value
-
-
-def _numbers(config: Configuration, key: str) -> list[int]:
-    value = config.value(key)
-    if not isinstance(value, list) or not all(map(is_integer, value)):
-        raise InputError(value=value, rule=_("must be a list of integers"), place=config.fields.place(key))
-    return value
 
 
 def _check_length(config: Configuration, key: str, layers: int) -> None:
@@ -93,23 +83,23 @@ def window_of(config: Configuration, family: ModelTypeTraits, *, layers: int) ->
     Raises:
         InputError: a kind of layer that is not attention, or lists that do not fit the number of layers.
     """
-    key = "layer_types" if config.value("attention_layers") is None else "attention_layers"
-    kinds = config.texts(key)
-    other = next((kind for kind in kinds if kind not in _WINDOWS | _WHOLE), None)
+    kinds = layer_kinds(config, family)
+    known = _WINDOWS | _WHOLE | (STATES | ALONE if family.state else frozenset())
+    other = next((kind for kind in kinds if kind not in known), None)
     if other is not None:
         raise InputError(
             value=other,
-            rule=_("must have attention in every layer, whole or within a window"),
-            place=config.fields.place(key),
+            rule=_("must be one of {names}", names=", ".join(sorted(known))),
+            place=config.fields.place(layer_kinds_key(config)),
         )
     window = config.size("window") or 0
     if not window or not config.flag("use_sliding_window", default=config.value("max_window_layers") is None):
         return 0, ()
     if kinds:
-        _check_length(config, key, layers)
+        _check_length(config, layer_kinds_key(config), layers)
         whole = tuple(layer for layer in range(layers) if kinds[layer] in _WHOLE)
     elif config.value("max_window_layers") is not None:
-        whole = tuple(range(min(_step(config, "max_window_layers"), layers)))
+        whole = tuple(range(min(config.step("max_window_layers"), layers)))
     else:
         whole = _whole_layers(config, family, layers)
     return (window, whole) if len(whole) < layers else (0, ())
@@ -123,5 +113,5 @@ def _whole_layers(config: Configuration, family: ModelTypeTraits, layers: int) -
         if isinstance(value, str):
             return tuple(layer for layer in range(layers) if value[layer % len(value)] == "G") if value else ()
         if value is not None:
-            every = _step(config, key)
+            every = config.step(key)
     return tuple(layer for layer in range(layers) if (layer + 1) % every == 0) if every else ()

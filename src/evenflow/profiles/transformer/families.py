@@ -50,6 +50,20 @@ class ModelTypeTraits:
     shared_gate: bool = False
     expert_biases: bool = False
     sinks: bool = False
+    output_gate: bool = False
+    """Whether attention's output is weighed by a projection as wide as the queries."""
+    state: str = ""
+    """What layers with a state have in the place of attention, as `config_states` names it; empty: all have that."""
+    state_norms: bool = False
+    """Whether the state mixer has norms that learn, inside it or on its output."""
+    state_beside_attention: bool = False
+    """Whether every layer has both, beside each other."""
+    half_blocks: bool = False
+    """Whether a layer is a mixer alone or an MLP alone."""
+    shared_alone: bool = False
+    """Whether a model without experts has the shared expert as its MLP."""
+    adjusted_ffn: bool = False
+    """Whether the file's width of the MLP is still to be multiplied and rounded, as its flags say."""
 
 
 SWITCHED: Mapping[str, tuple[str, ...]] = {
@@ -89,6 +103,7 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
         _LLAMA,
     ),
     "arcee": ModelTypeTraits(gated=False),
+    "bamba": ModelTypeTraits(state="mamba 2", state_norms=True),
     "bloom": replace(_GPT, norm_after_embedding=True),
     "chatglm": ModelTypeTraits(on=frozenset(("add_qkv_bias",))),
     "codegen": ModelTypeTraits(
@@ -104,6 +119,28 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     ),
     "exaone4": replace(_QWEN3, full_every=4),
     "exaone_moe": replace(_QWEN3, full_every=4),
+    "falcon_h1": ModelTypeTraits(state="mamba 2", state_beside_attention=True),
+    **dict.fromkeys(
+        ("falcon_mamba", "mamba"), ModelTypeTraits(tied=True, state="mamba", half_blocks=True),
+    ),
+    "granitemoehybrid": ModelTypeTraits(state="mamba 2", state_norms=True, shared_alone=True),
+    "jamba": ModelTypeTraits(state="mamba", state_norms=True),
+    "kimi_linear": ModelTypeTraits(state="kimi delta attention", full_every=4),
+    "lfm2": ModelTypeTraits(tied=True, head_norms="head", state="short convolution", adjusted_ffn=True),
+    "lfm2_moe": ModelTypeTraits(tied=True, head_norms="head", state="short convolution"),
+    "mamba2": ModelTypeTraits(state="mamba 2", state_norms=True, half_blocks=True),
+    "minimax": ModelTypeTraits(state="lightning attention"),
+    "nemotron_h": ModelTypeTraits(
+        gated=False, state="mamba 2", state_norms=True, half_blocks=True,
+        switched={"attention_bias": (), "use_bias": ()},
+    ),
+    "olmo_hybrid": ModelTypeTraits(head_norms="all", state="gated delta net", full_every=4),
+    **dict.fromkeys(
+        ("qwen3_next", "qwen3_5_moe"), ModelTypeTraits(
+            head_norms="head", shared_gate=True, output_gate=True, state="gated delta net", full_every=4,
+        ),
+    ),
+    "qwen3_5": ModelTypeTraits(head_norms="head", output_gate=True, state="gated delta net", full_every=4),
     "falcon": ModelTypeTraits(
         gated=False, tied=True, biases=_LAYER_NORM, ffn_times=4, one_norm_flag="parallel_attn", multi_query=True,
         on=frozenset(("multi_query", "parallel_attn")),
@@ -168,7 +205,7 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
 
 _ENCODER_DECODER = to_translate("its decoder reads from an encoder, and only decoders are predicted")
 _ENCODER = to_translate("it is an encoder, and only decoders are predicted")
-_STATE_SPACE = to_translate("it has layers with a state in the place of attention, whose times are not predicted")
+STATE_SPACE = to_translate("it has layers with a state in the place of attention, whose times are not predicted")
 _FURTHER = to_translate("it has further parts in every layer, which its fields do not tell")
 
 REFUSED: Mapping[str, str] = {
@@ -188,11 +225,9 @@ REFUSED: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "mamba", "mamba2", "falcon_mamba", "falcon_h1", "jamba", "bamba", "zamba", "zamba2", "nemotron_h",
-            "granitemoehybrid", "recurrent_gemma", "rwkv", "xlstm", "lfm2", "lfm2_moe", "minimax", "minimax_text_01",
-            "kimi_linear", "qwen3_next", "olmo_hybrid", "bailing_hybrid",
+            "zamba", "zamba2", "recurrent_gemma", "rwkv", "xlstm", "minimax_text_01", "bailing_hybrid", "lfm3",
         ),
-        _STATE_SPACE,
+        STATE_SPACE,
     ),
     **dict.fromkeys((
             "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "longcat_flash", "deepseek_v4", "doge", "hrm_text",
@@ -207,16 +242,16 @@ REFUSED_FIELDS: Mapping[str, str] = {
     "encoder_layers": _ENCODER_DECODER,
     "num_decoder_layers": _ENCODER_DECODER,
     "type_vocab_size": _ENCODER,
-    "state_size": _STATE_SPACE,
-    "ssm_cfg": _STATE_SPACE,
-    "mamba_d_state": _STATE_SPACE,
-    "mamba_d_conv": _STATE_SPACE,
-    "mamba_num_heads": _STATE_SPACE,
-    "lru_width": _STATE_SPACE,
-    "linear_num_key_heads": _STATE_SPACE,
-    "linear_conv_kernel_dim": _STATE_SPACE,
-    "linear_attn_config": _STATE_SPACE,
-    "conv_L_cache": _STATE_SPACE,
+    "state_size": STATE_SPACE,
+    "ssm_cfg": STATE_SPACE,
+    "mamba_d_state": STATE_SPACE,
+    "mamba_d_conv": STATE_SPACE,
+    "mamba_num_heads": STATE_SPACE,
+    "lru_width": STATE_SPACE,
+    "linear_num_key_heads": STATE_SPACE,
+    "linear_conv_kernel_dim": STATE_SPACE,
+    "linear_attn_config": STATE_SPACE,
+    "conv_L_cache": STATE_SPACE,
     "hidden_size_per_layer_input": _FURTHER,
 }
 """Why a model whose configuration has a field is not read."""

@@ -4,7 +4,15 @@ from dataclasses import dataclass, field
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, LatentAttention, Norms, Transformer
+from evenflow.predict.transformer import (
+    EVERY_BIAS,
+    Biases,
+    Experts,
+    LatentAttention,
+    LayersWithState,
+    Norms,
+    Transformer,
+)
 
 _LLAMA_MULTIPLE = 256
 """Of which the width of a gated MLP is a multiple, as in Llama."""
@@ -39,6 +47,8 @@ class Numbers:
     sinks: bool = False
     window: int = 0
     unwindowed_layers: tuple[int, ...] = ()
+    states: LayersWithState = field(default_factory=LayersWithState)
+    output_gate: bool = False
     predicted_tokens: int = 0
     dropout: bool = False
     name: str = "model"
@@ -86,7 +96,8 @@ def described(numbers: Numbers) -> Described:
         head_dim=head_dim or (latent.plain_dim + latent.rotary_dim if latent else 1), ffn=ffn,
         vocabulary=numbers.vocabulary, gated=gated, tied=tied, positions=numbers.positions or 0, biases=biases,
         norms=numbers.norms, sinks=numbers.sinks, experts=numbers.experts, latent=latent, window=numbers.window,
-        unwindowed_layers=numbers.unwindowed_layers, predicted_tokens=numbers.predicted_tokens,
+        unwindowed_layers=numbers.unwindowed_layers, states=numbers.states, output_gate=numbers.output_gate,
+        predicted_tokens=numbers.predicted_tokens,
         dropout=numbers.dropout, name=numbers.name,
     )  # fmt: skip
     return Described(model=model, notes=tuple(notes))

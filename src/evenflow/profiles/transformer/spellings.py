@@ -1,6 +1,6 @@
 """The sizes in a configuration under all of their names."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
@@ -42,14 +42,47 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "plain_dim": ("qk_nope_head_dim",),
     "value_dim": ("v_head_dim",),
     "window": ("sliding_window", "sliding_window_size", "window_size", "attention_chunk_size"),
+    "state_heads": ("mamba_num_heads", "mamba_n_heads", "num_heads"),
+    "state_head_dim": ("mamba_head_dim", "mamba_d_head"),
+    "state_inner": ("mamba_d_ssm",),
+    "state_size": ("ssm_state_size", "mamba_d_state", "state_size"),
+    "state_groups": ("n_groups", "mamba_n_groups"),
+    "state_kernel": (
+        "conv_kernel", "mamba_d_conv", "linear_conv_kernel_dim", "conv_L_cache",
+        "linear_attn_config.short_conv_kernel_size",
+    ),
+    "state_chunk": ("chunk_size", "mamba_chunk_size", "block_size"),
+    "state_expand": ("mamba_expand", "expand"),
+    "step_rank": ("mamba_dt_rank", "time_step_rank"),
+    "key_heads": ("linear_num_key_heads",),
+    "value_heads": ("linear_num_value_heads",),
+    "key_width": ("linear_key_head_dim",),
+    "value_width": ("linear_value_head_dim",),
+    "linear_heads": ("linear_num_heads", "linear_attn_config.num_heads"),
+    "linear_width": ("linear_head_dim", "linear_attn_config.head_dim"),
+    "attention_offset": ("attn_layer_offset",),
+    "experts_offset": ("expert_layer_offset",),
+    "experts_width": ("moe_latent_size",),
     "predicted_tokens": ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers"),
 }  # fmt: skip
 """Fields of configurations by what they say; of several that a file has, the first. A dot leads into an object."""
 
 _RANGES: Mapping[str, Range] = {"layers": MODEL_LAYERS, "positions": TOKENS, "window": TOKENS}
 _MAY_BE_ZERO = frozenset(
-    ("experts", "shared_experts", "shared_ffn", "dense_layers", "query_rank", "predicted_tokens", "window")
+    (
+        "experts",
+        "shared_experts",
+        "shared_ffn",
+        "dense_layers",
+        "query_rank",
+        "predicted_tokens",
+        "window",
+        "attention_offset",
+        "experts_offset",
+    )
 )
+_MAY_FOLLOW = frozenset(("state_head_dim", "step_rank"))
+"""Sizes that may be ``auto``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +113,8 @@ class Configuration:
         if key is None:
             return None
         value = self.value(key)
+        if value == "auto" and name in _MAY_FOLLOW:
+            return None
         if isinstance(value, list) and value and all(of_layer == value[0] for of_layer in value):
             value = value[0]
         within = _RANGES.get(name, MODEL_SIZE)
@@ -108,6 +143,30 @@ class Configuration:
         if self.value(key) is None:
             return default
         return self.fields.flag(key)
+
+    def first_flag(self, keys: Iterable[str], default: bool = False) -> bool:
+        """Return the first of several flags that the file has; `default` where it has none."""
+        return next((self.fields.flag(key) for key in keys if self.value(key) is not None), default)
+
+    def step(self, key: str, default: int = 1) -> int:
+        """Return every how many layers one is of a kind; `default` where the file does not say it.
+
+        Raises:
+            InputError: what is no integer of at least 1.
+        """
+        value = self.value(key)
+        if value is None:
+            return default
+        if not is_integer(value) or value < 1:
+            raise InputError(value=value, rule=_("must be an integer of at least 1"), place=self.fields.place(key))
+        return value
+
+    def integers(self, key: str) -> list[int]:
+        """Return a list of integers; raises InputError for anything else."""
+        value = self.value(key)
+        if not isinstance(value, list) or not all(map(is_integer, value)):
+            raise InputError(value=value, rule=_("must be a list of integers"), place=self.fields.place(key))
+        return value
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of texts with one for each layer; empty where the file has none."""
