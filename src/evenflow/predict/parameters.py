@@ -60,7 +60,7 @@ def layer_parameters(training: Training, kind: LayerKind) -> Parameters:
     dense += hidden * experts.count + (experts.count if model.biases.experts else 0)
     if experts.shared_ffn:
         dense += _mlp(model, experts.shared_ffn / tensor) + (hidden if experts.shared_gate else 0)
-    dense += 2 * hidden * experts.width
+    dense += 2 * hidden * experts.width + (experts.width + hidden if experts.width and model.biases.mlp else 0)
     split, width = expert_tensor(training), experts.width or hidden
     of_expert = _matrices(model) * width * experts.ffn / split
     if model.biases.experts:

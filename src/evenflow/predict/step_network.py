@@ -252,6 +252,8 @@ def _layer(training: Training, kind: LayerKind, part: PricedPart, kept: Mapping[
 def _name(training: Training, kind: LayerKind) -> str:
     """Return a layer's kind in words: those of an ordinary layer are left out."""
     state = training.model.states.mixer
+    if not kind.mixes:
+        return "experts only" if kind.experts else "MLP"
     words = ["experts"] if kind.experts else []
     words += ["dense"] if kind.mlp else []
     words += ["window"] if kind.window else []

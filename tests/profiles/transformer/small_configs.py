@@ -22,6 +22,25 @@ _MLA = {
 }
 _MANY = {"n_routed_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
 
+_MAMBA = {
+    "hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 203, "state_size": 6, "conv_kernel": 3, "expand": 2,
+    "time_step_rank": 5,
+}  # fmt: skip
+_MAMBA2 = {
+    "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 12, "mamba_d_conv": 4,
+    "mamba_expand": 2, "mamba_chunk_size": 16,
+}  # fmt: skip
+_NEMOTRON = {
+    "hidden_size": 64, "intermediate_size": 112, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 24,
+    "vocab_size": 203, "mamba_num_heads": 6, "mamba_head_dim": 16, "ssm_state_size": 12, "n_groups": 2,
+    "conv_kernel": 4, "chunk_size": 16, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 40,
+    "moe_shared_expert_intermediate_size": 48,
+}  # fmt: skip
+_DELTA = {
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 12, "linear_value_head_dim": 20,
+    "linear_conv_kernel_dim": 4,
+}  # fmt: skip
+
 SMALL_CONFIGS: dict[str, dict[str, object]] = {
     "arcee": {"model_type": "arcee", **_LLAMA},
     "aria_text": {
@@ -201,5 +220,77 @@ SMALL_CONFIGS: dict[str, dict[str, object]] = {
     "starcoder2": {"model_type": "starcoder2", **_LLAMA},
     "starcoder2, no biases": {"model_type": "starcoder2", **_LLAMA, "use_bias": False},
     "youtu": {"model_type": "youtu", **_MLA},
+    "bamba": {"model_type": "bamba", **_LLAMA, **_MAMBA2, "attn_layer_indices": [1, 3]},
+    "falcon_h1": {"model_type": "falcon_h1", **_LLAMA, **_MAMBA2, "mamba_d_ssm": 96, "mamba_d_head": 12},
+    "falcon_h1, with norms and biases": {
+        "model_type": "falcon_h1", **_LLAMA, **_MAMBA2, "mamba_d_ssm": 96, "mamba_d_head": 12, "mamba_rms_norm": True,
+        "projectors_bias": True, "mamba_conv_bias": False,
+    },
+    "falcon_mamba": {"model_type": "falcon_mamba", **_MAMBA},
+    "granitemoehybrid": {
+        "model_type": "granitemoehybrid", **_LLAMA, **_MAMBA2, "num_local_experts": 4, "num_experts_per_tok": 2,
+        "shared_intermediate_size": 48, "layer_types": ["mamba", "attention", "mamba", "mamba"],
+    },
+    "granitemoehybrid, without experts": {
+        "model_type": "granitemoehybrid", **_LLAMA, **_MAMBA2, "num_local_experts": 0, "shared_intermediate_size": 48,
+        "layer_types": ["mamba", "attention", "mamba", "mamba"],
+    },
+    "jamba": {
+        "model_type": "jamba", **_LLAMA, "mamba_d_state": 6, "mamba_d_conv": 3, "mamba_expand": 2, "mamba_dt_rank": 5,
+        "num_experts": 4, "num_experts_per_tok": 2, "attn_layer_period": 4, "attn_layer_offset": 2,
+        "expert_layer_period": 2, "expert_layer_offset": 1,
+    },
+    "jamba, with biases": {
+        "model_type": "jamba", **_LLAMA, "mamba_d_state": 6, "mamba_d_conv": 3, "mamba_expand": 2,
+        "mamba_dt_rank": "auto", "mamba_conv_bias": False, "mamba_proj_bias": True, "num_experts": 1,
+        "attn_layer_period": 2,
+        "attn_layer_offset": 0, "expert_layer_period": 2, "expert_layer_offset": 1,
+    },
+    "kimi_linear": {
+        "model_type": "kimi_linear", **_MLA, "q_lora_rank": None, **_MANY, "num_local_experts": 6,
+        "n_shared_experts": 1, "linear_head_dim": 12, "linear_num_heads": 4, "linear_conv_kernel_dim": 4,
+        "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+    },
+    "lfm2": {
+        "model_type": "lfm2", **_LLAMA, "conv_L_cache": 3, "full_attn_idxs": [1], "block_multiple_of": 32,
+        "block_ffn_dim_multiplier": 1.5, "block_auto_adjust_ff_dim": True,
+    },
+    "lfm2, biases, its width as it is": {
+        "model_type": "lfm2", **_LLAMA, "conv_L_cache": 3, "conv_bias": True, "block_auto_adjust_ff_dim": False,
+        "layer_types": ["conv", "full_attention", "conv", "conv"],
+    },
+    "lfm2_moe": {
+        "model_type": "lfm2_moe", **_LLAMA, "conv_L_cache": 3, "num_dense_layers": 1, "num_experts": 4,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 40,
+        "layer_types": ["conv", "full_attention", "conv", "conv"],
+    },
+    "mamba": {"model_type": "mamba", **_MAMBA, "use_bias": True},
+    "mamba2": {
+        "model_type": "mamba2", "hidden_size": 64, "num_hidden_layers": 4, "vocab_size": 203, "num_heads": 8,
+        "head_dim": 16, "state_size": 12, "n_groups": 2, "conv_kernel": 4, "expand": 2, "chunk_size": 16,
+    },
+    "minimax": {
+        "model_type": "minimax", **_WIDE, "num_local_experts": 4, "num_experts_per_tok": 2, "block_size": 16,
+        "layer_types": ["linear_attention", "full_attention", "linear_attention", "linear_attention"],
+    },
+    "nemotron_h": {"model_type": "nemotron_h", **_NEMOTRON, "hybrid_override_pattern": "M-M*-E"},
+    "nemotron_h, experts behind a narrow product": {
+        "model_type": "nemotron_h", **_NEMOTRON, "layers_block_type": ["mamba", "moe", "attention", "moe"],
+        "moe_latent_size": 20, "mlp_bias": True,
+    },
+    "olmo_hybrid": {
+        "model_type": "olmo_hybrid", **_LLAMA, **_DELTA,
+        "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"],
+    },
+    "qwen3_5_text": {"model_type": "qwen3_5_text", **_WIDE, **_DELTA, "full_attention_interval": 2},
+    "qwen3_5_moe_text": {
+        "model_type": "qwen3_5_moe_text", **_WIDE, **_DELTA, "num_experts": 4, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 40, "shared_expert_intermediate_size": 56,
+    },
+    "qwen3_next": {
+        "model_type": "qwen3_next", **_WIDE, **_DELTA, "num_experts": 4, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 40, "shared_expert_intermediate_size": 56, "decoder_sparse_step": 2,
+    },
 }  # fmt: skip
 """By what is special about them."""

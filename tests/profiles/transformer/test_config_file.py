@@ -230,9 +230,9 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
             "decoders are predicted, got 't5'",
         ),
         (
-            {"model_type": "mamba2"},
+            {"model_type": "zamba"},
             ": model_type is of a model that is not read: it has layers with a state in the place of "
-            "attention, whose times are not predicted, got 'mamba2'",
+            "attention, whose times are not predicted, got 'zamba'",
         ),
         (
             {"is_encoder_decoder": True},

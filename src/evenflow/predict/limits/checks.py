@@ -228,7 +228,10 @@ class _Checks:
 
 def _tensor_rule(model: Transformer, tensor: int) -> str:
     """Return the rule that tensor parallelism breaks; empty where the model can be split so."""
-    for split_size, count in ((_("heads"), model.heads), (_("width of the MLP"), model.ffn)):
+    sizes = [(_("heads"), model.heads), (_("width of the MLP"), model.ffn)]
+    if model.states.mixer is not None:
+        sizes.append((_("heads of the state mixer"), model.states.mixer.heads))
+    for split_size, count in sizes:
         if count % tensor:
             return _("must divide the {what} ({count})", what=split_size, count=count)
     kv_heads = model.kv_heads

@@ -46,7 +46,8 @@ def _layers_with_experts(config: Configuration, family: ModelTypeTraits, *, laye
         return [layer for layer, kind in enumerate(layer_kinds(config, family)[:layers]) if kind == "moe"]
     period, offset = config.step("expert_layer_period"), config.size("experts_offset")
     if offset is not None:
-        return [layer for layer in range(layers) if layer % period == offset]
+        alone = config.size("experts") == 1  # an MLP like the others
+        return [layer for layer in range(layers) if layer % period == offset and not alone]
     kinds = config.texts("mlp_layer_types")
     if kinds:
         _check_length(config, "mlp_layer_types", layers)
@@ -87,11 +88,10 @@ def window_of(config: Configuration, family: ModelTypeTraits, *, layers: int) ->
     known = _WINDOWS | _WHOLE | (STATES | ALONE if family.state else frozenset())
     other = next((kind for kind in kinds if kind not in known), None)
     if other is not None:
-        raise InputError(
-            value=other,
-            rule=_("must be one of {names}", names=", ".join(sorted(known))),
-            place=config.fields.place(layer_kinds_key(config)),
-        )
+        rule = _("must have attention in every layer, whole or within a window")
+        if family.state:
+            rule = _("must be one of {names}", names=", ".join(sorted(known)))
+        raise InputError(value=other, rule=rule, place=config.fields.place(layer_kinds_key(config)))
     window = config.size("window") or 0
     if not window or not config.flag("use_sliding_window", default=config.value("max_window_layers") is None):
         return 0, ()

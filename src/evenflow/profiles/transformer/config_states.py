@@ -110,7 +110,7 @@ def _mamba2(config: Configuration, family: ModelTypeTraits, hidden: int) -> Stat
         biases += hidden
     has_norm = config.flag("mamba_rms_norm", default=family.state_norms)
     return StateMixer(
-        name="mamba 2", heads=heads, key_dim=rows, value_dim=inner // heads, into=into, out=inner, channels=channels,
+        name="mamba-2", heads=heads, key_dim=rows, value_dim=inner // heads, into=into, out=inner, channels=channels,
         kernel=config.required("state_kernel"), small=3 * heads + (inner if has_norm else 0) + biases,
         chunk=config.size("state_chunk") or _TOKENS_AT_ONCE,
     )  # fmt: skip
@@ -122,7 +122,7 @@ def _delta(config: Configuration, _family: ModelTypeTraits, _hidden: int) -> Sta
     keys, values = config.required("key_heads") * key_dim, heads * value_dim
     channels = 2 * keys + values
     return StateMixer(
-        name="gated delta net", heads=heads, key_dim=key_dim, value_dim=value_dim, into=channels + values + 2 * heads,
+        name="gated-delta-net", heads=heads, key_dim=key_dim, value_dim=value_dim, into=channels + values + 2 * heads,
         out=values, channels=channels, kernel=config.required("state_kernel"), small=2 * heads + value_dim,
         chunk=_TOKENS_AT_ONCE, delta=True,
     )  # fmt: skip
@@ -133,7 +133,7 @@ def _kimi_delta(config: Configuration, _family: ModelTypeTraits, hidden: int) ->
     heads, width = config.required("linear_heads"), config.required("linear_width")
     inner = heads * width
     return StateMixer(
-        name="kimi delta attention", heads=heads, key_dim=width, value_dim=width, into=3 * inner + heads, out=inner,
+        name="kimi-delta-attention", heads=heads, key_dim=width, value_dim=width, into=3 * inner + heads, out=inner,
         between=((hidden, width), (width, inner)) * 2, channels=3 * inner, kernel=config.required("state_kernel"),
         small=inner + heads + width, chunk=_TOKENS_AT_ONCE, delta=True,
     )  # fmt: skip
@@ -142,7 +142,7 @@ def _kimi_delta(config: Configuration, _family: ModelTypeTraits, hidden: int) ->
 def _convolution(config: Configuration, _family: ModelTypeTraits, hidden: int) -> StateMixer:
     """Return the short convolution of LFM2: two gates around it, no state. [arXiv:2511.23404]"""
     return StateMixer(
-        name="short convolution", heads=hidden, key_dim=0, value_dim=0, into=3 * hidden, out=hidden, channels=hidden,
+        name="short-convolution", heads=hidden, key_dim=0, value_dim=0, into=3 * hidden, out=hidden, channels=hidden,
         kernel=config.required("state_kernel"), small=5 * hidden if config.flag("conv_bias") else 0,
     )  # fmt: skip
 
@@ -153,7 +153,7 @@ def _lightning(config: Configuration, _family: ModelTypeTraits, hidden: int) -> 
     width = config.size("head_dim") or hidden // heads
     inner = heads * width
     return StateMixer(
-        name="lightning attention", heads=heads, key_dim=width, value_dim=width, into=4 * inner, out=inner,
+        name="lightning-attention", heads=heads, key_dim=width, value_dim=width, into=4 * inner, out=inner,
         small=inner, chunk=config.size("state_chunk") or _TOKENS_AT_ONCE,
     )  # fmt: skip
 
@@ -162,9 +162,9 @@ _CONVOLUTION_BIASES = ("use_conv_bias", "mamba_conv_bias")
 _PROJECTION_BIASES = ("mamba_proj_bias", "use_bias")
 _MIXERS: Mapping[str, Callable[[Configuration, ModelTypeTraits, int], StateMixer]] = {
     "mamba": _mamba,
-    "mamba 2": _mamba2,
-    "gated delta net": _delta,
-    "kimi delta attention": _kimi_delta,
-    "short convolution": _convolution,
-    "lightning attention": _lightning,
+    "mamba-2": _mamba2,
+    "gated-delta-net": _delta,
+    "kimi-delta-attention": _kimi_delta,
+    "short-convolution": _convolution,
+    "lightning-attention": _lightning,
 }

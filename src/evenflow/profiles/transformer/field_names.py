@@ -25,7 +25,10 @@ _OTHERS = (
     "new_decoder_architecture", "multi_query", "num_ln_in_parallel_attn", "mlp_layer_types", "moe_layers",
     "moe_layer_freq", "moe_layer_end_index", "mlp_only_layers", "decoder_sparse_step", "moe_layer_interval",
     "interleave_moe_layer_step", "layer_types", "attention_layers", "use_sliding_window", "max_window_layers",
-    "sliding_window_pattern", "is_encoder_decoder", "word_embed_proj_dim", "index_head_dim",
+    "sliding_window_pattern", "is_encoder_decoder", "word_embed_proj_dim", "index_head_dim", "hybrid_override_pattern",
+    "layers_block_type", "attn_layer_indices", "full_attn_idxs", "full_attention_interval", "attn_layer_period",
+    "expert_layer_period", "block_auto_adjust_ff_dim", "block_ffn_dim_multiplier", "block_multiple_of", "conv_bias",
+    "use_conv_bias", "mamba_conv_bias", "mamba_proj_bias", "projectors_bias", "mamba_rms_norm",
 )  # fmt: skip
 KNOWN = frozenset(
     [part for names in SPELLINGS.values() for name in names for part in name.split(".")]
@@ -35,9 +38,10 @@ KNOWN = frozenset(
 )
 """Every name that decides what is read."""
 _OF_OTHER_MODELS = frozenset(
-    ("d_head", "d_inner", "emb_pdrop", "fpn_hidden_size", "hidden_sizes", "l_layers", "layer_type", "mtp_layer_types",
-     "o_lora_rank", "qv_bias", "r_layers", "shared_experts_intermediate_size", "sliding_windows", "type_vocab_sizes",
-     "v_channels", "vlm_config", "x_layers")
+    ("block_sizes", "d_head", "d_inner", "emb_pdrop", "fpn_hidden_size", "hidden_sizes", "k_groups", "l_layers",
+     "layer_type", "mamba_headdim", "mamba_ngroups", "mtp_layer_types", "n_group", "o_groups", "o_lora_rank",
+     "q_groups", "qv_bias", "r_layers", "shared_experts_intermediate_size", "sliding_windows", "type_vocab_sizes",
+     "v_channels", "v_groups", "vlm_config", "x_layers")
 )  # fmt: skip
 """Names that configurations of transformers really have."""
 _SHORTEST = 5
