@@ -52,6 +52,13 @@ def test_more_ranks_are_tried_and_what_would_fit_is_said():
     assert advice_for(problem_of(179))[0] == "4 ranks would still not fit, needing 180 MB"
 
 
+def test_sequences_in_parts_are_compared_with_whole_ones():
+    """In parts no layer may recompute in full: each keeps 50 MB for a whole sequence, without parts 10 MB."""
+    sizes = Sizes(num_ranks=2, num_chunks=1, num_microbatches=4, sequence_splits=2)
+    advice = advice_for(problem_of(300, sizes=sizes))
+    assert advice[0] == "whole sequences would fit, needing 280 MB"
+
+
 def test_a_given_split_is_told_of_a_better_one():
     first, *_ = advice_for(problem_of(290, layers=((7, 1),)))
     assert first == "another split of the layers would fit, needing 280 MB"

@@ -7,6 +7,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, SELECT, Request
+from evenflow.schedule import FAMILIES
 from evenflow.solve.group_choice import least_group_size
 from evenflow.solve.memory.least_memory import LeastMemory, least_memory
 from evenflow.solve.outcome import Infeasibility, Outcome, Status
@@ -55,6 +56,9 @@ def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
     if schedules and schedule != "1f1b":
         one_chunk = replace(free, sizes=replace(sizes, num_chunks=1))
         variants.append((_("1F1B with one chunk per rank"), "1f1b", one_chunk))
+    if sizes.sequence_splits > 1 and schedule in FAMILIES:
+        whole = replace(usual, sizes=replace(sizes, sequence_splits=1))
+        variants.append((_("whole sequences"), schedule, whole))
     more_ranks = replace(free, sizes=replace(sizes, num_ranks=2 * sizes.num_ranks))
     variants.append((_("{num_ranks} ranks", num_ranks=2 * sizes.num_ranks), schedule, more_ranks))
     advice = []

@@ -283,6 +283,13 @@ def test_everything_that_is_printed_says_stage(layers, balance, flags, said, lan
     assert all(words in out + err for words in (said if language == "en" else ("阶段",)))
 
 
+def test_what_parts_of_a_sequence_leave_out_is_said_before_anything_else(layers, balance):
+    status, out, err = balance("-m", "tiny", "-s", 2, "-mem", 100, "-seq", 2)
+    assert (status, out) == (3, "")
+    assert err.startswith("note: full recomputation is left out, because sequences are in 2 parts: the keys and ")
+    assert "left out" not in balance("-m", "tiny", "-s", 2, "-mem", 100)[2]
+
+
 @pytest.mark.usefixtures("fake_solver")
 def test_without_flags_it_asks(layers, balance, monkeypatch):
     answers = ["y", "2", "2", "", "", "toy", "", "", "", "", "1", "4", "100", "10", "", "", "", "1", "", "", ""]

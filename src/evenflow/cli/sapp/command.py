@@ -33,6 +33,7 @@ from evenflow.cli.shared.files.output_files import HTML, Outputs
 from evenflow.cli.shared.help_language import speaking_as_asked
 from evenflow.cli.shared.plan_pictures import beside_svg, plan_svg, plans_html
 from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.split_sequences import note_left_out
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.tables import fill_drain_note, plan_table
@@ -76,6 +77,8 @@ def _compare(job: Job, flags: argparse.Namespace) -> int:
     if not job.network.has_memory and job.layer_file is not None:
         click.echo(_("note: the layer file has no memory data, so -mem is not checked"), err=True)
     request = job.request
+    splits = request.sizes.sequence_splits
+    note_left_out(request.network, sequence_splits=splits, schedule=job.settings.schedule)
     others = _others(request, job.settings, flags)
     paths = picture_paths(others, flags.output_folder)
     if flags.exec and job.settings.is_drawn:

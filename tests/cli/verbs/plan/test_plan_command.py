@@ -152,6 +152,14 @@ def test_options_reach_the_solver(folder, evenflow, monkeypatch):
     assert asked == {"schedule": "interleaved-less-memory", "time_limit_s": 6.3}  # the rest is for the neighbours
 
 
+@pytest.mark.parametrize("verb", ["plan", "compare"])
+def test_full_recomputation_that_is_left_out_is_told_first(folder, evenflow, verb):
+    result = evenflow(verb, "tiny.json", *SIZES, "--sequence-splits", 2)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("note: full recomputation is left out, because sequences are in 2 parts")
+    assert "left out" not in evenflow(verb, "tiny.json", *SIZES).stderr
+
+
 def test_says_that_no_limit_is_checked(folder, evenflow):
     assert "no limit was given" in evenflow("plan", "tiny.json", *SIZES).stdout
     bare = {"layers_description": [{"name": "L", "type": "BODY", "nb_layer": 4, "time": 1}]}

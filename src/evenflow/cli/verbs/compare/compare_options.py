@@ -9,6 +9,7 @@ from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel
 from evenflow.cli.shared.message_options import MessageOptions
+from evenflow.cli.shared.split_sequences import note_left_out
 from evenflow.cli.shared.targets.target_options import TargetName
 from evenflow.cli.shared.training.configuration_options import ConfigurationOptions
 from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF, GivenBaseline
@@ -105,6 +106,7 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
     plan = _plan(baseline, planned)
     tries_all = baseline is not None and (compare_options.schedule or "").lower() == options.BEST
     sizes, schedule = _sizes(replace(compare_options, schedule=None) if tries_all else compare_options, plan)
+    note_left_out(network, sequence_splits=sizes.sequence_splits, schedule=schedule)
     limit = model.memory_limit_bytes if compare_options.memory is None else options.memory_limit(compare_options.memory)
     communication = compare_options.messages.communication(sequence_splits=sizes.sequence_splits) or model.communication
     request = Request(

@@ -10,6 +10,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel
 from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layers_per_rank import kept_by_chunks
+from evenflow.cli.shared.split_sequences import note_left_out
 from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
 from evenflow.errors import InputError, Interrupted
@@ -84,6 +85,8 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
     target, task = plan_options.target, plan_options.task
     version = _version(plan_options)
     num_chunks, schedule = _schedule(plan_options, task)
+    if target is None or target.abilities(version).splits_sequences:
+        note_left_out(network, sequence_splits=plan_options.sequence_splits, schedule=schedule)
     sizes = Sizes(
         num_ranks=plan_options.ranks,
         num_chunks=num_chunks,
