@@ -6,6 +6,7 @@ from functools import cached_property
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.model.peak_error import PeakError
 from evenflow.model.recompute import FULL, NONE, ordered_kinds
 from evenflow.ranges import LAYERS, MEMORY_BYTES, STEP_TOTAL, TIME_NS
 from evenflow.units import megabytes, milliseconds
@@ -122,6 +123,8 @@ class Network:
     """Bytes that every rank holds whatever its layers."""
     has_memory: bool = True
     """Whether the source gave the memory of layers; without it no limit can be checked."""
+    peak_error: PeakError | None = None
+    """How far peaks may be off, where the memory was fitted to measured ones."""
 
     def __post_init__(self) -> None:
         if not self.runs:

@@ -27,9 +27,10 @@ import json
 from pathlib import Path
 
 from evenflow.errors import InputError
-from evenflow.fields import Fields, as_fields, load_json, read_text
+from evenflow.fields import Fields, as_fields, is_integer, load_json, read_text
 from evenflow.language import _
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Network
+from evenflow.model.peak_error import PeakError
 from evenflow.profiles.layer_entry import (
     BODY_MEMORY,
     ENTRY_KEYS,
@@ -40,11 +41,12 @@ from evenflow.profiles.layer_entry import (
     layer_count,
 )
 from evenflow.profiles.model_configuration import refuse_configuration
+from evenflow.ranges import PEAKS
 from evenflow.units import megabytes, milliseconds
 
 _TOP_KEYS = {
     "name", "layers_description", "stage_const_mem",
-    "pre_defined_layer", "auto_partition_layer", "model_name", "written_by",
+    "peak_error", "pre_defined_layer", "auto_partition_layer", "model_name", "written_by",
 }  # fmt: skip
 _TYPES = ("HEAD", "BODY", "TAIL")
 
@@ -85,7 +87,28 @@ def network_of(top: Fields) -> Network:
         tail=end_block(tails, has_memory),
         constant_bytes=constant_bytes if has_memory else 0,
         has_memory=has_memory,
+        peak_error=_peak_error(top.inner("peak_error")) if has_memory and "peak_error" in top else None,
     )
+
+
+def _peak_error(fields: Fields) -> PeakError:
+    """Return how far peaks may be off, by the ``peak_error`` of a layer file."""
+    fields.check_known(("standard_error_mb", "degrees_of_freedom", "terms", "covariance"))
+    terms = fields.texts("terms")
+    rows = fields.required("covariance")
+    if not isinstance(rows, list) or not all(map(_is_row, rows)):
+        raise fields.error("covariance", _("must be a list of lists of numbers"))
+    with fields.at():
+        return PeakError(
+            standard_error_bytes=bytes_of(fields, "standard_error_mb"),
+            degrees_of_freedom=fields.integer("degrees_of_freedom", PEAKS),
+            terms=terms,
+            covariance=tuple(tuple(map(float, row)) for row in rows),
+        )
+
+
+def _is_row(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(number, float) or is_integer(number) for number in value)
 
 
 def _entries(top: Fields) -> list[list[Fields]]:
@@ -125,6 +148,8 @@ def layer_file_fields(network: Network) -> dict[str, object]:
     top: dict[str, object] = {"name": network.name}
     if network.has_memory:
         top["stage_const_mem"] = megabytes(network.constant_bytes)
+    if network.has_memory and network.peak_error is not None:
+        top["peak_error"] = _error_entry(network.peak_error)
     return {**top, "layers_description": entries}
 
 
@@ -143,6 +168,15 @@ def _body_entry(run: LayerRun, has_memory: bool) -> dict[str, object]:
             named[kind] = {"memory": memory, "time": time}
             named[kind] |= {"working": megabytes(mode.working_bytes)} if differs else {}
     return {**entry, "recompute_kinds": named} if named else entry
+
+
+def _error_entry(error: PeakError) -> dict[str, object]:
+    return {
+        "standard_error_mb": megabytes(error.standard_error_bytes),
+        "degrees_of_freedom": error.degrees_of_freedom,
+        "terms": list(error.terms),
+        "covariance": [list(row) for row in error.covariance],
+    }
 
 
 def _entry(kind: str, part: Layer | EndBlock, has_memory: bool, *, count: int = 1) -> dict[str, object]:

@@ -31,6 +31,7 @@ from evenflow.cli.shared.compared_plans import (
 )
 from evenflow.cli.shared.files.output_files import HTML, Outputs
 from evenflow.cli.shared.help_language import speaking_as_asked
+from evenflow.cli.shared.memory_margin import certainty_note, with_margin
 from evenflow.cli.shared.plan_pictures import beside_svg, plan_svg, plans_html
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.shared.split_sequences import note_left_out
@@ -131,10 +132,14 @@ def _recommend(
     request: Request, settings: BalancerSettings, flags: argparse.Namespace, outputs: Outputs
 ) -> tuple[int, NamedPlan | None]:
     """Solve, and show the plan or why there is none; return the status and the plan."""
-    comparison_s = 0.0 if flags.quiet else comparison_seconds(flags.time_limit)
+    limit = request.memory_limit_bytes
+    request, left_s = with_margin(
+        request, schedule=settings.schedule, confidence=flags.confidence, time_limit_s=flags.time_limit
+    )
+    comparison_s = 0.0 if flags.quiet else comparison_seconds(left_s)
     with shown_progress(quiet=flags.quiet) as progress:
         outcome = solve.solve(
-            request, schedule=settings.schedule, time_limit_s=flags.time_limit - comparison_s, progress=progress
+            request, schedule=settings.schedule, time_limit_s=left_s - comparison_s, progress=progress
         )
         neighbours = solve.find_neighbours(request, outcome, FAMILIES, time_limit_s=comparison_s, progress=progress)
     recommended = recommended_plan(outcome)
@@ -143,8 +148,9 @@ def _recommend(
         return status_code(outcome.status), None
     if not settings.is_drawn:
         recommended = replace(recommended, picture=None)
-    more = more_lines(outcome, neighbours, settings)
-    _show(recommended, request.memory_limit_bytes, flags.output_folder, outputs, more=more)
+    sure = certainty_note(recommended.simulation, limit_bytes=limit, confidence=flags.confidence)
+    more = "\n".join(filter(None, (sure, more_lines(outcome, neighbours, settings))))
+    _show(recommended, limit, flags.output_folder, outputs, more=more)
     return status_code(outcome.status), recommended
 
 

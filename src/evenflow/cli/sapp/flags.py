@@ -82,6 +82,12 @@ def parser() -> argparse.ArgumentParser:
     add("-i", "--interleave_degree", type=chunks, metavar="N", help="pipeline interleave (1)")
     add("-seq", "--seq_split_num", "--seq", type=splits, default=1, metavar="N", help="parts of a sequence (1)")
     add("-mem", "--max_memory", metavar="MB", help="memory limit of a device in MB (56000)")
+    add(
+        "--confidence",
+        type=_number(ranges.CONFIDENCE),
+        metavar="P",
+        help="probability with which fitted memory must fit (the standard error of a peak is left free)",
+    )
     add("-mc", "--constant_memory", metavar="MB", help="constant memory of a stage in MB (that of the layer file)")
     _add_flag(parser, "-lm", "--less_memory", "with interleave above 1: the schedule with less memory", default=None)
     _add_flag(parser, "-dual", "--dualpipe_v", "the schedule DualPipe-V, with interleave 2")

@@ -1,9 +1,9 @@
 """The network that an init file describes: the memory of a fit with the times of layers."""
 
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model.peak_error import CONSTANT, HEAD, PARAMETER, TAIL
 from evenflow.profiles.init.init_times import LayerTimes, PassTimes
 from evenflow.profiles.layer_entry import KIND_KEYS
-from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL
 from evenflow.profiles.memory.fit import MemoryFit
 
 
@@ -34,6 +34,7 @@ def network_of_fit(fit: MemoryFit, times: LayerTimes, *, name: str) -> Network:
         head=_end_block(times.head, fit.value_bytes(HEAD)),
         tail=_end_block(times.tail, fit.value_bytes(TAIL)),
         constant_bytes=fit.value_bytes(CONSTANT),
+        peak_error=fit.peak_error,
     )
 
 

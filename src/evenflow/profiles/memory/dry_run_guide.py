@@ -8,8 +8,9 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import KNOWN_KINDS, NONE, Plan, cells
+from evenflow.model.peak_error import CONSTANT, HEAD, PARAMETER, TAIL
 from evenflow.profiles.memory.design import DesignTask, IntArray, find_design
-from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL, coefficients
+from evenflow.profiles.memory.equations import coefficients
 from evenflow.profiles.memory.least_squares import solve
 
 FEWEST_RANKS = 4

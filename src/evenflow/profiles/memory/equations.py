@@ -11,11 +11,7 @@ The constant is in every rank, first and last included; head and tail are what t
 from collections.abc import Sequence
 
 from evenflow.model import Plan
-
-CONSTANT = "constant"
-PARAMETER = "parameter"
-HEAD = "head"
-TAIL = "tail"
+from evenflow.model.peak_error import CONSTANT, HEAD, PARAMETER, TAIL
 
 
 def coefficients(dry_run: Plan, rank: int, unknowns: Sequence[str]) -> tuple[int, ...]:

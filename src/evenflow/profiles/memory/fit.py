@@ -14,8 +14,8 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import NONE, ordered_kinds
+from evenflow.model.peak_error import CONSTANT, HEAD, PARAMETER, TAIL, PeakError
 from evenflow.profiles.memory import refusals
-from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL
 from evenflow.profiles.memory.least_squares import LeastSquares, not_negative, solve
 from evenflow.profiles.memory.peaks import DryRuns
 from evenflow.units import MEGABYTE, megabytes
@@ -59,10 +59,22 @@ class MemoryFit:
     """Standard error of one peak: from the residuals, never less than `ROUNDING_BYTES`."""
     condition_number: float
     """Growth of a relative error of the peaks at most, for equations with columns of length one."""
+    covariance: tuple[tuple[float, ...], ...]
+    """Of the estimates, in squares of the error of one peak, ``[estimate][estimate]``; 0 for what is held at zero."""
     notes: tuple[str, ...]
     """Sentences that a reader should know."""
     refusal: InputError | None
     """Why no plan should be made from this: negative values that hide a wrong peak, or a layer that keeps nothing."""
+
+    @property
+    def peak_error(self) -> PeakError:
+        """How far peaks that are computed from the estimates may be off."""
+        return PeakError(
+            standard_error_bytes=self.peak_error_bytes,
+            degrees_of_freedom=self.degrees_of_freedom,
+            terms=tuple(estimate.name for estimate in self.estimates),
+            covariance=self.covariance,
+        )
 
     def value_bytes(self, name: str) -> int:
         """Return the value of an unknown."""
@@ -135,6 +147,7 @@ def fit_memory(dry_runs: DryRuns) -> MemoryFit:
         degrees_of_freedom=solution.degrees_of_freedom,
         peak_error_bytes=round(_peak_error(solution)),
         condition_number=solution.condition_number,
+        covariance=_covariance([weights.get(name, [0.0] * len(dry_runs.peaks)) for name in every]),
         notes=tuple(notes),
         refusal=refusal,
     )
@@ -189,6 +202,11 @@ def _peak_error(solution: LeastSquares) -> float:
     """Return the standard error of one peak in bytes."""
     free = solution.degrees_of_freedom
     return max(math.sqrt(solution.squared_residuals / free) if free else 0.0, ROUNDING_BYTES)
+
+
+def _covariance(weights: list[list[float]]) -> tuple[tuple[float, ...], ...]:
+    """Return the covariance of unknowns that are sums of independent peaks, each with a variance of one."""
+    return tuple(map(tuple, (np.array(weights) @ np.array(weights).T).tolist()))
 
 
 def _errors(solution: LeastSquares) -> list[float]:

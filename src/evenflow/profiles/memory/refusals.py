@@ -7,7 +7,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import NONE
-from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL
+from evenflow.model.peak_error import CONSTANT, HEAD, PARAMETER, TAIL
 from evenflow.profiles.memory.least_squares import LeastSquares, outliers, undetermined
 from evenflow.profiles.memory.peaks import DryRuns, Peak
 from evenflow.units import MEGABYTE, megabytes

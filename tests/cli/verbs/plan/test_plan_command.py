@@ -261,3 +261,25 @@ def test_chunks_that_the_schedule_has_not(evenflow, folder):
         result = evenflow(verb, "tiny.json", "--ranks", 2, "--microbatches", 4, "--schedule", "zbv", "--chunks", 1)
         assert result.exit_code == 2
         assert "error: chunks must be 2 per rank for zbv, got 1; take 2 chunks, or interleaved" in result.stderr
+
+
+def test_a_confidence_needs_memory_that_was_fitted(folder, evenflow):
+    result = evenflow("plan", "tiny.json", *SIZES, "--memory", "1GB", "--confidence", 0.9)
+    assert result.exit_code == 2
+    assert "--confidence must come with layers whose memory was fitted to peaks" in result.stderr
+
+
+def test_fitted_memory_leaves_the_error_of_a_peak_free_and_more_for_a_confidence(folder, evenflow):
+    fields = json.loads(Path("tiny.json").read_text())
+    error = {"standard_error_mb": 5, "degrees_of_freedom": 8, "terms": ["constant"], "covariance": [[0.2]]}
+    Path("fitted.json").write_text(json.dumps({**fields, "peak_error": error}))
+    limits = []
+    for more in ([], ["--confidence", 0.9], ["--confidence", 0.99]):
+        result = evenflow("plan", "fitted.json", *SIZES, "--memory", "10GB", *more, "--json", "p.json", "--overwrite")
+        assert result.exit_code == 0
+        assert "fits in 10,240 MB with probability > 0.99: fitted peaks are 5 MB off" in result.stdout
+        written = json.loads(Path("p.json").read_text())
+        assert written["fits"]["limit_mb"] == 10240
+        limits.append(written["memory_limit_mb"])
+    assert limits[0] == 10235
+    assert limits == sorted(limits, reverse=True)

@@ -10,6 +10,7 @@ from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.exit_status import status_code
 from evenflow.cli.shared.decided_plans import MOST_SECONDS, decided
 from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.memory_margin import certainty_fields, certainty_note
 from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
 from evenflow.cli.shared.progress import shown_progress
@@ -170,7 +171,10 @@ def _fields(answer: Answer, job: PlanJob) -> dict[str, object]:
         fields["elsewhere"] = elsewhere_fields(answer.elsewhere)
     if job.degrees is not None and answer.outcome.plan is not None:
         fields |= kept_degrees(job.degrees, answer.outcome.plan)
-    return fields | ({} if answer.outcome.simulation is None else network_fields(answer.outcome.simulation))
+    simulation = answer.outcome.simulation
+    if simulation is None:
+        return fields
+    return fields | certainty_fields(simulation, limit_bytes=job.given_limit_bytes) | network_fields(simulation)
 
 
 def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
@@ -200,7 +204,9 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     )
     certificate = outcome.certificate() + spent
     binding = binding_note(outcome, same_without_limit=neighbours.same_without_limit)
-    answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate, binding=binding)
+    sure = certainty_note(simulation, limit_bytes=job.given_limit_bytes, confidence=job.options.confidence)
+    notes = "\n".join(filter(None, (binding, sure)))
+    answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate, binding=notes)
     outputs.say(answered, others or _shorter(neighbours, outcome), block)
 
 

@@ -10,6 +10,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel
 from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layers_per_rank import kept_by_chunks
+from evenflow.cli.shared.memory_margin import with_margin
 from evenflow.cli.shared.split_sequences import note_left_out
 from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
@@ -42,7 +43,9 @@ class PlanJob:
     options: PlanOptions
     """The options; their target is that of the file that the plan goes into, where they name none."""
     request: Request
-    """The request; with `Task.BEST_SCHEDULE` it has the largest number of chunks."""
+    """The request; with `Task.BEST_SCHEDULE` it has the largest number of chunks. Its limit may leave some free."""
+    given_limit_bytes: int | None
+    """The limit that was given."""
     schedule: str
     """Name of the schedule family, or of the task."""
     contest: ContestSearch
@@ -120,9 +123,15 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         communication=communication,
         layers=None if kept is None or task is Task.BEST_SCHEDULE else kept[num_chunks],
     )
+    if plan_options.memory is not None:  # that of a plan file has nothing to leave free any more
+        request, left_s = with_margin(
+            request, schedule=schedule, confidence=plan_options.confidence, time_limit_s=plan_options.time_limit
+        )
+        plan_options = replace(plan_options, time_limit=left_s)
     return PlanJob(
         options=plan_options,
         request=request,
+        given_limit_bytes=limit,
         schedule=schedule,
         contest=ContestSearch(
             num_chunks=counts,

@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 
+from evenflow import ranges
 from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.layers_per_rank import KEPT_LAYERS
+from evenflow.cli.shared.memory_margin import CONFIDENCE
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.options import BEST, EVERY, SEARCH
 from evenflow.cli.shared.result_files import ResultFiles
@@ -42,6 +44,13 @@ class PlanOptions:
     )
     chunks: int | None = field(default=None, metadata=NUM_CHUNKS)
     memory: str | None = field(default=None, metadata=options.MEMORY_TEXT)
+    confidence: float | None = optional(
+        CONFIDENCE,
+        ranges.CONFIDENCE,
+        metavar="P",
+        help="Probability with which the plan must fit in --memory, where the memory of layers was fitted to measured "
+        "peaks.  [default: the standard error of a peak is left free]",
+    )
     schedule: str | None = optional(
         "--schedule",
         metavar="NAME",
