@@ -54,7 +54,7 @@ def evaluate_row(
     bounds = [0, *accumulate(layers)] if layers else even_bounds(num_layers, stages)
     # Degrees mean plain plans; where parameters lie is kept to by free shardings as well.
     costs = sharded_stages(row, request, progress=progress, only_plain=not fixed.placements)
-    provider = restricted(costs, fixed)
+    provider = restricted(costs, fixed, request.deadline)
     progress(_("pricing the plan"))
     plans = list(priced_grids(provider, bounds, own.recompute, schedule=request.schedule))
     if not plans:

@@ -5,16 +5,18 @@ from dataclasses import replace
 
 from evenflow.errors import InputError
 from evenflow.language import _, joined
+from evenflow_torch.auto.deadline import Deadline
 from evenflow_torch.auto.fixing.fixed import Fixed, fixed_text
 from evenflow_torch.auto.sharding.mesh_costs import MeshCosts
+from evenflow_torch.auto.sharding.plain.solutions import no_time
 from evenflow_torch.auto.stages.sharded_stages import ShardedStages
 
 
-def restricted(provider: ShardedStages, fixed: Fixed) -> ShardedStages:
+def restricted(provider: ShardedStages, fixed: Fixed, deadline: Deadline) -> ShardedStages:
     """Return the provider with only those ways of sharding that `fixed` allows.
 
     Raises:
-        InputError: no way is left on any submesh.
+        InputError: no way is left on any submesh, or `deadline` was over before all ways had been tried.
     """
     if not fixed.says_sharding:
         return provider
@@ -25,6 +27,10 @@ def restricted(provider: ShardedStages, fixed: Fixed) -> ShardedStages:
     }
     if not costs:
         reasons = list(dict.fromkeys(_reasons(provider, fixed)))
+        if provider.left_out or no_time() in reasons:
+            raise deadline.too_short(
+                _("must be enough seconds to shard the layers with {degrees}", degrees=fixed_text(fixed))
+            )
         raise InputError(
             value=fixed_text(fixed),
             rule=_("must be degrees with which the layers can be sharded"),

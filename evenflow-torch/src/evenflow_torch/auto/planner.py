@@ -209,7 +209,8 @@ def search_row(
     row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent, only_plain: bool = False
 ) -> SearchedRow:
     """Choose the stages of a row of layers, and how their operators are sharded."""
-    provider = restricted(sharded_stages(row, request, progress=progress, only_plain=only_plain), request.fixed)
+    sharded = sharded_stages(row, request, progress=progress, only_plain=only_plain)
+    provider = restricted(sharded, request.fixed, request.deadline)
     progress(_("choosing the stages"))
     num_stages = request.fixed.pipeline
     search = plan_stages(provider, schedule=request.schedule, num_stages=num_stages, deadline=request.deadline)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow_torch.run.job.run_folder import run_folder
+from evenflow_torch.run.job.run_folder import COMPILER_FOLDER, compiler_variables, run_folder
 from tests_torch.run.job.launched import LONG
 
 HOLD = """
@@ -54,3 +54,16 @@ def test_what_a_dead_run_left_goes_and_what_a_living_one_has_stays(temporary: Pa
         with run_folder() as folder:
             assert sorted(temporary.iterdir()) == sorted([alive, folder, other])
     assert list(temporary.iterdir()) == [other]
+
+
+def test_torch_writes_for_its_compiler_where_a_user_has_said_or_into_the_folder(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(COMPILER_FOLDER, raising=False)
+    with run_folder() as outer, run_folder() as inner:
+        variables = compiler_variables(outer)
+        assert Path(variables[COMPILER_FOLDER]).parent == outer
+        monkeypatch.setenv(COMPILER_FOLDER, variables[COMPILER_FOLDER])
+        assert Path(compiler_variables(inner)[COMPILER_FOLDER]).parent == inner, "that of the parent goes before"
+    monkeypatch.setenv(COMPILER_FOLDER, str(temporary / "cache"))
+    assert compiler_variables(outer) == {}

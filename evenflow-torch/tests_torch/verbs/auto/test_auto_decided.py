@@ -1,6 +1,9 @@
 """``evenflow auto`` with decisions of a user: what is fixed holds, and no plan of theirs beats the search."""
 
 import json
+import os
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -107,3 +110,18 @@ def test_what_cannot_be_is_one_message(decided, folder, arguments, message):
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.processes
+def test_torch_leaves_no_folder_of_its_compiler(folder):
+    from evenflow_torch.run.job.run_folder import COMPILER_FOLDER
+
+    (folder / "small.json").write_text(json.dumps(SMALL_LLAMA))
+    (folder / "quick.yaml").write_text(QUICK)
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != COMPILER_FOLDER}
+    command = [sys.executable, "-m", "evenflow", *WORK, "--fix", "tensor=4,zero=0"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**environment, "TMPDIR": str(temporary)})
+    assert done.returncode == 0, done.stderr
+    assert not list(temporary.iterdir())

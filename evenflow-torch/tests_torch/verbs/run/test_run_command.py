@@ -19,6 +19,7 @@ from evenflow.cli.main import main
 from evenflow.cluster.dtypes import DTYPES
 from evenflow.errors import RunError
 from evenflow_torch.run.job import launch
+from evenflow_torch.run.job.run_folder import COMPILER_FOLDER
 from evenflow_torch.run.values.run_job import Device, RunJob
 from tests.export.trace_reader import read_trace
 from tests.report.decoder import read_page
@@ -42,8 +43,13 @@ def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> N
     command += ["--device", "cpu", "--lr", "0.01"]
     for option, path in files.items():
         command += [f"--{option}", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(temporary)}
+    environment.pop(COMPILER_FOLDER, None)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
+    assert not list(temporary.iterdir()), "nor has torch left anything"
     assert [line.split()[1] for line in done.stdout.splitlines()[:4]] == ["1/4", "2/4", "3/4", "4/4"]
     assert "verification: losses and gradients agree" in done.stdout
 

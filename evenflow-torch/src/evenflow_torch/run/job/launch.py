@@ -18,7 +18,7 @@ from evenflow.errors import RunError
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow_torch.run.job.rank_environment import RankEnvironment
-from evenflow_torch.run.job.run_folder import run_folder
+from evenflow_torch.run.job.run_folder import compiler_variables, run_folder
 from evenflow_torch.run.values.aa_report import Mismatch
 from evenflow_torch.run.values.run_job import RunJob
 from evenflow_torch.run.values.run_result import Failure, RunResult, StepReport
@@ -82,7 +82,7 @@ def _start(job: Path, rank: int, num_ranks: int, port: int) -> _Rank:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            env=_environment(rank, num_ranks, port),
+            env={**_environment(rank, num_ranks, port), **compiler_variables(job.parent)},
             start_new_session=True,  # a Ctrl-C reaches this process, which ends the others
         )
     return _Rank(rank=rank, process=process, log=log, heard_at=time.monotonic())

@@ -13,6 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+COMPILER_FOLDER = "TORCHINDUCTOR_CACHE_DIR"
+"""Environment variable with the folder that torch makes for its compiler, as soon as it is imported."""
+
+_COMPILER = "torchinductor"
 _PREFIX = "evenflow-run-"
 _NEW = "evenflow-new-"
 """Prefix until the lock is held, so that no other run takes the folder for one that was left behind."""
@@ -33,6 +37,14 @@ def run_folder() -> Iterator[Path]:
             remove(folder)
     finally:
         os.close(lock)
+
+
+def compiler_variables(folder: Path) -> dict[str, str]:
+    """Return the environment of a process whose torch writes into `folder`, unless a user has said where else."""
+    own = os.environ.get(COMPILER_FOLDER)
+    if own is not None and not Path(own).parent.name.startswith(_PREFIX):
+        return {}
+    return {COMPILER_FOLDER: str(folder / _COMPILER)}
 
 
 def remove(folder: Path) -> None:

@@ -50,10 +50,15 @@ def solve_plain(problem: LevelsProblem, restrictions: Iterable[Restriction], dea
             solved[restriction.way] = outcome
             first.setdefault(restriction.way.roles, (restriction, outcome))
         elif outcome is Status.TIMEOUT:
-            missing[restriction.way] = _("no time was left to shard its operators")
+            missing[restriction.way] = no_time()
         else:
             missing[restriction.way] = _("its operators cannot be split like this")
     return PlainSolutions(solved=solved, missing=missing)
+
+
+def no_time() -> str:
+    """Return the reason of `PlainSolutions.missing` that says nothing about the plan itself."""
+    return _("no time was left to shard its operators")
 
 
 def _as_before(now: Restriction, before: Restriction, solutions: _Solutions) -> tuple[Kept, ...]:
