@@ -1,8 +1,11 @@
 """The runtime executes an order: losses by microbatch, gradients that accumulate, actions that are observed."""
 
+from typing import Any, cast
+
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from evenflow.model import Plan
 from evenflow.schedule import Action, Op
@@ -55,3 +58,56 @@ def test_actions_are_observed_in_the_order_of_the_plan() -> None:
     recorder.start_step()
     pipe.step(BATCH)
     assert ",".join(f"{stage}{Op(op).name}{unit}" for op, stage, unit, *_ in recorder.rows()) == ORDER
+
+
+class Failing(torch.autograd.Function):
+    """Raises in a forward or a backward."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor, where: str) -> torch.Tensor:
+        ctx.where = where
+        if where == "forward" and not isinstance(value, FakeTensor):
+            raise KeyError(where) from OSError("of the model itself")
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        if ctx.where == "backward":
+            raise KeyError(ctx.where)
+        return gradients[0], None
+
+
+class FailingLayer(nn.Module):
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where = where
+        self.linear = nn.Linear(1, 1)
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        return cast("torch.Tensor", Failing.apply(self.linear(value), self.where))  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.usefixtures("one_rank")
+@pytest.mark.parametrize(
+    ("where", "place"),
+    [
+        ("forward", "in the forward of microbatch 0 of stage 0"),
+        ("backward", "in the backward of microbatch 0 of stage 0"),
+        ("loss", "in the loss of microbatch 0 of stage 0"),
+    ],
+)
+def test_an_exception_comes_as_the_model_raised_it_with_its_place(
+    where: str, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def loss_fn(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        if where == "loss":
+            raise KeyError(where)
+        return nn.functional.mse_loss(output, target)
+
+    plan = Plan(schedule="1f1b", num_microbatches=2, layers=((1,),))
+    pipe = pipeline(plan, nn.Sequential(FailingLayer(where)), loss_fn, BATCH)
+    with pytest.raises(KeyError, match=where) as caught:
+        pipe.step(BATCH)
+    assert caught.value.__notes__ == [f"rank 0, {place}"]
+    assert isinstance(caught.value.__cause__, OSError) == (where == "forward")
+    assert not caplog.records, "the schedule of all ranks is not written"

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,17 @@ def test_a_rank_that_ends_without_a_word_is_named_with_its_status(ranks: Ranks) 
 def test_ranks_that_end_well_without_a_result_are_a_failure(ranks: Ranks) -> None:
     with pytest.raises(RunError, match="status 0"):
         ranks.launch({}, {})
+
+
+def test_a_rank_that_says_nothing_but_computes_is_alive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        rank = launcher._Rank(rank=3, process=process, log=tmp_path / "log", heard_at=time.monotonic() - 100, ticks=7)
+        monkeypatch.setattr(launcher, "processor_ticks", lambda pid: 8)
+        launcher._check_alive([rank], 50.0)
+        assert time.monotonic() - rank.heard_at < 50
+        rank.heard_at -= 100
+        with pytest.raises(RunError, match=r"rank 3 .* gave no sign of life for 50 seconds"):
+            launcher._check_alive([rank], 50.0)
 
 
 def test_a_rank_that_is_stopped_is_named_and_all_are_ended(ranks: Ranks) -> None:

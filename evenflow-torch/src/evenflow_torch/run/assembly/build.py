@@ -31,6 +31,8 @@ from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
 from evenflow_torch.run.mesh.mesh_plan_check import check_mesh_plan
 from evenflow_torch.run.mesh.mesh_stages import mesh_stages, message_of, place_parameters
 from evenflow_torch.run.mesh.stage_modules import MeshLoss, device_meshes
+from evenflow_torch.run.values.run_job import RANK_TIMEOUT_SECONDS
+from evenflow_torch.run.watch.rank_watch import rank_watch
 
 
 def pipeline(
@@ -45,6 +47,7 @@ def pipeline(
     head_modules: int = 0,
     tail_modules: int = 0,
     recompute_modules: Patterns = RECOMPUTE_PARTS,
+    rank_timeout_s: float = RANK_TIMEOUT_SECONDS,
 ) -> Pipeline:
     """Return this rank's part of `model` as `plan` cuts it; call it on every rank, after ``init_process_group``.
 
@@ -64,6 +67,8 @@ def pipeline(
         seed: makes dropout the same however the model is split. Without it, random numbers come as they come.
         recompute_modules: glob patterns of the sub-modules that each kind but ``full`` runs again, by their names in a
             layer; see `evenflow.model.recompute_parts`.
+        rank_timeout_s: under torchrun, seconds without a sign of life of a rank after which those that wait for it end
+            with its name. A call that keeps the interpreter's lock for longer counts as a stop on other machines.
 
     Raises:
         InputError: plan, model, batch and world size do not fit.
@@ -92,7 +97,8 @@ def pipeline(
     else:
         check_mesh_plan(mesh_plan, row, stages, boundaries)
         rank_stages = _on_meshes(mesh_plan, stages, boundaries, settings, loss_fn)
-    return Pipeline(rank_stages, schedule, example_batch=example_batch, mesh_plan=mesh_plan)
+    watch = rank_watch(rank_timeout_s)
+    return Pipeline(rank_stages, schedule, example_batch=example_batch, mesh_plan=mesh_plan, watch=watch)
 
 
 def _on_one_device(

@@ -1,6 +1,7 @@
 """This rank's part of a model in training."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from evenflow_torch.run.engine.runtime_stage import Observer, RuntimeStage
 from evenflow_torch.run.engine.shared_parameters import SharedParameters
 from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
 from evenflow_torch.run.mesh.stage_modules import MeshLoss, placed_like
+from evenflow_torch.run.watch.rank_watch import RankWatch
 
 Batch = tuple[Tensor, Tensor]
 """Inputs and targets, each of shape [batch, ...]."""
@@ -62,7 +64,9 @@ class Pipeline:
         *,
         example_batch: Batch,
         mesh_plan: MeshPlan | None = None,
+        watch: RankWatch | None = None,
     ) -> None:
+        self._watch = watch
         self.schedule = schedule
         self.mesh_plan = mesh_plan
         self.stages = tuple(rank_stages.stages)
@@ -82,6 +86,11 @@ class Pipeline:
 
         Return the mean of the microbatches' losses on the rank of the last stage, None on the others. Every rank gives
         the whole batch, of the example's shape; only the first stage reads the inputs, only the last the targets.
+
+        Raises:
+            InputError: a batch of another form or shape.
+            RunError: under torchrun, another rank failed, died or shows no sign of life; it is named. What the model or
+                the loss raises comes as it is, with a note of the rank, stage and microbatch.
         """
         inputs, targets = checked_batch(batch, place="batch")
         shapes = (tuple(inputs.shape), tuple(targets.shape))
@@ -98,13 +107,14 @@ class Pipeline:
         # Without waiting: from pinned memory the copy runs beside the host.
         first_inputs = inputs.to(first.device, non_blocking=True) if first.is_first else None
         last_targets = targets.to(last.device, non_blocking=True) if last.is_last else None
-        if not self._has_agreed:
-            example = inputs[: len(inputs) // self.schedule.num_microbatches]
-            agree_on_boundaries(self.stages, self.schedule.stage_ranks, example)
-            self._has_agreed = True
-        self._shared.before_step()
-        loss = self.runtime.run(first_inputs, last_targets)
-        self._shared.after_step()
+        with self.at_work():
+            if not self._has_agreed:
+                example = inputs[: len(inputs) // self.schedule.num_microbatches]
+                agree_on_boundaries(self.stages, self.schedule.stage_ranks, example)
+                self._has_agreed = True
+            self._shared.before_step()
+            loss = self.runtime.run(first_inputs, last_targets)
+            self._shared.after_step()
         self.num_steps += 1
         return self.loss_fn.total(loss) if loss is not None and isinstance(self.loss_fn, MeshLoss) else loss
 
@@ -141,7 +151,8 @@ class Pipeline:
         gets the same norm. With `max_norm` infinite it only measures.
         """
         gradients = [parameter.grad for parameter in self.owned_parameters() if parameter.grad is not None]
-        norm = norm_over_ranks(gradients, norm_type, counts=self.is_first_device, device=self.stages[0].device)
+        with self.at_work():
+            norm = norm_over_ranks(gradients, norm_type, counts=self.is_first_device, device=self.stages[0].device)
         scale_to_norm([parameter.grad for parameter in self.parameters()], norm, max_norm)
         return norm
 
@@ -182,6 +193,10 @@ class Pipeline:
         """Switch dropout and the like on or off, as `torch.nn.Module.train` does."""
         for stage in self.stages:
             stage.submod.train(mode)
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Return a context for work that waits for other ranks: where it fails, the rank that failed first is named."""
+        return nullcontext() if self._watch is None else self._watch.at_work(self.runtime.position)
 
     def observe(self, observer: Observer) -> None:
         """Tell `observer` when the actions of this rank compute, from now on."""

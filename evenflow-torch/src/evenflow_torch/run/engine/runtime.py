@@ -8,6 +8,7 @@ What is changed here, and in `evenflow_torch.run.engine.runtime_stage`:
     receive buffer  taken when the message is asked for, given back after its use; the runtime takes all up front
     sent tensor     given back when its receiver has answered; the runtime keeps all of them to the end of the step
     last output     given back when the loss has it, unless there are hooks; the runtime keeps it to the backward
+    exception       that of the model or the loss, with a note that says where, not wrapped; no schedules are logged
     observer        told when an action computes, without the time that it waits for its input
     witness         sees inputs and results of an action, and may ask for the graph of a backward to be kept
 """
@@ -16,12 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
+from evenflow.language import _
 from evenflow.schedule import Schedule
 from evenflow_torch.run.engine.order import answered_backwards
+from evenflow_torch.run.engine.position import Position
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
-from evenflow_torch.run.engine.torch_names import TorchRuntime, torch_action
+from evenflow_torch.run.engine.torch_names import TorchRuntime, raised_inside, torch_action, without_schedules
 
 LossFunction = Callable[[Any, Any], Tensor]
 """Loss of one microbatch from output and target, a mean over its samples."""
@@ -36,6 +40,8 @@ class Runtime(TorchRuntime):
         """Whether the outputs of the last stage stay in its `fwd_cache`."""
         self.hooked: list[Callable[[Runtime], None]] = []
         """Functions of the hooks, by the microbatch index under which their calls stand in the order."""
+        self.position = Position()
+        """What this rank does; its stages keep it."""
         self._open_losses: dict[int, Tensor] = {}
         self._losses: dict[int, Tensor] = {}
         self._targets: Sequence[Any] = ()
@@ -50,11 +56,19 @@ class Runtime(TorchRuntime):
         `inputs` are needed on the rank of the first stage, `targets` on that of the last, shape [batch, ...].
         """
         self._losses.clear()
+        self.position.op = None
+        failure: Exception | None = None
         try:
-            self.step(*(() if inputs is None else (inputs,)), target=targets, return_outputs=False)
+            with without_schedules():
+                self.step(*(() if inputs is None else (inputs,)), target=targets, return_outputs=False)
+        except Exception as error:  # noqa: BLE001  it is raised again, as it was before torch has wrapped it
+            failure = raised_inside(error)
         finally:
             self._open_losses.clear()
             self._targets = ()
+        if failure is not None:
+            failure.add_note(_("rank {rank}, {place}", rank=dist.get_rank(), place=self.position.text()))
+            raise failure
         if not self._losses:
             return None
         return torch.stack([self._losses[index] for index in sorted(self._losses)]).mean()
@@ -72,6 +86,7 @@ class Runtime(TorchRuntime):
         loss_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         if stage.is_last:
+            self.position.begin_loss()
             loss = self._compute_loss(output, target_mbs[mb_index], loss_kwargs)
             self._losses[mb_index] = loss.detach()
             self._targets = target_mbs
@@ -96,6 +111,7 @@ def make_runtime(stages: Sequence[RuntimeStage], schedule: Schedule, loss_fn: Lo
     """Return the runtime that executes `schedule` on this rank's `stages`."""
     result = Runtime(stages, schedule.num_microbatches, loss_fn)
     for stage in stages:
+        stage.position = result.position
         stage.answered = answered_backwards(schedule, stage.stage_index)
     orders = {rank: [torch_action(action) for action in schedule.order(rank)] for rank in range(schedule.num_ranks)}
     result._prepare_schedule_with_comms(orders)

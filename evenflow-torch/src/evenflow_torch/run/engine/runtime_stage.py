@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.schedule import Op
+from evenflow_torch.run.engine.position import Position
 from evenflow_torch.run.engine.split_backward import WeightGradients
 from evenflow_torch.run.engine.torch_names import PipelineStage, ReceiveInfo, buffer_of, take_boundaries
 
@@ -74,6 +75,8 @@ class RuntimeStage(PipelineStage):
         self.example_input, self.example_output = example_input, example_output
         self._weight_gradients = weight_gradients
         self.observer: Observer | None = None
+        self.position = Position()
+        """What this rank does, which all its stages keep."""
         self.answered: Mapping[int, Sequence[int]] = {}
         """Backwards of the stage before, by the forward that it sends after them: their gradients have arrived."""
         self.witness: Witness | None = None
@@ -188,11 +191,13 @@ class RuntimeStage(PipelineStage):
         return self.witness.computing(op, self, microbatch, loss)
 
     def _begin(self, op: Op, microbatch: int) -> None:
+        self.position.begin(op, self.stage_index, microbatch)
         if self.observer is not None:
             self.observer.begin(op, self.stage_index, microbatch)
 
     def end_action(self) -> None:
         """Tell the observer that the action has ended."""
+        self.position.end()
         if self.observer is not None:
             self.observer.end()
 

@@ -3,6 +3,10 @@
 Pinned to a release of torch; a test looks for each name.
 """
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeAlias
 
 import torch
@@ -18,6 +22,7 @@ TORCH_VERSIONS = "2.13"
 
 try:
     from torch.distributed._functional_collectives import AsyncCollectiveTensor
+    from torch.distributed.distributed_c10d import _get_default_store
     from torch.distributed.pipelining.schedules import _Action, _ComputationType, _PipelineScheduleRuntime
     from torch.distributed.pipelining.stage import _make_tensor_from_meta, _RecvInfo
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -46,11 +51,14 @@ __all__ = [
     "TorchDispatchMode",
     "TorchRuntime",
     "buffer_of",
+    "default_store",
+    "raised_inside",
     "take_boundaries",
     "torch_action",
     "tree_leaves",
     "tree_map",
     "version_of",
+    "without_schedules",
 ]
 
 TorchAction: TypeAlias = _Action
@@ -114,3 +122,37 @@ def version_of(tensor: Tensor) -> int:
 def take_boundaries(stage: PipelineStage, told: PipelineStage) -> None:
     """Give a stage that has not run yet the boundary tensors that `told` was made for."""
     stage._user_meta = told._user_meta
+
+
+_PIPELINING = Path(torch.distributed.pipelining.__file__).parent
+_LOGGER = logging.getLogger("torch.distributed.pipelining.schedules")
+
+
+def default_store() -> torch.distributed.Store:
+    """Return the store of the group of all ranks."""
+    return _get_default_store()
+
+
+def raised_inside(error: Exception) -> Exception:
+    """Return what the model has raised, where the runtime has wrapped it into an error of its own; else `error`."""
+    while isinstance(error.__cause__, Exception) and _raised_by_runtime(error):
+        error = error.__cause__
+    return error
+
+
+def _raised_by_runtime(error: Exception) -> bool:
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and Path(place.tb_frame.f_code.co_filename).parent == _PIPELINING
+
+
+@contextmanager
+def without_schedules() -> Iterator[None]:
+    """Keep the runtime from writing the whole schedule of all ranks into the log where an action fails."""
+    level = _LOGGER.level
+    _LOGGER.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        _LOGGER.setLevel(level)

@@ -52,10 +52,8 @@ def main() -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """Return one line: the cause at the bottom of the chain, which the runtime wraps."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    text = str(error).strip().split("\n")[0]
+    """Return one line, with the type of an error that is not evenflow's own."""
+    text = (str(error).strip().splitlines() or [""])[0]
     return text if isinstance(error, EvenflowError) else f"{type(error).__name__}: {text}"
 
 

@@ -20,16 +20,17 @@ from evenflow.language import _
 from evenflow_torch.run.job.rank_environment import RankEnvironment
 from evenflow_torch.run.job.run_folder import compiler_variables, run_folder
 from evenflow_torch.run.values.aa_report import Mismatch
-from evenflow_torch.run.values.run_job import RunJob
+from evenflow_torch.run.values.run_job import RANK_TIMEOUT_SECONDS, RunJob
 from evenflow_torch.run.values.run_result import Failure, RunResult, StepReport
+from evenflow_torch.run.watch.process_state import processor_ticks
 
 GRACE_SECONDS = 1.0
 """Time that the others may go on after a rank has failed, so that an earlier failure is heard of."""
 KILL_SECONDS = 5.0
 """Time that a process may take to end when told to; with the grace, all have ended 6 s after the first failure."""
-RANK_TIMEOUT_SECONDS = 60.0
-"""Time without a sign of life after which a rank is given up, unless told otherwise."""
 MOST_RANK_TIMEOUT_SECONDS = 1e6
+_SILENT_SECONDS = 2.0
+"""Silence from which on the processor time of a rank is a sign of life: a library may keep the interpreter's lock."""
 
 _CHILD = "evenflow_torch.run.job.child"
 _REPORTS: Mapping[str, type[StepReport] | type[Mismatch]] = {"step": StepReport, "mismatch": Mismatch}
@@ -41,7 +42,9 @@ class _Rank:
     process: subprocess.Popen[bytes]
     log: Path
     heard_at: float
-    """When it said something last, or was started."""
+    """When it said something last, was seen to compute, or was started."""
+    ticks: int = 0
+    """Processor time that it had used then."""
     unread: bytes = b""
     failure: Failure | None = None
 
@@ -54,8 +57,10 @@ def launch(
 ) -> RunResult:
     """Run `job` with one process per rank on this machine.
 
-    A rank gives a sign of life every second, whatever it computes; one that gives none for `rank_timeout_s` seconds has
-    failed. When a rank fails the others are ended within `GRACE_SECONDS` and `KILL_SECONDS`; whatever ends this
+    A rank gives a sign of life every second, whatever it computes; one that gives none for `rank_timeout_s` seconds,
+    and uses no processor time either, has failed.
+
+    When a rank fails the others are ended within `GRACE_SECONDS` and `KILL_SECONDS`; whatever ends this
     function, no process and no file is left.
 
     Raises:
@@ -110,7 +115,7 @@ def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None], 
             for key, _ in selector.select(timeout=0.1):
                 rank = key.data
                 data = os.read(key.fd, 2**16)
-                rank.heard_at = time.monotonic()
+                rank.heard_at, rank.ticks = time.monotonic(), processor_ticks(rank.process.pid)
                 if not data:
                     selector.unregister(key.fileobj)
                     rank.process.wait()
@@ -136,7 +141,9 @@ def _check_alive(ranks: list[_Rank], rank_timeout_s: float) -> None:
     """Raise RunError where a rank that has not ended has been silent for too long."""
     for rank in ranks:
         silent_s = time.monotonic() - rank.heard_at
-        if silent_s > rank_timeout_s and rank.process.poll() is None:
+        if silent_s > _SILENT_SECONDS and (ticks := processor_ticks(rank.process.pid)) != rank.ticks:
+            rank.heard_at, rank.ticks = time.monotonic(), ticks
+        elif silent_s > rank_timeout_s and rank.process.poll() is None:
             raise RunError(
                 _(
                     "rank {rank} (process {pid}) gave no sign of life for {seconds:g} seconds: it was stopped, or the "

@@ -27,16 +27,24 @@ from evenflow_torch.run.measure.live_memory import memory_meter
 from evenflow_torch.run.measure.recorder import Recorder, clock_offset_ns, synchronize
 from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients, gradient_error, limit_as_planned, loss_error
 from evenflow_torch.run.values.aa_report import Mismatch
-from evenflow_torch.run.values.run_job import MOST_MEASURED_STEPS, TOLERANCES, WARM_UP_STEPS, Device, RunJob
+from evenflow_torch.run.values.run_job import (
+    MOST_MEASURED_STEPS,
+    RANK_TIMEOUT_SECONDS,
+    TOLERANCES,
+    WARM_UP_STEPS,
+    Device,
+    RunJob,
+)
 from evenflow_torch.run.values.run_result import ActionRow, RankResult, RunResult, StepReport, Verification
 
 Report = Callable[[StepReport | Mismatch], None]
 
 
-def train(job: RunJob, report: Report) -> RunResult | None:
+def train(job: RunJob, report: Report, *, rank_timeout_s: float = RANK_TIMEOUT_SECONDS) -> RunResult | None:
     """Run `job` as one rank; RANK, WORLD_SIZE and so on are in the environment, as torchrun sets them.
 
     `report` is called on the rank of the last stage after every step, and on every rank with what the A/A check finds.
+    Under torchrun a rank that shows no sign of life for `rank_timeout_s` seconds has failed.
     Rank 0 gets the result, the others None.
     """
     device = (
@@ -44,7 +52,6 @@ def train(job: RunJob, report: Report) -> RunResult | None:
         if job.device is Device.CUDA
         else torch.device("cpu")
     )
-    logging.getLogger("torch.distributed.pipelining.schedules").setLevel(logging.CRITICAL)  # it writes whole schedules
     logging.getLogger("torch.distributed.tensor").setLevel(logging.ERROR)  # it warns of what a plan asks for
     if job.aa_check:
         _compute_deterministically()
@@ -53,7 +60,9 @@ def train(job: RunJob, report: Report) -> RunResult | None:
         dist.init_process_group("nccl", device_id=device)
     else:
         dist.init_process_group("gloo")
-    result = _Trainer(job, device).train(report)
+    trainer = _Trainer(job, device, rank_timeout_s)
+    with trainer.pipe.at_work():
+        result = trainer.train(report)
     # Not after a failure: closed connections make the other ranks fail before this one has said why.
     dist.destroy_process_group()
     return result
@@ -69,7 +78,7 @@ def _compute_deterministically() -> None:
 class _Trainer:
     """The state of one rank from step to step."""
 
-    def __init__(self, job: RunJob, device: torch.device) -> None:
+    def __init__(self, job: RunJob, device: torch.device, rank_timeout_s: float) -> None:
         self.job = job
         self.device = device
         self.rank = dist.get_rank() if job.mesh_plan is None else job.mesh_plan.rank_of(dist.get_rank())
@@ -78,7 +87,7 @@ class _Trainer:
         self.num_parameters = self.model.num_parameters
         self.clock_offset_ns = clock_offset_ns(device)
         self.recorder = Recorder(device, clock_offset_ns=self.clock_offset_ns)
-        self.pipe = self._pipeline()
+        self.pipe = self._pipeline(rank_timeout_s)
         self.aa: AARun | None = None
 
     def train(self, report: Report) -> RunResult | None:
@@ -134,7 +143,7 @@ class _Trainer:
             aa_check=aa_report([audit for *_, audit in gathered]) if self.aa else None,
         )
 
-    def _pipeline(self) -> Pipeline:
+    def _pipeline(self, rank_timeout_s: float) -> Pipeline:
         schedule = schedule_of(self.job.plan)
         own = [stage for stage in cut(self.model, self.job.plan, schedule) if stage.rank == self.rank]
         parts = [part for stage in own for part in stage.parts]
@@ -147,6 +156,7 @@ class _Trainer:
             mesh_plan=self.job.mesh_plan,
             device=self.device,
             seed=self.job.seed,
+            rank_timeout_s=rank_timeout_s,
         )
         pipe.observe(self.recorder)
         return pipe

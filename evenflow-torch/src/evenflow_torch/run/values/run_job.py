@@ -14,6 +14,8 @@ LEAST_STEPS = WARM_UP_STEPS + 1
 """Steps of the shortest run that measures anything."""
 MOST_MEASURED_STEPS = 100
 """Most steps whose times are kept: the last ones of a longer run."""
+RANK_TIMEOUT_SECONDS = 10.0
+"""Time without a sign of life after which a rank is given up, unless told otherwise."""
 
 TINY = "llama-tiny"
 """Name of the model that needs no configuration: a small Llama with as many layers as its plan."""

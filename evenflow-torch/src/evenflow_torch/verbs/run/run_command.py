@@ -63,7 +63,7 @@ def run(request: RunOptions) -> int:
     )
     plan, place = read_text(request.plan_file)
     if request.as_rank or is_started_by_torchrun(os.environ):
-        return _run_as_rank(request.job(plan, place), outputs, plan)
+        return _run_as_rank(request.job(plan, place), outputs, plan, request.rank_timeout)
     job = _checked(request.job(plan, place))
     click.echo(_("starting {num_processes} processes, calibrating ...", num_processes=job.num_processes), err=True)
     try:
@@ -75,15 +75,15 @@ def run(request: RunOptions) -> int:
     return _answer(job, result, outputs, plan)
 
 
-def _run_as_rank(job: RunJob, outputs: Outputs, plan: str) -> int:
+def _run_as_rank(job: RunJob, outputs: Outputs, plan: str, rank_timeout_s: float) -> int:
     """Be one rank of a run, as torchrun starts it on every machine."""
     own = rank_environment(os.environ)
     job = _checked(job, num_processes=own.num_processes, num_local=own.num_local)
     from evenflow_torch.run.job.worker import train
 
     try:
-        result = train(job, lambda news: _tell(news, job))
-    except (InputError, KeyboardInterrupt):
+        result = train(job, lambda news: _tell(news, job), rank_timeout_s=rank_timeout_s)
+    except (InputError, RunError, KeyboardInterrupt):
         raise
     except Exception as error:  # whatever it is, it is named with its rank
         raise RunError(_("rank {rank} failed: {message}", rank=own.rank, message=message_of(error))) from error

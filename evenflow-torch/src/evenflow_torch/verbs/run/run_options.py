@@ -16,8 +16,8 @@ from evenflow.profiles.plan_file import parse_memory_limit, parse_plan
 from evenflow_torch.models.families.table import FAMILIES
 from evenflow_torch.requests import number_format
 from evenflow_torch.run.job.child import HEARTBEAT_SECONDS
-from evenflow_torch.run.job.launch import MOST_RANK_TIMEOUT_SECONDS, RANK_TIMEOUT_SECONDS
-from evenflow_torch.run.values.run_job import LEAST_STEPS, TINY, Device, RunJob
+from evenflow_torch.run.job.launch import MOST_RANK_TIMEOUT_SECONDS
+from evenflow_torch.run.values.run_job import LEAST_STEPS, RANK_TIMEOUT_SECONDS, TINY, Device, RunJob
 from evenflow_torch.text.aa_text import parse_fault
 
 _SEQUENCE, _MICROBATCH = 128, 1

@@ -1,0 +1,1 @@
+"""Which rank failed, died or was stopped, and where the others stood."""
