@@ -158,11 +158,41 @@ def test_cuts(text: str, layers: list[list[int]] | None) -> None:
         ("--recompute-granularity selective --recompute-modules core_attn", {"select": ((2, 4, 2),)}),
         ("--recompute-granularity selective --recompute-modules mlp moe", {}),
         ("--recompute-activations", {"select": ((2, 4, 2),)}),
+        ("--checkpoint-activations", {"full": ((2, 4, 2),)}),
+        ("--checkpoint-activations --checkpoint-num-layers 2", {"full": ((2, 4, 2),)}),
+        ("--checkpoint-num-layers 2", {}),
+        ("--activations-checkpoint-method uniform", {"full": ((2, 4, 2),)}),
+        ("--activations-checkpoint-method block --activations-checkpoint-num-layers 3", {"full": ((2, 3, 2),)}),
+        ("--activations-checkpoint-method block", {"full": ((1, 1, 1),)}),
     ],
 )
 def test_recomputation(text: str, recompute: dict[str, tuple[tuple[int, ...], ...]]) -> None:
     cut = "--num-layers 8 --pipeline-model-parallel-size 3 --pipeline-model-parallel-layout 'Ett|t*4|ttL'"
     assert read(f"{cut} {text}", num_microbatches=4).recompute == recompute
+
+
+def test_flags_of_megatron_2_are_read_with_a_word() -> None:
+    flags = "--num-layers 8 --pipeline-model-parallel-size 2 --checkpoint-activations --checkpoint-num-layers 2"
+    found = read_run(f"{flags} --distribute-checkpointed-activations", "run.sh", GivenSizes(num_microbatches=4))
+    assert found.notes == (
+        "--checkpoint-activations is a flag of Megatron-LM 2, which later ones refuse",
+        "the plan does not know that the inputs of recomputed layers are distributed",
+        "2 layers in a row are recomputed together; the plan has each by itself",
+    )
+    assert found.unknown == ()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--checkpoint-activations --recompute-granularity selective",
+        "--checkpoint-activations --checkpoint-num-layers 0",
+        "--activations-checkpoint-method sideways",
+    ],
+)
+def test_old_flags_that_no_megatron_takes_are_refused(flags: str) -> None:
+    with pytest.raises(InputError, match="checkpoint"):
+        read_run(f"--num-layers 8 --pipeline-model-parallel-size 2 {flags}", "run.sh", GivenSizes(num_microbatches=4))
 
 
 def test_modules_that_no_kind_stands_for_are_named() -> None:

@@ -22,6 +22,8 @@ SWITCHES = {
     "account_for_loss_in_pipeline_split",
     "recompute_activations",
     "distribute_saved_activations",
+    "checkpoint_activations",
+    "distribute_checkpointed_activations",
 }
 """Arguments that are flags without a value."""
 _INTEGERS = {
@@ -43,8 +45,15 @@ _INTEGERS = {
     "decoder_last_pipeline_num_layers",
     "microbatch_group_size_per_vp_stage",
     "recompute_num_layers",
+    "checkpoint_num_layers",
+    "activations_checkpoint_num_layers",
 }
-_TEXTS = {"pipeline_model_parallel_layout", "recompute_granularity", "recompute_method"}
+_TEXTS = {
+    "pipeline_model_parallel_layout",
+    "recompute_granularity",
+    "recompute_method",
+    "activations_checkpoint_method",
+}
 LISTS = {"recompute_modules", "rampup_batch_size"}
 """Arguments with any number of values."""
 KNOWN = frozenset(SWITCHES | _INTEGERS | _TEXTS | LISTS)
@@ -55,7 +64,7 @@ OF_DEGREES = KNOWN | DEGREE_SWITCHES | _DEGREE_INTEGERS | {"data_parallel_shardi
 """Arguments that are read for degrees and the batch too."""
 _RELEVANT = re.compile(
     r"pipeline|virtual|vpp|recompute|microbatch|micro_batches|layer_split|layer_list|noop_layers|layers_per_stage"
-    r"|checkpoint_activations|hybrid.*pattern|decoder_num_layers|embedding_stage|offload_modules|cpu_offloading"
+    r"|checkpoint(ed)?_activations|activations_checkpoint|hybrid.*pattern|decoder_num_layers|embedding_stage|offload_modules|cpu_offloading"
     r"|activation_offload|overlap_moe_expert_parallel_comm|delay_wgrad_compute|schedules_method|zero_bubble"
 )
 """Names that have to do with the pipeline or with activations."""

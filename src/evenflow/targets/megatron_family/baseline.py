@@ -21,6 +21,7 @@ from evenflow.targets.megatron_family.even_cuts import (
 )
 from evenflow.targets.megatron_family.flag_keys import flag_key_arguments, has_flag_keys
 from evenflow.targets.megatron_family.layout import parse_layout
+from evenflow.targets.megatron_family.old_checkpointing import flag_name, old_checkpointing
 from evenflow.targets.megatron_family.shell_arguments import shell_arguments
 from evenflow.targets.target import Baseline, GivenSizes
 
@@ -174,8 +175,15 @@ def _recompute(arguments: Arguments, layers: Cells, notes: list[str]) -> tuple[M
     granularity = arguments.choice("recompute_granularity", ("full", "selective"))
     if arguments.switch("recompute_activations"):
         granularity = "selective"
+    old = old_checkpointing(arguments)
+    if granularity is not None and old is not None:
+        raise arguments.error(old.key, _("must not be given beside --recompute-granularity"))
     if granularity is None:
-        return {}, ()
+        if old is None:
+            return {}, ()
+        notes.append(_("{flag} is a flag of Megatron-LM 2, which later ones refuse", flag=flag_name(old.key)))
+        _note_distributed(arguments, notes)
+        return full_recomputation(old.method, old.number, layers, notes), ()
     if granularity == "selective":
         modules = arguments.texts("recompute_modules") or ("core_attn",)
         place = arguments.place("recompute_modules")
@@ -190,15 +198,24 @@ def _recompute(arguments: Arguments, layers: Cells, notes: list[str]) -> tuple[M
     if method is None or number is None:
         key = "recompute_method" if method is None else "recompute_num_layers"
         raise arguments.error(key, _("must be given with full recomputation"))
-    if arguments.switch("distribute_saved_activations"):
-        notes.append(_("the plan does not know that the inputs of recomputed layers are distributed"))
+    _note_distributed(arguments, notes)
+    return full_recomputation(method, number, layers, notes), ()
+
+
+def full_recomputation(method: str, number: int, layers: Cells, notes: list[str]) -> Mapping[str, Cells]:
+    """Return full recomputation of the first `number` layers of every cell, or of all in groups of `number`."""
     if number == 0:
-        return {}, ()
+        return {}
     if method == "block":
-        return {FULL: cells([[min(number, count) for count in row] for row in layers])}, ()
+        return {FULL: cells([[min(number, count) for count in row] for row in layers])}
     if number > 1:
         notes.append(_("{count} layers in a row are recomputed together; the plan has each by itself", count=number))
-    return {FULL: layers}, ()
+    return {FULL: layers}
+
+
+def _note_distributed(arguments: Arguments, notes: list[str]) -> None:
+    if arguments.switch("distribute_saved_activations") or arguments.switch("distribute_checkpointed_activations"):
+        notes.append(_("the plan does not know that the inputs of recomputed layers are distributed"))
 
 
 def _check_given(arguments: Arguments, key: str, found: int, given: int | None) -> None:

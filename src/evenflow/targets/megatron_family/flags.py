@@ -29,7 +29,13 @@ RECOMPUTE_FLAGS = (
     "--recompute-num-layers",
     "--recompute-modules",
     "--distribute-saved-activations",
+    "--checkpoint-activations",
+    "--checkpoint-num-layers",
+    "--distribute-checkpointed-activations",
+    "--activations-checkpoint-method",
+    "--activations-checkpoint-num-layers",
 )
+"""Flags of recomputation, those of Megatron-LM 2 as well."""
 DECIDED_FLAGS = (*CUT_FLAGS, LAYOUT_FLAG, GROUP_SIZE, *RECOMPUTE_FLAGS)
 """Flags that a plan decides, by being there or not."""
 
