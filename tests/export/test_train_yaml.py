@@ -4,6 +4,7 @@ The property test draws a document as a model, renders it, and renders it again 
 evenflow makes of the first text must be the second, to the byte.
 """
 
+import json
 from dataclasses import dataclass, replace
 
 import pytest
@@ -14,6 +15,7 @@ from ruamel.yaml import YAML
 from evenflow.errors import InputError
 from evenflow.export.train_yaml import apply_to_training_yaml
 from evenflow.profiles.yaml_text import format_value
+from tests.thoroughness import examples
 
 
 @dataclass(frozen=True)
@@ -251,3 +253,26 @@ def test_values_mean_the_same_to_readers_of_yaml_1_1():
     old_yaml = YAML(typ="safe", pure=True)
     old_yaml.version = (1, 1)
     assert old_yaml.load(applied("a: 1\n", **values)) == {"a": 1, **values}
+
+
+scalars = st.integers(-9, 9) | st.booleans() | st.none() | st.sampled_from(["1f1b", "no: #", "", "true"])
+json_values = st.recursive(scalars, lambda inner: st.dictionaries(st.sampled_from("abx"), inner, max_size=3))
+
+
+@settings(max_examples=examples(100))
+@given(
+    st.dictionaries(st.sampled_from("abx"), json_values, max_size=3),
+    scalars.filter(lambda value: value is not None)
+    | st.lists(st.integers(0, 9), max_size=3)
+    | st.dictionaries(st.sampled_from("yz"), scalars, min_size=1),
+    st.sampled_from([None, 2]),
+)
+def test_a_text_that_is_json_stays_json(document: dict[str, object], value: object, indent: int | None):
+    try:
+        after = applied(json.dumps(document, indent=indent), x__a__y=value)
+    except InputError:
+        return
+    x = document.get("x")
+    inner = x.get("a") if isinstance(x, dict) else None
+    expected = {**document, "x": {**(x or {}), "a": {**(inner or {}), "y": value}}}  # type: ignore[dict-item]
+    assert json.loads(after) == expected

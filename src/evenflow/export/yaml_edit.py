@@ -1,5 +1,6 @@
-"""Set one value in a YAML text and leave every other character as it is."""
+"""Set one value in a YAML text and leave every other character as it is. A text that is JSON stays JSON."""
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -24,6 +25,7 @@ def set_value(text: str, path: Sequence[str], value: object, *, file: str) -> st
         InputError: a key of the path holds something other than a mapping, or holds text that is repeated elsewhere.
     """
     root = parent = yaml_spans(text, file=file)
+    as_json = _is_json(text)
     for depth, name in enumerate(path):
         _check_mapping(parent, root, path[:depth], file=file)
         entry = parent.entry(name)
@@ -38,18 +40,26 @@ def set_value(text: str, path: Sequence[str], value: object, *, file: str) -> st
                     rule=_("must stand in this place itself, not come from a merge key, which other places share"),
                     remedy=_("write {name!r} out in this place", name=name),
                 )
-            return _with_entry(text, parent, name, _nested(inside, value))
+            return _with_entry(text, parent, name, _nested(inside, value), as_json=as_json)
         key, old = entry
         if not inside or old.is_null:
             _check_not_repeated(old, root, path[: depth + 1], file=file)
-            return _with_value(text, key, old, _nested(inside, value), file=file)
+            new = _nested(inside, value)
+            return _with_value(text, key, old, json.dumps(new) if as_json else format_value(new), file=file)
         parent = old
     raise AssertionError("an empty path")
 
 
-def _with_value(text: str, key: Span, old: Span, value: object, *, file: str) -> str:
-    """Return `text` with `value` in the place of `old`."""
-    new = format_value(value)
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _with_value(text: str, key: Span, old: Span, new: str, *, file: str) -> str:
+    """Return `text` with `new` in the place of `old`."""
     if old.start == old.end:
         colon = ":" if old.start == key.end else ""  # {key} in a flow mapping
         return f"{text[: old.start]}{colon} {new}{text[old.start :]}"
@@ -65,10 +75,10 @@ def _with_value(text: str, key: Span, old: Span, value: object, *, file: str) ->
     return f"{text[: colon_at.end()]} {new}{comment[0] if comment else ''}{text[_line_end(text, last) :]}"
 
 
-def _with_entry(text: str, parent: Span, name: str, value: object) -> str:
+def _with_entry(text: str, parent: Span, name: str, value: object, *, as_json: bool) -> str:
     """Return `text` with a new last entry in the mapping `parent`."""
     if not parent.is_block:
-        entry = f"{format_key(name)}: {format_value(value)}"
+        entry = json.dumps({name: value})[1:-1] if as_json else f"{format_key(name)}: {format_value(value)}"
         if not parent.items:
             return text[: parent.end - 1] + entry + text[parent.end - 1 :]
         # Without the space, a last value that is left out would join its colon to the comma.

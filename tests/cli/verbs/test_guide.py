@@ -194,3 +194,12 @@ def test_bad_input_is_one_message_and_nothing_is_written(evenflow, folder: Path,
     assert result.stderr.count("\n") == 1
     assert files_in(folder) == before
     assert (folder / "train.yaml").read_text() == TRAIN
+
+
+def test_a_training_file_of_json_is_written_as_json(evenflow, tmp_path: Path):
+    train = tmp_path / "train.json"
+    train.write_text('{"model": {"model_config": {"num_layers": 80}}}')
+    for options in ((), ("--overwrite",)):
+        assert evenflow(*FOUR, "--apply", train, *options).exit_code == 0
+    written = json.loads((tmp_path / "train.round1.json").read_text())
+    assert written["parallel_config"]["pipeline_stage"] == 4

@@ -84,6 +84,7 @@ def guide(request: GuideOptions) -> int:
         inputs={_("the file of --apply"): train_yaml},
         overwrite=request.overwrite,
         edited=("--init-file",),
+        without_mark=() if train is None or train.has_comments else tuple(configs),
     )
     init_text = _init_text(None if request.overwrite else init_file, dry_runs)
     notes = guide_notes(dry_runs, asked_ranks=request.ranks, configs=list(configs.values()), init_file=init_file)
