@@ -203,3 +203,13 @@ def test_a_training_file_of_json_is_written_as_json(evenflow, tmp_path: Path):
         assert evenflow(*FOUR, "--apply", train, *options).exit_code == 0
     written = json.loads((tmp_path / "train.round1.json").read_text())
     assert written["parallel_config"]["pipeline_stage"] == 4
+
+
+def test_an_init_file_is_new_under_a_name_of_yaml_only(evenflow, tmp_path: Path):
+    init = tmp_path / "init.json"
+    refused = evenflow(*FOUR, "--init-file", init)
+    assert refused.exit_code == 2
+    assert "--init-file must not have the suffix of another format: it is written as .yaml" in refused.stderr
+    init.write_text('{"pipeline_config": {}}')
+    assert evenflow(*FOUR, "--init-file", init).exit_code == 0, "JSON is YAML, and what is there is edited"
+    assert json.loads(init.read_text())["pipeline_config"]["num_layer"] == 80

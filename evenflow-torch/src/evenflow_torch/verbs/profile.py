@@ -77,6 +77,7 @@ def profile(request: ProfileOptions) -> int:
         {"--output": layer_file, **paths_of(request)},
         inputs={"--model": Path(path), "--accelerator": accelerator_path(training.accelerator)},
         overwrite=request.overwrite,
+        formats={"--output": ".json"},
         measured_by="" if training.device == FAKE else "profile",
     )
     config = read_config(path)

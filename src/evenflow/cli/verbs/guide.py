@@ -79,11 +79,13 @@ def guide(request: GuideOptions) -> int:
         for number, name in enumerate(rounds, start=1)
         if train is not None
     }
+    is_edited = init_file is not None and init_file.is_file() and not request.overwrite
     outputs = Outputs(
         {**configs, **paths_of(request)},
         inputs={_("the file of --apply"): train_yaml},
         overwrite=request.overwrite,
         edited=("--init-file",),
+        formats={} if is_edited else {"--init-file": ".yaml"},
         without_mark=() if train is None or train.has_comments else tuple(configs),
     )
     init_text = _init_text(None if request.overwrite else init_file, dry_runs)

@@ -261,9 +261,19 @@ def test_a_name_that_is_no_text_is_written_with_question_marks(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("option", "name"), [("--json", "a.svg"), ("--trace", "a.csv"), ("--order", "a.json"), ("--runs", "a.yaml")]
-)
+    ("option", "name"),
+    [
+        ("--json", "a.svg"), ("--trace", "a.csv"), ("--timeline", "a.html"), ("--order", "a.json"), ("--runs", "a.yaml")
+    ],
+)  # fmt: skip
 def test_a_suffix_of_another_format_is_refused(tmp_path: Path, option: str, name: str) -> None:
     with pytest.raises(InputError, match=f"{option} must not have the suffix of another format"):
         Outputs({option: tmp_path / name})
     Outputs({option: tmp_path / "a.txt"})
+
+
+def test_a_format_has_all_its_suffixes(tmp_path: Path) -> None:
+    for name in ("a.yaml", "a.yml", "a"):
+        Outputs({"--init-file": tmp_path / name}, formats={"--init-file": ".yaml"})
+    with pytest.raises(InputError, match=r"--init-file must not have .*: it is written as .yaml.*; name it a.yaml"):
+        Outputs({"--init-file": tmp_path / "a.json"}, formats={"--init-file": ".yaml"})

@@ -102,6 +102,7 @@ def auto(request: AutoOptions) -> int:
             "--evaluate": request.own_file,
         },
         overwrite=request.overwrite,
+        formats={"--output": ".json"},
     )
     device = accelerator_given(str(training.accelerator), place="--accelerator")
     cluster = described.cluster(device)

@@ -31,7 +31,9 @@ SVG = "--svg"
 HTML, PAGE = "--html", "-o"
 """Options that name a page; the second is that of ``evenflow report``."""
 TRACE = "--trace"
-_TEXT_FORMATS = {JSON: ".json", TRACE: ".json", "--layer-file": ".json", "--order": ".csv", "--runs": ".csv"}
+_TEXT_FORMATS = {
+    JSON: ".json", TRACE: ".json", "--layer-file": ".json", "--timeline": ".json", "--order": ".csv", "--runs": ".csv"
+}  # fmt: skip
 _ACTIONS = re.compile(rb"(?:\d+[FBIW]\d+(?:,\d+[FBIW]\d+)*\n)+")
 """An order of work in the very form that evenflow writes."""
 _MANY_ACTIONS = 200_000
@@ -62,6 +64,7 @@ class Outputs:
         without_mark: Collection[str] = (),
         measured_by: str = "",
         like: Mapping[str, Path] | None = None,
+        formats: Mapping[str, str] | None = None,
     ) -> None:
         """Check `paths` and `pictures`; ``--svg`` is a picture in either.
 
@@ -69,7 +72,7 @@ class Outputs:
         new file has the permissions of the file that `like` names for its option: it holds the same secrets. What is
         `without_mark` has no place for one, and is known by its form: an order of work as CSV, where torch takes every
         line for a rank, and a JSON object whose keys are names. With `measured_by`, a verb, the files hold
-        measurements.
+        measurements. `formats` are the suffixes of formats of options that do not have the same one in every verb.
         """
         pictures = {SVG: paths.get(SVG), **(pictures or {})}
         self._paths = {option: path for option, path in {**paths, **pictures}.items() if path is not None}
@@ -98,7 +101,7 @@ class Outputs:
             if option in (HTML, PAGE):
                 check_page_file(path, place=option)
             self._check_replaceable(option)
-        for option, suffix in _TEXT_FORMATS.items():
+        for option, suffix in {**_TEXT_FORMATS, **(formats or {})}.items():
             if option in self._paths:
                 check_text_file(self._paths[option], suffix, place=option)
         self._before = {option: _digest(self._paths[option]) for option in edited if option in self._paths}

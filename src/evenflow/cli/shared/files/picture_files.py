@@ -7,8 +7,10 @@ from evenflow.language import _
 
 SVG, PNG = ".svg", ".png"
 HTML, HTM = ".html", ".htm"
-JSON, CSV = ".json", ".csv"
-_SUFFIXES = frozenset((SVG, PNG, HTML, HTM, JSON, CSV, ".yaml", ".yml", ".toml"))
+JSON, CSV, YAML = ".json", ".csv", ".yaml"
+_ALSO = {YAML: ".yml"}
+"""Second suffixes of formats."""
+_SUFFIXES = frozenset((SVG, PNG, HTML, HTM, JSON, CSV, YAML, *_ALSO.values(), ".toml"))
 
 
 def check_picture_file(path: Path, *, place: str) -> None:
@@ -42,7 +44,7 @@ def check_page_file(path: Path, *, place: str) -> None:
 
 def check_text_file(path: Path, own: str, *, place: str) -> None:
     """Refuse a file whose suffix is that of another format than its `own`, so that a program would misread it."""
-    if path.suffix.lower() in _SUFFIXES - {own}:
+    if path.suffix.lower() in _SUFFIXES - {own, _ALSO.get(own, own)}:
         raise InputError(
             value=str(path),
             rule=_("must not have the suffix of another format: it is written as {suffix}", suffix=own),

@@ -44,6 +44,7 @@ def predict(request: PredictOptions) -> int:
         paths_of(request),
         inputs={"--model": request.described.file, "--accelerator": accelerator_path(training.accelerator)},
         overwrite=request.overwrite,
+        formats={"--output": ".json"},
     )
     model = request.described.described(training.sequence)
     job = training_job(training, model, written=options_given(), named=option)
