@@ -74,12 +74,18 @@ def _mutated_tree(tree: Any, form: str, random: Random) -> Any:
     elif kind < 0.88:
         owner[key] = random.choice(([owner[key]], {"a": owner[key]}, [owner[key]] * random.choice((0, 2, 30, 3000))))
     elif kind < 0.94 and isinstance(owner[key], int | float) and not isinstance(owner[key], bool):
-        owner[key] = random.choice((owner[key] * 10, -owner[key], owner[key] + 1, owner[key] / 3, str(owner[key])))
+        owner[key] = random.choice(_near(owner[key]))
     elif isinstance(owner, list):
         owner.insert(random.randrange(len(owner) + 1), deepcopy(owner[key]))
     else:
         owner[f"{key}{random.randrange(9)}"] = deepcopy(owner[key])
     return tree
+
+
+def _near(number: float) -> tuple[Any, ...]:
+    """Return numbers made from one, and its text; of an integer of any length."""
+    third = number // 3 if isinstance(number, int) and abs(number) > 10**300 else number / 3
+    return number * 10, -number, number + 1, third, _scalar(number)
 
 
 def nasty_value(form: str, random: Random) -> Any:

@@ -147,3 +147,9 @@ def test_a_seed_makes_the_same_file_again(form: str) -> None:
     first = [mutated(seed, form, Random(f"1 {number}")) for number in range(100)]
     assert first == [mutated(seed, form, Random(f"1 {number}")) for number in range(100)]
     assert len(set(first)) > 50
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**5000), 1.5], ids=["long", "longest", "float"])
+def test_numbers_of_any_length_are_changed(number: float) -> None:
+    files = {mutated({"a": number}, JSON, Random(f"1 {seed}")) for seed in range(300)}
+    assert len(files) > 50
