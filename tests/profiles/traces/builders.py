@@ -95,7 +95,7 @@ def write(path: Path, events: Sequence[dict[str, Any]], *, kineto: bool = False)
 
 
 def mindspore(
-    case: Case, *, start_ns: int = 1_740_000_000_000_000_123
+    case: Case, *, start_ns: int = 1_740_000_000_000_000_123, least_ns: int = 1
 ) -> tuple[list[dict[str, Any]], dict[str, Truth]]:
     """Rows of a ``Scope Layer`` process, and what each part took; one step more, so that each has an end."""
     truth = {name: Truth() for name in case.parts}
@@ -111,7 +111,7 @@ def mindspore(
         for phase, mb in case.order:
             began = now = now + case.durations.randrange(1, 9_000)
             for name in case.parts if phase == "F" else reversed(case.parts):
-                took = case.durations.randrange(1, 99_999)
+                took = case.durations.randrange(least_ns, 99_999)
                 getattr(truth[name], "forward" if phase == "F" else "backward")[step, mb] = took
                 row(name, now, now + took, 7)
                 if "Decode" in name:

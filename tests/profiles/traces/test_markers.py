@@ -20,9 +20,15 @@ def test_names_of_steps(name, expected):
     assert is_step(name) is expected
 
 
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)).map(lambda pair: (pair[0], sum(pair)))))
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)).map(lambda pair: (2_000 * pair[0], 2_000 * sum(pair))))
+)
 def test_complete_steps_are_in_order_and_do_not_overlap(spans):
     steps = complete_steps(spans)
     assert set(steps) <= set(spans)
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(steps))
     assert bool(steps) == bool(spans)
+
+
+def test_steps_that_overlap_by_what_a_double_rounds_are_two():
+    assert complete_steps([(10_000, 20_000), (0, 10_250), (12_000, 21_000)]) == [(0, 10_250), (10_000, 20_000)]

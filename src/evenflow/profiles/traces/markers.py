@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from evenflow.profiles.traces.formats.event_times import follows
+
 _STEP = re.compile(r"(?:ProfilerStep|step|iter|iteration)[\s_#:=-]*\d+", re.IGNORECASE)
 
 
@@ -23,6 +25,6 @@ def complete_steps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """
     steps: list[tuple[int, int]] = []
     for start, end in sorted(spans):
-        if not steps or start >= steps[-1][1]:
+        if not steps or follows(start, end, steps[-1][1]):
             steps.append((start, end))
     return steps

@@ -60,3 +60,9 @@ def test_a_scope_within_a_backward_node_is_a_recomputation():
 def test_a_scope_within_another_is_part_of_it():
     scopes = [scope(0, 10), scope(2, 8, "inner_Layer")]
     assert times(scopes, [], [], work((0, 1, 0, 2), (0, 5, 3, 7))) == ({("Layer_0", "forward"): 6}, False)
+
+
+def test_a_scope_that_begins_where_another_ends_by_rounded_numbers_is_no_part_of_it():
+    scopes = [scope(0, 10_250), scope(5_000, 10_250, "inner_Layer"), scope(10_000, 20_000, "Layer_1")]
+    kernels = work((0, 6_000, 0, 2), (0, 10_100, 3, 7), (0, 15_000, 8, 9))
+    assert times(scopes, [], [], kernels) == ({("Layer_0", "forward"): 2, ("Layer_1", "forward"): 5}, False)

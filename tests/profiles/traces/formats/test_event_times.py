@@ -1,40 +1,59 @@
-"""Times of traces: every digit of text is kept, and other values are right or refused."""
+"""Times of traces: every digit is kept, of numbers and of text, and what is no time is refused."""
 
-import json
 from decimal import Decimal
 
+import msgspec
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.profiles.traces.formats.event_times import time_ns, times_ns
+from evenflow.profiles.traces.formats.event_times import follows, time_ns, times_ns
+from evenflow.profiles.traces.formats.events import Event
 from tests.profiles.traces import builders
 
+decode = msgspec.json.Decoder(Event).decode
 
-@given(st.integers(0, 2**61), st.integers(0, 6))
-def test_text_timestamps_keep_every_digit(nanoseconds: int, zeros: int):
+
+@given(st.integers(0, 2**61), st.integers(0, 6), st.sampled_from(['"', ""]))
+@example(1712345678901234567, 0, "")
+def test_every_digit_of_a_file_is_kept(nanoseconds: int, zeros: int, quote: str):
     text = builders.text_us(nanoseconds) + "0" * zeros
-    assert time_ns(text, file="f") == nanoseconds
-    assert times_ns([text, text], file="f").tolist() == [nanoseconds] * 2
+    event = decode(f'{{"ts": {quote}{text}{quote}}}')
+    assert time_ns(event.ts, file="f") == nanoseconds
+    assert times_ns([event.ts, event.ts], file="f").tolist() == [nanoseconds] * 2
 
 
-@given(st.integers(0, 2**52))
-def test_number_timestamps_are_exact_for_weeks(nanoseconds: int):
-    number = json.loads(builders.text_us(nanoseconds))
-    assert time_ns(number, file="f") == nanoseconds
-    assert times_ns([number, 0], file="f").tolist() == [nanoseconds, 0]
+@given(st.integers(2**50, 2**51), st.integers(0, 10**6), st.integers(2_000, 10**6), st.booleans())
+def test_what_a_double_or_whole_microseconds_rounded_still_follows(
+    start_us: int, odd_ns: int, long_ns: int, whole: bool
+):
+    """A range that begins where another ends, both written from rounded numbers; and one that is inside."""
+
+    def rounded(time_ns: int) -> int:
+        return time_ns // 1000 * 1000 if whole else round(Decimal(time_ns / 1000) * 1000)
+
+    first, middle = start_us * 1000, start_us * 1000 + 2_000 + odd_ns
+    end = rounded(first) + (middle - first)
+    assert follows(rounded(middle), rounded(middle) + long_ns, end)
+    assert not follows(rounded(first) + 500, end - 500, end)
 
 
-@given(st.text(alphabet="0123456789.eE+-_ nax", max_size=12) | st.floats() | st.integers())
-@example("1e999999999")
-@example("1e-999999999")
-@example("nan")
-@example("-")
-@example(".")
-@example("²")
-def test_a_time_is_right_or_refused(value: str | float):
+@given(st.decimals(allow_nan=True, allow_infinity=True) | st.none())
+@example(Decimal("1e999999999"))
+@example(Decimal("1e-999999999"))
+@example(Decimal("nan"))
+@example(Decimal("snan"))
+def test_a_time_is_right_or_refused(value: Decimal | None):
     try:
-        found = time_ns(value, file="f")
+        read = times_ns([Decimal(1), value], file="f").tolist()
     except InputError:
         return
-    assert abs(Decimal(value) * 1000 - found) <= Decimal("0.5") + abs(Decimal(value)) * Decimal("1e-12")
+    assert value is not None
+    assert abs(value * 1000 - read[1]) <= Decimal("0.5")
+
+
+@pytest.mark.parametrize("text", ["true", "[1]", '"x"', '""', "1e9999999999999999999"])
+def test_other_values_are_no_times(text: str):
+    with pytest.raises(msgspec.ValidationError):
+        decode(f'{{"ts": {text}}}')

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evenflow.profiles.traces.formats.columns import Integers
+from evenflow.profiles.traces.formats.event_times import follows
 from evenflow.profiles.traces.formats.launches import BackwardNode, DeviceWork, LaunchLink, LaunchScope
 from evenflow.profiles.traces.trace import BACKWARD, FORWARD, Occurrence
 
@@ -90,11 +91,11 @@ def _regions(
         line = threads.setdefault(thread, _Thread())
         stack: list[tuple[int, int]] = []  # end and region; the innermost last
         for start, negative_end, entered in [*sorted(entries), (2**63, 0, _NOTHING)]:
-            while stack and stack[-1][0] <= start:
+            while stack and follows(start, -negative_end, stack[-1][0]):
                 end, _ = stack.pop()
                 while stack and stack[-1][0] <= end:  # ranges that overlap: the outer one ended before
                     stack.pop()
-                line.times.append(end)
+                line.times.append(min(end, start))
                 line.regions.append(stack[-1][1] if stack else _NOTHING)
             region = entered
             if entered < len(scopes) and stack and entered != _NOTHING:

@@ -1,4 +1,4 @@
-"""Times of a Chrome trace as integer nanoseconds."""
+"""Times of a Chrome trace as integer nanoseconds, exactly to the digits of the file."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,44 +10,41 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.traces.formats.columns import Integers
 
-_LARGEST_NS = 2**62
+_LARGEST_US = Decimal(2**62 // 1000)
+ROUNDING_NS = 1_000
+"""Most by which a range may seem to overlap the one that begins where it ends. The digits of a file are exact, but what
+wrote them may have rounded: to microseconds, or to a double, which since 1970 is a quarter of one (16 digits)."""
 
 
-def times_ns(microseconds: Sequence[int | float | str | None], *, file: str) -> Integers:
-    """Return `time_ns` of every value, fast where all are numbers."""
-    if set(map(type, microseconds)) <= {int, float}:
-        with suppress(OverflowError):  # an integer of hundreds of digits, which is refused below
-            times = np.array(microseconds, dtype=np.float64) * 1000
-            if not len(times) or np.abs(times).max() < 2**53:
-                return np.rint(times).astype(np.int64)
-    return np.array([time_ns(value, file=file) for value in microseconds], dtype=np.int64)
+def times_ns(microseconds: Sequence[Decimal | None], *, file: str) -> Integers:
+    """Return the integer nanoseconds of every value.
 
-
-def time_ns(microseconds: int | float | str | None, *, file: str) -> int:
-    """Return integer nanoseconds; of text, as in Ascend's traces, exactly to its digits.
-
-    A number with a fraction was a double before it was written, so it is one here too: exact to the nanosecond up to
-    2^52 ns (52 days, where newer Kineto starts to count), to 0.2 us since 1970.
+    Raises:
+        InputError: a value that is missing, no number, or beyond 64 bits.
     """
-    nanoseconds = _LARGEST_NS
-    if isinstance(microseconds, str):
-        nanoseconds = _nanoseconds_of_text(microseconds)
-    elif microseconds is not None and abs(microseconds) < _LARGEST_NS // 1000:
-        nanoseconds = round(microseconds * 1000)
-    if abs(nanoseconds) < _LARGEST_NS:
-        return nanoseconds
+    known = [value for value in microseconds if value is not None]
+    if len(known) == len(microseconds):
+        with suppress(InvalidOperation):  # NaN, which has no order
+            if not known or (min(known) > -_LARGEST_US and max(known) < _LARGEST_US):
+                return np.array([round(value * 1000) for value in known], dtype=np.int64)
+    wrong = next(value for value in microseconds if not _is_time(value))
     rule = _("must have a time in microseconds for every event")
-    raise InputError(value=str(microseconds)[:40], rule=rule, place=file)
+    raise InputError(value=str(wrong)[:40], rule=rule, place=file)
 
 
-def _nanoseconds_of_text(text: str) -> int:
-    """Return the nanoseconds of a decimal number of microseconds; `_LARGEST_NS` for other text."""
-    whole, _, fraction = text.partition(".")
-    if whole.isdecimal() and len(fraction) <= 3 and (fraction.isdecimal() or not fraction):
-        return int(whole[:30] + fraction.ljust(3, "0"))
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return _LARGEST_NS
-    # An exponent makes a number of any size from a few characters.
-    return round(number.scaleb(3)) if number.is_finite() and number.adjusted() < 20 else _LARGEST_NS
+def time_ns(microseconds: Decimal | None, *, file: str) -> int:
+    """Return `times_ns` of one value."""
+    return int(times_ns([microseconds], file=file)[0])
+
+
+def _is_time(value: Decimal | None) -> bool:
+    return value is not None and value.is_finite() and -_LARGEST_US < value < _LARGEST_US
+
+
+def follows(start_ns: int, end_ns: int, other_end_ns: int) -> bool:
+    """Return whether a range comes behind one that began before it, and is not inside.
+
+    >>> follows(10_000, 20_000, 10_250), follows(10_000, 10_250, 10_250), follows(10_000, 20_000, 15_000)
+    (True, False, False)
+    """
+    return other_end_ns <= start_ns or (other_end_ns < end_ns and other_end_ns - start_ns <= ROUNDING_NS)

@@ -14,6 +14,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,15 @@ class EventArgs(msgspec.Struct, gc=False):
 
 
 class Event(msgspec.Struct, gc=False):
-    """One trace event; `ts` and `dur` are microseconds."""
+    """One trace event; `ts` and `dur` are microseconds, as a number or as text, to every digit."""
 
     ph: str = ""
     cat: str = ""
     name: str = ""
     pid: int | str | None = None
     tid: int | str | None = None
-    ts: int | float | str | None = None
-    dur: int | float | str | None = None
+    ts: Decimal | None = None
+    dur: Decimal | None = None
     id: int | float | str | None = None
     args: EventArgs | None = None
 

@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from evenflow.profiles.traces.formats.event_times import ROUNDING_NS, follows
 from evenflow.profiles.traces.names import NameMatcher
 from evenflow.profiles.traces.trace import BACKWARD, FORWARD, Occurrence
 
@@ -41,12 +42,12 @@ def occurrences_of(passes: Sequence[ScopeRow], layers: Iterable[ScopeRow], match
     occurrences = []
     free_from = None
     for row in sorted(layers, key=lambda row: (row.start_ns, -row.end_ns)):
-        if free_from is not None and row.start_ns < free_from:
+        if free_from is not None and not follows(row.start_ns, row.end_ns, free_from):
             continue
         free_from = row.end_ns
         match = matcher(row.name)
         index = bisect_right(starts, row.start_ns) - 1
-        if match is None or index < 0 or row.end_ns > passes[index].end_ns:
+        if match is None or index < 0 or row.end_ns > passes[index].end_ns + ROUNDING_NS:
             continue
         phase = PASSES[passes[index].name]
         if phase in (FORWARD, BACKWARD):
