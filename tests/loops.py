@@ -5,8 +5,10 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from evenflow.model import Request, Sizes
+from evenflow.schedule import make_schedule
+from evenflow.simulate import build_graph
 from evenflow.solve import plan
-from evenflow.solve.bounds import capacity_bound_ns, capacity_table
+from evenflow.solve.bounds import capacity_bound_ns, capacity_table, path_bound_ns
 from evenflow.solve.order.order_search import load_kernels
 from evenflow.solve.problem import make_problem
 from evenflow.solve.search.dealing import first_plan
@@ -23,7 +25,7 @@ def compile_loops() -> None:
     for schedule, num_chunks in (("1f1b", 1), ("interleaved", 2)):
         sizes = Sizes(num_ranks=2, num_chunks=num_chunks, num_microbatches=2)
         request = Request(network=plain_network(4), sizes=sizes, memory_limit_bytes=2 * 10**9)
-        steps += [partial(step, request, schedule) for step in (_plan, _first_plan, _bound)]
+        steps += [partial(step, request, schedule) for step in (_plan, _first_plan, _bound, _paths)]
     is_second = os.environ.get("PYTEST_XDIST_WORKER") == "gw1"
     for step in reversed(steps) if is_second else steps:
         step()
@@ -43,3 +45,13 @@ def _first_plan(request: Request, schedule: str) -> None:
 
 def _bound(request: Request, schedule: str) -> None:
     capacity_bound_ns(capacity_table(request, schedule), schedule, request.sizes)
+
+
+def _paths(request: Request, schedule: str) -> None:
+    sizes = request.sizes
+    graph = build_graph(
+        make_schedule(
+            schedule, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks, num_microbatches=sizes.num_microbatches
+        )
+    )
+    path_bound_ns(capacity_table(request, schedule), graph)
