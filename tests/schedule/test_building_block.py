@@ -37,3 +37,18 @@ def test_a_long_run_repeats_its_steady_phase():
             make_schedule("zbv", num_ranks=4, num_chunks=2, num_microbatches=microbatches)
         ran.append(units)
     assert ran[0] == ran[1]
+
+
+def test_ranks_that_can_only_wait_are_not_tried_again():
+    """Three runs, and a rank is tried after itself or a neighbour has run something: not once for each unit of time."""
+    tries = 0
+
+    def count(self, rank, run_one=_Squeeze._run_one):
+        nonlocal tries
+        tries += 1
+        return run_one(self, rank)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Squeeze, "_run_one", count)
+        schedule = make_schedule("zbv", num_ranks=60, num_chunks=2, num_microbatches=5)
+    assert tries <= 3 * (3 * schedule.num_actions + schedule.num_ranks)

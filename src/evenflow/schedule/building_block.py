@@ -11,7 +11,7 @@ microbatch where times are not equal.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -122,6 +122,9 @@ class _Squeeze:
         units = 0
         seen: dict[tuple[tuple[int, ...], ...], _Moment] = {}
         left = PERIOD * self.num_microbatches * len(self.block)
+        ranks = range(len(self.block))
+        awake: Iterable[int] = ranks  # what a rank can do depends on what it and its neighbours have done
+        self.ended = [counts.copy() for counts in self.counts]
         while left:
             if self.repeated is None and self._is_steady:
                 now = _Moment(units, self.counts[0][0], [len(order) for order in self.orders])
@@ -131,8 +134,12 @@ class _Squeeze:
                     self._skip(self.repeated)
                     units += self.repeated.times * (now.units - before.units)
                     left -= self.repeated.num_actions
-            self.ended = [counts.copy() for counts in self.counts]
-            left -= sum(self._run_one(rank) for rank in range(len(self.block)))
+                    self.ended, awake = [counts.copy() for counts in self.counts], ranks
+            acted = [rank for rank in awake if self._run_one(rank)]
+            for rank in acted:
+                self.ended[rank] = self.counts[rank].copy()
+            awake = {near for rank in acted for near in (rank - 1, rank, rank + 1) if near in ranks}
+            left -= len(acted)
             units += 1
         return units
 
