@@ -139,6 +139,12 @@ def test_a_measured_step_beside_a_plan(plans, evenflow):
     assert again.stdout.startswith("stdin, measured: 18 ms\n")
 
 
+def test_a_step_of_the_folder_that_one_is_in_has_its_name(plans, evenflow, monkeypatch):
+    timeline = simulate(read_layer_file("tiny.json"), read_plan_file("a.json")).timeline
+    monkeypatch.chdir(write_primus(plans / "pp_data", timeline))
+    assert evenflow("report", ".").stdout.startswith("pp_data, measured: 18 ms\n")
+
+
 def test_a_folder_of_nothing_is_one_message(plans, evenflow):
     (plans / "empty").mkdir()
     done = evenflow("report", "empty", "-o", "both.html")

@@ -96,6 +96,62 @@ def test_what_torch_records_of_zero_bubbles(tmp_path: Path):
     assert np.all(timeline.end_ns >= timeline.start_ns)
 
 
+def events_of(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rt") as file:
+        return list(json.load(file)["traceEvents"])
+
+
+ONE_F_ONE_B = {0: "1f1b_pid4000.pt.trace.json.gz", 1: "1f1b_pid3983.pt.trace.json.gz"}
+"""Two ranks of torch's Schedule1F1B with stacks, 4 microbatches, two steps; what really ran as ranges "truth F3"."""
+
+
+def test_calls_of_schedule_1f1b_are_actions(tmp_path: Path):
+    """The files are numbered by process, against the order of their ranks, which they record."""
+    for name in ONE_F_ONE_B.values():
+        shutil.copy(FIXTURES / name, tmp_path)
+    step = read_measured_step(tmp_path)
+    assert step is not None
+    assert step.name == "step 2 of the trace"
+    timeline, schedule = step.timeline, step.timeline.schedule
+    assert (schedule.num_ranks, schedule.num_chunks, schedule.num_microbatches) == (2, 1, 4)
+    for rank, name in ONE_F_ONE_B.items():
+        events = events_of(FIXTURES / name)
+        truth = sorted((event for event in events if event["name"].startswith("truth")), key=lambda event: event["ts"])[
+            :8
+        ]
+        assert [f"{rank}{event['name'][6:]}" for event in truth] == [str(action) for action in schedule.order(rank)]
+        for index, true in enumerate(truth, start=schedule.rank_starts[rank]):
+            took_ns = int(timeline.end_ns[index] - timeline.start_ns[index])
+            losses = [e["dur"] for e in events if "_maybe_compute_loss" in e["name"] and e["ts"] > true["ts"]]
+            assert 0 < took_ns < 1000 * (true["dur"] + ("F" in true["name"]) * losses[0] + 50)
+    loss = [e for e in events_of(FIXTURES / ONE_F_ONE_B[1]) if e["name"] == "aten::mse_loss"][4]
+    assert timeline.end_ns[schedule.rank_starts[1]] - timeline.start_ns[schedule.rank_starts[1]] > 1000 * loss["dur"]
+
+
+def test_schedule_1f1b_without_stacks_has_nothing_that_tells(tmp_path: Path):
+    events = [event for event in events_of(FIXTURES / ONE_F_ONE_B[0]) if event.get("cat") != "python_function"]
+    message = refused(write_kineto(tmp_path / "rank0.json", events))
+    assert "does so itself but for Schedule1F1B, whose calls torch.profiler records with with_stack=True" in message
+
+
+def test_calls_in_another_order_are_not_those_of_one_stage(tmp_path: Path):
+    shutil.copy(FIXTURES / ONE_F_ONE_B[0], tmp_path)
+    assert "must have the calls of Schedule1F1B in its order" in refused(tmp_path)
+
+
+def test_ranks_that_are_missing_are_said(tmp_path: Path):
+    shutil.copy(FIXTURES / ONE_F_ONE_B[1], tmp_path)
+    step = read_measured_step(tmp_path)
+    assert step is not None
+    assert f"{tmp_path}: no trace of these ranks: 0" in step.notes
+
+
+def test_two_traces_of_one_recorded_rank_are_refused(tmp_path: Path):
+    for copy in "ab":
+        shutil.copy(FIXTURES / ONE_F_ONE_B[0], tmp_path / f"{copy}.json.gz")
+    assert "must have one trace of each rank; of rank 0 there are 2" in refused(tmp_path)
+
+
 def test_a_trace_of_one_rank_of_two_says_what_is_missing():
     assert "must have all stages from 0 on" in refused(FIXTURES / "zero_bubble_rank0.json.gz")
 

@@ -1,12 +1,12 @@
 """Times from profilers' timelines as text."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from evenflow.cli.text.tables import aligned
 from evenflow.language import _, _n, looked_up
 from evenflow.profiles.layer_entry import PLAIN_BACKWARD_RATIO
 from evenflow.profiles.traces import BlockTime, SampleSpread, TraceTimes
+from evenflow.profiles.traces.trace_files import shown_name
 from evenflow.units import milliseconds
 
 
@@ -27,7 +27,7 @@ def _file_table(times: TraceTimes, num_microbatches: int) -> str:
     """Return what was counted in each file."""
     rows = [
         [
-            Path(file.file).name,
+            shown_name(file.file),
             "-" if file.num_layers is None else str(file.num_layers),
             _("{counted} of {all}", counted=file.counted_steps, all=file.num_steps),
             looked_up(file.steps_from),

@@ -79,8 +79,8 @@ class ReadTraceOptions:
 def read_trace(folder: Path, request: ReadTraceOptions) -> int:
     """Print the time of head, body and tail from the timelines in FOLDER, one file for each pipeline stage.
 
-    Reads Ascend's trace_view*.json (MindSpore, torch_npu), PyTorch's *.json and *.json.gz, and *.sqlite of Nsight
-    Systems. A layer is a scope, module or range whose name contains NAME.
+    Reads Ascend's trace_view*.json (MindSpore, torch_npu), also in rank_*/ASCEND_PROFILER_OUTPUT of FOLDER, PyTorch's
+    *.json and *.json.gz, and *.sqlite of Nsight Systems. A layer is a scope, module or range whose name contains NAME.
 
     \b
     Examples:

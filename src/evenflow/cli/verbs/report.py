@@ -58,7 +58,7 @@ def report(files: tuple[str, ...], request: ReportOptions) -> int:
     for file in files:
         measured = None if file == STANDARD_INPUT else read_measured_step(Path(file))
         if measured is not None:
-            shown.append(shown_measured(measured, name=Path(file).name.split(".")[0]))
+            shown.append(shown_measured(measured, name=Path(file).resolve().name.split(".")[0]))
             continue
         one_plan = numbered(file)[0] != file
         text, place = read_text(file) if one_plan else read_whole(file)

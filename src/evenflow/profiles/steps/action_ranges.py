@@ -1,15 +1,17 @@
 """Steps in profilers' timelines: ranges on the host that name the actions, and the work that was launched in them.
 
-torch.distributed.pipelining names them ``PP:2F3`` (stage 2, forward, microbatch 3) or ``Forward 3`` and ``Backward 3``;
-so may any training script. An action lasts from the first to the last kernel that was launched in its range, on
-whatever thread, as autograd has one of its own; collectives and messages do not count, since they wait for others.
+torch.distributed.pipelining names them ``PP:2F3`` (stage 2, forward, microbatch 3) or ``Forward 3`` and ``Backward 3``,
+but for Schedule1F1B (see `pipelining_calls`); so may any training script. An action lasts from the first to the last
+kernel that was launched in its range, on whatever thread, as autograd has one of its own; collectives and messages do
+not count, since they wait for others.
 """
 
 import re
 import statistics
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +19,14 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.steps.measured_step import MeasuredStep, TimedAction, measured_step
+from evenflow.profiles.steps.pipelining_calls import check_order, is_call, named_ranges
 from evenflow.profiles.traces.formats.chrome import read_chrome_ranges
 from evenflow.profiles.traces.formats.launches import LaunchedRanges, LaunchScope
 from evenflow.profiles.traces.formats.nsight import read_report_ranges
 from evenflow.profiles.traces.names import BODY, LayerNames, Match, NameMatcher, names_there
 from evenflow.profiles.traces.reader import is_report
 from evenflow.profiles.traces.samples import UNSTABLE_STEPS
-from evenflow.profiles.traces.trace_files import trace_files
+from evenflow.profiles.traces.trace_files import TraceFolder, trace_files
 from evenflow.schedule import Action, Op
 
 _WITH_STAGE = re.compile(r"(?:PP:)?(\d{1,4})([FBIW])(\d{1,6})", re.ASCII)
@@ -32,13 +35,16 @@ _SPANS = dict[Action, list[tuple[int, int]]]
 
 
 class _ActionMatcher(NameMatcher):
-    """Takes ranges that name an action."""
+    """Takes ranges that name an action, and calls that stand for one."""
+
+    takes_functions = True
 
     def __init__(self) -> None:
         super().__init__(LayerNames())
 
     def __call__(self, scope: str) -> Match | None:
-        return Match(BODY, scope) if _WITH_STAGE.fullmatch(scope) or _WITHOUT_STAGE.fullmatch(scope) else None
+        is_action = _WITH_STAGE.fullmatch(scope) or _WITHOUT_STAGE.fullmatch(scope) or is_call(scope)
+        return Match(BODY, scope) if is_action else None
 
 
 def read_action_ranges(path: Path) -> MeasuredStep:
@@ -47,7 +53,9 @@ def read_action_ranges(path: Path) -> MeasuredStep:
     Raises:
         InputError: a trace that is damaged, has no ranges of actions, or not all of them.
     """
-    of_ranks = [ranges for file in trace_files(path) for ranges in _ranges_of(file)]
+    there = trace_files(path)
+    _check_ranks(there, place=str(path))
+    of_ranks = [ranges for file in there.files for ranges in _ranges_of(file.path)]
     ranks = [_spans_of(ranges, rank) for rank, ranges in enumerate(of_ranks)]
     ranks.sort(key=lambda spans: min(action.stage for action in spans))
     stage_ranks = _stage_ranks(ranks, place=str(path))
@@ -64,13 +72,33 @@ def read_action_ranges(path: Path) -> MeasuredStep:
     lengths = {step: _length(ranks, step) for step in steps}
     median = statistics.median_low(lengths.values())
     chosen = next(step for step in steps if lengths[step] == median)
-    return measured_step(
+    notes = [_("Step {number}: of median length of {count}.", number=chosen + 1, count=len(steps))]
+    notes += [there.missing_note(str(path))] if there.missing else []
+    step = measured_step(
         [[TimedAction(*times[chosen], action) for action, times in spans.items()] for spans in ranks],
         stage_ranks,
         name=_("step {number} of the trace", number=chosen + 1),
         place=str(path),
-        notes=[_("Step {number}: of median length of {count}.", number=chosen + 1, count=len(steps))],
+        notes=notes,
     )
+    if any(is_call(scope.match.name) for ranges in of_ranks for scope in ranges.scopes):
+        check_order(step.timeline.schedule, place=str(path))
+    return step
+
+
+def _check_ranks(there: TraceFolder, *, place: str) -> None:
+    """Refuse two traces of one rank."""
+    ranks = Counter(file.rank for file in there.files if file.rank is not None)
+    twice = next((rank for rank, count in sorted(ranks.items()) if count > 1), None)
+    if twice is not None:
+        raise InputError(
+            value=[str(file.path) for file in there.files if file.rank == twice][:2],
+            rule=_(
+                "must have one trace of each rank; of rank {rank} there are {count}", rank=twice, count=ranks[twice]
+            ),
+            place=place,
+            remedy=_("leave one of them there"),
+        )
 
 
 def _ranges_of(file: Path) -> list[LaunchedRanges]:
@@ -80,7 +108,7 @@ def _ranges_of(file: Path) -> list[LaunchedRanges]:
         every = read_report_ranges(file, matcher, on_bytes=lambda _count: None)
     else:
         every = [read_chrome_ranges(file, matcher, on_bytes=lambda _count: None)]
-    named = [ranges for ranges in every if ranges.scopes]
+    named = [replace(ranges, scopes=scopes) for ranges in every if (scopes := _named(ranges.scopes))]
     if not named:
         raise InputError(
             rule=_(
@@ -90,10 +118,16 @@ def _ranges_of(file: Path) -> list[LaunchedRanges]:
             place=str(file),
             remedy=_(
                 'put record_function("PP:2F3") (or an NVTX range) around the forward of microbatch 3 on stage 2, and B '
-                "for its backward; torch.distributed.pipelining does so itself"
+                "for its backward; torch.distributed.pipelining does so itself but for Schedule1F1B, whose calls "
+                "torch.profiler records with with_stack=True"
             ),
         )
     return named
+
+
+def _named(scopes: Sequence[LaunchScope]) -> Sequence[LaunchScope]:
+    """Return the ranges that name actions; where none does, those of the calls that stand for them."""
+    return [scope for scope in scopes if not is_call(scope.name)] or named_ranges(scopes)
 
 
 def _spans_of(ranges: LaunchedRanges, rank: int) -> _SPANS:

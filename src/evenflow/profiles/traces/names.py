@@ -59,6 +59,8 @@ class NameMatcher:
     """Matches scope names and remembers them, since a trace repeats each thousands of times."""
 
     _MOST_REMEMBERED = 100_000
+    takes_functions = False
+    """Whether a scope may also be a function of Python, of which a trace with stacks has all calls."""
 
     def __init__(self, names: LayerNames) -> None:
         matches = [Match(role, name) for role in (HEAD, BODY, TAIL) for name in names.of(role)]

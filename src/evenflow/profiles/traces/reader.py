@@ -53,13 +53,14 @@ def read_traces(
     names = names or LayerNames()
     if num_microbatches < 1:
         raise InputError(value=num_microbatches, rule=_("must be at least 1"), place="microbatches")
-    paths = trace_files(Path(folder))
-    traces = _read_files(paths, NameMatcher(names), progress)
+    there = trace_files(Path(folder))
+    traces = _read_files([file.path for file in there.files], NameMatcher(names), progress)
     scopes: Counter[str] = Counter()
     for trace in traces:
         scopes.update(trace.scopes)
     files = [samples_of(trace, num_microbatches=num_microbatches) for trace in traces if trace.occurrences]
-    notes = [note for file in files for note in file.notes]
+    notes = [there.missing_note(str(folder))] if there.is_tree and there.missing else []
+    notes += [note for file in files for note in file.notes]
     notes += [_("{file}: none of the layers", file=trace.file) for trace in traces if not trace.occurrences]
     notes += _check_names(files, names, scopes, place=str(folder))
     _check_layers(files, num_layers)

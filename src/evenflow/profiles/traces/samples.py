@@ -7,12 +7,12 @@ samples is the layer's time, and how far they lie apart its spread.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 
 from evenflow.language import _
 from evenflow.profiles.traces.names import BODY, Match, is_numbered
 from evenflow.profiles.traces.steps import COUNTED_FORWARDS, find_steps
 from evenflow.profiles.traces.trace import Trace
+from evenflow.profiles.traces.trace_files import shown_name
 
 UNSTABLE_STEPS = 2
 """The first steps, in which the device warms up; left out where there are more."""
@@ -85,7 +85,7 @@ def samples_of(trace: Trace, *, num_microbatches: int) -> FileSamples:
             for step, total in sorted(totals.items())
             if step >= first and total.forwards
         ]
-    name = Path(trace.file).name
+    name = shown_name(trace.file)
     notes = [
         _(
             "{name}: a layer runs forward {runs} times a step, not {num_microbatches}; its time is that of the step "

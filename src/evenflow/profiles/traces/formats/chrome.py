@@ -26,6 +26,7 @@ from evenflow.profiles.traces.formats.scope_rows import PASSES, SCOPE_PROCESS
 from evenflow.profiles.traces.markers import complete_steps
 from evenflow.profiles.traces.names import NameMatcher
 from evenflow.profiles.traces.trace import StepMarkers, Trace
+from evenflow.profiles.traces.trace_files import shown_name
 
 
 def read_chrome_trace(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], None]) -> Trace:
@@ -68,7 +69,7 @@ def _host_trace(collected: ChromeCollector) -> Trace:
     """Return the trace with layers found by ranges on the host."""
     work, source = _work(collected)
     occurrences, recomputed = device_times.occurrences_of(collected.scopes, collected.nodes, collected.links, work)
-    note = _("{name}: layers recompute; that time is in neither forward nor backward", name=Path(collected.file).name)
+    note = _("{name}: layers recompute; that time is in neither forward nor backward", name=shown_name(collected.file))
     return Trace(
         file=collected.file,
         source=source,

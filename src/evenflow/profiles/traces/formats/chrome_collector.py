@@ -121,7 +121,8 @@ class ChromeCollector:
             # Operators of libraries have "::" in their names; torch_npu has the ranges of users among them.
             events = [event for event in events if "::" not in event.name]
         elif category == "python_function":
-            events = [event for event in events if event.name.startswith(_MODULE)]
+            also = self.matcher if self.matcher.takes_functions else lambda _name: None
+            events = [event for event in events if event.name.startswith(_MODULE) or also(event.name)]
         for event in events:
             if is_step(event.name):
                 self.steps.append(self._span(event))
