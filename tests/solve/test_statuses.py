@@ -95,6 +95,29 @@ def test_ctrl_c_with_a_plan_returns_it(monkeypatch):
     assert outcome.lower_bound_ns <= outcome.makespan_ns
 
 
+@pytest.mark.parametrize("by_signal", [True, False])
+def test_ctrl_c_once_the_run_has_ended_loses_no_answer(monkeypatch, by_signal: bool):
+    """While the last step of the search is waited for, and in the last report."""
+    join, ended = prover_thread.ProverThread.join, []
+
+    def join_and_interrupt(self, *, timeout_s: float) -> None:
+        ended.append(True)
+        if by_signal:
+            signal.raise_signal(signal.SIGINT)
+        join(self, timeout_s=timeout_s)
+
+    def interrupt(_: Progress) -> None:
+        if ended:
+            if by_signal:
+                signal.raise_signal(signal.SIGINT)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(prover_thread.ProverThread, "join", join_and_interrupt)
+    outcome = plan(network(8), num_ranks=2, num_microbatches=2, time_limit_s=20, progress=interrupt)
+    assert ended
+    assert outcome.plan is not None
+
+
 @pytest.mark.processes
 @pytest.mark.skipif(os.name == "nt", reason="needs SIGINT")
 def test_ctrl_c_prints_the_best_plan(tmp_path: Path):

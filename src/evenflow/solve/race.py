@@ -64,7 +64,7 @@ class Race:
         Only plans shorter than `cutoff_ns` are of use: the run also ends when it is proven that there is none. Raises
         Interrupted when Ctrl-C comes before any plan.
         """
-        prover, standing = self._prover, self._prover.standing
+        prover, before_s = self._prover, self._spent_s
         try:
             # An exception raised by the signal could be lost in a finalizer; a flag cannot.
             with on_interrupt(self._interrupt):
@@ -75,15 +75,23 @@ class Race:
                 else:
                     prover.start(clock, cutoff_ns=cutoff_ns)
                     self._wait(clock, progress)
-        except KeyboardInterrupt:
+                return self._ended(clock, progress, before_s=before_s)
+        except KeyboardInterrupt:  # before the flag was there, or from `progress`
             self.interrupted.set()
         finally:
             prover.stop()
+        with on_interrupt(self._interrupt):
+            return self._ended(clock, None, before_s=before_s)
+
+    def _ended(self, clock: Clock, progress: ProgressCallback | None, *, before_s: float) -> Outcome:
+        """End the run and return its outcome. The runs before took `before_s`."""
+        prover, standing = self._prover, self._prover.standing
+        prover.stop()
         if self.interrupted.is_set() and standing.incumbent is None and standing.infeasible is None:
             raise Interrupted(_("interrupted before a first plan was found"))
         hurries = self.interrupted.is_set() or is_compiling()
         prover.join(timeout_s=_SHORT_PATIENCE_SECONDS if hurries else self._settings.patience_s)
-        self._spent_s += clock.spent_s
+        self._spent_s = before_s + clock.spent_s
         if prover.failure:
             raise prover.failure
         if progress:
