@@ -1,12 +1,16 @@
 """Standard streams that cannot be written or read: one sentence, exit status 2, for every verb."""
 
+import io
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from evenflow.cli.shared.progress import shown_progress, shown_step
+from evenflow.cli.standard_streams import checked_streams
 from tests.cli.conftest import TINY
 from tests.paths import ROOT
 
@@ -128,3 +132,23 @@ def test_a_reader_that_goes_away_ends_it_in_silence(place, command):
     result = shell(place, command, "| true")
     assert result.returncode == 0  # that of the last command of the pipe
     assert result.stderr == ""
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("shown", [shown_progress, lambda: shown_step("one [step]")])
+def test_what_is_said_beside_a_progress_bar_acts_on_no_terminal(monkeypatch, shown):
+    terminal = _Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with checked_streams():
+        with shown():
+            click.echo("beside \x1b[31mred\x07 \u202eback", err=True)
+        click.echo("behind \x1b[31mred", err=True)
+    said = terminal.getvalue()
+    assert r"beside \x1b[31mred\x07 \u202eback" in said
+    assert r"behind \x1b[31mred" in said

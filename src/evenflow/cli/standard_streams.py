@@ -7,8 +7,8 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 from evenflow.errors import FileError
 from evenflow.language import _
@@ -16,6 +16,8 @@ from evenflow.plain_text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_Display = TypeVar("_Display")
 
 
 @contextmanager
@@ -51,6 +53,24 @@ def live_console(*, markup: bool = True) -> "Console":
 
     stream = sys.stderr
     return Console(file=stream.live() if isinstance(stream, _Stream) else stream, highlight=False, markup=markup)
+
+
+@contextmanager
+def filtered(display: AbstractContextManager[_Display]) -> Iterator[_Display]:
+    """Enter a display on a `live_console`, and filter what others write to the standard streams meanwhile.
+
+    On a terminal rich takes those streams over, to print above what it shows, and does not filter.
+    """
+    with display as shown:
+        taken = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = (
+            stream if stream is None or isinstance(stream, _Stream) else _Stream(stream, is_needed=False)
+            for stream in taken
+        )
+        try:
+            yield shown
+        finally:
+            sys.stdout, sys.stderr = taken
 
 
 def silence(stream: TextIO) -> None:

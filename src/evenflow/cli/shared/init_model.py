@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from evenflow.cli.shared.files.output_files import Outputs
-from evenflow.cli.standard_streams import live_console
+from evenflow.cli.standard_streams import filtered, live_console
 from evenflow.cli.text.fit_text import fit_summary
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -100,7 +100,7 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
         given_by=_("{{role}}_layers in {profiling} of {file}", profiling=PROFILING, file=init.file),
     )
     folder = _timeline_folder(init, profiling)
-    with live_console().status(_("reading timelines")) as status:
+    with filtered(live_console().status(_("reading timelines"))) as status:
         traces = read_traces(
             folder,
             num_microbatches=profiling.num_microbatches,

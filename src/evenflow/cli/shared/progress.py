@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from evenflow.cli.standard_streams import live_console
+from evenflow.cli.standard_streams import filtered, live_console
 from evenflow.language import _
 from evenflow.plain_text import on_one_line
 from evenflow.solve import Progress, ProgressCallback
@@ -55,7 +55,7 @@ def _shown(text: Callable[[_Report], str], state: Callable[[_Report], Hashable])
     if not console.is_terminal:
         yield _Lines(console, text, state)
         return
-    with console.status(_("starting")) as status:
+    with filtered(console.status(_("starting"))) as status:
         yield lambda report: status.update(_one_line(text(report), width=console.width - SPINNER_WIDTH))
 
 
@@ -119,5 +119,5 @@ def shown_step(first: str) -> Iterator[Callable[[str], None]]:
     if not console.is_terminal:
         yield lambda _step: None
         return
-    with console.status(first) as status:
+    with filtered(console.status(first)) as status:
         yield status.update

@@ -12,7 +12,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
-from evenflow.cli.standard_streams import live_console
+from evenflow.cli.standard_streams import filtered, live_console
 from evenflow.cli.text.trace_text import trace_text
 from evenflow.errors import InputError
 from evenflow.export.results.trace_fields import trace_fields
@@ -111,6 +111,6 @@ def _shown_bytes() -> Iterator[TraceProgress | None]:
         yield None
         return
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress("reading", *columns, console=console, transient=True) as bar:
+    with filtered(Progress("reading", *columns, console=console, transient=True)) as bar:
         task = bar.add_task("reading")
         yield lambda done, total: bar.update(task, completed=done, total=total)
