@@ -3,8 +3,8 @@
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Self
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -25,16 +25,29 @@ ANCHOR = "--pipeline-model-parallel-size"
 _MOST_CHANGES = 40
 
 
-class _Change(NamedTuple):
+class ScriptChange(NamedTuple):
+    """A text in the place of some characters of a script."""
+
     start: int
     end: int
     text: str
 
 
-def apply_flags(text: str, file: str, plan: Plan, flags: Flags) -> str:
+def apply_flags(
+    text: str,
+    file: str,
+    plan: Plan,
+    flags: Flags,
+    *,
+    arguments: Arguments | None = None,
+    decided: Sequence[str] = (),
+    sets_layers: bool = False,
+) -> str:
     """Return a script with `flags`, which are what `plan` is in Megatron-LM, and without others that a plan decides.
 
-    A value that comes from a variable of its own is changed where the variable is set.
+    A value that comes from a variable of its own is changed where the variable is set. `arguments` are those that the
+    script asks for, where its framework has defaults of its own; `decided` are flags of the framework that a plan
+    decides too; `sets_layers` says that the number of layers of the network is written as well.
 
     Raises:
         InputError: the text is no script, is of another network or number of microbatches than the plan, sets a flag
@@ -45,27 +58,38 @@ def apply_flags(text: str, file: str, plan: Plan, flags: Flags) -> str:
     if has_flag_keys(text):
         rule = _("must be a script: this has flags as keys of YAML")
         raise InputError(rule=rule, place=file, remedy=_("write the flags of the plan by hand"))
-    arguments = shell_arguments(text, file=file)
-    _check_same_run(arguments, plan)
-    layout = format_layout(plan.layers, mtp_layers=_mtp_layers(arguments))
-    wanted = {flag: values for flag, values in flags.items() if flag != "--num-layers"} | {LAYOUT_FLAG: (layout,)}
-    edited = text
-    script = _Script(text, file)
+    arguments = arguments or shell_arguments(text, file=file)
+    check_same_run(arguments, plan)
+    if PIPELINE_SIZE in arguments.undecided:
+        arguments.num_ranks()  # which only a condition decides
+    if PIPELINE_SIZE not in arguments.values:
+        raise InputError(rule=_("must have the flag {flag}", flag=ANCHOR), place=arguments.file)
+    wanted = {flag: values for flag, values in flags.items() if sets_layers or flag != "--num-layers"}
+    for flag in wanted:
+        if _key(flag) == _key(LAYOUT_FLAG):
+            wanted[flag] = (format_layout(plan.layers, mtp_layers=mtp_layers(arguments)),)
+    return edited_script(FlagScript(text, file, anchor=ANCHOR), wanted, (*DECIDED_FLAGS, *decided))
+
+
+def edited_script(before: "FlagScript", wanted: Flags, decided: Sequence[str]) -> str:
+    """Return a script with the settings `wanted` and without others of `decided`; raises InputError as `apply_flags`
+    does.
+    """
+    script = before
     for _step in range(_MOST_CHANGES):
-        change = script.next_change(wanted)
+        change = script.next_change(wanted, decided)
         if change is None:
-            _check_others(text, edited, file, wanted)
-            _check_syntax(text, edited, file, wanted)
-            return edited
-        edited = edited[: change.start] + change.text + edited[change.end :]
+            _check_others(before, script, (*decided, *wanted), wanted)
+            _check_syntax(before.text, script.text, before.file, wanted)
+            return script.text
         try:
-            script = _Script(edited, file)
+            script = script.after(change)
         except InputError:
             break  # the values cannot stand where the old ones did
-    raise _by_hand(file, ", ".join(wanted))
+    raise by_hand(before.file, ", ".join(wanted))
 
 
-def _mtp_layers(arguments: Arguments) -> int:
+def mtp_layers(arguments: Arguments) -> int:
     """Return the layers of multi-token prediction, which a plan does not know: by number, or as the m of a layout."""
     number = arguments.integer("mtp_num_layers", Range(least=0, most=LAYERS.most))
     layout = arguments.values.get("pipeline_model_parallel_layout")
@@ -74,7 +98,7 @@ def _mtp_layers(arguments: Arguments) -> int:
     return sum(parse_layout(layout, place=arguments.place("pipeline_model_parallel_layout")).mtp_layers)
 
 
-def _check_same_run(arguments: Arguments, plan: Plan) -> None:
+def check_same_run(arguments: Arguments, plan: Plan) -> None:
     """Raise InputError unless the run has the layers and, where it tells them, the microbatches of the plan."""
     if arguments.values.get("num_layers", plan.num_layers) != plan.num_layers:
         raise arguments.error("num_layers", _("must be {count}, as in the plan", count=plan.num_layers))
@@ -84,61 +108,79 @@ def _check_same_run(arguments: Arguments, plan: Plan) -> None:
         raise InputError(
             value=_("{found} microbatches", found=found), rule=rule, place=arguments.place("global_batch_size")
         )
-    if PIPELINE_SIZE in arguments.undecided:
-        arguments.num_ranks()  # which only a condition decides
-    if PIPELINE_SIZE not in arguments.values:
-        raise InputError(rule=_("must have the flag {flag}", flag=ANCHOR), place=arguments.file)
 
 
-class _Script:
-    """A script, and what is still to be changed in it."""
+class FlagScript:
+    """A script with flags, and what is still to be changed in it."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, *, anchor: str) -> None:
+        """Read a script, in which new settings come before the one that is named `anchor`."""
         self.text = text
         self.file = file
-        self.words = training_words(text, file=file)
-        self.flags = list(flags_of(self.words))
+        self.anchor = anchor
         self.statements = parse_script(text, file=file)
+        self.words = self._words()
+        self.flags = list(self._flags())
 
-    def next_change(self, wanted: Flags) -> _Change | None:
+    def after(self, change: ScriptChange) -> Self:
+        """Return the script with a change."""
+        text = self.text[: change.start] + change.text + self.text[change.end :]
+        return type(self)(text, self.file, anchor=self.anchor)
+
+    def _words(self) -> Sequence[Text]:
+        """Return the words among which the settings are."""
+        return training_words(self.text, file=self.file)
+
+    def _flags(self) -> Iterable[Flag]:
+        return flags_of(self.words)
+
+    @staticmethod
+    def key(name: str) -> str:
+        """Return the name under which a setting is kept, whose name in the script is `name`."""
+        return _key(name)
+
+    def next_change(self, wanted: Flags, decided: Sequence[str]) -> ScriptChange | None:
         """Return the first change that is needed; None where there is none. Changes are made one by one, since each
         may leave a line to another.
         """
-        decided = {_key(flag): flag for flag in (*DECIDED_FLAGS, *wanted)}
-        if sum(flag.key in decided for flag in self.flags) > _MOST_CHANGES:
-            raise _by_hand(self.file, ", ".join(wanted))
+        names = {self.key(flag): flag for flag in (*decided, *wanted)}
+        if sum(flag.key in names for flag in self.flags) > _MOST_CHANGES:
+            raise by_hand(self.file, ", ".join(wanted))
         present: set[str] = set()
         for flag in self.flags:
-            name = decided.get(flag.key)
+            name = names.get(flag.key)
             if name is None:
                 continue
             if flag.word.is_conditional:
-                raise _by_hand(self.file, name)
+                raise by_hand(self.file, name)
             present.add(name)
-            change = self._replaced(flag, wanted[name]) if name in wanted else self._removed(flag)
+            change = self._replaced(flag, wanted[name], wanted) if name in wanted else self._removed(flag)
             if change is not None:
                 return change
         new = {flag: values for flag, values in wanted.items() if flag not in present}
         return self._inserted(new) if new else None
 
-    def _replaced(self, flag: Flag, values: Sequence[str]) -> _Change | None:
+    def _replaced(self, flag: Flag, values: Sequence[str], wanted: Flags) -> ScriptChange | None:
         """Return the change of a flag's values; None where they are the same already."""
         olds = flag.own_values
-        if [_plain_layout(old.text) for old in olds] == [_plain_layout(value) for value in values]:
+        if [plain_layout(old.text) for old in olds] == [plain_layout(value) for value in values]:
             return None
         if len(values) == 1 == len(olds):
             return self._value(olds[0], values[0])
         if not olds:
-            raise _by_hand(self.file, flag.word.text)
+            raise by_hand(self.file, flag.word.text)
         start, end = olds[0].start, olds[-1].end
-        return _Change(start, end, " ".join(self._quoted(value, start) for value in values))
+        return ScriptChange(start, end, " ".join(self._quoted(value, start) for value in values))
 
-    def _value(self, old: Text, value: str) -> _Change:
-        """Change a value where its characters are set, unless another word has them too; else where it is used."""
+    def _value(self, old: Text, value: str, *, most_words: int = 1) -> ScriptChange:
+        """Change a value where its characters are set, unless other words have them too; else where it is used.
+
+        `most_words` are the words that are to have the new value.
+        """
         spots = [mark.spot for mark in old.marks]
-        sharing = sum(any(mark.spot in spots for mark in word.marks) for word in self.words)
+        sharing = len(self.sharing(spots))
         is_in_a_row = spots == list(range(spots[0], spots[0] + len(spots))) if spots and spots[0] >= 0 else False
-        if is_in_a_row and sharing == 1:
+        if is_in_a_row and sharing <= most_words:
             start, end = spots[0], spots[-1] + 1
             around = self.text[start - 1 : start], self.text[end : end + 1]
             if around[0] == around[1] and around[0] in "'\"":
@@ -148,10 +190,14 @@ class _Script:
                     for word in statement.words
                 )
                 if is_whole:  # the next reading would see no quotation marks
-                    return _Change(start - 1, end + 1, self._quoted(value, start))
-                return _Change(start, end, value)
-            return _Change(start, end, self._quoted(value, start))
-        return _Change(old.start, old.end, self._quoted(value, old.start))
+                    return ScriptChange(start - 1, end + 1, self._quoted(value, start))
+                return ScriptChange(start, end, value)
+            return ScriptChange(start, end, self._quoted(value, start))
+        return ScriptChange(old.start, old.end, self._quoted(value, old.start))
+
+    def sharing(self, spots: Sequence[int]) -> list[Text]:
+        """Return the words that have one of these characters of the script."""
+        return [word for word in self.words if any(mark.spot in spots for mark in word.marks)]
 
     @property
     def _reads_again(self) -> bool:
@@ -165,10 +211,14 @@ class _Script:
         """
         text = self._text_around(position)
         if not self._reads_again:
-            return shlex.quote(value) if text is None else _plain_layout(value)
+            return shlex.quote(value) if text is None else plain_layout(value)
         if text is None:
             return shlex.quote(shlex.quote(value))
         return f'"{value}"' if text.startswith("'") and value != shlex.quote(value) else shlex.quote(value)
+
+    def _is_a_word(self, position: int) -> bool:
+        """Return whether a word at a position is read once, and is not part of a text of several words."""
+        return not self._reads_again and self._text_around(position) is None
 
     def _text_around(self, position: int) -> str | None:
         """Return the text with several words around a position, of a variable or of a command that is read again."""
@@ -181,7 +231,7 @@ class _Script:
                     return raw if self._reads_again and any(map(str.isspace, raw)) else None
         return None
 
-    def _removed(self, flag: Flag) -> _Change:
+    def _removed(self, flag: Flag) -> ScriptChange:
         values = flag.own_values
         start, end = flag.word.start, values[-1].end if values else flag.word.end
         line_start = self.text.rfind("\n", 0, start) + 1
@@ -189,48 +239,51 @@ class _Script:
         line_end = len(self.text) if line_end < 0 else line_end
         before, after = self.text[line_start:start], self.text[end:line_end]
         if before.strip():
-            return _Change(start - (len(before) - len(before.rstrip(" \t"))), end, "")
+            return ScriptChange(start - (len(before) - len(before.rstrip(" \t"))), end, "")
         if after.strip() not in ("", "\\"):
-            return _Change(start, end + len(after) - len(after.lstrip(" \t")), "")
+            return ScriptChange(start, end + len(after) - len(after.lstrip(" \t")), "")
         previous = self.text[:line_start].rstrip()
         if after.strip() or not previous.endswith("\\"):
-            return _Change(line_start, min(line_end + 1, len(self.text)), "")
-        return _Change(len(previous[:-1].rstrip()), end, "")  # the last line of a command: the one before ends it
+            return ScriptChange(line_start, min(line_end + 1, len(self.text)), "")
+        return ScriptChange(len(previous[:-1].rstrip()), end, "")  # the last line of a command: the one before ends it
 
-    def _inserted(self, new: Flags) -> _Change:
+    def _piece(self, name: str, values: Sequence[str], position: int) -> str:
+        """Return a setting with its values, as it is written at a position."""
+        return " ".join((name, *(self._quoted(value, position) for value in values)))
+
+    def _inserted(self, new: Flags) -> ScriptChange:
         """Return new flags before the anchor: on lines of their own where it begins one."""
-        anchor = next((flag.word for flag in self.flags if flag.key == _key(ANCHOR)), None)
+        anchor = next((flag.word for flag in self.flags if flag.key == self.key(self.anchor)), None)
         if anchor is None:  # one change may have ended the command before it
-            raise _by_hand(self.file, ANCHOR)
+            raise by_hand(self.file, self.anchor)
         start = anchor.start
-        pieces = [" ".join((flag, *(self._quoted(value, start) for value in values))) for flag, values in new.items()]
+        pieces = [self._piece(flag, values, start) for flag, values in new.items()]
         line_start = self.text.rfind("\n", 0, start) + 1
         indent = self.text[line_start:start]
         if indent.strip():
-            return _Change(start, start, "".join(f"{piece} " for piece in pieces))
+            return ScriptChange(start, start, "".join(f"{piece} " for piece in pieces))
         line = self.text[start:].partition("\n")[0].rstrip("\r")
         previous = self.text[:line_start].rstrip("\r\n")
         newline = "\r\n" if self.text[:line_start].endswith("\r\n") else "\n"
         joint = " \\" if line.endswith("\\") or previous.endswith("\\") else ""
-        return _Change(start, start, "".join(f"{piece}{joint}{newline}{indent}" for piece in pieces))
+        return ScriptChange(start, start, "".join(f"{piece}{joint}{newline}{indent}" for piece in pieces))
 
 
-def _check_others(text: str, edited: str, file: str, wanted: Flags) -> None:
-    """Raise InputError where a flag that the plan does not decide has changed."""
-    decided = {_key(flag) for flag in (*DECIDED_FLAGS, *wanted)}
+def _check_others(before: FlagScript, after: FlagScript, decided: Sequence[str], wanted: Flags) -> None:
+    """Raise InputError where a setting that the plan does not decide has changed."""
+    keys = set(map(before.key, decided))
 
-    def others(script: str) -> list[tuple[str, list[str]]]:
-        flags = flags_of(training_words(script, file=file))
-        return [(flag.word.text, flag.texts) for flag in flags if flag.key not in decided]
+    def others(script: FlagScript) -> list[tuple[str, list[str]]]:
+        return [(flag.word.text, flag.texts) for flag in script.flags if flag.key not in keys]
 
-    if others(text) != others(edited):
-        raise _by_hand(file, ", ".join(wanted))
+    if others(before) != others(after):
+        raise by_hand(before.file, ", ".join(wanted))
 
 
 def _check_syntax(text: str, edited: str, file: str, wanted: Flags) -> None:
     """Raise InputError where bash refuses the edited script, but not the old one; without bash nothing is checked."""
     if text != edited and _bash_refuses(edited) and not _bash_refuses(text):
-        raise _by_hand(file, ", ".join(wanted))
+        raise by_hand(file, ", ".join(wanted))
 
 
 def _bash_refuses(script: str) -> bool:
@@ -241,7 +294,8 @@ def _bash_refuses(script: str) -> bool:
     return subprocess.run([bash, "-n"], input=script, capture_output=True, text=True, check=False).returncode != 0
 
 
-def _by_hand(file: str, flags: str) -> InputError:
+def by_hand(file: str, flags: str) -> InputError:
+    """Return the refusal to edit a script, for the caller to raise."""
     return InputError(
         rule=_("is set in a way that cannot be edited"),
         place=f"{file}: {flags}",
@@ -254,7 +308,7 @@ def _key(flag: str) -> str:
     return ALIASES.get(key, key)
 
 
-def _plain_layout(value: str) -> str:
+def plain_layout(value: str) -> str:
     """Return a layout without groups and numbers, whose marks a shell might read; any other value as it is."""
     try:
         return write_out(value, place="")

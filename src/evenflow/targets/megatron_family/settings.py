@@ -3,7 +3,7 @@
 A setting has the name of a field of Megatron's configuration, and null where a flag would not be given.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from evenflow.language import _
@@ -12,6 +12,14 @@ from evenflow.targets.megatron_family.flags import recompute_flags
 from evenflow.targets.megatron_family.layout import format_layout
 
 Setting: TypeAlias = bool | int | float | str | list[str] | None
+
+WITHOUT_LAYOUT: Mapping[str, Setting] = {
+    "num_layers_in_first_pipeline_stage": None,
+    "num_layers_in_last_pipeline_stage": None,
+    "account_for_embedding_in_pipeline_split": False,
+    "account_for_loss_in_pipeline_split": False,
+}
+"""What cannot stand beside a layout, and its value where there is none."""
 
 
 def pipeline_settings(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
@@ -42,15 +50,27 @@ def override_array(settings: Iterable[tuple[str, Setting]]) -> str:
     To Hydra, brackets, bars and commas of a layout mean something, and to a shell as well: a layout is in quotes for
     Hydra inside those for the shell.
     """
-    return "".join(["PIPELINE_ARGS=(\n", *(f"    {_override(name, value)}\n" for name, value in settings), ")\n"])
+    return "".join(
+        [
+            "PIPELINE_ARGS=(\n",
+            *(f"    {override_word(name, override_text(name, value))}\n" for name, value in settings),
+            ")\n",
+        ]
+    )
 
 
-def _override(name: str, value: Setting) -> str:
+def override_text(name: str, value: Setting) -> str:
+    """Return the value of a setting as Hydra reads it: a layout in quotes, for its bars and brackets."""
     if isinstance(value, list):
-        return f'"{name}=[{",".join(value)}]"'
+        return f"[{','.join(value)}]"
     if name.endswith("layout") and value is not None:
-        return f"\"{name}='{value}'\""
-    return f"{name}={'null' if value is None else str(value).lower() if isinstance(value, bool) else value}"
+        return f"'{value}'"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def override_word(name: str, text: str) -> str:
+    """Return an override as a word for a shell, given the value as Hydra reads it."""
+    return f'"{name}={text}"' if text.startswith(("'", "[")) else f"{name}={text}"
 
 
 def settings_notes(plan: Plan, *, has_layout: bool = True) -> tuple[str, ...]:

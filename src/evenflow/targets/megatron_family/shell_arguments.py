@@ -47,12 +47,13 @@ class Flag:
 
     @property
     def own_values(self) -> tuple[Text, ...]:
-        """The words that are its values: none for a switch, one for most flags."""
+        """The words that are its values: one for most flags, none for a switch unless that is true or false."""
         if self.key in LISTS:
             return self.values
         name, sign, value = self.word.text.partition("=")
         if not sign:
-            return () if self.key in SWITCHES else self.values[:1]
+            has_value = self.key not in SWITCHES or self.texts[:1] in (["true"], ["false"], ["True"], ["False"])
+            return self.values[:1] if has_value else ()
         marks = self.word.marks[len(name) + 1 :]
         start = marks[0].start if marks else self.word.end
         return (replace(self.word, text=value, marks=marks, start=start, end=self.word.end),)

@@ -40,11 +40,11 @@ def test_an_override_in_a_condition_is_refused() -> None:
         TARGET.read(script, "run.sh", GivenSizes(num_microbatches=8))
 
 
-def test_a_script_is_not_edited() -> None:
+def test_what_is_exported_is_edited() -> None:
     assert TARGET.apply is not None
-    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((2, 2),))
-    with pytest.raises(InputError, match="must be YAML to be edited"):
-        TARGET.apply(script_of(plan), "run.sh", plan)
+    old = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 1),))
+    new = Plan(schedule="1f1b", num_microbatches=8, layers=((2, 2),))
+    assert TARGET.apply(script_of(old), "run.sh", new) == script_of(new)
 
 
 def test_a_model_that_is_a_name_is_of_another_framework() -> None:

@@ -6,6 +6,7 @@ from evenflow.model import Plan
 from evenflow.targets.frameworks.ms_swift.target import TARGET
 from evenflow.targets.megatron_family.layout import parse_layout
 from evenflow.targets.target import GivenSizes
+from tests.targets.megatron_family.plans import flag_plans
 from tests.targets.pages import page_of
 from tests.targets.shell import bash_words, shell_words
 from tests.targets.strategies import canonical, plans
@@ -124,3 +125,42 @@ def test_the_page_shows_what_is_written() -> None:
     for version in TARGET.versions:
         for piece in TARGET.write(INTERLEAVED, version).pieces:
             assert piece.text in page_of(TARGET)
+
+
+def apply(script: str, plan: Plan) -> str:
+    assert TARGET.apply is not None
+    return TARGET.apply(script, "run.sh", plan)
+
+
+def test_a_script_gets_arguments_with_underscores() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=2, layers=((20, 23),))
+    assert apply(SCRIPT, plan) == SCRIPT.replace("    --account_for_loss_in_pipeline_split false \\\n", "").replace(
+        '--pipeline_model_parallel_size 2 \\\n    --pipeline_model_parallel_layout "Et*22|t*21mL"',
+        "--recompute_granularity none \\\n    --pipeline_model_parallel_size 2 \\\n"
+        '    --pipeline_model_parallel_layout "Et*20|t*23mL"',
+    )
+
+
+CHUNKED = """\
+PP=4
+megatron pt --model mine --pipeline_model_parallel_size $PP --virtual_pipeline_model_parallel_size 2 \\
+    --recompute_granularity full --recompute_method uniform --recompute_num_layers 1 --lr 1e-5
+"""
+
+
+@pytest.mark.parametrize("script", [SCRIPT.replace("NPROC_PER_NODE=8 ", ""), CHUNKED])
+@given(plan=flag_plans().filter(lambda plan: plan.num_ranks > 1))
+def test_an_edited_script_reads_as_the_plan(script: str, plan: Plan) -> None:
+    assert TARGET.read is not None
+    edited = apply(script, plan)
+    found = TARGET.read(edited, "run.sh", GivenSizes(num_microbatches=plan.num_microbatches))
+    assert canonical(found.plan) == canonical(plan)
+    assert "virtual_pipeline" not in edited
+    assert apply(edited, plan) == edited
+
+
+def test_a_script_of_other_microbatches_is_refused_with_its_usual_batch() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=2, layers=((20, 23),))
+    script = SCRIPT.replace("    --global_batch_size 8\n", "    --lr 1\n")
+    with pytest.raises(InputError, match="must give the 2 microbatches of the plan, got '4 microbatches'"):
+        apply(script, plan)

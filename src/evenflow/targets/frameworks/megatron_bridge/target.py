@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.model import Plan
@@ -25,9 +24,12 @@ from evenflow.targets.megatron_family.degrees.degree_settings import (
     without_layout,
 )
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
+from evenflow.targets.megatron_family.edit import check_same_run, mtp_layers
 from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilities
 from evenflow.targets.megatron_family.logs import MEGATRON_BRIDGE
+from evenflow.targets.megatron_family.override_edit import apply_overrides
 from evenflow.targets.megatron_family.settings import (
+    WITHOUT_LAYOUT,
     Setting,
     override_array,
     pipeline_settings,
@@ -49,13 +51,6 @@ _OVERRIDE = re.compile(
 _HAS_OVERRIDES = re.compile(r"(?<![\w.])model\.(?:virtual_)?pipeline_model_parallel_\w+=")
 _IS_ANOTHER = re.compile(r"^(?:modules|system):", re.MULTILINE)
 _ARRAY = '"${PIPELINE_ARGS[@]}"'
-_EXCLUDED = {
-    "num_layers_in_first_pipeline_stage": None,
-    "num_layers_in_last_pipeline_stage": None,
-    "account_for_embedding_in_pipeline_split": False,
-    "account_for_loss_in_pipeline_split": False,
-}
-"""What cannot stand beside a layout, and its value where there is none."""
 
 
 def _fields(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
@@ -108,7 +103,7 @@ def _pieces(sections: Mapping[str, Mapping[str, Setting]], *, title: str) -> tup
 
 
 def _excluded() -> str:
-    return _("leave out {fields}: the layout replaces them", fields=", ".join(_EXCLUDED))
+    return _("leave out {fields}: the layout replaces them", fields=", ".join(WITHOUT_LAYOUT))
 
 
 def _section(text: str, name: str, file: str) -> Fields:
@@ -156,11 +151,22 @@ def _recognise(text: str, file: str) -> bool:
 
 def _apply(text: str, file: str, plan: Plan) -> str:
     if _HAS_OVERRIDES.search(text):
-        rule = _("must be YAML to be edited: these are overrides in a script")
-        raise InputError(rule=rule, place=file, remedy=_("add the array that evenflow export writes to its command"))
+        return _apply_to_overrides(text, file, plan)
     path = _model_path(text, file)
     settings = _fields(plan, mtp_layers=mtp_layers_in(section_of(text, path, file=file)))
-    return apply_settings(text, path, settings=settings, instead=_EXCLUDED, plan=plan, file=file)
+    return apply_settings(text, path, settings=settings, instead=WITHOUT_LAYOUT, plan=plan, file=file)
+
+
+def _apply_to_overrides(text: str, file: str, plan: Plan) -> str:
+    told = _overrides(text, file)
+    names = ("micro_batch_size", "global_batch_size")
+    batch = {name: told[f"train.{name}"] for name in names if told.get("train.global_batch_size") is not None}
+    arguments = arguments_of({**_section(text, "model", file).values, **batch}, file=file)
+    check_same_run(arguments, plan)
+    settings = {f"model.{name}": value for name, value in _fields(plan, mtp_layers=mtp_layers(arguments)).items()}
+    instead = {f"model.{name}": value for name, value in WITHOUT_LAYOUT.items() if f"model.{name}" in told}
+    anchor = "model.pipeline_model_parallel_size"
+    return apply_overrides(text, file, anchor=anchor, settings={**settings, **instead})
 
 
 def _model_path(text: str, file: str) -> tuple[str, ...]:

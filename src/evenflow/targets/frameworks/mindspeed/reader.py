@@ -24,6 +24,9 @@ from evenflow.targets.megatron_family.shell_arguments import Flag, flags_of, she
 from evenflow.targets.megatron_family.shell_words import line_of
 from evenflow.targets.target import Baseline, GivenSizes
 
+BY_MATRIX, BY_LAYOUT = "26.0", "26.1"
+"""The versions by how they cut the network."""
+
 
 def read_script(text: str, file: str, sizes: GivenSizes) -> Baseline:
     """Return the plan of a training script, of a file with flags, or of the arguments that a run printed; in these,
@@ -35,12 +38,7 @@ def read_script(text: str, file: str, sizes: GivenSizes) -> Baseline:
     if is_printed(text):
         return read_run(text, file, sizes)
     arguments = shell_arguments(text, file=file)
-    flags = {flag.key: flag for flag in flags_of(training_words(text, file=file)) if flag.key in OWN}
-    own = {key: flag for key, flag in flags.items() if not flag.word.is_conditional}
-    places = {key: f"{line_place(file, line_of(text, flag.word.start))}: {key}" for key, flag in own.items()}
-    if METHOD in own:
-        rule = _("must not be given: its order of work and its cut are MindSpeed's own")
-        raise InputError(value=" ".join(own[METHOD].texts), rule=rule, place=places[METHOD])
+    own, places = _own_flags(text, file)
     if not own:
         return baseline(arguments, sizes)
     key = next(iter(own))
@@ -51,6 +49,46 @@ def read_script(text: str, file: str, sizes: GivenSizes) -> Baseline:
     names = {f"--{key.replace('_', '-')}", f"--{key}"}
     known = tuple(entry for entry in arguments.unknown if entry.rpartition(": ")[2] not in names)
     return _with_cut(replace(arguments, unknown=known), own[key], places[key], sizes)
+
+
+def real_arguments(text: str, file: str) -> tuple[Arguments, bool]:
+    """Return the arguments of a script with the layers that do something, and whether others are among them.
+
+    Raises:
+        InputError: an order that no family has, or layers that do nothing which are no numbers.
+    """
+    arguments = shell_arguments(text, file=file)
+    own, places = _own_flags(text, file)
+    if NOOP not in own:
+        return arguments, False
+    noop = parse_numbers(" ".join(own[NOOP].texts), place=places[NOOP])
+    num_layers = arguments.integer("num_layers", LAYERS)
+    if num_layers is None:
+        raise InputError(rule=_("must be given"), place=arguments.place("num_layers"))
+    values = {**arguments.values, "num_layers": num_layers - len(set(noop))}
+    return replace(arguments, values=values), True
+
+
+def told_version(text: str, file: str) -> str | None:
+    """Return the version whose cut a script has: 26.0 has a matrix; None where it has none."""
+    if is_printed(text):
+        return None
+    try:
+        own, _places = _own_flags(text, file)
+    except InputError:
+        return None
+    return BY_MATRIX if MATRIX in own else None
+
+
+def _own_flags(text: str, file: str) -> tuple[dict[str, Flag], dict[str, str]]:
+    """Return MindSpeed's own flags by key, and their places; raises InputError for an order that no family has."""
+    flags = {flag.key: flag for flag in flags_of(training_words(text, file=file)) if flag.key in OWN}
+    own = {key: flag for key, flag in flags.items() if not flag.word.is_conditional}
+    places = {key: f"{line_place(file, line_of(text, flag.word.start))}: {key}" for key, flag in own.items()}
+    if METHOD in own:
+        rule = _("must not be given: its order of work and its cut are MindSpeed's own")
+        raise InputError(value=" ".join(own[METHOD].texts), rule=rule, place=places[METHOD])
+    return own, places
 
 
 def _with_cut(arguments: Arguments, flag: Flag, place: str, sizes: GivenSizes) -> Baseline:

@@ -9,11 +9,19 @@ from evenflow.fields import check_one_of
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.targets.frameworks.mindspeed.reader import read_script
+from evenflow.targets.frameworks.mindspeed.reader import (
+    BY_LAYOUT,
+    BY_MATRIX,
+    read_script,
+    real_arguments,
+    told_version,
+)
+from evenflow.targets.megatron_family.arguments import is_printed
 from evenflow.targets.megatron_family.degrees.degree_flags import degree_flags, degree_notes
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron_family.degrees.degree_settings import shares_optimizer
 from evenflow.targets.megatron_family.degrees.stated import stated_in_run
+from evenflow.targets.megatron_family.edit import apply_flags
 from evenflow.targets.megatron_family.flags import (
     CUT_FLAGS,
     LAYOUT_FLAG,
@@ -28,8 +36,8 @@ from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script,
 from evenflow.targets.megatron_family.settings import settings_notes
 from evenflow.targets.target import Target, Written
 
-_MATRIX, _LAYOUT = "26.0", "26.1"
 _MATRIX_FLAG = "--pipeline-num-transformer-layers"
+_OWN_CUTS = (_MATRIX_FLAG, "--noop-layers", "--num-layer-list")
 _CONTEXT_FLAG = "--context-parallel-algo"
 _CONTEXT_WAYS = {"ring": "megatron_cp_algo", "all-to-all": "ulysses_cp_algo"}
 """MindSpeed's names of how context ranks exchange. [MindSpeed, `ContextParallelFeature`]"""
@@ -62,7 +70,7 @@ def _context_words(exchange: str) -> str:
 
 def _plan_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
     flags = plan_flags(plan)
-    if version == _MATRIX:
+    if version == BY_MATRIX:
         _check_divides(plan)
         del flags["--pipeline-model-parallel-layout"]
         flags[_MATRIX_FLAG] = (matrix_text(plan.layers),)
@@ -73,10 +81,8 @@ def _plan_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
 
 def _notes(plan: Plan, version: str) -> tuple[str, ...]:
     flags = _plan_flags(plan, version)
-    excluded = ", ".join(
-        flag for flag in (*CUT_FLAGS, _MATRIX_FLAG, "--noop-layers", "--num-layer-list") if flag not in flags
-    )
-    if version == _LAYOUT:
+    excluded = ", ".join(flag for flag in (*CUT_FLAGS, *_OWN_CUTS) if flag not in flags)
+    if version == BY_LAYOUT:
         notes = [_("leave out {flags}: the layout replaces them", flags=excluded), *plan_notes(plan)]
     else:
         replaced = _("leave out {flags}: {flag} replaces them", flags=excluded, flag=_MATRIX_FLAG)
@@ -93,17 +99,37 @@ def _check_divides(plan: Plan) -> None:
         raise InputError(
             value=plan.num_layers,
             rule=_(
-                "must be a multiple of the {ranks} ranks for MindSpeed {version}", ranks=plan.num_ranks, version=_MATRIX
+                "must be a multiple of the {ranks} ranks for MindSpeed {version}",
+                ranks=plan.num_ranks,
+                version=BY_MATRIX,
             ),
             place="layers",
-            remedy=_("write for MindSpeed {version}, which takes any number", version=_LAYOUT),
+            remedy=_("write for MindSpeed {version}, which takes any number", version=BY_LAYOUT),
         )
+
+
+def _apply(text: str, file: str, plan: Plan) -> str:
+    """Return a script with the cut as a layout, or as a matrix where that is how it is cut."""
+    version = told_version(text, file) or BY_LAYOUT
+    if is_printed(text):
+        raise InputError(rule=_("must be a script: this is what a run printed"), place=file)
+    flags = {**_plan_flags(plan, version), **recompute_flags(plan)}
+    arguments, has_noop_layers = real_arguments(text, file)
+    return apply_flags(
+        text,
+        file,
+        plan,
+        flags,
+        arguments=arguments,
+        decided=(*_OWN_CUTS, "--enable-recompute-layers-per-pp-rank"),
+        sets_layers=has_noop_layers,
+    )
 
 
 TARGET = Target(
     name="mindspeed",
     title="MindSpeed",
-    versions=(_MATRIX, _LAYOUT),
+    versions=(BY_MATRIX, BY_LAYOUT),
     checked_with="",
     page="mindspeed",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
@@ -113,4 +139,6 @@ TARGET = Target(
     read=read_script,
     read_degrees=stated_in_run,
     recognise=is_mindspeed_script,
+    apply=_apply,
+    told_version=told_version,
 )

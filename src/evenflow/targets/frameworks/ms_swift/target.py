@@ -17,6 +17,7 @@ from evenflow.targets.megatron_family.degrees.degree_settings import (
     without_layout,
 )
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
+from evenflow.targets.megatron_family.edit import apply_flags
 from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilities, shell_array
 from evenflow.targets.megatron_family.settings import Setting, pipeline_settings, recompute_settings, settings_notes
 from evenflow.targets.megatron_family.shell_arguments import flags_of, shell_arguments, training_words
@@ -49,22 +50,33 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
 
 
 def _piece(name: str, settings: dict[str, Setting]) -> Piece:
-    # Without a word of it, ms-swift recomputes selectively.
+    return Piece(
+        title=_("arguments of megatron sft: add {array} to its command", array=f'"${{{name}[@]}}"'),
+        syntax="shell",
+        text=shell_array(name, _flags(settings)),
+    )
+
+
+def _flags(settings: dict[str, Setting]) -> dict[str, tuple[str, ...]]:
+    """Return settings as flags. Without a word of it, ms-swift recomputes selectively."""
     settings["recompute_granularity"] = settings["recompute_granularity"] or "none"
-    arguments = {
+    return {
         f"--{key}": tuple(value) if isinstance(value, list) else (_word(value),)
         for key, value in settings.items()
         if value is not None
     }
-    return Piece(
-        title=_("arguments of megatron sft: add {array} to its command", array=f'"${{{name}[@]}}"'),
-        syntax="shell",
-        text=shell_array(name, arguments),
-    )
 
 
 def _word(value: float | str) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _apply(text: str, file: str, plan: Plan) -> str:
+    arguments = _arguments(text, file, KNOWN)
+    values = {**_DEFAULTS, **arguments.values}
+    flags = _flags({**pipeline_settings(plan), **recompute_settings(plan)})
+    chunks = "--virtual_pipeline_model_parallel_size"  # which the layout says
+    return apply_flags(text, file, plan, flags, arguments=replace(arguments, values=values), decided=(chunks,))
 
 
 def _read(text: str, file: str, sizes: GivenSizes) -> Baseline:
@@ -125,4 +137,5 @@ TARGET = Target(
     read=_read,
     read_degrees=_stated,
     recognise=lambda text, file: bool(_COMMAND.search(text)) and "--pipeline_model_parallel" in text,
+    apply=_apply,
 )

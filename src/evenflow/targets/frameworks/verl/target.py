@@ -9,7 +9,7 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron_family.arguments import OF_DEGREES, arguments_of
-from evenflow.targets.megatron_family.baseline import baseline
+from evenflow.targets.megatron_family.baseline import LAYOUT, baseline
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron_family.degrees.degree_settings import (
     degree_settings,
@@ -18,9 +18,12 @@ from evenflow.targets.megatron_family.degrees.degree_settings import (
     without_layout,
 )
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
+from evenflow.targets.megatron_family.edit import check_same_run, mtp_layers
 from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilities
 from evenflow.targets.megatron_family.mindspeed_cuts import MATRIX, parse_matrix, with_layers
+from evenflow.targets.megatron_family.override_edit import apply_overrides, told_overrides
 from evenflow.targets.megatron_family.settings import (
+    WITHOUT_LAYOUT,
     Setting,
     override_array,
     pipeline_settings,
@@ -32,6 +35,8 @@ from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
 
 _MEGATRON = "actor_rollout_ref.actor.megatron"
+_REFERENCE = "actor_rollout_ref.ref.megatron"
+_SIZE, _CHUNKS = "pipeline_model_parallel_size", "virtual_pipeline_model_parallel_size"
 _CONFIG = f"++{_MEGATRON}.override_transformer_config"
 """Two plus signs set a key whether or not it is there already."""
 _OVERRIDE = re.compile(
@@ -73,11 +78,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
 
 
 def _piece(plan: Plan, settings: dict[str, Setting], degrees: Mapping[str, Setting]) -> Piece:
-    own: dict[str, Setting] = {
-        "pipeline_model_parallel_size": settings.pop("pipeline_model_parallel_size"),
-        "virtual_pipeline_model_parallel_size": plan.num_chunks if plan.num_chunks > 1 else None,
-        **degrees,
-    }
+    own: dict[str, Setting] = {_SIZE: settings.pop(_SIZE), **_chunks(plan), **degrees}
     overrides = [
         *((f"{_MEGATRON}.{name}", value) for name, value in own.items()),
         *((f"{_CONFIG}.{name}", value) for name, value in settings.items()),
@@ -87,6 +88,10 @@ def _piece(plan: Plan, settings: dict[str, Setting], degrees: Mapping[str, Setti
         syntax="shell",
         text=override_array(overrides),
     )
+
+
+def _chunks(plan: Plan) -> dict[str, Setting]:
+    return {_CHUNKS: plan.num_chunks if plan.num_chunks > 1 else None}
 
 
 def _notes() -> tuple[str, ...]:
@@ -107,6 +112,35 @@ def _read(text: str, file: str, sizes: GivenSizes) -> Baseline:
         return baseline(arguments, sizes)
     place = arguments.place(MATRIX)  # on Ascend
     return with_layers(arguments, parse_matrix(texts[MATRIX], place=place), place, sizes)
+
+
+def _apply(text: str, file: str, plan: Plan) -> str:
+    """Return a script with the plan for the actor, and for the sizes of the reference model that takes its layout."""
+    told, texts = told_overrides(text, file), _texts(text, file)
+    values = {name: decoded_override(value) for name, value in texts.items() if name != MATRIX}
+    arguments = arguments_of({**_batch(text, file), **values}, file=file)
+    check_same_run(arguments, plan)
+    settings: dict[str, Setting] = {
+        **pipeline_settings(plan, mtp_layers=mtp_layers(arguments)),
+        **recompute_settings(plan),
+    }
+    if texts.get(MATRIX, "null") != "null":
+        settings |= {LAYOUT: None, MATRIX: _matrix(plan, texts[MATRIX])}
+    sizes = {_SIZE: settings.pop(_SIZE), **_chunks(plan)}
+    wanted = {f"{_MEGATRON}.{name}": value for name, value in sizes.items()}
+    wanted |= {f"{_CONFIG}.{name}": value for name, value in {**settings, **WITHOUT_LAYOUT}.items()}
+    if f"{_REFERENCE}.override_transformer_config.{LAYOUT}" not in told:
+        wanted |= {f"{_REFERENCE}.{name}": value for name, value in sizes.items() if f"{_REFERENCE}.{name}" in told}
+    # What a script does not say of them is null or false already.
+    wanted = {name: value for name, value in wanted.items() if value or name.lstrip("+") in told}
+    return apply_overrides(text, file, anchor=f"{_MEGATRON}.{_SIZE}", settings=wanted)
+
+
+def _matrix(plan: Plan, old: str) -> str:
+    """Return the layers of every rank as a list, in quotation marks where the old one has them."""
+    ranks = ",".join(f"[{','.join(map(str, chunks))}]" for chunks in zip(*plan.layers, strict=True))
+    mark = old[:1] if old[:1] in ("'", '"') else ""
+    return f"{mark}[{ranks}]{mark}"
 
 
 def _batch(text: str, file: str) -> dict[str, object]:
@@ -155,4 +189,5 @@ TARGET = Target(
     read=_read,
     read_degrees=_stated,
     recognise=lambda text, file: f"{_MEGATRON}." in text,
+    apply=_apply,
 )
