@@ -1,4 +1,4 @@
-"""Set one value in a YAML text and leave every other character as it is. A text that is JSON stays JSON."""
+"""Set or take out one value in a YAML text and leave every other character as it is. A text that is JSON stays JSON."""
 
 import json
 import re
@@ -56,6 +56,37 @@ def _is_json(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def without_entry(text: str, path: Sequence[str], *, file: str) -> str:
+    """Return `text` without the lines of the key under `path`, which is there; a mapping that it leaves empty goes too.
+
+    Raises:
+        InputError: the key does not have its lines for itself, or holds text that is repeated elsewhere.
+    """
+    root = yaml_spans(text, file=file)
+    parents = [root]
+    entries: list[tuple[Span, Span]] = []
+    for depth, name in enumerate(path):
+        _check_mapping(parents[-1], root, path[:depth], file=file)
+        entry = parents[-1].entry(name)
+        if entry is None:
+            raise AssertionError(name)
+        entries.append(entry)
+        parents.append(entry[1])
+    depth = len(path) - 1
+    while depth and len(parents[depth].items) == 2:
+        depth -= 1
+    key, value = entries[depth]
+    _check_not_repeated(value, root, path[: depth + 1], file=file)
+    begin = key.start - _column(text, key.start)
+    end = _line_end(text, begin + len(text[begin : max(key.end, value.end)].rstrip()))
+    rest = text[max(key.end, value.end) : end].lstrip(" \t:")
+    if not parents[depth].is_block or text[begin : key.start].strip() or not (not rest or rest.startswith("#")):
+        rule = _("must have its lines for itself, to be taken out")
+        raise _refusal(path[: depth + 1], key, file=file, value=path[depth], rule=rule, remedy=_("take it out by hand"))
+    line_break = _LINE_BREAK.match(text, end)
+    return text[:begin] + text[line_break.end() if line_break else end :]
 
 
 def _with_value(text: str, key: Span, old: Span, new: str, *, file: str) -> str:

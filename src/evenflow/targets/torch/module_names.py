@@ -9,7 +9,7 @@ from evenflow.language import _
 from evenflow.ranges import LAYERS
 from evenflow.targets.stages import StageLayers
 
-_LAYER = re.compile(r"(?:.*\.)?layers\.(\d{1,6})")
+_LAYER = re.compile(r"((?:.*\.)?layers\.)(\d{1,6})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def layers_per_part(value: object, *, place: str) -> tuple[int, ...]:
         raise InputError(
             value=value, rule=_("must be a list of lists of module names, one for each stage"), place=place
         )
-    found = [[int(match[1]) for name in part if (match := _LAYER.fullmatch(name))] for part in value]
+    found = [[int(match[2]) for name in part if (match := _LAYER.fullmatch(name))] for part in value]
     layers = [layer for part in found for layer in part]
     if layers != list(range(len(layers))) or len(layers) not in LAYERS:
         raise InputError(
@@ -57,6 +57,30 @@ def layers_per_part(value: object, *, place: str) -> tuple[int, ...]:
             place=place,
         )
     return tuple(map(len, found))
+
+
+def names_in_parts(value: object, *, place: str) -> ModuleNames:
+    """Return the names of the modules in a value of ``module_fqns_per_model_part``.
+
+    Raises:
+        InputError: as `layers_per_part` does; layers with several names, or a module that is neither in all parts nor
+            in the first or the last one alone.
+    """
+    layers_per_part(value, place=place)
+    assert isinstance(value, list)
+    prefixes = {match[1] for part in value for name in part if (match := _LAYER.fullmatch(name))}
+    others = [[name for name in part if not _LAYER.fullmatch(name)] for part in value]
+    everywhere = [name for name in others[0] if all(name in part for part in others)]
+    of_ends = [tuple(name for name in part if name not in everywhere) for part in others]
+    if len(value) < 2 or len(prefixes) != 1 or any(of_ends[1:-1]):
+        raise InputError(
+            value=value,
+            rule=_(
+                "must have one name for all layers, and other modules in the first, the last or all parts of several"
+            ),
+            place=place,
+        )
+    return ModuleNames(first=of_ends[0], last=of_ends[-1], layers=prefixes.pop(), everywhere=tuple(everywhere))
 
 
 def even_parts(*, num_layers: int, num_parts: int, first_less: int, last_less: int) -> tuple[int, ...] | None:

@@ -22,8 +22,8 @@ from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes
 
-_SIZE = "pipeline_model_parallel_size"
-SPLIT, _HETERO = "hetero_pipeline_layer_split", "enable_hetero"
+SIZE = "pipeline_model_parallel_size"
+SPLIT, HETERO = "hetero_pipeline_layer_split", "enable_hetero"
 GRANULARITIES = "recompute_granularity_per_stage_micro_batch"
 METHODS = "recompute_method_per_stage_micro_batch"
 NUMBERS = "recompute_num_layers_per_stage_micro_batch"
@@ -40,14 +40,14 @@ def read_sections(text: str, file: str, sizes: GivenSizes) -> Baseline:
         InputError: as `baseline` does; rows of recomputation that FlagScale refuses, or that differ between
             microbatches, which no plan says.
     """
-    flat = _all_settings(text, file)
+    flat = all_settings(text, file)
     fields, lines = flat.values, flat.lines
     for key in _ORDERS:
         if fields.get(key) not in (None, False):
             raise flat.error(key, _("must not be given: its order of work is FlagScale's own"))
-    own = (SPLIT, _HETERO, GRANULARITIES, METHODS, NUMBERS)
+    own = (SPLIT, HETERO, GRANULARITIES, METHODS, NUMBERS)
     settings = {key: value for key, value in fields.items() if key not in own}
-    if fields.get(_HETERO) is True and fields.get(SPLIT) is not None:
+    if fields.get(HETERO) is True and fields.get(SPLIT) is not None:
         settings[LAYOUT] = format_layout(cells([_split(flat, sizes)]))
     rows = {key: _stages(flat, key) for key in (GRANULARITIES, METHODS, NUMBERS) if fields.get(key) is not None}
     told = next((count for stages in rows.values() for count, _value in stages), None)
@@ -59,11 +59,11 @@ def read_sections(text: str, file: str, sizes: GivenSizes) -> Baseline:
 
 def stated_in_sections(text: str, file: str) -> StatedDegrees:
     """Return the degrees in a training YAML; raises InputError as `stated_degrees` does."""
-    flat = _all_settings(text, file)
+    flat = all_settings(text, file)
     return stated_degrees(arguments_of(flat.values, file=file, lines=flat.lines, known=OF_DEGREES))
 
 
-def _all_settings(text: str, file: str) -> Fields:
+def all_settings(text: str, file: str) -> Fields:
     """Return the settings of both sections together."""
     top = load_yaml(text, file=file)
     check_own_keys(top, ("system", "model"), title="FlagScale")
@@ -87,7 +87,7 @@ def _flat(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 def _split(fields: Fields, sizes: GivenSizes) -> tuple[int, ...]:
     """Return the layers of every stage."""
-    ranks = fields.integer(_SIZE, RANKS) if _SIZE in fields else sizes.num_ranks or 1
+    ranks = fields.integer(SIZE, RANKS) if SIZE in fields else sizes.num_ranks or 1
     split = fields.integers(SPLIT, LAYERS, length=ranks)
     if sum(split) not in LAYERS:
         raise InputError(value=sum(split), rule=LAYERS.rule, place=_("{place}, sum", place=fields.place(SPLIT)))

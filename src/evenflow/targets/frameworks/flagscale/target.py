@@ -13,6 +13,7 @@ from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.profiles.yaml_text import block_text
+from evenflow.targets.frameworks.flagscale.editor import apply_sections
 from evenflow.targets.frameworks.flagscale.reader import (
     BLOCK,
     GRANULARITIES,
@@ -126,4 +127,5 @@ TARGET = Target(
     read=read_sections,
     read_degrees=stated_in_sections,
     recognise=_recognise,
+    apply=lambda text, file, plan: apply_sections(text, file, plan, _system(plan)),
 )

@@ -9,17 +9,17 @@ from evenflow.model import FULL, NONE, Plan, Sizes
 from evenflow.predict.training import Sharding
 from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.ranges import LAYERS, MICROBATCHES, RANKS
+from evenflow.targets.frameworks.nemo_automodel.writer import MICROBATCH, PARTS
 from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
 from evenflow.targets.torch.baseline import asked_name, asked_order, asked_plan, chunks_of
 from evenflow.targets.torch.module_names import even_parts, layers_per_part
 from evenflow.targets.torch.schedule_names import SINGLE
 
-_SCHEDULE, _CSV, _PARTS = "pp_schedule", "pp_schedule_csv", "module_fqns_per_model_part"
-_MICROBATCH, _PER_STAGE = "pp_microbatch_size", "layers_per_stage"
+_SCHEDULE, _CSV, _PER_STAGE = "pp_schedule", "pp_schedule_csv", "layers_per_stage"
 _ROUND = "round_virtual_stages_to_pp_multiple"
 _KNOWN = (
-    *(_SCHEDULE, _CSV, _PARTS, _MICROBATCH, _PER_STAGE, _ROUND),
+    *(_SCHEDULE, _CSV, PARTS, MICROBATCH, _PER_STAGE, _ROUND),
     *("pp_batch_size", "pp_seq_len", "pp_recv_buffer_pool", "pp_recv_buffer_pool_slack", "dtype", "loss_fn"),
     *("patch_inner_model", "patch_causal_lm_model", "patch_stage_backward_maybe_with_nosync"),
     "scale_grads_in_schedule",
@@ -44,7 +44,7 @@ def read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
         raise InputError(value=num_ranks, rule=rule, place=distributed.place("pp_size"))
     num_microbatches = _microbatches(top, pipeline)
     parts = _parts(pipeline, num_ranks, given_sizes)
-    num_chunks = chunks_of(parts, num_ranks, place=pipeline.place(_PARTS))
+    num_chunks = chunks_of(parts, num_ranks, place=pipeline.place(PARTS))
     sizes = Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches)
     schedule = asked_order(pipeline, key=_SCHEDULE, csv_key=_CSV, sizes=sizes, on_a_v=("ZBVZeroBubble",))
     kind, unknown = _recomputed(distributed)
@@ -69,7 +69,7 @@ def stated_in_recipe(text: str, file: str) -> StatedDegrees:
             "data": (distributed, "dp_size"),
             "rank_batch": (scheduler, "local_batch_size"),
             "global_batch": (scheduler, "global_batch_size"),
-            "microbatch": (pipeline, _MICROBATCH),
+            "microbatch": (pipeline, MICROBATCH),
         }
     )
     numbers = {"tensor": 1, "context": 1, "expert": 1, "pipeline": 1} | numbers
@@ -134,18 +134,18 @@ def is_recipe(text: str, file: str) -> bool:
 def _microbatches(top: Fields, pipeline: Fields) -> int:
     scheduler = optional_section(top, "step_scheduler")
     batch = scheduler.integer("local_batch_size", MICROBATCHES) if "local_batch_size" in scheduler else 1
-    size = pipeline.integer(_MICROBATCH, MICROBATCHES) if _MICROBATCH in pipeline else 1
+    size = pipeline.integer(MICROBATCH, MICROBATCHES) if MICROBATCH in pipeline else 1
     if batch % size:
-        rule = _("must be a multiple of the {size} of {key}", size=size, key=_MICROBATCH)
+        rule = _("must be a multiple of the {size} of {key}", size=size, key=MICROBATCH)
         raise InputError(value=batch, rule=rule, place=scheduler.place("local_batch_size"))
     return batch // size
 
 
 def _parts(pipeline: Fields, num_ranks: int, sizes: GivenSizes) -> tuple[int, ...]:
     """Return the layers of every stage."""
-    listed = pipeline.values.get(_PARTS)
+    listed = pipeline.values.get(PARTS)
     if listed is not None:
-        return layers_per_part(listed, place=pipeline.place(_PARTS))
+        return layers_per_part(listed, place=pipeline.place(PARTS))
     if sizes.num_layers is None:
         rule = _("must be given, since {file} names only the model", file=pipeline.file)
         raise InputError(rule=rule, place="--layers")

@@ -13,6 +13,7 @@ from evenflow.targets.degree_rules import (
     untied_pipeline,
     whole_kv_heads,
 )
+from evenflow.targets.frameworks.nemo_automodel.editor import apply
 from evenflow.targets.frameworks.nemo_automodel.reader import is_recipe, read, stated_in_recipe
 from evenflow.targets.frameworks.nemo_automodel.writer import TITLE, write, write_degrees
 from evenflow.targets.target import Target
@@ -61,4 +62,5 @@ TARGET = Target(
     read=read,
     read_degrees=stated_in_recipe,
     recognise=is_recipe,
+    apply=apply,
 )

@@ -16,6 +16,7 @@ from evenflow.targets.torch.module_names import ModuleNames, names_per_part
 from evenflow.targets.torch.order_csv import FILE_NAME, csv_order, is_v_shaped, order_piece, split_note
 
 TITLE = "NeMo AutoModel"
+MICROBATCH, PARTS = "pp_microbatch_size", "module_fqns_per_model_part"
 NAMES = ModuleNames(
     first=("model.embed_tokens",),
     last=("model.norm", "lm_head"),
@@ -87,20 +88,17 @@ def _written(
         text = block_text({"step_scheduler": scheduler, "distributed": of_all})
         return Written(pieces=(_piece(text),), notes=(note, *_recompute_notes(plan)))
     schedule = csv_order(plan)
-    # The file replaces the order; what is left of the name is where it puts the stages.
-    looped = "1f1b" if schedule.num_chunks == 1 else "interleaved1f1b"
-    name = "zbvzerobubble" if is_v_shaped(schedule, title=TITLE) else looped
-    parts = names_per_part(stages_of(plan, schedule.stage_ranks), NAMES)
+    settings = pipeline_settings(plan, NAMES)
     lines = [
         *entry_lines("step_scheduler", scheduler),
         *entry_lines("distributed", {"pp_size": plan.num_ranks, **of_all}),
         "  pipeline:",
-        f"    pp_schedule: {name}",
+        f"    pp_schedule: {settings['pp_schedule']}",
         f"    pp_schedule_csv: {FILE_NAME}",
-        f"    pp_microbatch_size: {microbatch}",
+        f"    {MICROBATCH}: {microbatch}",
         "    layers_per_stage: null",
-        "    module_fqns_per_model_part:",
-        *(f"      - {json.dumps(part)}" for part in parts),
+        f"    {PARTS}:",
+        *(f"      - {json.dumps(part)}" for part in names_per_part(stages_of(plan, schedule.stage_ranks), NAMES)),
     ]
     notes = (
         _("{file} is looked for from the folder in which the training starts", file=FILE_NAME),
@@ -113,6 +111,24 @@ def _written(
         *split_note(schedule),
     )
     return Written(pieces=(_piece("\n".join(lines) + "\n"), order_piece(schedule)), notes=notes)
+
+
+def pipeline_settings(plan: Plan, names: ModuleNames) -> dict[str, object]:
+    """Return the keys of the section `pipeline`, without the size of a microbatch, for modules with these names.
+
+    The file replaces the order; what is left of the name of the schedule is where it puts the stages.
+
+    Raises:
+        InputError: an order that NeMo AutoModel cannot place or load.
+    """
+    schedule = csv_order(plan)
+    looped = "1f1b" if schedule.num_chunks == 1 else "interleaved1f1b"
+    return {
+        "pp_schedule": "zbvzerobubble" if is_v_shaped(schedule, title=TITLE) else looped,
+        "pp_schedule_csv": FILE_NAME,
+        "layers_per_stage": None,
+        PARTS: names_per_part(stages_of(plan, schedule.stage_ranks), names),
+    }
 
 
 def _piece(text: str) -> Piece:
