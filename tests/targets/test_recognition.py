@@ -23,6 +23,7 @@ def written(name: str, plan: Plan = PLAN, version: str = "") -> str:
 
 TEXTS = {
     "flagscale": "experiment: it\n" + written("flagscale", ONE_CHUNK) + "model:\n  hidden_size: 64\n",
+    "llama-factory": "finetuning_type: full\ngradient_accumulation_steps: 8\n" + written("llama-factory"),
     "megatron": written("megatron") + COMMAND,
     "megatron, printed": "  num_layers ...... 16\n  pipeline_model_parallel_size ........ 4\n",
     "megatron-bridge": written("megatron-bridge") + "train:\n  micro_batch_size: 1\n",
@@ -35,6 +36,7 @@ TEXTS = {
     "nemo-automodel": written("nemo-automodel") + "model:\n  name: it\n",
     "torchtitan": written("torchtitan", version="0.2.2") + "[model]\nname = 'llama3'\n",
     "primus": written("primus").replace("    overrides:", "    framework: megatron\n    overrides:"),
+    "roll": written("roll").replace("  strategy_args:", "  training_args:\n    x: 1\n  strategy_args:"),
     "verl": written("verl") + 'python3 -m verl.trainer.main_ppo "${PIPELINE_ARGS[@]}"\n',
 }
 
@@ -45,7 +47,9 @@ def test_one_framework_takes_a_text_for_its_own(name: str) -> None:
     assert found == [name.partition(",")[0]]
 
 
-@pytest.mark.parametrize("name", ["megatron", "megatron-bridge", "mindspeed", "ms-swift", "primus", "verl"])
+@pytest.mark.parametrize(
+    "name", ["llama-factory", "megatron", "megatron-bridge", "mindspeed", "ms-swift", "primus", "verl"]
+)
 def test_the_same_plan_is_in_the_text_of_every_framework_on_megatron(name: str) -> None:
     read = all_targets()[name].read
     assert read is not None

@@ -29,7 +29,7 @@ SHELLS = {
 ARRAYS = {"verl": "PIPELINE_ARGS"}
 TEXTS = (
     "megatron-bridge", "primus", "flagscale", "torchtitan", "nemo-automodel", "mindformers", "mindformers-pynative",
-    "deepspeed",
+    "deepspeed", "llama-factory", "roll",
 )  # fmt: skip
 
 

@@ -65,7 +65,17 @@ def test_devices_of_experts_are_those_of_dense_layers():
 
 
 def test_frameworks_on_megatron_have_its_rules():
-    built = ("megatron", "megatron-adapter", "megatron-bridge", "mindspeed", "flagscale", "ms-swift", "primus", "verl")
+    built = (
+        "megatron",
+        "megatron-adapter",
+        "megatron-bridge",
+        "mindspeed",
+        "flagscale",
+        "ms-swift",
+        "primus",
+        "verl",
+        "roll",
+    )
     broken_one = training(MIXTURE, tensor=2, sequence_parallel=False)
     for name in built:
         target = all_targets()[name]

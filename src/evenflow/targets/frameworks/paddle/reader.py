@@ -119,7 +119,10 @@ def is_paddle(text: str, file: str) -> bool:
         fields = settings_of(text, file).fields
     except InputError:
         return False
-    return any(name in fields for name in _MARKS) or (_RANKS[0] in fields and _STEPS[0] in fields)
+    if any(name in fields for name in _MARKS):
+        return True
+    is_llama_factory = any(name in fields for name in ("finetuning_type", "cutoff_len"))
+    return _RANKS[0] in fields and _STEPS[0] in fields and not is_llama_factory
 
 
 def _schedule(sizes: Sizes) -> str:

@@ -1,0 +1,1 @@
+"""ROLL on Megatron-LM: plans as the strategy of its workers, and its configurations as plans."""
