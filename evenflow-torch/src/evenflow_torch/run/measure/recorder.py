@@ -77,7 +77,8 @@ def synchronize(device: torch.device) -> None:
 def clock_offset_ns(device: torch.device) -> int:
     """Return how far this rank's clock is ahead of rank 0's; every rank calls it.
 
-    The quickest of several exchanges with rank 0 bounds the error by half its time; on one machine the clock is one.
+    The quickest of several exchanges with rank 0 bounds the error by half its time. An offset within that error is
+    taken as none: ranks of one machine read one clock, and half an exchange of a busy machine is longer than an action.
     """
     rank, offset = dist.get_rank(), 0
     buffer = torch.zeros(1, dtype=torch.int64, device=device)
@@ -98,4 +99,7 @@ def clock_offset_ns(device: torch.device) -> int:
                 if quickest is None or back_ns - sent_ns < quickest:
                     quickest = back_ns - sent_ns
                     offset = (sent_ns + back_ns) // 2 - there_ns
+            assert quickest is not None
+            if 2 * abs(offset) <= quickest:
+                offset = 0
     return offset
