@@ -38,7 +38,7 @@ def with_margin(
         raise InputError(value=confidence, rule=rule, place=CONFIDENCE, remedy=remedy)
     if error is None or limit is None:
         return request, time_limit_s
-    request = _with_less(request, error.standard_error_bytes)
+    request = with_error_free(request)
     if confidence is None:
         return request, time_limit_s
     quick_s = min(_MOST_SECONDS, _SHARE * time_limit_s)
@@ -47,6 +47,14 @@ def with_margin(
         margin = round(_UNLIKE * margin_bytes(quick.simulation, confidence))
         request = _with_less(replace(request, memory_limit_bytes=limit), margin)
     return request, time_limit_s - quick_s
+
+
+def with_error_free(request: Request) -> Request:
+    """Return the request with the standard error of a fitted peak taken from its limit, where memory was fitted."""
+    error = request.network.peak_error
+    if error is None or request.memory_limit_bytes is None:
+        return request
+    return _with_less(request, error.standard_error_bytes)
 
 
 def _with_less(request: Request, margin_bytes: int) -> Request:

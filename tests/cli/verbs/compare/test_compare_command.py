@@ -141,3 +141,15 @@ def test_a_plan_file_or_a_report_is_compared_with_what_is_recommended(folder, ev
     written = json.loads((folder / "other.json").read_text())
     assert (written["recommended"]["microbatches"], written["given"]["microbatches"]) == (2, 3)
     assert written["given"]["memory_limit_mb"] == 1024.0
+
+
+def test_what_is_recommended_leaves_the_error_of_fitted_memory_free(folder, evenflow):
+    fields = json.loads((folder / "tiny.json").read_text())
+    error = {"standard_error_mb": 5, "degrees_of_freedom": 8, "terms": ["constant"], "covariance": [[0.2]]}
+    (folder / "fitted.json").write_text(json.dumps({**fields, "peak_error": error}))
+    result = evenflow("compare", "fitted.json", *SIZES, "--memory", "10GB", "--json", "c.json")
+    assert result.exit_code == 0
+    assert "fits in 10,240 MB with probability > 0.99: fitted peaks are 5 MB off" in result.stdout
+    written = json.loads((folder / "c.json").read_text())
+    assert written["recommended"]["memory_limit_mb"] == 10235
+    assert written["recommended"]["fits"]["limit_mb"] == 10240

@@ -18,6 +18,7 @@ from evenflow.cli.shared.compared_plans import (
 )
 from evenflow.cli.shared.decided_plans import MOST_SECONDS, decided
 from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.memory_margin import certainty_fields, certainty_note
 from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_html, plans_svg
 from evenflow.cli.shared.progress import shown_progress
@@ -76,7 +77,7 @@ def compare(compare_options: CompareOptions) -> int:
     model = read_planned_model(compare_options)
     model.say_remarks()
     job = compare_job(compare_options, model)
-    request, limit = job.request, job.request.memory_limit_bytes
+    request, limit = job.request, job.given_limit_bytes
     yours = None if job.baseline is None else job.baseline.simulated(request.network, request.communication)
     file_plans = [] if job.file_plan is None else [_of_file(job.file_plan, request)]
     others = [*([yours] if yours else []), *file_plans, *_others(compare_options, request, job.schedule)]
@@ -108,6 +109,8 @@ def compare(compare_options: CompareOptions) -> int:
     elif outcome.simulation is not None and (block := block_to_paste(outcome.simulation, limit)):
         click.echo(f"\n{RECOMMENDED}:\n{block}")
     fields = outcome_fields(outcome, request.sizes, schedule=job.schedule)
+    if outcome.simulation is not None:
+        fields |= certainty_fields(outcome.simulation, limit_bytes=limit)
     notes = {} if job.baseline is None else {YOURS: job.baseline.note_fields()}
     outputs.write_json(lambda: comparison_fields(fields, others, limit, notes=notes))
     outputs.warn_of_size(sum(plan.simulation.timeline.schedule.num_actions for plan in made))
@@ -193,7 +196,9 @@ def _print(
     if outcome.simulation is None:
         click.echo(no_plan_text(outcome), err=True)
     else:
-        click.echo("\n".join(filter(None, (f"{RECOMMENDED}: {outcome.certificate()}", binding_note(outcome)))) + "\n")
+        sure = certainty_note(outcome.simulation, limit_bytes=limit, confidence=None)
+        notes = filter(None, (f"{RECOMMENDED}: {outcome.certificate()}", binding_note(outcome), sure))
+        click.echo("\n".join(notes) + "\n")
     if made:
         click.echo(comparison_table(made, limit))
     for other in others:

@@ -8,6 +8,7 @@ import click
 from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel
+from evenflow.cli.shared.memory_margin import with_error_free
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.split_sequences import note_left_out
 from evenflow.cli.shared.targets.target_options import TargetName
@@ -79,6 +80,9 @@ class CompareJob:
     """What is planned, and what it is compared with."""
 
     request: Request
+    """What is recommended keeps its limit, which may leave some of that given free."""
+    given_limit_bytes: int | None
+    """The limit that was given, for the plans beside it."""
     schedule: str
     """The family of the recommended plan, and of the naive ones."""
     baseline: GivenBaseline | None
@@ -116,8 +120,12 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
         allow_empty=plan is not None and any(0 in row for row in plan.layers),
         communication=communication,
     )
+    given_limit = request.memory_limit_bytes
+    if compare_options.memory is not None:  # that of a plan file has nothing to leave free any more
+        request = with_error_free(request)
     return CompareJob(
         request=request,
+        given_limit_bytes=given_limit,
         schedule=schedule,
         baseline=baseline,
         file_plan=None if planned is None else planned.plan,
