@@ -20,8 +20,8 @@ def is_step(name: str) -> bool:
 def complete_steps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the steps in order; of marks that overlap, as host and device may both have one, the first counts.
 
-    >>> complete_steps([(10, 20), (0, 10), (12, 22)])
-    [(0, 10), (10, 20)]
+    >>> complete_steps([(10_000, 20_000), (0, 10_000), (12_000, 22_000)])
+    [(0, 10000), (10000, 20000)]
     """
     steps: list[tuple[int, int]] = []
     for start, end in sorted(spans):
