@@ -1,4 +1,5 @@
 import json
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import FileError, InputError
-from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network, StageRule
 from evenflow.profiles.layer_file import format_layer_file, parse_layer_file, read_layer_file
 
 MS = 1_000_000
@@ -330,3 +331,108 @@ def networks(draw: st.DrawFn) -> Network:
 @given(networks())
 def test_reading_what_was_written_gives_the_same_network(network: Network):
     assert parse_layer_file(format_layer_file(network), place="net.json") == network
+
+
+def block(*layers: dict[str, object], **fields: object) -> dict[str, object]:
+    """A BODY entry of 3 blocks of these layers."""
+    return {"name": "block", "type": "BODY", "nb_layer": 3, "layers": list(layers)} | fields
+
+
+HALVES = (body(name="attention", nb_layer=1), body(name="mlp", nb_layer=2, time=20))
+
+
+def rows(*entries: dict[str, object]) -> list[tuple[str, bool]]:
+    """Names of the layers, and whether a stage may begin with each."""
+    network = parse_layer_file(json.dumps({"name": "x", "layers_description": list(entries)}), place="x.json")
+    return [(layer.name, layer.cut_before) for layer in network.layers]
+
+
+def test_a_block_repeats_its_layers():
+    one = [("attention", True), ("mlp", True), ("mlp", True)]
+    assert rows(block(*HALVES)) == 3 * one
+
+
+def test_blocks_may_be_whole():
+    one = [("attention", True), ("mlp", False), ("mlp", False)]
+    assert rows(block(*HALVES, cut_inside=False)) == 3 * one
+
+
+@pytest.mark.parametrize(
+    ("value", "cuts"),
+    [(False, [0, 0, 0, 0]), (True, [1, 1, 1, 1]), ([0, 3], [1, 0, 0, 1]), (2, [1, 0, 1, 0]), ([], [0, 0, 0, 0])],
+)
+def test_where_a_stage_may_begin(value: object, cuts: list[int]):
+    assert rows(body(), body(cut_before=value))[4:] == [("body", bool(cut)) for cut in cuts]
+
+
+def test_blocks_may_begin_a_stage_now_and_then():
+    cuts = [cut for _name, cut in rows(block(*HALVES, cut_inside=False, cut_before=2))]
+    assert cuts == [True, False, False, False, False, False, True, False, False]
+
+
+def test_rules_for_stages():
+    entry = block(
+        HALVES[0], body(name="mlp", nb_layer=1, stage_rules=["alone"]), stage_rules=["last_chunk"], nb_layer=1
+    )
+    network = parse_layer_file(json.dumps({"name": "x", "layers_description": [body(), entry]}), place="x.json")
+    assert [layer.stage_rules for layer in network.layers[4:]] == [
+        {StageRule.LAST_CHUNK}, {StageRule.ALONE, StageRule.LAST_CHUNK}
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (body(cut_before=5), "cut_before must be true, false, a list of numbers from 0 to 3"),
+        (body(cut_before=[4]), "cut_before must be true, false, a list"),
+        (body(cut_before="no"), "cut_before must be true"),
+        (body(stage_rules=["first"]), "must have only the rules alone, last_rank, not_first_rank, last_chunk"),
+        (body(stage_rules="alone"), "must be a list of texts"),
+        (block(), "must have at least one entry"),
+        (block(*HALVES, time=3), "time"),
+        (block(body(type="TAIL")), "must be BODY in a block"),
+        (block(block(*HALVES)), "layers"),
+        (block(*HALVES, cut_inside=1), "must be true or false"),
+        (body(cut_inside=False), "cut_inside"),
+    ],
+)
+def test_rules_that_are_wrong(entry: dict[str, object], message: str):
+    with pytest.raises(InputError, match=message):
+        rows(entry)
+
+
+@pytest.mark.parametrize("kind", ["HEAD", "TAIL"])
+def test_ends_have_no_rules(kind: str):
+    with pytest.raises(InputError, match="stage_rules must be in a BODY entry"):
+        rows(body(), {"name": "end", "type": kind, "nb_layer": 1, "time": 1, "stage_rules": ["alone"]})
+
+
+@given(data=st.data())
+def test_rows_of_layers_are_written_as_blocks_and_read_back(data: st.DataObject):
+    """Whatever repeats, and wherever stages may begin."""
+    kinds = [
+        Layer(
+            name=name,
+            forward_ns=MS * time,
+            parameter_bytes=MB,
+            modes={"none": Mode(activation_bytes=MB * time, backward_ns=2 * MS)},
+            cut_before=cut,
+            stage_rules=frozenset(rules),
+        )
+        for name, time, cut, rules in [
+            ("a", 1, True, ()), ("m", 2, False, ()), ("m", 2, True, ()), ("p", 3, True, (StageRule.ALONE,)),
+        ]
+    ]  # fmt: skip
+    pattern = data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=5))
+    layers = [*pattern * data.draw(st.integers(1, 4)), *data.draw(st.lists(st.sampled_from(kinds), max_size=4))]
+    network = Network(
+        name="x", runs=tuple(LayerRun(layer=layer, count=len(list(equal))) for layer, equal in groupby(layers))
+    )
+    assert parse_layer_file(format_layer_file(network), place="x.json") == network
+
+
+def test_a_model_of_halves_is_as_short_as_its_block():
+    network = parse_layer_file(
+        json.dumps({"name": "x", "layers_description": [block(*HALVES, nb_layer=40, cut_inside=False)]}), place="x"
+    )
+    assert len(json.loads(format_layer_file(network))["layers_description"]) == 1

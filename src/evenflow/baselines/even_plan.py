@@ -1,13 +1,29 @@
 """Even plans: layers dealt evenly, all under one recompute kind."""
 
+import numpy as np
+
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import BOTH, FULL, NONE, Cells, Network, Plan, Sizes, cells, stage_table
+from evenflow.model import (
+    BOTH,
+    FULL,
+    NONE,
+    Cells,
+    Network,
+    Plan,
+    Sizes,
+    blocks_of,
+    cells,
+    check_cut,
+    stage_table,
+)
 from evenflow.schedule import family_placement
 
 
 def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str = NONE) -> Plan:
     """Return the plan with equal cells whose layers are all under one recompute kind.
+
+    Layers that stay together count as one.
 
     Layers that are left over go one each to the last stages before the final one, because later stages keep fewer
     microbatches alive and the final one also holds the tail; the first stage, with the head, gets one only when every
@@ -19,9 +35,22 @@ def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str =
     `schedule` is the name of a family, which places the stages on the ranks.
 
     Raises:
-        InputError: there are fewer layers than cells, or the network does not offer the kind.
+        InputError: there are fewer layers than cells, the network does not offer the kind, or the rules of its layers
+            do not let such cells be.
     """
-    layers = even_layers(network.num_layers, sizes, schedule=schedule, name=network.name)
+    blocks = blocks_of(network)
+    number = network.num_layers if blocks is None else blocks.network.num_layers
+    layers = even_layers(number, sizes, schedule=schedule, name=network.name)
+    if not network.is_free:
+        placement = family_placement(schedule, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks)
+        table = stage_table(placement, num_ranks=sizes.num_ranks)
+        stages = np.zeros(sizes.num_cells, dtype=np.int64)
+        stages[table] = layers
+        if blocks is not None:
+            stages = blocks.in_layers(stages)
+            layers = cells(stages[table].tolist())
+        places = {int(table[at]): at for at in np.ndindex(*table.shape)}
+        check_cut(network, stages.tolist(), [places[stage] for stage in range(sizes.num_cells)])
     check_offered(network, recompute, sequence_splits=sizes.sequence_splits, place="recompute")
     return Plan(
         schedule=schedule,

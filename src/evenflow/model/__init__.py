@@ -1,7 +1,9 @@
 """The model and the plan: plain values that check themselves and do nothing else."""
 
 from evenflow.model.abilities import Abilities, Empty, Groups, Recomputation, Scope, SizeRule
+from evenflow.model.blocks import LayerBlocks, blocks_of
 from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixing
+from evenflow.model.cut_check import check_cut
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.plan import Cells, Communication, Plan, cells
 from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, OFFLOAD, SELECT, ordered_kinds
@@ -10,6 +12,7 @@ from evenflow.model.request import Request, check_step
 from evenflow.model.sizes import Sizes
 from evenflow.model.split import check_split, deal_layers
 from evenflow.model.stage_ranks import looped, stage_table, v_shaped
+from evenflow.model.stage_rules import StageRule
 
 __all__ = [
     "ANY_CONTENT",
@@ -30,6 +33,7 @@ __all__ = [
     "EndBlock",
     "Groups",
     "Layer",
+    "LayerBlocks",
     "LayerRun",
     "Mode",
     "Network",
@@ -39,7 +43,10 @@ __all__ = [
     "Scope",
     "SizeRule",
     "Sizes",
+    "StageRule",
+    "blocks_of",
     "cells",
+    "check_cut",
     "check_split",
     "check_step",
     "deal_layers",

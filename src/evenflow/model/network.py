@@ -8,6 +8,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.peak_error import PeakError
 from evenflow.model.recompute import FULL, NONE, ordered_kinds
+from evenflow.model.stage_rules import StageRule
 from evenflow.ranges import LAYERS, MEMORY_BYTES, STEP_TOTAL, TIME_NS
 from evenflow.units import megabytes, milliseconds
 
@@ -39,6 +40,10 @@ class Layer:
     """Time of the weight gradient; None: half of the plain backward (see `weight_ns`)."""
     stated_until_weight_bytes: int | None = None
     """Bytes held for the weight gradient; None: all activations (see `until_weight_bytes`)."""
+    cut_before: bool = True
+    """Whether a stage may begin with this layer; if not, it is in the stage of the layer before it."""
+    stage_rules: frozenset[StageRule] = frozenset()
+    """Rules for the stage that holds it."""
 
     @property
     def backward_ns(self) -> int:
@@ -225,9 +230,21 @@ class Network:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all body layers cost the same (their names apart)."""
+        """Whether all body layers cost the same (their names apart) and may be anywhere."""
         first = self.runs[0].layer
-        return all(replace(run.layer, name=first.name) == first for run in self.runs)
+        same = all(replace(run.layer, name=first.name) == first for run in self.runs)
+        return same and self.is_free
+
+    @cached_property
+    def is_free(self) -> bool:
+        """Whether stages may begin anywhere and hold any layers."""
+        return self.cuts_anywhere and not any(run.layer.stage_rules for run in self.runs)
+
+    @property
+    def cuts_anywhere(self) -> bool:
+        """Whether a stage may begin with every layer but the first, of which that goes without saying."""
+        first, *others = self.runs
+        return (first.layer.cut_before or first.count == 1) and all(run.layer.cut_before for run in others)
 
     def split_sequence(self, sequence_splits: int) -> "Network":
         """Return the network of one of `sequence_splits` equal parts of a sequence, the unit of Seq1F1B schedules.
@@ -276,6 +293,13 @@ class Network:
 
         runs = tuple(LayerRun(layer=split_layer(run.layer), count=run.count) for run in self.runs)
         return replace(self, runs=runs, head=split_block(self.head), tail=split_block(self.tail))
+
+    def without_rules(self) -> "Network":
+        """Return the network whose stages may begin anywhere and hold any layers."""
+        runs = tuple(
+            replace(run, layer=replace(run.layer, cut_before=True, stage_rules=frozenset())) for run in self.runs
+        )
+        return replace(self, runs=runs)
 
     def without_backward(self) -> "Network":
         """Return the network of a step that only runs forward: backwards take no time, and nothing is recomputed."""

@@ -32,7 +32,10 @@ KIND_KEYS: Mapping[str, _Keys] = {
     ),
     FULL: _Keys("memory_recompute", "working_recompute", "recompute_time", "recompute_coef", 0.5),
 }
+RULE_KEYS = ("cut_before", "stage_rules")
+"""Keys that say where a stage may begin and which stages may hold the layers (see `layer_rows`)."""
 ENTRY_KEYS = {
+    *RULE_KEYS,
     "name", "type", "nb_layer", "time", "forward_time", "backward_time", "backward_coef",
     "memory_parameter", "memory_activation", "recompute_kinds", "model_name", "weight_time", "memory_until_weight",
     "memory_working",
@@ -104,6 +107,9 @@ def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
         _mode(entry, keys, 0.0, 0)  # checked, though it means nothing
     if "recompute_kinds" in entry:
         raise entry.error("recompute_kinds", _("must be in a BODY entry, because head and tail never recompute"))
+    for key in RULE_KEYS:
+        if key in entry:
+            raise entry.error(key, _("must be in a BODY entry: the first stage has the head, the last one the tail"))
     forward_ms, backward_ms = _times(entry)
     return EndBlock(
         forward_ns=nanoseconds_from_milliseconds(forward_ms),

@@ -31,15 +31,8 @@ from evenflow.fields import Fields, as_fields, is_integer, load_json, read_text
 from evenflow.language import _
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Network
 from evenflow.model.peak_error import PeakError
-from evenflow.profiles.layer_entry import (
-    BODY_MEMORY,
-    ENTRY_KEYS,
-    KIND_KEYS,
-    body_layer,
-    bytes_of,
-    end_block,
-    layer_count,
-)
+from evenflow.profiles.layer_entry import BODY_MEMORY, ENTRY_KEYS, KIND_KEYS, bytes_of, end_block
+from evenflow.profiles.layer_rows import body_fields, entries_of_body, runs_of_body
 from evenflow.profiles.model_configuration import refuse_configuration
 from evenflow.ranges import PEAKS
 from evenflow.units import megabytes, milliseconds
@@ -78,11 +71,11 @@ def network_of(top: Fields) -> Network:
     refuse_configuration(top)
     top.check_known(_TOP_KEYS)
     heads, bodies, tails = _entries(top)
-    has_memory = any(key in body for body in bodies for key in BODY_MEMORY)
+    has_memory = any(key in entry for body in bodies for entry in entries_of_body(body) for key in BODY_MEMORY)
     constant_bytes = bytes_of(top, "stage_const_mem")
     return Network(
         name=top.text("name") if "name" in top else Path(top.file).stem,
-        runs=tuple(LayerRun(layer=body_layer(body, has_memory), count=layer_count(body)) for body in bodies),
+        runs=tuple(run for body in bodies for run in runs_of_body(body, has_memory)),
         head=end_block(heads, has_memory),
         tail=end_block(tails, has_memory),
         constant_bytes=constant_bytes if has_memory else 0,
@@ -115,11 +108,14 @@ def _entries(top: Fields) -> list[list[Fields]]:
     """Return the HEAD, BODY and TAIL entries of `layers_description`, their keys and types checked."""
     entries = top.objects("layers_description")
     for entry in entries:
-        entry.check_known(ENTRY_KEYS)
+        if "layers" not in entry:
+            entry.check_known(ENTRY_KEYS)
         entry.text("name")
         if entry.text("type") not in _TYPES:
             raise entry.error("type", _("must be HEAD, BODY or TAIL"))
     by_type = [[entry for entry in entries if entry.values["type"] == kind] for kind in _TYPES]
+    for entry in (*by_type[0], *by_type[2]):
+        entry.check_known(ENTRY_KEYS)
     if not by_type[1]:
         raise InputError(
             value=[entry.values["type"] for entry in entries],
@@ -142,7 +138,7 @@ def layer_file_fields(network: Network) -> dict[str, object]:
     """
     entries = [
         *([_entry("HEAD", network.head, network.has_memory)] if network.head != EndBlock() else []),
-        *(_body_entry(run, network.has_memory) for run in network.runs),
+        *body_fields(network.runs, lambda run: _body_entry(run, network.has_memory)),
         *([_entry("TAIL", network.tail, network.has_memory)] if network.tail != EndBlock() else []),
     ]
     top: dict[str, object] = {"name": network.name}

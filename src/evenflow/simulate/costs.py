@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Network, Plan
+from evenflow.model import Network, Plan, check_cut
 from evenflow.schedule import NUM_OPS, Op, Schedule
 
 Integers = NDArray[np.int64]
@@ -159,7 +159,9 @@ def stage_costs(network: Network, plan: Plan, schedule: Schedule) -> StageCosts:
                 else _("give the memory of that kind in the layer file"),
             )
     sums = layer_sums(network)
-    return costs_of_counts(network, sums, plan_counts(plan, sums.kinds, schedule.stage_table), schedule.stage_table)
+    counts = plan_counts(plan, sums.kinds, schedule.stage_table)
+    check_cut(network, counts.sum(axis=1).tolist(), cells_of_stages(schedule))
+    return costs_of_counts(network, sums, counts, schedule.stage_table)
 
 
 def plan_counts(plan: Plan, kinds: Sequence[str], stage_table: Integers) -> Integers:
@@ -169,6 +171,11 @@ def plan_counts(plan: Plan, kinds: Sequence[str], stage_table: Integers) -> Inte
         for rank, stage in enumerate(stages):
             counts[stage] = [plan.count(kind, chunk, rank) for kind in kinds]
     return counts
+
+
+def cells_of_stages(schedule: Schedule) -> list[tuple[int, int]]:
+    """Return the chunk and the rank of every stage."""
+    return list(zip(schedule.stage_chunks.tolist(), schedule.stage_ranks, strict=True))
 
 
 def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_table: Integers) -> StageCosts:

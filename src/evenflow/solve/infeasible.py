@@ -46,6 +46,9 @@ def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
     variants: list[tuple[str, str, Request]] = []
     if request.layers is not None:
         variants.append((_("another split of the layers"), schedule, replace(request, layers=None)))
+    if not request.network.is_free:
+        unruled = replace(request, network=request.network.without_rules())
+        variants.append((_("layers without their rules for stages"), schedule, unruled))
     if schedules and sizes.num_chunks > 1 and schedule == "interleaved":
         name = _("the less-memory variant of the schedule")
         variants.append((name, "interleaved-less-memory", usual))

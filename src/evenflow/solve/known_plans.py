@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
+import numpy as np
+
 from evenflow.baselines.even_plan import even_plan
 from evenflow.errors import InputError
 from evenflow.model import Plan
@@ -26,14 +28,19 @@ def allowed_counts(problem: Problem, plan: Plan) -> Integers | None:
     if (plan.num_ranks, plan.num_chunks, plan.num_layers) != (
         problem.num_ranks,
         problem.num_chunks,
-        problem.num_layers,
+        problem.request.network.num_layers,
     ) or not set(plan.used_kinds) <= set(problem.kinds):
         return None
-    counts = problem.counts(plan)
+    try:
+        counts = problem.counts(plan)
+    except InputError:  # it parts layers that stay together
+        return None
     layers = counts.sum(axis=1)
     if layers.min() < problem.min_layers:
         return None
     if problem.fixed_bounds is not None and (problem.fixed_bounds[1:] != layers.cumsum()).any():
+        return None
+    if problem.placement is not None and not problem.placement.allows_all(np.concatenate(([0], layers.cumsum()))):
         return None
     return counts if fits(problem, counts) and all(may_hold(problem, content) for content in counts) else None
 

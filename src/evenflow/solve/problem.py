@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Network, Plan, Request, cells, check_split
+from evenflow.model import FULL, NONE, LayerBlocks, Network, Plan, Request, blocks_of, cells, check_cut, check_split
 from evenflow.schedule import Schedule, check_complete, make_schedule, order_lines
 from evenflow.simulate import (
     Graph,
@@ -17,6 +17,7 @@ from evenflow.simulate import (
     Simulation,
     StageCosts,
     build_graph,
+    cells_of_stages,
     costs_of_counts,
     layer_sums,
     live_vectors,
@@ -24,21 +25,29 @@ from evenflow.simulate import (
     plan_counts,
     simulate,
 )
+from evenflow.solve.placement import Placement, placement_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
-    """A network to be cut over a fixed order of work, under a memory limit."""
+    """A network to be cut over a fixed order of work, under a memory limit.
+
+    Layers that stay together count as one layer (see `evenflow.model.blocks`), in all but plans and the request.
+    """
 
     request: Request
     """The request of the caller, without a memory limit where the network has no memory."""
     network: Network
-    """The network with the costs of one part of a split sequence."""
+    """The network with the costs of one part of a split sequence, and blocks as layers."""
     schedule: Schedule
     graph: Graph
     sums: LayerSums
     live: tuple[NDArray[np.int64], ...]
     """Maximal live vectors of each rank (see `live_vectors`), that is, of microbatches in flight at once."""
+    blocks: LayerBlocks | None = None
+    """The layers that stay together; None where none do."""
+    placement: Placement | None = None
+    """Which layers each cell may hold; None: any."""
     more_bytes: tuple[int, ...] = ()
     """What each rank may hold beyond the memory limit; empty: nothing."""
 
@@ -59,7 +68,7 @@ class Problem:
 
     @property
     def num_layers(self) -> int:
-        """Number of body layers."""
+        """Number of body layers, or of blocks of them."""
         return self.network.num_layers
 
     @property
@@ -89,6 +98,10 @@ class Problem:
             return None
         of_stages = np.zeros(self.num_cells, dtype=np.int64)
         of_stages[self.schedule.stage_table] = self.request.layers
+        if self.blocks is not None:
+            in_blocks = self.blocks.of_layers(of_stages)
+            assert in_blocks is not None, "checked by `problem_of_order`"
+            of_stages = in_blocks
         return np.concatenate(([0], np.cumsum(of_stages)))
 
     @cached_property
@@ -158,11 +171,27 @@ class Problem:
         return order_lines(self.schedule)
 
     def counts(self, plan: Plan) -> Integers:
-        """Return the counts of a plan, shape [num_cells, num_kinds]; the inverse of `plan`."""
-        return plan_counts(plan, self.kinds, self.schedule.stage_table)
+        """Return the counts of a plan, shape [num_cells, num_kinds]; the inverse of `plan`.
+
+        Raises InputError where its cuts, or changes of kind in a cell, part layers that stay together.
+        """
+        counts = plan_counts(plan, self.kinds, self.schedule.stage_table)
+        if self.blocks is None:
+            return counts
+        check_cut(self.request.network, counts.sum(axis=1).tolist(), cells_of_stages(self.schedule))
+        in_blocks = self.blocks.of_layers(counts)
+        if in_blocks is None:
+            raise InputError(
+                value=", ".join(plan.used_kinds),
+                rule=_("must be the same for layers that stay in one stage"),
+                place="recompute",
+            )
+        return in_blocks
 
     def plan(self, counts: Integers) -> Plan:
         """Return the plan with these counts [num_cells, num_kinds]."""
+        if self.blocks is not None:
+            counts = self.blocks.in_layers(counts)
         table = counts[self.schedule.stage_table]
         recompute = {kind: cells(table[:, :, index].tolist()) for index, kind in enumerate(self.kinds) if kind != NONE}
         return Plan(
@@ -200,17 +229,20 @@ def problem_of_order(
             rule=_("must have the sizes asked for, {sizes}", sizes=request.sizes),
             place=_("the order"),
         )
-    network = request.network
-    if not request.allow_empty and network.num_layers < order.num_stages:
+    network, blocks = request.network, blocks_of(request.network)
+    whole = network if blocks is None else blocks.network
+    if not request.allow_empty and whole.num_layers < order.num_stages:
         raise InputError(
-            value=network.num_layers,
+            value=whole.num_layers,
             rule=_(
                 "must be at least {num_stages}, one for each of {num_ranks} ranks x {num_chunks} chunks",
                 num_stages=order.num_stages,
                 num_ranks=order.num_ranks,
                 num_chunks=order.num_chunks,
             ),
-            place=_("body layers of {name}", name=network.name),
+            place=_("body layers of {name}", name=network.name)
+            if blocks is None
+            else _("blocks of body layers of {name} that stay together", name=network.name),
             remedy=_("use fewer ranks or chunks, or allow empty cells"),
         )
     if not network.has_memory:
@@ -225,7 +257,10 @@ def problem_of_order(
             num_chunks=order.num_chunks,
             min_layers=request.min_layers,
         )
-    network_of_one = network_of_units(network, order)
+        in_order = [layers[chunk][rank] for chunk, rank in cells_of_stages(order)]
+        check_cut(network, in_order, cells_of_stages(order))
+    placement = placement_of(whole, cells_of_stages(order), min_layers=request.min_layers)
+    network_of_one = network_of_units(whole, order)
     return Problem(
         request=request,
         network=network_of_one,
@@ -233,4 +268,6 @@ def problem_of_order(
         graph=build_graph(order) if graph is None else graph,
         sums=layer_sums(network_of_one),
         live=live or tuple(live_vectors(order, rank) for rank in range(order.num_ranks)),
+        blocks=blocks,
+        placement=placement,
     )

@@ -73,6 +73,11 @@ def even_bounds(problem: Problem) -> Integers:
     network = problem.network
     head = network.head.forward_ns + network.head.backward_ns
     total = head + int(work[-1]) + network.tail.forward_ns + network.tail.backward_ns
+    if problem.placement is not None:
+        goals = total * np.arange(1, num_cells) / num_cells - head
+        borders = problem.placement.nearest(goals, work, min_layers=least)
+        assert borders is not None, "checked by `placement_of`"
+        return borders
     bounds = [0]
     for cell in range(1, num_cells):
         goal = total * cell / num_cells - head

@@ -97,8 +97,11 @@ class Segments:
         least_working = max((block.working_bytes for block in blocks), default=0)
         rows: list[tuple[int, ...]] = []
         counts: list[tuple[int, ...]] = []
+        placement = problem.placement
         for first, last, start, layers in self._spans(cell, first_runs, last_run_from):
             end = start + layers
+            if placement is not None and not placement.allows(cell, np.array(start), np.array(end)):
+                continue
             forward = int(sums.forward_ns[end] - sums.forward_ns[start]) + fixed[0]
             weight = int(sums.weight_ns[end] - sums.weight_ns[start]) + fixed[2]
             waiting = int(sums.until_weight_bytes[end] - sums.until_weight_bytes[start]) + fixed[4]

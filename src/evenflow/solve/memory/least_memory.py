@@ -84,9 +84,11 @@ def least_borders(contents: SmallestContents) -> Integers:
     reached[0] = 0
     cells = contents.every_run()
     origins = []
-    for rank in problem.schedule.stage_ranks:
+    for cell, rank in enumerate(problem.schedule.stage_ranks):
         peaks = (contents.base(rank)[:, np.newaxis] + contents.sizes(rank, 0, cells.amounts)).max(axis=0)
         peaks = peaks + contents.working(rank, cells.amounts)
+        if problem.placement is not None:
+            peaks[~problem.placement.allows(cell, cells.starts, cells.ends)] = unreached
         table = np.full((num_borders, num_borders), unreached)
         np.minimum.at(table, (cells.starts, cells.ends), np.maximum(reached[cells.starts], peaks))
         origins.append(table.argmin(axis=0))

@@ -128,6 +128,8 @@ class SmallestContents:
             if cell == num_cells - 1:
                 keep &= ends == spare
             starts, ends = starts + cell * least, ends + (cell + 1) * least
+            if problem.placement is not None:
+                keep &= problem.placement.allows(cell, starts, ends)
             cells.append(self._contents(starts[keep], ends[keep]))
         return cells
 

@@ -138,6 +138,7 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
     # No cell ever holds more layers than there are, so with that as the least none can give one away; contents are
     # not copied between ranks where layers are not taken as equal. What is left changes kinds within cells.
     moves_layers = problem.request.layers is None
+    placement = problem.placement
     return (
         Rules(
             problem.schedule.stage_table,
@@ -150,6 +151,8 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             problem.request.cell_rule.alike,
             problem.kinds.index(FULL) if problem.counts_full else -1,
             *_full_bounds(problem),
+            np.zeros((0, 0), dtype=np.int64) if placement is None else placement.banned,
+            np.zeros(0, dtype=np.int64) if placement is None else placement.alone,
         ),
         Prices(
             sums.forward_ns,

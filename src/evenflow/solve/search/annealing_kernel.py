@@ -48,6 +48,10 @@ class Rules(NamedTuple):
     least_full: int
     most_full: int
     """Bounds of these layers, as far as the cell has so many; the others are under the last kind."""
+    banned: Any
+    """Layers before each border that each cell may not hold (see `Placement`); empty where cells may hold any."""
+    alone: Any
+    """Layers before each border that must be alone in their cell, or empty."""
 
 
 class Prices(NamedTuple):
@@ -327,6 +331,21 @@ def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) 
 
 
 @compiled
+def _placed(first: int, last: int, state: State, rules: Rules) -> bool:
+    """Return whether the cells first…last hold layers that they may."""
+    if not len(rules.banned):
+        return True
+    for cell in range(first, last + 1):
+        start = state.starts[cell]
+        end = start + _num_layers(state.counts, cell)
+        if rules.banned[cell, end] != rules.banned[cell, start]:
+            return False
+        if end - start > 1 and rules.alone[end] != rules.alone[start]:
+            return False
+    return True
+
+
+@compiled
 def _fit_touched(first: int, last: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> bool:
     """Make the ranks of the touched cells fit in memory; returns whether all do."""
     if rules.uniform:
@@ -429,7 +448,8 @@ def anneal(
             first, last = _propose(candidate, rules, prices)
             if first < 0:
                 continue
-            if not _fit_touched(first, last, candidate, rules, prices, memory):
+            placed = _placed(first, last, candidate, rules)
+            if not placed or not _fit_touched(first, last, candidate, rules, prices, memory):
                 _copy(current, candidate)
                 continue
         threshold = energy - temperature * np.log(1.0 - np.random.random())

@@ -16,6 +16,7 @@ from evenflow.solve.search.annealing_kernel import (
     _change_kind,
     _new_state,
     _num_layers,
+    _placed,
     _price,
 )
 
@@ -218,7 +219,8 @@ def deal(counts: Any, moves: int, rules: Rules, prices: Prices, memory: Memory) 
                     taker = own[rank]
             _move(giver, taker, state, rules, prices, memory, excess)
             now = _worst(state, rules, excess, loads)
-            if _is_worse(kept[3][worst], kept[4][worst], excess[now], loads[now]):
+            placed = _placed(state.starts[0], len(counts) - 1, state, rules)  # a literal 0 is another type
+            if placed and _is_worse(kept[3][worst], kept[4][worst], excess[now], loads[now]):
                 worst, better = now, True
                 break
             state.counts[:], state.starts[:], state.costs[:] = kept[0], kept[1], kept[2]

@@ -1,0 +1,114 @@
+"""Which runs of layers a cell may hold, by the rules that the model has for stages.
+
+    banned[c, j]   how many of the layers before j may not be in cell c
+    alone[j]       how many of the layers before j must be alone
+
+Cell c may hold the layers [i, j) where ``banned[c, j] == banned[c, i]``, and ``alone[j] == alone[i]`` or j = i + 1.
+Layers that stay together are one layer here (see `evenflow.model.blocks`).
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Network, StageRule
+from evenflow.simulate import Integers
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Placement:
+    """Which runs of layers each cell may hold; cells are counted along the network."""
+
+    banned: Integers
+    """Layers before each border that each cell may not hold, shape [num_cells, num_layers + 1]."""
+    alone: Integers
+    """Layers before each border that must be alone in their cell, shape [num_layers + 1]."""
+
+    def allows(self, cell: int, starts: Integers, ends: Integers) -> NDArray[np.bool_]:
+        """Return whether `cell` may hold the layers [start, end), for each pair of the two."""
+        here = self.banned[cell]
+        alone = (self.alone[ends] == self.alone[starts]) | (ends - starts == 1)
+        return np.asarray((here[ends] == here[starts]) & alone)
+
+    def allows_all(self, bounds: Integers) -> bool:
+        """Return whether the cells with the borders `bounds` [num_cells + 1] hold what they may."""
+        return all(self.allows(cell, bounds[cell], bounds[cell + 1]) for cell in range(len(bounds) - 1))
+
+    def nearest(self, goals: NDArray[np.float64], work: Integers, *, min_layers: int) -> Integers | None:
+        """Return the borders [num_cells + 1] that are nearest to `goals`; None where there are none.
+
+        `goals` is the `work` [num_layers + 1] that should be done before each cell but the first, [num_cells - 1].
+        """
+        num_cells, num_layers = len(self.banned), len(self.alone) - 1
+        starts, ends = np.triu_indices(num_layers + 1, min_layers)
+        reached = np.full(num_layers + 1, np.inf)
+        reached[0] = 0.0
+        origins = []
+        for cell in range(num_cells):
+            off = np.abs(work - goals[cell]) if cell < num_cells - 1 else np.zeros(num_layers + 1)
+            table = np.full((num_layers + 1, num_layers + 1), np.inf)
+            may = self.allows(cell, starts, ends)
+            table[starts[may], ends[may]] = reached[starts[may]] + off[ends[may]]
+            origins.append(table.argmin(axis=0))
+            reached = table.min(axis=0)
+        if not np.isfinite(reached[num_layers]):
+            return None
+        borders = [num_layers]
+        for origin in reversed(origins):
+            borders.append(int(origin[borders[-1]]))
+        return np.array(borders[::-1], dtype=np.int64)
+
+
+def placement_of(network: Network, cells: list[tuple[int, int]], *, min_layers: int) -> Placement | None:
+    """Return what cells may hold, given the chunk and rank of each; None where they may hold anything.
+
+    Raises InputError where no cut keeps to the rules, which names them.
+    """
+    rules = sorted({rule for run in network.runs for rule in run.layer.stage_rules})
+    if not rules:
+        return None
+    placement = _under(network, cells, rules)
+    if _is_possible(placement, min_layers):
+        return placement
+    # Name as few rules as rule out every cut.
+    few = next(
+        some
+        for number in range(1, len(rules) + 1)
+        for some in combinations(rules, number)
+        if not _is_possible(_under(network, cells, some), min_layers)
+    )
+    of_rules = {rule: next(run.layer.name for run in network.runs if rule in run.layer.stage_rules) for rule in few}
+    raise InputError(
+        value=_("{count} stages", count=len(cells)),
+        rule="; ".join(_("{layer}: {rule}", layer=name, rule=rule.words) for rule, name in of_rules.items()),
+        place=_("{name}: no cut into so many stages keeps to the rules of its layers", name=network.name),
+        remedy=_("use fewer stages, allow empty cells, or change the rules in the layer file"),
+    )
+
+
+def _under(network: Network, cells: list[tuple[int, int]], rules: tuple[StageRule, ...] | list[StageRule]) -> Placement:
+    layers = network.layers
+    num_chunks, num_ranks = 1 + max(chunk for chunk, _rank in cells), 1 + max(rank for _chunk, rank in cells)
+    counted = {
+        kept: [
+            any(not rule.allows(chunk=c, rank=r, num_chunks=num_chunks, num_ranks=num_ranks) for rule in kept)
+            for c, r in cells
+        ]
+        for kept in {frozenset(layer.stage_rules.intersection(rules)) for layer in layers}
+    }
+    banned = np.array([counted[layer.stage_rules.intersection(rules)] for layer in layers], dtype=np.int64).T
+    alone = np.array([StageRule.ALONE in layer.stage_rules.intersection(rules) for layer in layers], dtype=np.int64)
+    return Placement(
+        banned=np.concatenate((np.zeros((len(cells), 1), dtype=np.int64), np.cumsum(banned, axis=1)), axis=1),
+        alone=np.concatenate(([0], np.cumsum(alone))),
+    )
+
+
+def _is_possible(placement: Placement, min_layers: int) -> bool:
+    num_cells, num_layers = len(placement.banned), len(placement.alone) - 1
+    anywhere = np.zeros(num_cells - 1), np.zeros(num_layers + 1, dtype=np.int64)
+    return placement.nearest(*anywhere, min_layers=min_layers) is not None
