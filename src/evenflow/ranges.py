@@ -113,6 +113,8 @@ FLOPS = Range(least=0, most=1e21, is_whole=False, is_above=True)
 """Floating-point operations per second of a device."""
 SECONDS = Range(least=0, most=1e9, is_whole=False, is_above=True)
 """Time limits."""
+RANK_SPEED = Range(least=0.01, most=1, is_whole=False)
+"""Work of a rank in a time, as a share of what the fastest does."""
 CONFIDENCE = Range(least=0.5, most=0.999999, is_whole=False)
 PEAKS = Range(least=0, most=1_000_000)
 SHARE = Range(least=0.0001, most=1, is_whole=False)

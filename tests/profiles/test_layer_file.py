@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import FileError, InputError
-from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network, StageRule
+from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network, RankTraits, StageRule
 from evenflow.profiles.layer_file import format_layer_file, parse_layer_file, read_layer_file
 
 MS = 1_000_000
@@ -436,3 +436,27 @@ def test_a_model_of_halves_is_as_short_as_its_block():
         json.dumps({"name": "x", "layers_description": [block(*HALVES, nb_layer=40, cut_inside=False)]}), place="x"
     )
     assert len(json.loads(format_layer_file(network))["layers_description"]) == 1
+
+
+def test_ranks_that_differ():
+    ranks = [{"count": 2}, {"speed": 0.5, "memory_reserved": 3}]
+    network = parse_layer_file(
+        json.dumps({"name": "x", "ranks": ranks, "layers_description": [body()]}), place="x.json"
+    )
+    slow = RankTraits(speed=0.5, reserved_bytes=3 * MB)
+    assert network.ranks == (RankTraits(), RankTraits(), slow)
+    assert parse_layer_file(format_layer_file(network), place="x.json") == network
+
+
+@pytest.mark.parametrize(
+    ("rank", "message"),
+    [
+        ({"speed": 1.5}, r"speed must be a number from 0.01 to 1"),
+        ({"speed": 0}, r"speed must be a number from 0.01 to 1"),
+        ({"count": 0}, "count must be"),
+        ({"memory": 3}, "memory"),
+    ],
+)
+def test_ranks_that_are_wrong(rank: dict[str, object], message: str):
+    with pytest.raises(InputError, match=message):
+        parse_layer_file(json.dumps({"name": "x", "ranks": [rank], "layers_description": [body()]}), place="x.json")

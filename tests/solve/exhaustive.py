@@ -5,7 +5,7 @@ of `oracle`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement, pairwise
 from math import comb, prod
@@ -13,7 +13,7 @@ from math import comb, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.model import FULL, NONE, CellRule, Communication, EndBlock, Network, Request, mixing
+from evenflow.model import FULL, NONE, CellRule, Communication, EndBlock, Layer, Mode, Network, Request, mixing
 from evenflow.schedule import Action, Op, Schedule
 from evenflow.solve.problem import Problem, problem_of_order
 from tests.oracle import end_times, orders_of
@@ -134,13 +134,17 @@ class Plans:
 
 def every_plan(case: Case) -> Plans:
     """Costs of all cuts times all recompute counts."""
-    network, stages = case.split, case.sizes.num_cells
-    known: dict[tuple[int, int, int], NDArray[np.int64]] = {}
+    stages, ranks = case.sizes.num_cells, case.network.ranks
+    rank_of = case.schedule.stage_ranks
+    networks = [slowed(case.split, ranks[rank].speed if ranks else 1.0) for rank in rank_of]
+    known: dict[tuple[int, int, int, float], NDArray[np.int64]] = {}
     tables: list[list[NDArray[np.int64]]] = [[] for _ in range(stages)]
     for cut in case.cuts():
         contents = []
         for stage, (start, end) in enumerate(pairwise(cut)):
-            key = (start, end, (stage == 0) + 2 * (stage == stages - 1))
+            network = networks[stage]
+            speed = ranks[rank_of[stage]].speed if ranks else 1.0
+            key = (start, end, (stage == 0) + 2 * (stage == stages - 1), speed)
             if key not in known:
                 blocks = [network.head] * (stage == 0) + [network.tail] * (stage == stages - 1)
                 known[key] = np.array(_contents(network, start, end, blocks, case.cell_rule), dtype=np.int64)
@@ -151,8 +155,28 @@ def every_plan(case: Case) -> Plans:
     costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 7]
     return Plans(
         makespans_ns=_makespans(case.schedule, costs, case.message_ns),
-        rank_peaks_bytes=_peaks(case.schedule, costs) + network.constant_bytes,
+        rank_peaks_bytes=_peaks(case.schedule, costs)
+        + case.network.constant_bytes
+        + np.array([rank.reserved_bytes for rank in ranks] or [0] * case.sizes.num_ranks)[:, np.newaxis],
     )
+
+
+def slowed(network: Network, speed: float) -> Network:
+    """The network with every time divided by a speed and rounded."""
+
+    def times(part: Layer | EndBlock | Mode, *names: str) -> dict[str, int]:
+        values = {name: getattr(part, name) for name in names}
+        return {name: round(value / speed) for name, value in values.items() if value is not None}
+
+    def layer(part: Layer) -> Layer:
+        modes = {kind: replace(mode, **times(mode, "backward_ns")) for kind, mode in part.modes.items()}
+        return replace(part, modes=modes, **times(part, "forward_ns", "stated_weight_ns"))
+
+    ends = {
+        name: replace(block, **times(block, "forward_ns", "backward_ns", "stated_weight_ns"))
+        for name, block in (("head", network.head), ("tail", network.tail))
+    }
+    return replace(network, runs=tuple(replace(run, layer=layer(run.layer)) for run in network.runs), **ends)
 
 
 def _contents(network: Network, start: int, end: int, blocks: list[EndBlock], rule: CellRule) -> list[Content]:

@@ -52,6 +52,20 @@ class RuledCase(Case):
         return True
 
 
+@dataclass(frozen=True, kw_only=True)
+class JoinedCase(RuledCase):
+    """A case with blocks as layers."""
+
+    whole: RuledCase
+
+    @property
+    def split(self) -> Network:
+        """Layers are split one by one, each rounded, before blocks are made of them."""
+        blocks = blocks_of(self.whole.split)
+        assert blocks is not None
+        return blocks.network
+
+
 @st.composite
 def ruled(draw: st.DrawFn, **settings_: object) -> RuledCase:
     """Any case, some of whose layers have rules; at least one cut keeps to them."""
@@ -82,7 +96,7 @@ def of_blocks(case: RuledCase) -> Case:
     if blocks is None:
         return case
     fields = {name: getattr(case, name) for name in Case.__dataclass_fields__}
-    return RuledCase(**{**fields, "network": blocks.network})
+    return JoinedCase(**{**fields, "network": blocks.network}, whole=case)
 
 
 @given(data=st.data())

@@ -6,6 +6,7 @@ from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixi
 from evenflow.model.cut_check import check_cut
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.plan import Cells, Communication, Plan, cells
+from evenflow.model.rank_traits import RankTraits
 from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, OFFLOAD, SELECT, ordered_kinds
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
 from evenflow.model.request import Request, check_step
@@ -38,6 +39,7 @@ __all__ = [
     "Mode",
     "Network",
     "Plan",
+    "RankTraits",
     "Recomputation",
     "Request",
     "Scope",

@@ -7,6 +7,7 @@ from functools import cached_property
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.peak_error import PeakError
+from evenflow.model.rank_traits import RankTraits
 from evenflow.model.recompute import FULL, NONE, ordered_kinds
 from evenflow.model.stage_rules import StageRule
 from evenflow.ranges import LAYERS, MEMORY_BYTES, STEP_TOTAL, TIME_NS
@@ -130,6 +131,8 @@ class Network:
     """Whether the source gave the memory of layers; without it no limit can be checked."""
     peak_error: PeakError | None = None
     """How far peaks may be off, where the memory was fitted to measured ones."""
+    ranks: tuple[RankTraits, ...] = ()
+    """Speed and memory of every rank; empty: they are all alike."""
 
     def __post_init__(self) -> None:
         if not self.runs:
@@ -188,7 +191,7 @@ class Network:
         every_ns = [run.count * (run.layer.forward_ns + _longest(run.layer)) for run in self.runs]
         ends_ns = [block.forward_ns + block.backward_ns for block in (self.head, self.tail)]
         place = _("{name}, {num_units:,} microbatches one after the other", name=self.name, num_units=num_units)
-        work_ns = (sum(every_ns) + sum(ends_ns)) * num_units + messages_ns
+        work_ns = round((sum(every_ns) + sum(ends_ns)) * num_units / self.speeds[-1]) + messages_ns
         if work_ns not in STEP_TOTAL:
             rule = _("must take at most {most:.3g} ms", most=milliseconds(int(STEP_TOTAL.most)))
             raise InputError(value=milliseconds(work_ns), rule=rule, place=place, remedy=_("check the units"))
@@ -221,6 +224,39 @@ class Network:
     def layers(self) -> tuple[Layer, ...]:
         """The body layers one by one, in order."""
         return tuple(run.layer for run in self.runs for _ in range(run.count))
+
+    @cached_property
+    def speeds(self) -> tuple[float, ...]:
+        """Speeds that ranks have, the fastest first."""
+        return tuple(sorted({rank.speed for rank in self.ranks}, reverse=True)) or (1.0,)
+
+    def at_speed(self, speed: float) -> "Network":
+        """Return the network with the times of a rank of this speed; they are rounded, and none gets shorter."""
+        if speed == 1:
+            return self
+
+        def slower(time_ns: int) -> int:
+            return round(time_ns / speed)
+
+        def stated(time_ns: int | None) -> int | None:
+            return None if time_ns is None else slower(time_ns)
+
+        def slower_layer(layer: Layer) -> Layer:
+            modes = {kind: replace(mode, backward_ns=slower(mode.backward_ns)) for kind, mode in layer.modes.items()}
+            return replace(
+                layer, forward_ns=slower(layer.forward_ns), modes=modes, stated_weight_ns=stated(layer.stated_weight_ns)
+            )
+
+        def slower_block(block: EndBlock) -> EndBlock:
+            return replace(
+                block,
+                forward_ns=slower(block.forward_ns),
+                backward_ns=slower(block.backward_ns),
+                stated_weight_ns=stated(block.stated_weight_ns),
+            )
+
+        runs = tuple(replace(run, layer=slower_layer(run.layer)) for run in self.runs)
+        return replace(self, runs=runs, head=slower_block(self.head), tail=slower_block(self.tail))
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 from evenflow.asking import check_fields
+from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model.cell_rule import SELECT_OR_COMM, CellRule
 from evenflow.model.network import Network
 from evenflow.model.plan import Cells, Communication
@@ -52,6 +54,15 @@ class Request:
 
 
 def check_step(network: Network, sizes: Sizes, communication: Communication | None) -> None:
-    """Raise InputError for a step that is more work or memory than 64 bits can add up, whatever the order of work."""
+    """Raise InputError for a step that is more work or memory than 64 bits can add up, whatever the order of work.
+
+    So is a network that knows other ranks than the pipeline has.
+    """
+    if network.ranks and len(network.ranks) != sizes.num_ranks:
+        raise InputError(
+            value=len(network.ranks),
+            rule=_("must be as many as there are ranks, {num_ranks}", num_ranks=sizes.num_ranks),
+            place=_("{name}, the ranks whose speed and memory it says", name=network.name),
+        )
     message_ns = communication.message_ns if communication else 0
     network.check_step(sizes.num_units, messages_ns=2 * sizes.num_cells * sizes.num_units * message_ns)

@@ -24,22 +24,23 @@ many layers there are, also where `auto_partition_layer` says otherwise.
 """
 
 import json
+from itertools import groupby
 from pathlib import Path
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, is_integer, load_json, read_text
 from evenflow.language import _
-from evenflow.model import NONE, EndBlock, Layer, LayerRun, Network
+from evenflow.model import NONE, EndBlock, Layer, LayerRun, Network, RankTraits
 from evenflow.model.peak_error import PeakError
 from evenflow.profiles.layer_entry import BODY_MEMORY, ENTRY_KEYS, KIND_KEYS, bytes_of, end_block
 from evenflow.profiles.layer_rows import body_fields, entries_of_body, runs_of_body
 from evenflow.profiles.model_configuration import refuse_configuration
-from evenflow.ranges import PEAKS
+from evenflow.ranges import PEAKS, RANK_SPEED, RANKS
 from evenflow.units import megabytes, milliseconds
 
 _TOP_KEYS = {
     "name", "layers_description", "stage_const_mem",
-    "peak_error", "pre_defined_layer", "auto_partition_layer", "model_name", "written_by",
+    "peak_error", "ranks", "pre_defined_layer", "auto_partition_layer", "model_name", "written_by",
 }  # fmt: skip
 _TYPES = ("HEAD", "BODY", "TAIL")
 
@@ -81,7 +82,18 @@ def network_of(top: Fields) -> Network:
         constant_bytes=constant_bytes if has_memory else 0,
         has_memory=has_memory,
         peak_error=_peak_error(top.inner("peak_error")) if has_memory and "peak_error" in top else None,
+        ranks=tuple(rank for entry in top.objects("ranks") for rank in _ranks(entry)) if "ranks" in top else (),
     )
+
+
+def _ranks(entry: Fields) -> list[RankTraits]:
+    """Return the ranks of an entry of ``ranks``."""
+    entry.check_known(("count", "speed", "memory_reserved"))
+    rank = RankTraits(
+        speed=entry.number("speed", RANK_SPEED) if "speed" in entry else 1.0,
+        reserved_bytes=bytes_of(entry, "memory_reserved"),
+    )
+    return [rank] * (entry.integer("count", RANKS) if "count" in entry else 1)
 
 
 def _peak_error(fields: Fields) -> PeakError:
@@ -146,7 +158,14 @@ def layer_file_fields(network: Network) -> dict[str, object]:
         top["stage_const_mem"] = megabytes(network.constant_bytes)
     if network.has_memory and network.peak_error is not None:
         top["peak_error"] = _error_entry(network.peak_error)
+    if network.ranks:
+        top["ranks"] = [_rank_entry(rank, len(list(equal))) for rank, equal in groupby(network.ranks)]
     return {**top, "layers_description": entries}
+
+
+def _rank_entry(rank: RankTraits, count: int) -> dict[str, object]:
+    reserved = {"memory_reserved": megabytes(rank.reserved_bytes)} if rank.reserved_bytes else {}
+    return {"count": count, "speed": rank.speed, **reserved}
 
 
 def _body_entry(run: LayerRun, has_memory: bool) -> dict[str, object]:

@@ -4,8 +4,8 @@ Solver, simulator, pictures and exports all take their numbers from the prefix s
 runs one action at a time, so of the working memory of its layers the largest counts.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,6 +39,8 @@ class LayerSums:
     """Bytes of activations, shape [num_kinds, num_layers + 1]."""
     working_bytes: Integers
     """Bytes that a layer's actions need for themselves, shape [num_kinds, num_layers]; no sums: the largest counts."""
+    slower: Mapping[float, tuple[Network, "LayerSums"]] = field(default_factory=dict)
+    """The network on ranks of each other speed than 1, and its sums."""
 
     @cached_property
     def has_working(self) -> bool:
@@ -74,8 +76,13 @@ class LayerSums:
         return largest
 
 
-def layer_sums(network: Network) -> LayerSums:
-    """Return the prefix sums of `network`'s layers."""
+def layer_sums(network: Network, *, slower: Mapping[float, Network] | None = None) -> LayerSums:
+    """Return the prefix sums of `network`'s layers.
+
+    `slower` is the network at each speed but 1 where `Network.at_speed` would round other times: those of blocks.
+    """
+    if slower is None:
+        slower = {speed: network.at_speed(speed) for speed in network.speeds if speed != 1}
     layers, kinds = network.layers, network.kinds
 
     def prefix(values: list[int]) -> Integers:
@@ -92,6 +99,7 @@ def layer_sums(network: Network) -> LayerSums:
         working_bytes=np.array(
             [[layer.modes[kind].working_bytes for layer in layers] for kind in kinds], dtype=np.int64
         ),
+        slower={speed: (other, layer_sums(other, slower={})) for speed, other in slower.items()},
     )
 
 
@@ -181,8 +189,24 @@ def cells_of_stages(schedule: Schedule) -> list[tuple[int, int]]:
 def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_table: Integers) -> StageCosts:
     """Return costs from layer `counts` [num_stages, num_kinds], kinds in cell order.
 
-    `network` gives head, tail and constant memory; `stage_table` [num_chunks, num_ranks] gives the stages of each rank.
+    `network` gives head, tail, constant memory and what sets ranks apart; `stage_table` [num_chunks, num_ranks] gives
+    the stages of each rank.
     """
+    costs = _costs_at_one_speed(network, sums, counts, stage_table)
+    if not network.ranks:
+        return costs
+    times = {name: getattr(costs, name).copy() for name in ("forward_ns", "backward_ns", "weight_ns", "recompute_ns")}
+    for speed, (other, of_layers) in sums.slower.items():
+        own = stage_table[:, [rank.speed == speed for rank in network.ranks]]
+        slow = _costs_at_one_speed(other, of_layers, counts, stage_table)
+        for name, of_stages in times.items():
+            of_stages[own] = getattr(slow, name)[own]
+    reserved = np.array([rank.reserved_bytes for rank in network.ranks], dtype=np.int64)
+    return replace(costs, **times, static_bytes=costs.static_bytes + reserved)
+
+
+def _costs_at_one_speed(network: Network, sums: LayerSums, counts: Integers, stage_table: Integers) -> StageCosts:
+    """Return costs as if all ranks were as fast as the times of `network` are, and had all of their memory."""
     bounds = np.concatenate(([0], np.cumsum(counts.reshape(-1))))
     num_stages, num_kinds = counts.shape
     starts, ends = bounds[:-1].reshape(num_stages, num_kinds), bounds[1:].reshape(num_stages, num_kinds)

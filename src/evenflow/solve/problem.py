@@ -131,6 +131,26 @@ class Problem:
         return self.memory_limit_bytes if self.memory_limit_bytes is not None else np.iinfo(np.int64).max // 4
 
     @cached_property
+    def constants(self) -> Integers:
+        """Bytes that each rank holds whatever its layers, shape [num_ranks]."""
+        reserved = [rank.reserved_bytes for rank in self.network.ranks] or [0] * self.num_ranks
+        return self.network.constant_bytes + np.array(reserved, dtype=np.int64)
+
+    @property
+    def cell_speeds(self) -> list[float]:
+        """Speed of the rank of each cell."""
+        ranks = self.network.ranks
+        return [ranks[rank].speed if ranks else 1.0 for rank in self.schedule.stage_ranks]
+
+    def sums_at(self, speed: float) -> LayerSums:
+        """Return the sums of the layers on a rank of this speed."""
+        return self.sums if speed == 1 else self.sums.slower[speed][1]
+
+    def network_at(self, speed: float) -> Network:
+        """Return the network on a rank of this speed."""
+        return self.network if speed == 1 else self.sums.slower[speed][0]
+
+    @cached_property
     def limits(self) -> Integers:
         """The most that each rank may hold, shape [num_ranks]."""
         return self.limit + np.array(self.more_bytes or (0,) * self.num_ranks, dtype=np.int64)
@@ -205,6 +225,13 @@ class Problem:
         )
 
 
+def _joined_at(network: Network, speed: float) -> Network:
+    """Return a network on a rank of this speed, with blocks as layers."""
+    slow = network.at_speed(speed)
+    blocks = blocks_of(slow)
+    return slow if blocks is None else blocks.network
+
+
 def make_problem(request: Request, *, schedule: str) -> Problem:
     """Return the problem under the order of the family `schedule`; raises InputError."""
     return problem_of_order(request, make_schedule(schedule, **asdict(request.sizes), group_size=request.group_size))
@@ -229,8 +256,11 @@ def problem_of_order(
             rule=_("must have the sizes asked for, {sizes}", sizes=request.sizes),
             place=_("the order"),
         )
-    network, blocks = request.network, blocks_of(request.network)
-    whole = network if blocks is None else blocks.network
+    network = request.network
+    # Blocks are sums of what their layers cost on the rank, each rounded by itself as in the simulation.
+    units = network_of_units(network, order)
+    blocks = blocks_of(units)
+    whole = units if blocks is None else blocks.network
     if not request.allow_empty and whole.num_layers < order.num_stages:
         raise InputError(
             value=whole.num_layers,
@@ -260,13 +290,12 @@ def problem_of_order(
         in_order = [layers[chunk][rank] for chunk, rank in cells_of_stages(order)]
         check_cut(network, in_order, cells_of_stages(order))
     placement = placement_of(whole, cells_of_stages(order), min_layers=request.min_layers)
-    network_of_one = network_of_units(whole, order)
     return Problem(
         request=request,
-        network=network_of_one,
+        network=whole,
         schedule=order,
         graph=build_graph(order) if graph is None else graph,
-        sums=layer_sums(network_of_one),
+        sums=layer_sums(whole, slower={speed: _joined_at(units, speed) for speed in units.speeds if speed != 1}),
         live=live or tuple(live_vectors(order, rank) for rank in range(order.num_ranks)),
         blocks=blocks,
         placement=placement,

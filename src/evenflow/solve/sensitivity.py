@@ -75,7 +75,7 @@ def sensitivity(request: Request, plan: Plan, order: Schedule, *, time_limit_s: 
     share_s = time_limit_s / (len(changes) + len(binding))
     limits, ranks = [], []
     for limit in changes:
-        if limit > problem.network.constant_bytes:
+        if limit > problem.constants.max():
             outcome = _solved(_with_limit(problem, limit), plan if limit > problem.limit else None, share_s)
             if outcome is None:
                 return None

@@ -73,14 +73,15 @@ def even_bounds(problem: Problem) -> Integers:
     network = problem.network
     head = network.head.forward_ns + network.head.backward_ns
     total = head + int(work[-1]) + network.tail.forward_ns + network.tail.backward_ns
+    shares = np.cumsum(problem.cell_speeds) / np.sum(problem.cell_speeds)  # of the work, as fast as each rank is
     if problem.placement is not None:
-        goals = total * np.arange(1, num_cells) / num_cells - head
+        goals = total * shares[:-1] - head
         borders = problem.placement.nearest(goals, work, min_layers=least)
         assert borders is not None, "checked by `placement_of`"
         return borders
     bounds = [0]
     for cell in range(1, num_cells):
-        goal = total * cell / num_cells - head
+        goal = total * shares[cell - 1] - head
         cut = int(np.searchsorted(work, goal))
         low = bounds[-1] + least
         high = problem.num_layers - (num_cells - cell) * least

@@ -1,6 +1,14 @@
 """A plan as text, or the reason why there is none."""
 
-from evenflow.cli.text.tables import bubble_table, headline, memory_note, message_note, plan_table, round_up_megabytes
+from evenflow.cli.text.tables import (
+    bubble_table,
+    headline,
+    memory_note,
+    message_note,
+    plan_table,
+    ranks_note,
+    round_up_megabytes,
+)
 from evenflow.language import _
 from evenflow.simulate import Simulation
 from evenflow.solve import Outcome
@@ -10,7 +18,7 @@ from evenflow.units import megabytes
 def plan_text(simulation: Simulation, memory_limit_bytes: int | None, *, certificate: str, binding: str = "") -> str:
     """Return headline, plan, certificate, memory with the limits that bind (`binding`), bubbles, as paragraphs."""
     memory = memory_note(simulation, memory_limit_bytes)
-    notes = [certificate, memory, binding, message_note(simulation.communication)]
+    notes = [certificate, memory, binding, ranks_note(simulation.network), message_note(simulation.communication)]
     return "\n\n".join(
         (
             headline(simulation),

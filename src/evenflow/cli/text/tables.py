@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from evenflow.cli.text.display_width import display_width, padded
 from evenflow.language import _, _n
-from evenflow.model import NONE, Communication
+from evenflow.model import NONE, Communication, Network
 from evenflow.plain_text import on_one_line
 from evenflow.simulate import FillDrain, Simulation
 from evenflow.solve import Outcome
@@ -194,6 +194,19 @@ def rank_ranges(ranks: Sequence[int]) -> str:
     ends = [rank for rank in ranks if rank + 1 not in ranks]
     pairs = zip(starts, ends, strict=True)
     return ", ".join(str(start) if start == end else f"{start}-{end}" for start, end in pairs)
+
+
+def ranks_note(network: Network) -> str:
+    """Return one sentence on the ranks that are slower or have less memory; empty where all are alike."""
+    notes = []
+    for traits in dict.fromkeys(network.ranks):
+        ranks = rank_ranges([rank for rank, own in enumerate(network.ranks) if own == traits])
+        if traits.speed != 1:
+            notes.append(_("{ranks}: {speed:.4g} of the fastest rank's speed", ranks=ranks, speed=traits.speed))
+        if traits.reserved_bytes:
+            short = megabytes(traits.reserved_bytes)
+            notes.append(_("{ranks}: {short_mb:,.1f} MB less memory, counted as held", ranks=ranks, short_mb=short))
+    return _("unequal ranks: {notes}", notes="; ".join(notes)) if notes else ""
 
 
 def message_note(message: Communication | None) -> str:

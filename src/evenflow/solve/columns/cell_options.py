@@ -5,14 +5,14 @@ depend on the layers alone, so input gradients grow as backwards do). So only th
 kept: no other choice is both faster and smaller.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import FULL, NONE, LayerRun
-from evenflow.simulate import Integers
+from evenflow.simulate import Integers, LayerSums
 from evenflow.solve.problem import Problem
 
 Choice = tuple[int, int, int, tuple[int, ...]]
@@ -74,7 +74,10 @@ class Segments:
         sizes = [run.count for run in merged_runs(problem)]
         self.run_ends = np.cumsum(sizes)
         self.run_starts = self.run_ends - sizes
-        self._choices = {start: _choices(problem, start, max_load_ns) for start in self._starts()}
+        self._choices = {
+            speed: {start: _choices(problem, problem.sums_at(speed), start, max_load_ns) for start in self._starts()}
+            for speed in problem.network.speeds
+        }
 
     def _starts(self) -> list[int]:
         """Return representative first layers: where runs begin, and where a cell may begin that spans several runs."""
@@ -90,7 +93,9 @@ class Segments:
         Their forward and backward together take at most `max_load_ns`.
         """
         problem = self._problem
-        sums, network = problem.sums, problem.network
+        speed = problem.cell_speeds[cell]
+        sums, network = problem.sums_at(speed), problem.network_at(speed)
+        choices = self._choices[speed]
         blocks = [block for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)) if at == cell]
         costs = ("forward_ns", "backward_ns", "weight_ns", "activation_bytes", "until_weight_bytes", "parameter_bytes")
         fixed = [sum(getattr(block, name) for block in blocks) for name in costs]
@@ -98,7 +103,7 @@ class Segments:
         rows: list[tuple[int, ...]] = []
         counts: list[tuple[int, ...]] = []
         placement = problem.placement
-        for first, last, start, layers in self._spans(cell, first_runs, last_run_from):
+        for first, last, start, layers in self._spans(cell, choices, first_runs, last_run_from):
             end = start + layers
             if placement is not None and not placement.allows(cell, np.array(start), np.array(end)):
                 continue
@@ -109,7 +114,7 @@ class Segments:
             in_last = end - int(self.run_starts[last]) if last > first else 0
             in_first = min(end, int(self.run_ends[first])) - start
             previous = -1
-            for backward, activation, working, by_kind in self._choices[start][layers]:
+            for backward, activation, working, by_kind in choices[start][layers]:
                 if forward + backward + fixed[1] > max_load_ns:
                     break
                 rows.append(
@@ -138,31 +143,35 @@ class Segments:
             counts=np.array(counts, dtype=np.int32).reshape(-1, len(problem.kinds)),
         )
 
-    def _spans(self, cell: int, first_runs: range, last_run_from: int) -> Iterator[tuple[int, int, int, int]]:
+    def _spans(
+        self, cell: int, choices: Mapping[int, list[list[Choice]]], first_runs: range, last_run_from: int
+    ) -> Iterator[tuple[int, int, int, int]]:
         """Yield ``(first run, last run, representative first layer, layers)`` for all contents of a cell."""
         if self._problem.fixed_bounds is not None:
-            yield from self._fixed_span(*self._problem.fixed_bounds[cell : cell + 2].tolist())
+            yield from self._fixed_span(choices, *self._problem.fixed_bounds[cell : cell + 2].tolist())
             return
         least = self._problem.min_layers
         for first in first_runs:
             begin, end = int(self.run_starts[first]), int(self.run_ends[first])
             if first >= last_run_from:
-                for layers in range(least, min(end - begin, len(self._choices[begin]) - 1) + 1):
+                for layers in range(least, min(end - begin, len(choices[begin]) - 1) + 1):
                     yield first, first, begin, layers
             if first == len(self.run_ends) - 1:
                 continue
             for start in range(begin, end):
-                for layers in range(max(least, end - start + 1), len(self._choices[start])):
+                for layers in range(max(least, end - start + 1), len(choices[start])):
                     last = int(np.searchsorted(self.run_ends, start + layers))
                     if last >= last_run_from:
                         yield first, last, start, layers
 
-    def _fixed_span(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    def _fixed_span(
+        self, choices: Mapping[int, list[list[Choice]]], start: int, end: int
+    ) -> Iterator[tuple[int, int, int, int]]:
         """Yield the same as `_spans` for a cell that must hold the layers [start, end)."""
         first = min(int(np.searchsorted(self.run_ends, start, side="right")), len(self.run_ends) - 1)
         last = max(first, int(np.searchsorted(self.run_ends, end)))
         representative = start if last > first else int(self.run_starts[first])
-        if end - start < len(self._choices[representative]):
+        if end - start < len(choices[representative]):
             yield first, last, representative, end - start
 
 
@@ -177,21 +186,22 @@ def merged_runs(problem: Problem) -> list[LayerRun]:
     return runs
 
 
-def _choices(problem: Problem, start: int, max_load_ns: int) -> list[list[Choice]]:
+def _choices(problem: Problem, sums: LayerSums, start: int, max_load_ns: int) -> list[list[Choice]]:
     """Return the Pareto-minimal recompute choices by number of layers from `start` on, shortest backward first."""
     if problem.counts_full:
-        return _counted_choices(problem, start, max_load_ns)
-    by_family = [_family_choices(problem, start, kinds, max_load_ns) for kinds in problem.families]
+        return _counted_choices(problem, sums, start, max_load_ns)
+    by_family = [_family_choices(problem, sums, start, kinds, max_load_ns) for kinds in problem.families]
     return [_pareto([choice for rows in by_family for choice in rows[layers]]) for layers in range(len(by_family[0]))]
 
 
-def _family_choices(problem: Problem, start: int, kinds: tuple[int, ...], max_load_ns: int) -> list[list[Choice]]:
+def _family_choices(
+    problem: Problem, sums: LayerSums, start: int, kinds: tuple[int, ...], max_load_ns: int
+) -> list[list[Choice]]:
     """Return the choices by number of layers when a cell may mix all of `kinds`.
 
     The layers of a cell stand in the order of the kinds, so the choices of [start, end) that use the kinds up to k
     extend those of a shorter run that use the kinds before k.
     """
-    sums = problem.sums
     forward, backward, activation, working = (
         sums.forward_ns, sums.backward_ns, sums.activation_bytes, sums.working_bytes
     )  # fmt: skip
@@ -226,9 +236,9 @@ def _family_choices(problem: Problem, start: int, kinds: tuple[int, ...], max_lo
     return [row[-1] for row in table]
 
 
-def _counted_choices(problem: Problem, start: int, max_load_ns: int) -> list[list[Choice]]:
+def _counted_choices(problem: Problem, sums: LayerSums, start: int, max_load_ns: int) -> list[list[Choice]]:
     """Return the choices by number of layers where it bounds those under `full`, which come first."""
-    sums, full, none = problem.sums, problem.kinds.index(FULL), problem.kinds.index(NONE)
+    full, none = problem.kinds.index(FULL), problem.kinds.index(NONE)
     table: list[list[Choice]] = []
     for layers in range(problem.num_layers - start + 1):
         end = start + layers

@@ -143,7 +143,7 @@ def _combine(
             for cell_options, offset in zip(own, offsets, strict=False)
         ]
     )
-    room = int(problem.limits[rank]) - problem.network.constant_bytes
+    room = int(problem.limits[rank] - problem.constants[rank])
     size = min(_FIRST_CAPACITY, prod(map(len, own)))
     while True:
         columns = np.zeros((min(size, capacity), len(cells)), dtype=np.int32)

@@ -79,7 +79,7 @@ class RowLayout:
         """Return the lower and the upper bound of each row."""
         num_order = self.memory - self.order
         # In gigabytes, which keeps the numbers of these rows near one.
-        rooms = (problem.limits - problem.network.constant_bytes) / GIGABYTE
+        rooms = (problem.limits - problem.constants) / GIGABYTE
         room = np.repeat(rooms, np.diff(self.memory_starts)) if self.memory_starts else np.zeros(0)
         durations, sizes = np.zeros(self.conserve), np.array(self.run_sizes, dtype=np.float64)
         lower = np.concatenate((durations, sizes, np.full(num_order + len(room), -np.inf)))

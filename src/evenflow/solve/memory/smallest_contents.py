@@ -222,7 +222,7 @@ class SmallestContents:
     def base(self, rank: int) -> Integers:
         """Return the bytes beside the layers (constant, head, tail) under each live vector, shape [num_vectors]."""
         problem, network = self.problem, self.problem.network
-        base = np.full(len(problem.live[rank]), network.constant_bytes, dtype=np.int64)
+        base = np.full(len(problem.live[rank]), problem.constants[rank], dtype=np.int64)
         for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)):
             amounts = np.array(
                 [block.parameter_bytes, block.activation_bytes, block.until_weight_bytes, 0], dtype=np.int64
@@ -275,6 +275,7 @@ class SmallestContents:
             for size in (block.parameter_bytes, block.activation_bytes, block.until_weight_bytes, block.working_bytes)
         ]
         summed = (sums.parameter_bytes, sums.until_weight_bytes, sums.activation_bytes)
+        ends += np.diff(self.problem.constants).tolist()
         amounts = [*(np.diff(sizes).reshape(-1) for sizes in summed), sums.working_bytes.reshape(-1), np.array(ends)]
         return int(np.gcd.reduce(np.concatenate(amounts)))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.model import FULL
+from evenflow.model import FULL, EndBlock
 from evenflow.simulate import Integers
 from evenflow.solve.clock import now_s, spend
 from evenflow.solve.problem import Problem
@@ -121,7 +121,10 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
     num_cells = problem.num_cells
     fixed = np.zeros((6, num_cells), dtype=np.int64)
     fixed_working = np.zeros(num_cells, dtype=np.int64)
-    for cell, block in ((0, problem.network.head), (num_cells - 1, problem.network.tail)):
+    speeds = list(problem.network.speeds)
+    at_speeds = [problem.sums_at(speed) for speed in speeds]
+    for cell, name in ((0, "head"), (num_cells - 1, "tail")):
+        block: EndBlock = getattr(problem.network_at(problem.cell_speeds[cell]), name)
         fixed[:, cell] += (
             block.forward_ns,
             block.backward_ns,
@@ -155,16 +158,17 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             np.zeros(0, dtype=np.int64) if placement is None else placement.alone,
         ),
         Prices(
-            sums.forward_ns,
-            sums.backward_ns,
+            np.array([speeds.index(speed) for speed in problem.cell_speeds], dtype=np.int64),
+            np.stack([each.forward_ns for each in at_speeds]),
+            np.stack([each.backward_ns for each in at_speeds]),
             sums.activation_bytes,
             sums.parameter_bytes,
-            sums.weight_ns,
+            np.stack([each.weight_ns for each in at_speeds]),
             sums.until_weight_bytes,
             sums.working_table,
             np.vstack((fixed, fixed_working)),
         ),
-        Memory(np.concatenate(problem.live), live_starts, problem.limits - problem.network.constant_bytes),
+        Memory(np.concatenate(problem.live), live_starts, problem.limits - problem.constants),
         GraphArrays(
             graph.rank_predecessors,
             graph.dependencies,

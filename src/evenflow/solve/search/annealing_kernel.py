@@ -55,8 +55,13 @@ class Rules(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Prefix sums over the layers (see `LayerSums`), and `fixed` [7, num_cells], the costs of head and tail."""
+    """Prefix sums over the layers (see `LayerSums`), and `fixed` [7, num_cells], the costs of head and tail.
 
+    Times have the speeds of ranks as their first axis.
+    """
+
+    speeds: Any
+    """Index of the speed of each cell's rank."""
     forward: Any
     backward: Any
     activation: Any
@@ -117,12 +122,13 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
     """Compute the costs of the cells first…last anew."""
     for cell in range(first, last + 1):
         begin = end = state.starts[cell]
+        speed = prices.speeds[cell]
         backward = prices.fixed[1, cell]
         activation = prices.fixed[2, cell]
         working = prices.fixed[6, cell]
         for kind in range(state.counts.shape[1]):
             stop = end + state.counts[cell, kind]
-            backward += prices.backward[kind, stop] - prices.backward[kind, end]
+            backward += prices.backward[speed, kind, stop] - prices.backward[speed, kind, end]
             activation += prices.activation[kind, stop] - prices.activation[kind, end]
             if len(prices.working) and stop > end:
                 level = 0
@@ -132,11 +138,11 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
                     working, prices.working[level, kind, end], prices.working[level, kind, stop - (1 << level)]
                 )
             end = stop
-        state.costs[0, cell] = prices.fixed[0, cell] + prices.forward[end] - prices.forward[begin]
+        state.costs[0, cell] = prices.fixed[0, cell] + prices.forward[speed, end] - prices.forward[speed, begin]
         state.costs[1, cell] = backward
         state.costs[2, cell] = activation
         state.costs[3, cell] = prices.fixed[3, cell] + prices.parameters[end] - prices.parameters[begin]
-        state.costs[4, cell] = prices.fixed[4, cell] + prices.weight[end] - prices.weight[begin]
+        state.costs[4, cell] = prices.fixed[4, cell] + prices.weight[speed, end] - prices.weight[speed, begin]
         state.costs[5, cell] = prices.fixed[5, cell] + prices.waiting[end] - prices.waiting[begin]
         state.costs[6, cell] = working
 

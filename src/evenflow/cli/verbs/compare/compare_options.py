@@ -10,6 +10,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel
 from evenflow.cli.shared.memory_margin import with_error_free
 from evenflow.cli.shared.message_options import MessageOptions
+from evenflow.cli.shared.rank_options import RankOptions
 from evenflow.cli.shared.split_sequences import note_left_out
 from evenflow.cli.shared.targets.target_options import TargetName
 from evenflow.cli.shared.training.configuration_options import ConfigurationOptions
@@ -60,6 +61,7 @@ class CompareOptions:
         shows_default=True,
         help="Also compare layers dealt evenly, with everything recomputed and with nothing.",
     )
+    unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     output_folder: Path = optional(
         "--output-folder",
@@ -112,6 +114,7 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
     sizes, schedule = _sizes(replace(compare_options, schedule=None) if tries_all else compare_options, plan)
     note_left_out(network, sequence_splits=sizes.sequence_splits, schedule=schedule)
     limit = model.memory_limit_bytes if compare_options.memory is None else options.memory_limit(compare_options.memory)
+    network, limit = compare_options.unequal_ranks.applied(network, limit, num_ranks=sizes.num_ranks)
     communication = compare_options.messages.communication(sequence_splits=sizes.sequence_splits) or model.communication
     request = Request(
         network=network,

@@ -79,8 +79,8 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
     Raises:
         InputError: an option or a file that breaks a rule.
     """
-    network = model.network
     limit = model.memory_limit_bytes if plan_options.memory is None else options.memory_limit(plan_options.memory)
+    network, limit = plan_options.unequal_ranks.applied(model.network, limit, num_ranks=plan_options.ranks)
     communication = (
         plan_options.messages.communication(sequence_splits=plan_options.sequence_splits) or model.communication
     )

@@ -11,6 +11,7 @@ from evenflow.cli.shared.layers_per_rank import KEPT_LAYERS
 from evenflow.cli.shared.memory_margin import CONFIDENCE
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.options import BEST, EVERY, SEARCH
+from evenflow.cli.shared.rank_options import RankOptions
 from evenflow.cli.shared.result_files import ResultFiles
 from evenflow.cli.shared.targets.target_options import VERSION, TargetName
 from evenflow.cli.shared.training.configuration_options import ConfigurationOptions
@@ -76,6 +77,7 @@ class PlanOptions:
     )
     allow_empty: bool = optional("--allow-empty", default=False, help="Allow cells without a layer.")
     layers_per_rank: tuple[str, ...] = field(default=(), metadata=KEPT_LAYERS)
+    unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     results: ResultFiles = field(metadata=asked(group=ResultFiles))
     order_file: Path | None = optional(

@@ -15,6 +15,7 @@ from evenflow.cli.shared.group_sizes import best_simulated
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
+from evenflow.cli.shared.rank_options import RankOptions
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import ResultFiles, paths_of
 from evenflow.cli.shared.training.configuration_options import (
@@ -44,6 +45,7 @@ class SimulateOptions:
 
     plan: GivenPlan = field(metadata=asked(group=GivenPlan))
     memory: str | None = field(default=None, metadata=options.MEMORY_TEXT)
+    unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     aa_check: bool = optional(
         "--aa-check",
@@ -88,6 +90,7 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
         plan = request.plan.plan(network)
     else:
         request.plan.check_unused()
+    network, limit = request.unequal_ranks.applied(network, limit, num_ranks=plan.num_ranks)
     outputs = Outputs(
         paths_of(request),
         inputs={_("the input file {file}", file=file): Path(config_path(file)) for file in files},
