@@ -22,6 +22,7 @@ VERBS = {
     "plan": ("plan", "tiny.json", *SIZES, "--time-limit", "1"),
     "simulate": ("simulate", "tiny.json", "--layers", "2,2", "--microbatches", "2"),
     "compare": ("compare", "tiny.json", *SIZES, "--time-limit", "1"),
+    "replan": ("replan", "plan.json", "--rank-speed", "1:0.5", "--time-limit", "1"),
     "schedules": ("schedules",),
     "schedule": ("schedule", "show", "1f1b", *SIZES),
     "guide": ("guide", "--ranks", "4", "--layers", "80", "--recompute", "none"),

@@ -77,6 +77,7 @@ READERS: tuple[Reader, ...] = (
         "plan file", "in.json", JSON, lambda: seeds.PLAN,
         (
             ("simulate", "layers.json", "in.json", "--memory", "1GB", "--json", "out.json", "--svg", "out.svg"),
+            ("replan", "in.json", "--rank-speed", "1:0.5", *FAST),
             ("simulate", "in.json", "layers.json"), ("run", "in.json", "--model", "llama-tiny"),
             ("export", "in.json", "--to", "mindformers", "--layers", "layers.json", *FAST),
             ("export", "in.json", "--to", "megatron", "--layers", "layers.json", *FAST),
@@ -225,6 +226,8 @@ BASES: tuple[tuple[str, ...], ...] = (
     ("profile", "--model", "none.json", "--seq", "8", "--accelerator", "a100"),
     ("tune", "--model", "config.json", "--accelerator", "h100", "--gpus", "4", "--global-batch", "4", "--seq", "64", *FAST),
     ("quick-tune", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST),
+    ("replan", "plan.json", "--rank-speed", "1:0.5", "--rank-memory", "0:900MB,1:1GB", "--move-bandwidth", "25GBps", *FAST),
+    ("plan", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", "--rank-speed", "1:0.5", "--rank-memory", "0:900MB", *FAST),
     _predict("--model", "config.json", "--accelerator", "h100", "--recompute", "full", "-o", "out-layers.json"),
     _predict("--hidden", "64", "--layers", "8", "--heads", "4", "--vocab", "320", "--accelerator", "accelerator.yaml", "--memory", "1GB", "--chunks", "2"),
     ("calibrate", "measured.csv", "--accelerator", "h100", "--fit", "product_share", "-o", "out.yaml"),

@@ -56,6 +56,7 @@ CASES = {
     "plan": ("tiny.json", *SIZES, "--time-limit", 1),
     "simulate": ("tiny.json", "--layers", "2,2", "--microbatches", 2),
     "compare": ("tiny.json", *SIZES),
+    "replan": ("plan.json", "--rank-speed", "1:0.5", "--time-limit", 1),
     "schedules": (),
     "schedule show": ("1f1b", *SIZES),
     "schedule check": ("order.csv",),
@@ -88,7 +89,7 @@ def test_a_file_of_somebody_else_is_refused_before_the_work(folder, evenflow, ve
     assert file.read_text() == "{}"
     if " must not be a file that evenflow did not write" not in result.stderr:  # what it reads was looked at first
         assert "no such file" in result.stderr or "Missing" in result.stderr
-        read_first = ("collect-peaks", "fit-memory", "read-trace", "run", "auto", "profile", "schedule check")
+        read_first = ("replan", "collect-peaks", "fit-memory", "read-trace", "run", "auto", "profile", "schedule check")
         assert verb in (*read_first, "export", "apply")
 
 

@@ -1,0 +1,159 @@
+"""The verb ``evenflow replan``."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import click
+
+from evenflow.asking import asked, optional
+from evenflow.baselines.named_plans import NamedPlan
+from evenflow.cli.exit_status import status_code
+from evenflow.cli.shared import options
+from evenflow.cli.shared.files.input_files import read_text
+from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.plan_pictures import plan_svg
+from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.rank_options import RankOptions
+from evenflow.cli.shared.reproducible import may_be_reproducible
+from evenflow.cli.shared.request_options import options_as
+from evenflow.cli.shared.result_files import paths_of
+from evenflow.cli.text.plan_text import no_plan_text, plan_text
+from evenflow.cli.text.replan_text import replan_text
+from evenflow.errors import InputError
+from evenflow.export.results.replan_fields import replan_fields
+from evenflow.fields import as_fields, load_json
+from evenflow.language import _
+from evenflow.model import RankTraits
+from evenflow.profiles.plan_file import PlanFile, parse_plan_file
+from evenflow.profiles.steps import is_step_file, read_measured_step, step_of_file
+from evenflow.profiles.timeline_file import is_timeline_file, timeline_file
+from evenflow.questions import SEARCH_TIME
+from evenflow.simulate import Simulation, Timeline, simulate
+from evenflow.solve.replan import ALIKE, measured_speeds
+from evenflow.solve.replan import replan as replanned_for
+from evenflow.units import parse_bandwidth
+
+_MOVE_BANDWIDTH = "--move-bandwidth"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplanOptions:
+    """What ``evenflow replan`` is asked for: an option for each field."""
+
+    memory: str | None = field(default=None, metadata=options.MEMORY_TEXT)
+    unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
+    move_bandwidth: str | None = optional(
+        _MOVE_BANDWIDTH, metavar="RATE", help="Rate at which a rank sends and receives layers, such as 25GBps."
+    )
+    time_limit: float = field(default=60.0, metadata=SEARCH_TIME)
+    json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
+    svg_file: Path | None = field(default=None, metadata=options.SVG_FILE)
+    overwrite: bool = field(default=False, metadata=options.OVERWRITES)
+
+
+@click.command()
+@click.argument("plan", metavar="PLAN.json")
+@click.argument("measured", metavar="[STEP]", required=False)
+@options_as("request", ReplanOptions)
+@may_be_reproducible
+def replan(plan: str, measured: str | None, request: ReplanOptions) -> int:
+    """Say what to move when ranks of a running plan are slower than it says, and whether moving pays.
+
+    PLAN.json is the plan that runs. STEP is a step of it that was measured, as for evenflow report: a folder that
+    Primus dumped, a folder with a profiler's timeline of every rank, a JSON file of your own, or what --timeline of
+    evenflow run wrote. A rank is as much slower
+    than the fastest as its work takes longer than planned; or say it with --rank-speed. The schedule stays, and the
+    best cut and recomputation on these ranks are found with a proof.
+
+    Exit status: that of the new plan, as for evenflow plan.
+
+    \b
+    Examples:
+      evenflow replan plan.json traces/ --move-bandwidth 25GBps --json new.json
+      evenflow replan plan.json --rank-speed 3:0.9
+    """
+    planned = _planned(plan)
+    outputs = Outputs(
+        paths_of(request),
+        inputs={_("the input file {file}", file=file): Path(file) for file in (plan, measured) if file},
+        overwrite=request.overwrite,
+    )
+    limit = planned.memory_limit_bytes if request.memory is None else options.memory_limit(request.memory)
+    rate = None if request.move_bandwidth is None else parse_bandwidth(request.move_bandwidth, place=_MOVE_BANDWIDTH)
+    assert planned.network is not None
+    running = simulate(planned.network, planned.plan, communication=planned.communication)
+    ranks, limit = _ranks(running, limit, measured, request)
+    with shown_progress() as progress:
+        answer = replanned_for(
+            running,
+            ranks,
+            memory_limit_bytes=limit if planned.network.has_memory else None,
+            time_limit_s=request.time_limit,
+            progress=progress,
+        )
+    outputs.write_json(lambda: replan_fields(answer, move_bytes_per_s=rate))
+    outcome = answer.outcome
+    if outcome.simulation is None:
+        click.echo(no_plan_text(outcome), err=True)
+        return status_code(outcome.status)
+    simulation = outcome.simulation
+    named = NamedPlan(name="replanned", simulation=simulation, certificate=outcome.certificate())
+    outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
+    shown = plan_text(simulation, limit, certificate=outcome.certificate())
+    outputs.say(_speeds_note(ranks), replan_text(answer, move_bytes_per_s=rate), shown)
+    return status_code(outcome.status)
+
+
+def _planned(path: str) -> PlanFile:
+    """Return the plan file, which must hold its model."""
+    text, place = read_text(path)
+    planned = parse_plan_file(text, place=place)
+    if planned.network is None:
+        raise InputError(rule=_("must hold its model, as 'network'"), place=place)
+    return planned
+
+
+def _ranks(
+    running: Simulation, limit: int | None, measured: str | None, request: ReplanOptions
+) -> tuple[tuple[RankTraits, ...], int | None]:
+    """Return the ranks as they are, and the memory limit of those that have most."""
+    num_ranks, rank_options = running.plan.num_ranks, request.unequal_ranks
+    if measured is not None and rank_options.rank_speed is not None:
+        rule = _("must not be given beside a measured step, which says it")
+        raise InputError(value=rank_options.rank_speed, rule=rule, place="--rank-speed")
+    network, limit = rank_options.applied(running.network, limit, num_ranks=num_ranks)
+    ranks = network.ranks or (RankTraits(),) * num_ranks
+    if measured is None:
+        if all(rank.speed == 1 for rank in ranks) and rank_options.rank_memory is None:
+            raise InputError(
+                rule=_("must come with a measured step, or with --rank-speed or --rank-memory"),
+                place="PLAN.json",
+                remedy=_("say how the ranks differ from the plan"),
+            )
+        return ranks, limit
+    alike = simulate(replace(running.network, ranks=()), running.plan, communication=running.communication)
+    speeds = measured_speeds(alike, _measured(measured))
+    return tuple(replace(rank, speed=speed) for rank, speed in zip(ranks, speeds, strict=True)), limit
+
+
+def _measured(path: str) -> Timeline:
+    """Return the measured step in a file or folder."""
+    step = read_measured_step(Path(path))
+    if step is not None:
+        return step.timeline
+    text, place = read_text(path)
+    fields = as_fields(load_json(text, file=place), file=place)
+    if is_step_file(fields):
+        return step_of_file(fields).timeline
+    if is_timeline_file(fields):
+        return timeline_file(fields).measured
+    raise InputError(rule=_("must be the timeline of a run, or a measured step"), place=place)
+
+
+def _speeds_note(ranks: tuple[RankTraits, ...]) -> str:
+    speeds = " ".join(f"{rank.speed:.3g}" for rank in ranks)
+    return _(
+        "speed of each rank beside the fastest (within {percent:g} % counts as equal): {speeds}",
+        percent=100 * ALIKE,
+        speeds=speeds,
+    )
