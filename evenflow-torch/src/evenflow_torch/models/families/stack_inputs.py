@@ -14,6 +14,9 @@ from transformers import DynamicCache
 from evenflow_torch.models.families.row_modules import own_parameters
 from evenflow_torch.models.families.table import LayerStack
 
+_CACHES = ("cache", "past_key_values", "layer_past")
+"""What the cache of keys and values is called: the first since transformers 5.24."""
+
 
 def stack_inputs(base: Any, stack: LayerStack, hidden: Tensor, **others: Tensor) -> list[Mapping[str, Any]]:
     """Return what each layer of `base`, which has the structure of `stack`, takes beside `hidden`, all by keyword.
@@ -28,11 +31,11 @@ def stack_inputs(base: Any, stack: LayerStack, hidden: Tensor, **others: Tensor)
     notes = [_Note(layer, stack.results, nothing_hidden) for layer in base.get_submodule(stack.layers)]
     taken = own_parameters(base)
     # An empty cache, so that nothing asks for values of positions, which the meta device has not.
-    wanted: dict[str, Any] = {"past_key_values": DynamicCache(), "use_cache": False}
+    wanted: dict[str, Any] = {**dict.fromkeys(_CACHES, DynamicCache()), "use_cache": False}
     if others:
         wanted["attention_mask"] = nothing_hidden
     options = {key: value for key, value in wanted.items() if key in taken}
-    stand_ins = {name: _stand_in(name, child, hidden.device) for name, child in base.named_children()}
+    stand_ins = {name: _stand_in(base, name, child, hidden.device) for name, child in base.named_children()}
     if container:
         stand_ins.pop(container)
     with _exchanged(base, stand_ins), _exchanged(base.get_submodule(container), {last: nn.ModuleList(notes)}):
@@ -61,9 +64,8 @@ class _Note(nn.Module):
     def forward(self, hidden: Tensor, *others: Any, **named: Any) -> Any:
         _hidden, *names = own_parameters(self._layer)
         all_named = {**dict(zip(names, others, strict=False)), **named}
-        without = {"past_key_values", "layer_past"}
         self.noted = {
-            key: None if key in without or value is self._no_mask else value for key, value in all_named.items()
+            key: None if key in _CACHES or value is self._no_mask else value for key, value in all_named.items()
         }
         return hidden if self._results == 1 else (hidden, *[None] * (self._results - 1))
 
@@ -82,9 +84,10 @@ class _Zero(nn.Module):
         return torch.zeros(())
 
 
-def _stand_in(name: str, child: nn.Module, device: torch.device) -> nn.Module:
+def _stand_in(base: Any, name: str, child: nn.Module, device: torch.device) -> nn.Module:
     if "rotary" in name:  # that of a model on the meta device has no values
-        return child if device.type == "meta" else type(child)(config=child.config).to(device)
+        described = getattr(child, "config", base.config)
+        return child if device.type == "meta" else type(child)(config=described).to(device)
     return _Zero() if "embed_pos" in name or isinstance(child, nn.Embedding) else _HandOn()
 
 
