@@ -14,6 +14,7 @@ from evenflow_torch.auto.stages.meshes_tried import sharded_stages
 from evenflow_torch.auto.stages.plain_grids import priced_grids
 from evenflow_torch.auto.stages.request import TwoLevelRequest, silent
 from evenflow_torch.auto.stages.two_level_plan import StagesOutcome, even_bounds
+from evenflow_torch.auto.trial import Fault, first_fault
 from evenflow_torch.models.parts import ModelRow
 
 
@@ -67,13 +68,23 @@ def evaluate_row(
     search = StagesOutcome(
         plan=shortest, alternatives=(shortest,), shortage=None, num_evaluated=len(plans), num_possible=len(plans)
     )
+    pipeline = place(search, None, provider, row)
+    fault = None if pipeline is None else first_fault(pipeline, provider, row)
     return AutoPlan(
         row=row,
         request=request,
         provider=provider,
         search=search,
         refinement=None,
-        pipeline=place(search, None, provider, row),
+        pipeline=pipeline,
         is_own=True,
-        notes=capacity_notes(request.expert_capacity),
+        notes=(*capacity_notes(request.expert_capacity), *([] if fault is None else [_cannot_run(fault)])),
+    )
+
+
+def _cannot_run(fault: Fault) -> str:
+    return _(
+        "evenflow run cannot train this plan, since {layer} does not run so: {reason}",
+        layer=fault.layer,
+        reason=fault.reason,
     )
