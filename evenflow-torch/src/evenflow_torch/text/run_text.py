@@ -106,7 +106,7 @@ def conditions_lines(conditions: Conditions) -> list[str]:
         lines.append(
             _(
                 "note: this machine was busy, and a prediction is off by as much as its load changes; end other "
-                "programs, or give each rank a processor of its own"
+                "programs, or run fewer ranks than there are processors"
             )
         )
     return lines
