@@ -7,14 +7,15 @@ from torch import Tensor, nn
 
 from evenflow.cluster import Cluster, Link, Submesh
 from evenflow.errors import InputError
-from evenflow_torch.auto import Fixed, plan, planner
+from evenflow_torch.auto import Fixed, plan, trial
 from evenflow_torch.auto.evaluate import OwnCut, evaluate_row
+from evenflow_torch.auto.failed_trial import FailedTrial
 from evenflow_torch.auto.placed_pipeline import PlacedPipeline
 from evenflow_torch.auto.planner import AutoPlan
 from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.request import TwoLevelRequest
 from evenflow_torch.auto.stages.sharded_stages import ShardedStages
-from evenflow_torch.auto.trial import Fault, first_fault
+from evenflow_torch.auto.trial import first_fault
 from evenflow_torch.models.parts import ModelRow
 from evenflow_torch.models.rows import row_with_inputs
 from tests.cluster.accelerators import plain_accelerator
@@ -56,14 +57,14 @@ def test_shardings_under_which_a_layer_does_not_run_are_left_out_and_told(monkey
     free = planned(as_method)
     tried: list[tuple[Submesh, MeshSharding]] = []
 
-    def at_fault(pipeline: PlacedPipeline, _provider: ShardedStages, _row: ModelRow) -> Fault | None:
+    def at_fault(pipeline: PlacedPipeline, _provider: ShardedStages, _row: ModelRow) -> FailedTrial | None:
         stage = pipeline.stages[0]
         assert (stage.submesh, stage.sharding) not in tried, "left out"
         tried.append((stage.submesh, stage.sharding))
-        fault = Fault(submesh=stage.submesh, sharding=stage.sharding, words="split", layer="Fused.0", reason="no")
+        fault = FailedTrial(submesh=stage.submesh, sharding=stage.sharding, words="split", layer="Fused.0", reason="no")
         return fault if len(tried) < 4 else None
 
-    monkeypatch.setattr(planner, "first_fault", at_fault)
+    monkeypatch.setattr(trial, "first_fault", at_fault)
     found = planned(as_method)
     note = "split on {} devices was left out, since Fused.0 does not run so: no"
     assert list(found.notes[-3:]) == [note.format(submesh) for submesh, _ in tried[:3]]

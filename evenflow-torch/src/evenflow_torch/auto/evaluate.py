@@ -7,6 +7,7 @@ from itertools import accumulate
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import NONE
+from evenflow_torch.auto.failed_trial import FailedTrial
 from evenflow_torch.auto.kept_ways import restricted
 from evenflow_torch.auto.placed_pipeline import place
 from evenflow_torch.auto.planner import AutoPlan, capacity_notes
@@ -14,7 +15,6 @@ from evenflow_torch.auto.stages.meshes_tried import sharded_stages
 from evenflow_torch.auto.stages.plain_grids import priced_grids
 from evenflow_torch.auto.stages.request import TwoLevelRequest, silent
 from evenflow_torch.auto.stages.two_level_plan import StagesOutcome, even_bounds
-from evenflow_torch.auto.trial import Fault, first_fault
 from evenflow_torch.models.parts import ModelRow
 
 
@@ -43,6 +43,8 @@ def evaluate_row(
         InputError: layers that are not those of the model, a recompute kind that it does not have, or degrees that no
             sharding has.
     """
+    from evenflow_torch.auto.trial import first_fault
+
     fixed, num_layers, layers = request.fixed, len(row.body), own.layers
     stages = fixed.pipeline or 1
     fixed.check(request.cluster, num_layers)
@@ -82,7 +84,7 @@ def evaluate_row(
     )
 
 
-def _cannot_run(fault: Fault) -> str:
+def _cannot_run(fault: FailedTrial) -> str:
     return _(
         "evenflow run cannot train this plan, since {layer} does not run so: {reason}",
         layer=fault.layer,

@@ -16,6 +16,7 @@ from evenflow.language import _, joined
 from evenflow.simulate import Simulation
 from evenflow.solve import Status
 from evenflow_torch.auto.deadline import Deadline
+from evenflow_torch.auto.failed_trial import FailedTrial
 from evenflow_torch.auto.kept_ways import restricted
 from evenflow_torch.auto.placed_pipeline import PlacedPipeline, PlacedStage, place, use_of
 from evenflow_torch.auto.refine import Refined, Refinement, refine
@@ -26,7 +27,6 @@ from evenflow_torch.auto.stages.request import TwoLevelRequest, silent
 from evenflow_torch.auto.stages.sharded_stages import ShardedStages
 from evenflow_torch.auto.stages.stage_search import plan_stages
 from evenflow_torch.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
-from evenflow_torch.auto.trial import Fault, first_fault
 from evenflow_torch.auto.wording.stage_use import StageUse
 from evenflow_torch.models.parts import ModelRow
 
@@ -169,7 +169,7 @@ class SearchedRow:
     request: TwoLevelRequest
     provider: ShardedStages
     search: StagesOutcome
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[FailedTrial, ...] = ()
     """Shardings that were left out, since layers do not run under them."""
 
     def refined(self, deadline: Deadline) -> AutoPlan:
@@ -180,6 +180,8 @@ class SearchedRow:
         Raises:
             InputError: nothing fits on those meshes that there was time for, or runs.
         """
+        from evenflow_torch.auto.trial import first_fault
+
         plan = self._refined(deadline)
         fault = None if plan.pipeline is None else first_fault(plan.pipeline, self.provider, self.row)
         if fault is None:
@@ -238,7 +240,7 @@ def search_row(
 
 
 def searched_row(
-    row: ModelRow, request: TwoLevelRequest, provider: ShardedStages, *, faults: tuple[Fault, ...] = ()
+    row: ModelRow, request: TwoLevelRequest, provider: ShardedStages, *, faults: tuple[FailedTrial, ...] = ()
 ) -> SearchedRow:
     """Choose the stages of a row of layers, whose costs `provider` has; `faults` are shardings that it lacks."""
     num_stages = request.fixed.pipeline
@@ -264,7 +266,7 @@ def capacity_notes(capacity: float | None) -> tuple[str, ...]:
     )
 
 
-def _fault_note(fault: Fault) -> str:
+def _fault_note(fault: FailedTrial) -> str:
     return _(
         "{words} on {submesh} devices was left out, since {layer} does not run so: {reason}",
         words=fault.words,

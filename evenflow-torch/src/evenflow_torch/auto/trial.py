@@ -9,7 +9,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 import torch.distributed as dist
@@ -23,6 +23,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from evenflow.cluster import Cluster, MeshPlan, StageOnMesh, Submesh, shape_of
+from evenflow_torch.auto.failed_trial import FailedTrial
 from evenflow_torch.auto.placed_pipeline import PlacedPipeline, stage_on_mesh
 from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.sharded_stages import ShardedStages
@@ -38,20 +39,7 @@ _NO_VALUES = (DataDependentOutputException, DynamicOutputShapeException, Unsuppo
 """What stops a layer only because tensors have no values here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """A sharding under which a layer does not run."""
-
-    submesh: Submesh
-    sharding: MeshSharding
-    words: str
-    """The sharding in words."""
-    layer: str
-    reason: str
-    """The first sentence of what torch says."""
-
-
-def first_fault(pipeline: PlacedPipeline, provider: ShardedStages, row: ModelRow) -> Fault | None:
+def first_fault(pipeline: PlacedPipeline, provider: ShardedStages, row: ModelRow) -> FailedTrial | None:
     """Return the first sharding of a plan under which some layer of it does not run; None where all do.
 
     What cannot be tried, such as a model whose parts have no place of their own in it, counts as running.
@@ -68,7 +56,7 @@ def first_fault(pipeline: PlacedPipeline, provider: ShardedStages, row: ModelRow
                 reason = _trouble(at, stage.submesh, stage.sharding, provider, row)
                 if reason:
                     layer = row.body[at].name
-                    return Fault(
+                    return FailedTrial(
                         submesh=stage.submesh,
                         sharding=stage.sharding,
                         words=stage.use.words,
