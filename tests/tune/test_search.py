@@ -16,10 +16,11 @@ from evenflow.solve.clock import now_s, reproducible, spend
 from evenflow.tune.axes import Axis, schedule_of
 from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Pricing
-from evenflow.tune.coarse import coarse
+from evenflow.tune.coarse import coarse, recomputing_what_it_must
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import TuningProgress, search
 from evenflow.tune.space import space_of
+from tests.solve.recomputation import layers_that_could_recompute_less
 
 DENSE = Transformer(hidden=2048, layers=4, heads=16, kv_heads=8, head_dim=128, ffn=5632, vocabulary=32000, gated=True)
 MIXED = Transformer(
@@ -107,6 +108,38 @@ def test_the_best_of_all_plans_of_all_configurations(asked: TuningQuestion) -> N
     best_ns = answer.best.step_ns
     refuted = sum(one.found is None and one.lower_bound_ns >= best_ns for one in answer.candidates)
     assert answer.num_refuted == refuted
+
+
+GPT2 = Transformer(hidden=768, layers=12, heads=12, kv_heads=12, head_dim=64, ffn=3072, vocabulary=50257, gated=False)
+WITH_ROOM = small(
+    GPT2, global_batch=32, sequence=1024, memory_limit_bytes=80 * 2**30, schedules=("1f1b", "zbv", "interleaved"),
+    topology=Topology(accelerator=accelerator_named("a100-80"), domain_devices=4),
+    fixed={Axis.ZERO: 1, Axis.TENSOR: 1},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", [WITH_ROOM, QUESTIONS["tight"], QUESTIONS["chunks"]], ids=["room", "tight", "chunks"])
+def test_rows_recompute_no_layer_that_there_is_memory_to_keep(asked: TuningQuestion) -> None:
+    answer = search(asked, time_limit_s=60)
+    assert answer.ranked
+    for one in answer.ranked:
+        assert one.plan is not None
+        assert asked is not WITH_ROOM or one.plan.num_recomputed == 0
+        request = one.pricing.request(one.training, transfer_ns=one.pricing.message_ns(one.training))
+        problem = one.pricing.problem(replace(request, group_size=one.plan.group_size), one.training)
+        assert layers_that_could_recompute_less(problem, one.plan) == []
+
+
+def test_an_equal_step_that_recomputes_less_takes_the_place_of_another() -> None:
+    pricing = Pricing(question=WITH_ROOM)
+    training = next(each for each in space_of(WITH_ROOM).legal if each.degrees.pipeline == 2)
+    first = coarse(pricing, training)
+    assert first is not None
+    cells = [[0] * first.plan.num_ranks for _ in range(first.plan.num_chunks)]
+    cells[0][0] = 1
+    more = replace(first.plan, recompute={**first.plan.recompute, FULL: tuple(map(tuple, cells))})
+    assert recomputing_what_it_must(pricing, training, more).num_recomputed == 0
+    assert recomputing_what_it_must(pricing, training, first.plan) is first.plan
 
 
 def test_rows_that_cannot_win_are_not_made() -> None:

@@ -11,12 +11,14 @@ from evenflow.solve import Outcome, Status
 from evenflow.solve.clock import Clock
 from evenflow.solve.problem import Problem
 from evenflow.solve.race import Race
+from evenflow_torch.auto import refine as refine_module
 from evenflow_torch.auto.deadline import Deadline
 from evenflow_torch.auto.refine import Refinement, refine
 from evenflow_torch.auto.stages.analytic import AnalyticStages
 from evenflow_torch.auto.stages.stage_search import plan_stages
 from evenflow_torch.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from tests.cluster.clusters import mesh
+from tests.solve.recomputation import layers_that_could_recompute_less
 from tests_torch.auto.networks import network, stages
 
 SLOW = Link(bytes_per_s=4 * 10**7)
@@ -58,6 +60,26 @@ def test_recomputing_single_layers_is_shorter(pipeline: TwoLevelPlan, refinement
             # The solver takes the slowest message for all.
             alone = simulate(one.outcome.simulation.network, one.outcome.plan).makespan_ns
             assert alone <= one.timeline.makespan_ns <= one.outcome.makespan_ns
+
+
+def test_no_layer_recomputes_that_there_is_memory_to_keep(pipeline: TwoLevelPlan, refinement: Refinement) -> None:
+    for one in refinement.tried:
+        if one.outcome.plan is not None:
+            problem, _race = refine_module._race(pipeline, provider(), one.sharding, one.schedule, one.num_chunks)
+            assert layers_that_could_recompute_less(problem, one.outcome.plan) == []
+
+
+def test_of_equal_steps_the_one_that_recomputes_least_is_the_best(refinement: Refinement) -> None:
+    shortest = refinement.best
+    assert shortest is not None
+    plan = shortest.outcome.plan
+    assert plan is not None
+    assert plan.num_recomputed
+    nothing = replace(plan, recompute={kind: tuple((0,) * len(row) for row in t) for kind, t in plan.recompute.items()})
+    simulation = replace(shortest.outcome.simulation, plan=nothing)
+    same = replace(shortest, outcome=replace(shortest.outcome, simulation=simulation))
+    for tried in ((shortest, same), (same, shortest)):
+        assert replace(refinement, tried=tried).best is same
 
 
 def test_rounds_end_when_one_brings_nothing(pipeline: TwoLevelPlan, monkeypatch: pytest.MonkeyPatch) -> None:

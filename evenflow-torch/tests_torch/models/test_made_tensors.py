@@ -1,5 +1,6 @@
 """Copies of modules with other tensors."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -17,6 +18,15 @@ def test_a_copy_keeps_types_ties_and_frozen_parameters_and_never_the_originals()
         assert not copy[1].bias.requires_grad
         assert [tensor.dtype for tensor in copy.buffers()] == [tensor.dtype for tensor in module.buffers()]
     assert all(tensor.is_meta for tensor in (*on_meta.parameters(), *on_meta.buffers()))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_copy_of_what_a_module_has_made_of_its_parameters() -> None:
+    module = nn.utils.weight_norm(nn.Linear(2, 2))
+    copy = copy_with(module, make_empty)
+    assert not module.weight.is_leaf
+    assert copy.weight is not module.weight
+    assert copy(torch.ones(1, 2)).shape == (1, 2)
 
 
 def test_made_up_values_are_valid_inputs() -> None:

@@ -133,6 +133,11 @@ class Plan:
         """The recompute kinds that some layer is under, `none` apart."""
         return tuple(kind for kind, table in self.recompute.items() if any(map(any, table)))
 
+    @property
+    def num_recomputed(self) -> int:
+        """Layers that recompute, of any kind."""
+        return sum(count for table in self.recompute.values() for row in table for count in row)
+
     def count(self, kind: str, chunk: int, rank: int) -> int:
         """Return the number of layers of the cell under exactly `kind`; `none` counts the rest."""
         if kind == NONE:

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from evenflow.model import Plan
 from evenflow.predict.training import Training
 from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 from evenflow.solve.recompute_ways import RecomputeWay
 from evenflow.solve.search.dealing import dealt, first_plan
+from evenflow.solve.start import recomputing_less
 from evenflow.tune.candidate import PlannedStep, Pricing
 from evenflow.tune.variants import variants_of
 
@@ -27,6 +29,23 @@ def coarse(pricing: Pricing, training: Training) -> PlannedStep | None:
             )
             return pricing.planned_step(training, problem.plan(counts))
     return None
+
+
+def recomputing_what_it_must(pricing: Pricing, training: Training, plan: Plan) -> Plan:
+    """Return a plan of a configuration with fewer layers that recompute, where memory has room for what they keep.
+
+    A plan that recomputes layers in another way than each as it likes stays as it is.
+    """
+    if not plan.num_recomputed:
+        return plan
+    request = replace(pricing.request(training, transfer_ns=pricing.message_ns(training)), group_size=plan.group_size)
+    free = pricing.problem(request, training)
+    counts = free.counts(plan)
+    for way in variants_of(pricing, training, request).ways:
+        problem = _under(free, way)
+        if way.bounds is None and way.count is None and all(problem.may_hold(content) for content in counts):
+            return problem.plan(recomputing_less(problem, counts))
+    return plan
 
 
 def _plans(free: Problem, ways: tuple[RecomputeWay, ...]) -> Iterator[tuple[Problem, Integers | None]]:

@@ -15,7 +15,7 @@ from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Candidate, PlannedStep, Pricing
-from evenflow.tune.coarse import coarse
+from evenflow.tune.coarse import coarse, recomputing_what_it_must
 from evenflow.tune.inner import InnerProblem
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.row import SplitRow, least_bound_ns, num_refuted
@@ -108,6 +108,7 @@ class _Search:
             }
             self._coarse(self._bound())
             self._exact()
+            self._recompute_less()
         return Tuned(
             question=self.question,
             ranked=tuple(self._rows()),
@@ -212,7 +213,11 @@ class _Search:
 
     def _take(self, candidate: Candidate, planned: PlannedStep | None) -> bool:
         """Note a step; returns whether it is the shortest of its row."""
-        if planned is None or planned.step_ns >= candidate.step_ns:
+        if planned is None or planned.step_ns > candidate.step_ns:
+            return False
+        if candidate.found is not None and planned.step_ns == candidate.step_ns:
+            if planned.plan.num_recomputed < candidate.found.plan.num_recomputed:
+                candidate.found = planned
             return False
         candidate.found = planned
         if planned.step_ns >= self._row_ns(candidate):
@@ -239,6 +244,15 @@ class _Search:
                 for entry in self._advance(bound_ns, stage, number, job):
                     heappush(waiting, entry)
             self._tell()
+
+    def _recompute_less(self) -> None:
+        """Keep what memory there is room for in the rows of the ranking, the first one also when the time is over."""
+        for number, candidate in enumerate(self._rows()[: self.rows]):
+            if number and self._is_over(self.time_limit_s):
+                return
+            if candidate.plan is not None:
+                plan = recomputing_what_it_must(self.pricing, candidate.training, candidate.plan)
+                self._take(candidate, self.pricing.planned_step(candidate.training, plan))
 
     def _advance(self, bound_ns: float, stage: int, number: int, job: SplitRow | Candidate) -> Iterator[_Waiting]:
         """Take the next step for a row or configuration that may still win; yield what then waits for its turn.

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from evenflow.simulate import simulate
 from evenflow.solve import Status, plan, plan_best
 from evenflow.solve.contest.contest import Entry, with_floor
 from evenflow.solve.proof import TOLERANCE
@@ -31,6 +32,26 @@ def test_a_candidate_is_open_exactly_where_the_best_is_not_proven():
         assert all(each.outcome is not None or not each.is_bounded for each in best.candidates)
         is_open = any(best.can_win(each) for each in best.candidates)
         assert is_open == (best.gap > 2 * TOLERANCE)
+
+
+def test_of_equal_steps_the_one_that_recomputes_least_is_preferred_then_the_one_with_the_least_memory():
+    first = plan(plain_network(4), num_ranks=2, num_microbatches=3, time_limit_s=20)
+    network, least = first.simulation.network, first.plan
+    # Layers that cost nothing more to recompute take the same step.
+    runs = tuple(replace(run, layer=replace(run.layer, modes=as_quick(run.layer.modes))) for run in network.runs)
+    more = replace(least, recompute={"full": ((1, 0),)})
+    outcomes = [replace(first, simulation=simulate(replace(network, runs=runs), each)) for each in (least, more)]
+    few, many = (
+        Entry(schedule="1f1b", num_chunks=1, group_size=None, floor_ns=0, outcome=outcome) for outcome in outcomes
+    )
+    assert few.makespan_ns == many.makespan_ns
+    peaks = [max(each.outcome.simulation.peak_memory_bytes) for each in (few, many)]
+    assert few.preference < many.preference
+    assert few.preference[2:] + many.preference[2:] == tuple(peaks)
+
+
+def as_quick(modes):
+    return {kind: replace(mode, backward_ns=modes["none"].backward_ns) for kind, mode in modes.items()}
 
 
 def test_a_bound_of_many_that_cover_each_other_is_taken_at_once():

@@ -7,6 +7,7 @@ from itertools import accumulate
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import NONE
+from evenflow_torch.auto.failed_trial import FailedTrial
 from evenflow_torch.auto.kept_ways import restricted
 from evenflow_torch.auto.placed_pipeline import place
 from evenflow_torch.auto.planner import AutoPlan, capacity_notes
@@ -42,6 +43,8 @@ def evaluate_row(
         InputError: layers that are not those of the model, a recompute kind that it does not have, or degrees that no
             sharding has.
     """
+    from evenflow_torch.auto.trial import first_fault
+
     fixed, num_layers, layers = request.fixed, len(row.body), own.layers
     stages = fixed.pipeline or 1
     fixed.check(request.cluster, num_layers)
@@ -67,13 +70,23 @@ def evaluate_row(
     search = StagesOutcome(
         plan=shortest, alternatives=(shortest,), shortage=None, num_evaluated=len(plans), num_possible=len(plans)
     )
+    pipeline = place(search, None, provider, row)
+    fault = None if pipeline is None else first_fault(pipeline, provider, row)
     return AutoPlan(
         row=row,
         request=request,
         provider=provider,
         search=search,
         refinement=None,
-        pipeline=place(search, None, provider, row),
+        pipeline=pipeline,
         is_own=True,
-        notes=capacity_notes(request.expert_capacity),
+        notes=(*capacity_notes(request.expert_capacity), *([] if fault is None else [_cannot_run(fault)])),
+    )
+
+
+def _cannot_run(fault: FailedTrial) -> str:
+    return _(
+        "evenflow run cannot train this plan, since {layer} does not run so: {reason}",
+        layer=fault.layer,
+        reason=fault.reason,
     )

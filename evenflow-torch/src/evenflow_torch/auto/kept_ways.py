@@ -43,8 +43,7 @@ def restricted(provider: ShardedStages, fixed: Fixed, deadline: Deadline) -> Sha
 def _left(costs: MeshCosts, fixed: Fixed) -> MeshCosts:
     ways = [way for way in costs.ways if fixed.allows(costs, way)]
     return replace(
-        costs,
-        layers=tuple({way: kind[way] for way in ways} for kind in costs.layers),
+        costs.only(ways),
         missing={way: reason for way, reason in costs.missing.items() if fixed.allows(costs, way)},
     )
 

@@ -132,11 +132,39 @@ def _placed(
     first, end = span
     submesh, devices, places = submesh_stage.submesh, submesh_stage.devices, provider.with_ends(first, end)
     kinds = tuple(provider.order[at] for at in places)
-    costs = {kind: provider.layer_cost(submesh, sharding, kind) for kind in kinds}
-    layers = [(row.parts[at], costs[provider.order[at]]) for at in places]
+    layers = _layers(span, submesh, sharding, provider, row)
+    return PlacedStage(
+        stage=stage,
+        first=first,
+        end=end,
+        submesh=submesh,
+        devices=devices,
+        sharding=sharding,
+        use=use_of((first, end), submesh, sharding, provider, row),
+        modules=tuple(path for layer, _ in layers for path in layer.modules),
+        kinds=kinds,
+        shardings={kind: cost.plan for kind, (_, cost) in zip(kinds, layers, strict=True)},
+        recompute={},
+        option=provider.stage_option(first, end, submesh, sharding),
+        on_mesh=stage_on_mesh(rank, span, submesh, devices, sharding, provider, row),
+    )
+
+
+def stage_on_mesh(
+    rank: int,
+    span: tuple[int, int],
+    submesh: Submesh,
+    devices: range,
+    sharding: MeshSharding,
+    provider: ShardedStages,
+    row: ModelRow,
+) -> StageOnMesh:
+    """Return where the tensors of layers `span` of the body lie, with the ends of the model beside them."""
+    first, end = span
+    layers = _layers(span, submesh, sharding, provider, row)
     parameters = dict(_parameters(layers))
     is_last = end == len(provider.body)
-    on_mesh = StageOnMesh(
+    return StageOnMesh(
         rank=rank,
         input=provider.boundary(first, submesh, sharding, devices),
         output=None if is_last else provider.boundary(end, submesh, sharding, devices, leaving=True),
@@ -152,21 +180,15 @@ def _placed(
         products=_products(layers),
         attention=_attention(layers),
     )
-    return PlacedStage(
-        stage=stage,
-        first=first,
-        end=end,
-        submesh=submesh,
-        devices=devices,
-        sharding=sharding,
-        use=use_of((first, end), submesh, sharding, provider, row),
-        modules=tuple(path for layer, _ in layers for path in layer.modules),
-        kinds=kinds,
-        shardings={kind: cost.plan for kind, cost in costs.items()},
-        recompute={},
-        option=provider.stage_option(first, end, submesh, sharding),
-        on_mesh=on_mesh,
-    )
+
+
+def _layers(
+    span: tuple[int, int], submesh: Submesh, sharding: MeshSharding, provider: ShardedStages, row: ModelRow
+) -> _Layers:
+    """Return layers `span` of the body and the ends of the model beside them, each with what it costs."""
+    return [
+        (row.parts[at], provider.layer_cost(submesh, sharding, provider.order[at])) for at in provider.with_ends(*span)
+    ]
 
 
 def use_of(

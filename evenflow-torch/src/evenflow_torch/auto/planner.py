@@ -16,6 +16,7 @@ from evenflow.language import _, joined
 from evenflow.simulate import Simulation
 from evenflow.solve import Status
 from evenflow_torch.auto.deadline import Deadline
+from evenflow_torch.auto.failed_trial import FailedTrial
 from evenflow_torch.auto.kept_ways import restricted
 from evenflow_torch.auto.placed_pipeline import PlacedPipeline, PlacedStage, place, use_of
 from evenflow_torch.auto.refine import Refined, Refinement, refine
@@ -168,12 +169,34 @@ class SearchedRow:
     request: TwoLevelRequest
     provider: ShardedStages
     search: StagesOutcome
+    faults: tuple[FailedTrial, ...] = ()
+    """Shardings that were left out, since layers do not run under them."""
 
     def refined(self, deadline: Deadline) -> AutoPlan:
         """Return the plan, refined by the exact solver until `deadline`.
 
-        Raises InputError where nothing fits on those meshes that there was time for.
+        Where some layer does not run as planned, it is the best plan without that sharding.
+
+        Raises:
+            InputError: nothing fits on those meshes that there was time for, or runs.
         """
+        from evenflow_torch.auto.trial import first_fault
+
+        plan = self._refined(deadline)
+        fault = None if plan.pipeline is None else first_fault(plan.pipeline, self.provider, self.row)
+        if fault is None:
+            return plan
+        left = self.provider.without(fault.submesh, fault.sharding)
+        if not left.costs:
+            raise InputError(
+                value=fault.words,
+                rule=_("must be a sharding under which layers run ({reason})", reason=fault.reason),
+                place=fault.layer,
+                remedy=_("write the layer so that torch can run it on parts, or decide for other degrees"),
+            )
+        return searched_row(self.row, self.request, left, faults=(*self.faults, fault)).refined(deadline)
+
+    def _refined(self, deadline: Deadline) -> AutoPlan:
         if self.search.shortest is None and self.provider.left_out:
             raise self.request.deadline.too_short(_("must be enough seconds to reach a mesh that the model fits on"))
         refinement = refine(self.search, self.provider, deadline=deadline)
@@ -189,6 +212,7 @@ class SearchedRow:
                 self.request.overlap.note(),
                 *capacity_notes(self.request.expert_capacity),
                 *_left_out(self.provider, self.request.deadline),
+                *map(_fault_note, self.faults),
             ),
         )
 
@@ -212,6 +236,13 @@ def search_row(
     sharded = sharded_stages(row, request, progress=progress, only_plain=only_plain)
     provider = restricted(sharded, request.fixed, request.deadline)
     progress(_("choosing the stages"))
+    return searched_row(row, request, provider)
+
+
+def searched_row(
+    row: ModelRow, request: TwoLevelRequest, provider: ShardedStages, *, faults: tuple[FailedTrial, ...] = ()
+) -> SearchedRow:
+    """Choose the stages of a row of layers, whose costs `provider` has; `faults` are shardings that it lacks."""
     num_stages = request.fixed.pipeline
     search = plan_stages(provider, schedule=request.schedule, num_stages=num_stages, deadline=request.deadline)
     search = with_plain_grids(
@@ -219,7 +250,7 @@ def search_row(
     )
     if search.shortest is not None:
         answer_exists()
-    return SearchedRow(row=row, request=request, provider=provider, search=search)
+    return SearchedRow(row=row, request=request, provider=provider, search=search, faults=faults)
 
 
 def capacity_notes(capacity: float | None) -> tuple[str, ...]:
@@ -232,6 +263,16 @@ def capacity_notes(capacity: float | None) -> tuple[str, ...]:
             "priced with as many; what exceeds them is dropped, the least weights first",
             capacity=capacity,
         ),
+    )
+
+
+def _fault_note(fault: FailedTrial) -> str:
+    return _(
+        "{words} on {submesh} devices was left out, since {layer} does not run so: {reason}",
+        words=fault.words,
+        submesh=fault.submesh,
+        layer=fault.layer,
+        reason=fault.reason,
     )
 
 

@@ -64,7 +64,7 @@ class Refinement:
             for pipeline in self.tried
             if pipeline.timeline and pipeline.timeline.makespan_ns < self.two_level_ns
         ]
-        return min(shorter, key=_makespan_ns, default=None)
+        return min(shorter, key=_preference, default=None)
 
     @property
     def step_ns(self) -> int:
@@ -187,6 +187,12 @@ def _simulated(
         messages[stage + 1, Op.F] = plan_resharding(sender, receiver, base.cluster).cost_ns
         messages[stage, Op.B] = messages[stage, Op.I] = plan_resharding(receiver, sender, base.cluster).cost_ns
     return run(timeline.graph, outcome.simulation.costs.durations, messages.reshape(-1))
+
+
+def _preference(refined: Refined) -> tuple[int, int]:
+    """Sort key, smallest for the best: the simulated step, then layers that recompute."""
+    plan = refined.outcome.plan
+    return _makespan_ns(refined), 0 if plan is None else plan.num_recomputed
 
 
 def _makespan_ns(refined: Refined) -> int:

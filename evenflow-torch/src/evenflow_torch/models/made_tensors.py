@@ -19,6 +19,11 @@ def copy_with(module: nn.Module, make: Make) -> nn.Module:
         made[id(parameter)] = nn.Parameter(make(parameter), requires_grad=parameter.requires_grad)
     for buffer in module.buffers():
         made[id(buffer)] = make(buffer)
+    for inner in module.modules():
+        # What the last forward has made of parameters, as `torch.nn.utils.weight_norm` keeps it, cannot be copied.
+        for value in vars(inner).values():
+            if isinstance(value, torch.Tensor) and not value.is_leaf:
+                made[id(value)] = make(value)
     return copy.deepcopy(module, made)
 
 

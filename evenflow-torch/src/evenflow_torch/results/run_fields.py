@@ -60,8 +60,12 @@ def _side(timeline: Timeline, peak_bytes: tuple[int, ...]) -> dict[str, object]:
 
 
 def _calibration(result: RunResult, comparison: Comparison) -> dict[str, object]:
-    costs, overhead = comparison.costs, result.overhead
+    costs, overhead, conditions = comparison.costs, result.overhead, result.conditions
     return {
+        "runs": None if conditions is None else conditions.runs,
+        "error": None if conditions is None else conditions.error,
+        "waiting": None if conditions is None else conditions.waiting,
+        "step_waiting": None if conditions is None else conditions.step_waiting,
         "forward_ms": [milliseconds(int(ns)) for ns in costs.forward_ns],
         "backward_ms": [milliseconds(int(ns)) for ns in costs.backward_ns],
         "weight_ms": [milliseconds(int(ns)) for ns in costs.weight_ns],

@@ -8,8 +8,11 @@ from evenflow.simulate import Timeline
 from evenflow.units import megabytes, milliseconds
 from evenflow_torch.run.measure.comparison import Comparison
 from evenflow_torch.run.values.run_job import RunJob
-from evenflow_torch.run.values.run_result import RunResult, StepReport, Verification
+from evenflow_torch.run.values.run_result import Conditions, RunResult, StepReport, Verification
 from evenflow_torch.text.aa_text import audit_text
+
+BUSY = 0.05
+"""A share of waiting, or an error of the times, above which predictions are not to be trusted."""
 
 
 def step_line(step: StepReport, num_steps: int) -> str:
@@ -57,6 +60,8 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
             most_ms=milliseconds(steps[-1]),
         ),
     ]
+    if result.conditions is not None:
+        lines += conditions_lines(result.conditions)
     header = [_("rank"), _("busy ms"), _("measured"), _("bubble ms"), _("measured"), _("peak MB"), _("measured")]
     rows = [
         [
@@ -76,6 +81,35 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
     if result.aa_check is not None:
         paragraphs.append(audit_text(result.aa_check))
     return "\n\n".join(paragraphs)
+
+
+def conditions_lines(conditions: Conditions) -> list[str]:
+    """Return how well the times are known that the prediction is made of, and a warning where that is not well."""
+    lines = [
+        _(
+            "stages were measured {runs} times, their medians are known to {error:.1f} %",
+            runs=conditions.runs,
+            error=100 * conditions.error,
+        )
+    ]
+    waiting, in_steps = conditions.waiting, conditions.step_waiting
+    if waiting is None or in_steps is None:
+        lines[0] += _("; the load of this machine is not known")
+        return lines
+    lines[0] += _(
+        "; the rank that waited most waited {waiting:.0f} % of that time for a processor, and {in_steps:.0f} % of the "
+        "measured steps",
+        waiting=100 * waiting,
+        in_steps=100 * in_steps,
+    )
+    if max(waiting, in_steps, conditions.error) > BUSY:
+        lines.append(
+            _(
+                "note: this machine was busy, and a prediction is off by as much as its load changes; end other "
+                "programs, or run fewer ranks than there are processors"
+            )
+        )
+    return lines
 
 
 def memory_text(limit_bytes: int, comparison: Comparison) -> str:

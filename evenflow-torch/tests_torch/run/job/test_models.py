@@ -1,5 +1,6 @@
 """Models of a run are the same however they are split."""
 
+import json
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -8,8 +9,10 @@ import pytest
 import torch
 
 from evenflow.errors import InputError
+from evenflow.model import Plan
 from evenflow_torch.run.job.models import build_model, materialise, tokens
 from evenflow_torch.run.values.run_job import RunJob
+from tests_torch.models.families.small_models import small
 from tests_torch.run.job.launched import job
 from tests_torch.run.models import VOCABULARY
 
@@ -37,6 +40,14 @@ def test_initial_values_do_not_depend_on_the_split(tied: bool) -> None:
     for part in (first, last):
         assert all(torch.equal(value, whole[name]) for name, value in part.items())
     assert torch.equal(whole["lm_head.weight"], whole["model.embed_tokens.weight"]) == tied
+
+
+def test_layers_of_an_encoder_are_not_all_layers() -> None:
+    """Published configurations of BART say how many layers its encoder has under the name of a decoder's."""
+    config = json.dumps(small("bart", num_hidden_layers=3))
+    plan = Plan(schedule="1f1b", num_microbatches=2, layers=((3, 3),))
+    model = build_model(_asked(config=config, plan=plan, target_length=8))
+    assert model.num_layers == 6
 
 
 @pytest.mark.parametrize("config", ['{"model_type": "granite"}', '{"model_type": "llama", "hidden_size": "x"}', "{}"])

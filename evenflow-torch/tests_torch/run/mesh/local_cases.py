@@ -74,6 +74,17 @@ def rows(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return functional.gelu(functional.linear(functional.layer_norm(hidden, hidden.shape[-1:]), weight, bias))
 
 
+def thirds(hidden: Tensor, weight: Tensor) -> Tensor:
+    """One product that is taken apart as queries, keys and values."""
+    parts = functional.linear(hidden, weight).view(*hidden.shape[:2], 3, 2, 2).unbind(2)
+    return parts[0] * parts[1] + parts[2].sigmoid()
+
+
+def halves(hidden: Tensor, weight: Tensor) -> Tensor:
+    """The same with as many parts as there are devices on an axis, by other names of a view."""
+    return torch.reshape(functional.linear(hidden, weight).unflatten(-1, (2, 2, 3)), (*hidden.shape[:2], 12))
+
+
 def product(hidden: Tensor, weight: Tensor) -> Tensor:
     return functional.linear(hidden, weight)
 
@@ -114,6 +125,9 @@ CASES: dict[str, tuple[Operator, Sequence[tuple[int, ...]], Sequence[str], str]]
         "S(0) S(1)",
     ),
     "one row": (biased_product, [(8,), *LAYER[1:]], ["S(0) R", "S(1) S(0)", "R S(0)"], "P S(0)"),
+    "thirds of columns": (thirds, [(4, 8, 6), (12, 6)], ["S(0) R", "R S(0)"], "S(0) R"),
+    "thirds of columns on two axes": (thirds, [(4, 8, 6), (12, 6)], ["R R", "S(0) S(0)"], "R R"),
+    "halves of columns": (halves, [(4, 8, 6), (12, 6)], ["S(1) R", "R S(0)"], "S(1) S(2)"),
     "merged rows": (rows, [(4, 8, 6), (10, 6), (10,)], ["S(1) S(0)", "R R", "R R"], "S(1) S(0)"),
 }
 

@@ -30,6 +30,7 @@ from evenflow_torch.run.measure.verify import gathered_gradients
 from evenflow_torch.run.mesh import mesh_parameters, moving
 from evenflow_torch.run.mesh.gathered import GatheredLayers, GatheredParameter
 from evenflow_torch.run.mesh.moving import Moving
+from tests_torch.auto import fused_models
 from tests_torch.run.cases import NUM_STEPS, Answer
 from tests_torch.run.models import VOCABULARY, llama, loss_fn
 
@@ -227,6 +228,18 @@ def planned_case(plan: Plan, where: MeshPlan, rank: int) -> Answer:
     errors = [float((own - whole.get_parameter(name).grad).abs().max()) for name, own in gradients.items()]
     loss_error = None if last is None else abs(float(last.detach() / expected.detach()) - 1)
     return Answer(error=max(errors, default=0.0), loss_error=loss_error)
+
+
+def fused_case(plan: Plan, where: MeshPlan, rank: int) -> Answer:
+    """Blocks with one product for queries, keys and values on the stages that `evenflow.auto.plan` has chosen."""
+    generator = torch.Generator().manual_seed(4)
+    size = fused_models.SAMPLES * plan.num_microbatches, fused_models.LENGTH, fused_models.WIDTH
+    inputs, targets = (torch.randn(size, dtype=torch.float64, generator=generator) for _ in range(2))
+    pipe = pipeline(plan, fused_models.fused_model(), functional.mse_loss, (inputs, targets), mesh_plan=where)
+    last, whole = pipe.step((inputs, targets)), fused_models.fused_model()
+    expected = functional.mse_loss(whole(inputs), targets)
+    expected.backward()
+    return compared(pipe, whole, rank, last=last, expected=expected)
 
 
 def training_case(plan: Plan, ranks: tuple[On, ...], rank: int, **options: Any) -> Answer:

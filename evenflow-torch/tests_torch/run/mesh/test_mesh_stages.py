@@ -13,6 +13,7 @@ from evenflow.cluster.cluster import Link
 from evenflow.cluster.mesh_plan import RowExchange
 from evenflow.model import Plan
 from tests.cluster.accelerators import plain_accelerator
+from tests_torch.auto import fused_models
 from tests_torch.run.cases import Answer, run_group
 from tests_torch.run.mesh.mesh_models import (
     CONTEXT,
@@ -25,6 +26,7 @@ from tests_torch.run.mesh.mesh_models import (
     On,
     cluster,
     events_case,
+    fused_case,
     gathers_case,
     mesh_case,
     planned_case,
@@ -143,20 +145,32 @@ def planned(intra: Link) -> Callable[[int], Answer]:
     return partial(planned_case, found.simulation.plan, found.mesh_plan)
 
 
+def fused(**degrees: int) -> Callable[[int], Answer]:
+    """Blocks with one product for queries, keys and values, planned for four devices with these degrees."""
+    size = fused_models.SAMPLES, fused_models.LENGTH, fused_models.WIDTH
+    example = torch.empty(size, dtype=torch.float64, device="meta")
+    node = replace(cluster(NUM_DEVICES), num_nodes=1, devices_per_node=NUM_DEVICES)
+    found = auto.plan(fused_models.fused_model(), example, node, num_microbatches=2, fixed=auto.Fixed(**degrees))
+    assert {stage.use.words for stage in found.stages} <= {"tensor parallel over 2", "tensor parallel over 4"}
+    return partial(fused_case, found.simulation.plan, found.mesh_plan)
+
+
 PLANNED = ("planned, fast links in a node", "planned, slow links")
+FUSED: dict[str, dict[str, int]] = {"fused, tensor 2": {"tensor": 2, "pipeline": 2}, "fused, tensor 4": {"tensor": 4}}
 
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
     links = Link(bytes_per_s=10**11), Link(bytes_per_s=10**7)
     cases = {name: planned(link) for name, link in zip(PLANNED, links, strict=True)}
+    cases |= {name: fused(**degrees) for name, degrees in FUSED.items()}
     found = run_group({**CASES, **TRAININGS, **EVENTS, **GATHERS, **cases}, NUM_DEVICES)
     troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
     assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
     return found
 
 
-@pytest.mark.parametrize("name", [*CASES, *PLANNED])
+@pytest.mark.parametrize("name", [*CASES, *PLANNED, *FUSED])
 def test_losses_and_gradients_are_those_of_the_unsplit_model(answers: dict[str, list[Answer]], name: str) -> None:
     assert max(answer.error for answer in answers[name]) <= TOLERANCE
     losses = [answer.loss_error for answer in answers[name] if answer.loss_error is not None]

@@ -117,10 +117,12 @@ class Entry:
         return _("the time ran out first")
 
     @property
-    def preference(self) -> tuple[float, float]:
-        """Sort key, smallest for the best: makespan, then peak memory."""
+    def preference(self) -> tuple[float, float, float]:
+        """Sort key, smallest for the best: makespan, then layers that recompute, then peak memory."""
         simulation = self.outcome.simulation if self.outcome and self.bounds is None else None
-        return self.makespan_ns, max(simulation.peak_memory_bytes) if simulation else float("inf")
+        if simulation is None:
+            return self.makespan_ns, float("inf"), float("inf")
+        return self.makespan_ns, simulation.plan.num_recomputed, max(simulation.peak_memory_bytes)
 
 
 def with_floor(outcome: Outcome, floor_ns: int) -> Outcome:

@@ -4,8 +4,8 @@ A run of k equal layers costs ``base + k * slope`` in everything, because its la
 to a run of several kinds the redistributions between them are added.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -91,6 +91,10 @@ class MeshCosts:
     def ways(self) -> tuple[Way, ...]:
         """The ways that every kind of layer was sharded, prices of memory first, from the fastest to the smallest."""
         return tuple(self.layers[0])
+
+    def only(self, ways: Sequence[Way]) -> "MeshCosts":
+        """Return the costs with these ways alone."""
+        return replace(self, layers=tuple({way: kind[way] for way in ways} for kind in self.layers))
 
     @cached_property
     def _redistributions(self) -> RedistributionTable:

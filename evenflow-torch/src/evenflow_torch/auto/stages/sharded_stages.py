@@ -50,6 +50,15 @@ class ShardedStages:
         """Return the same costs on a cluster of another size, whose new submeshes are not used."""
         return replace(self, cluster=cluster)
 
+    def without(self, submesh: Submesh, sharding: MeshSharding) -> "ShardedStages":
+        """Return the same costs without one sharding of a submesh."""
+        left = {shape: costs for shape, costs in self.costs[submesh].items() if shape != sharding.mesh}
+        costs = self.costs[submesh][sharding.mesh]
+        if len(costs.ways) > 1:
+            left[sharding.mesh] = costs.only([way for way in costs.ways if way != sharding.way])
+        others = {other: meshes for other, meshes in self.costs.items() if other != submesh}
+        return replace(self, costs={**others, submesh: left} if left else others)
+
     @cached_property
     def _some(self) -> MeshCosts:
         """The costs on some mesh, for what all meshes have in common."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenflow.cluster import Cluster, ReshardingPlan, Submesh, TensorLayout, assign, plan_resharding
 from evenflow.language import _
-from evenflow.model import Communication
+from evenflow.model import NONE, Communication
 from evenflow.schedule import NUM_OPS, Op, make_schedule
 from evenflow.simulate import Timeline, build_graph, duration_table, run
 from evenflow.units import MEGABYTE, megabytes
@@ -178,7 +178,7 @@ class StagesOutcome:
         """
         near_ns = self.plan.step_ns * NEAR_PERCENT // 100 if self.plan else 0
         near = [plan for plan in self.alternatives if plan.step_ns <= near_ns]
-        return min([*near, *self._grid_plans], key=lambda plan: plan.timeline.makespan_ns, default=None)
+        return min([*near, *self._grid_plans], key=_preference, default=None)
 
     @property
     def _grid_plans(self) -> list[TwoLevelPlan]:
@@ -188,7 +188,13 @@ class StagesOutcome:
     def shortest_equal(self) -> TwoLevelPlan | None:
         """The shortest simulated plan with equal submeshes, which the exact solver takes for equal ranks."""
         equal = [plan for plan in self.alternatives if len({stage.submesh for stage in plan.stages}) == 1]
-        return min([*equal, *self._grid_plans], key=lambda plan: plan.timeline.makespan_ns, default=None)
+        return min([*equal, *self._grid_plans], key=_preference, default=None)
+
+
+def _preference(plan: TwoLevelPlan) -> tuple[int, int]:
+    """Sort key, smallest for the best: the simulated step, then layers that recompute."""
+    kinds = (stage.cost.layers_by_kind(stage.end - stage.first) for stage in plan.stages)
+    return plan.timeline.makespan_ns, sum(count for layers in kinds for kind, count in layers.items() if kind != NONE)
 
 
 def laid_out(

@@ -50,11 +50,13 @@ def build_model(job: RunJob) -> ModelRow:
         InputError: a configuration of another kind of model, or sizes that do not go together.
     """
     values = model_values(job)
-    if isinstance(count := values.get("num_hidden_layers"), int):
+    family = FAMILIES.get(values["model_type"])
+    count = values.get("num_hidden_layers")
+    if isinstance(count, int) and not (family is not None and family.has_source):  # else it is the encoder's
         _check_count(job, count)  # before modules are made, of which there may be too many
     config = Fields(values=values, file=job.model)
     is_exact = job.dtype is Dtype.FLOAT64
-    if values["model_type"] in FAMILIES:
+    if family is not None:
         model = build_family_model(config, dtype=job.dtype)
     else:
         # The kernel for all experts at once has no float64.

@@ -5,6 +5,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from evenflow_torch.run.job.models import build_model, materialise, next_token_l
 from evenflow_torch.run.job.rank_environment import rank_environment
 from evenflow_torch.run.measure.calibrate import MeasuredCosts, calibrate
 from evenflow_torch.run.measure.live_memory import memory_meter
+from evenflow_torch.run.measure.load import Load
 from evenflow_torch.run.measure.recorder import Recorder, clock_offset_ns, synchronize
 from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients, gradient_error, limit_as_planned, loss_error
 from evenflow_torch.run.values.aa_report import Mismatch
@@ -35,7 +37,14 @@ from evenflow_torch.run.values.run_job import (
     Device,
     RunJob,
 )
-from evenflow_torch.run.values.run_result import ActionRow, RankResult, RunResult, StepReport, Verification
+from evenflow_torch.run.values.run_result import (
+    ActionRow,
+    RankResult,
+    RunResult,
+    StepReport,
+    Verification,
+    worst_conditions,
+)
 
 Report = Callable[[StepReport | Mismatch], None]
 
@@ -89,6 +98,8 @@ class _Trainer:
         self.recorder = Recorder(device, clock_offset_ns=self.clock_offset_ns)
         self.pipe = self._pipeline(rank_timeout_s)
         self.aa: AARun | None = None
+        self.load = Load()
+        """That of the measured steps."""
 
     def train(self, report: Report) -> RunResult | None:
         """Calibrate, run all steps and gather the results on rank 0."""
@@ -128,10 +139,11 @@ class _Trainer:
             actions=list(actions),
         )  # fmt: skip
         gathered: list[Any] | None = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
-        dist.gather_object((own, losses, self.aa.own() if self.aa else None), gathered)
+        conditions = replace(calibration.conditions, step_waiting=self.load.share)
+        dist.gather_object((own, losses, conditions, self.aa.own() if self.aa else None), gathered)
         if gathered is None:
             return None
-        losses = next(losses for _, losses, _ in gathered if losses)
+        losses = next(losses for _, losses, *_ in gathered if losses)
         return RunResult(
             model=self.job.model,
             num_parameters=self.num_parameters,
@@ -141,6 +153,7 @@ class _Trainer:
             ranks=by_rank([result for result, *_ in gathered], self.job.mesh_plan),
             verification=_verification(self.job, losses, expected, errors) if self.job.verify else None,
             aa_check=aa_report([audit for *_, audit in gathered]) if self.aa else None,
+            conditions=worst_conditions([conditions for *_, conditions, _ in gathered]),
         )
 
     def _pipeline(self, rank_timeout_s: float) -> Pipeline:
@@ -175,8 +188,9 @@ class _Trainer:
         self.recorder.start_step()
         start_ns = time.perf_counter_ns()
         if step != WARM_UP_STEPS - 1:
-            loss = self._run(step, batch)
-            synchronize(self.device)
+            with self.load.watched() if step >= WARM_UP_STEPS else nullcontext():
+                loss = self._run(step, batch)
+                synchronize(self.device)
             return loss, time.perf_counter_ns() - start_ns, 0
         gradients = [parameter.grad for parameter in self.pipe.parameters() if parameter.grad is not None]
         held = [*self._parameters(), *gradients, *_state(optimizer)]

@@ -3,11 +3,12 @@
 durations   each stage alone, on tensors of the right shapes, all ranks at the same time; medians
 messages    a boundary tensor to the neighbour and back, one pair of ranks after the other; half of the median
 overhead    what the runtime needs beside that: see `evenflow_torch.run.measure.overhead`
+
+Durations and messages that scatter are measured again: see `evenflow_torch.run.measure.settled`.
 """
 
-import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -20,12 +21,14 @@ from torch import Tensor
 from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
 from evenflow_torch.run.engine.runtime import LossFunction
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.measure.exchange_times import measure_exchanges_ns
 from evenflow_torch.run.measure.live_memory import memory_meter
+from evenflow_torch.run.measure.load import Load
 from evenflow_torch.run.measure.overhead import measure_overhead
 from evenflow_torch.run.measure.recorder import synchronize
-from evenflow_torch.run.mesh.exchange_times import measure_exchanges_ns
+from evenflow_torch.run.measure.settled import settled
 from evenflow_torch.run.mesh.mesh_stage import MeshStage
-from evenflow_torch.run.values.run_result import Overhead, RankResult
+from evenflow_torch.run.values.run_result import Conditions, Overhead, RankResult
 
 _REPEATS = 7
 _MESSAGES = 20
@@ -60,6 +63,8 @@ class MeasuredCosts:
     """Time of the runtime; the same on all ranks."""
     message_bytes: int
     """Messages on the way at a time: an input and a gradient for every stage whose input is from another rank."""
+    conditions: Conditions
+    """How often stages were measured, and under which load of this rank."""
 
     @property
     def working_bytes(self) -> int:
@@ -90,18 +95,21 @@ def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> MeasuredCo
     device = pipe.stages[0].device
     inputs, targets = (tensor.chunk(pipe.schedule.num_microbatches)[0].to(device) for tensor in batch)
     dist.barrier()
-    stages = []
+    alone = []
     for stage in pipe.stages:
         boundary = stage.example_input
         example = inputs if stage.is_first else torch.randn(boundary.shape, dtype=boundary.dtype, device=device)
-        stages.append(measure_stage(stage, example, stage.example_output, targets, loss_fn))
+        alone.append(_Alone(stage, example, stage.example_output, targets, loss_fn))
+    load = Load()
+    with load.watched():
+        stages, rounds, error = _measured(alone, device)
     for stage in pipe.stages:
         for parameter in stage.submod.parameters():
             parameter.grad = None
     ranks = pipe.schedule.stage_ranks
     pairs = sorted({(min(pair), max(pair)) for pair in pairwise(ranks) if pair[0] != pair[1]})
     return MeasuredCosts(
-        stages=tuple(stages),
+        stages=stages,
         message_ns=measure_message_ns(pairs, pipe.message, device)
         if pipe.mesh_plan is None
         else measure_exchanges_ns(
@@ -113,35 +121,37 @@ def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> MeasuredCo
             for stage in pipe.stages
             if not stage.is_first and ranks[stage.stage_index - 1] != ranks[stage.stage_index]
         ),
+        conditions=Conditions(runs=rounds * _REPEATS, error=error, waiting=load.share),
     )
 
 
-def measure_stage(
-    stage: RuntimeStage, example_input: Tensor, example_output: Tensor, targets: Tensor, loss_fn: LossFunction
-) -> StageMeasurement:
-    """Run one stage alone on `example_input`, a microbatch; it leaves gradients in the parameters."""
-    alone = _Alone(stage, example_input, example_output, targets, loss_fn)
-    forwards, backwards, weights = [], [], []
-    for _ in range(_REPEATS + 1):
-        hidden = alone.received()
-        taken, output = _timed(partial(alone.forward, hidden), stage.device)
-        forwards.append(taken)
-        taken, _nothing = _timed(partial(alone.backward, output), stage.device)
-        backwards.append(taken)
-        if stage.dw_builder is not None:
-            taken, _nothing = _timed(stage.dw_builder(), stage.device)
-            weights.append(taken)
-    weight_ns = _median(weights) if weights else 0
-    activation, waiting, working = _memory(alone)
-    return StageMeasurement(
-        stage=stage.stage_index,
-        forward_ns=_median(forwards),
-        backward_ns=_median(backwards) + weight_ns,
-        weight_ns=weight_ns,
-        activation_bytes=activation,
-        until_weight_bytes=waiting,
-        working_bytes=working,
-    )
+def _measured(alone: Sequence["_Alone"], device: torch.device) -> tuple[tuple[StageMeasurement, ...], int, float]:
+    """Return the costs of stages, how often they were all measured, and the error of the times on the worst rank."""
+    for stage in alone:  # to warm up
+        stage.times()
+    found = settled(lambda: _together([stage.times() for _ in range(_REPEATS)] for stage in alone), device)
+    medians = iter(found.medians_ns)
+    stages = []
+    for stage in alone:
+        forward, backward, weight = (next(medians) for _ in range(3))
+        activation, waiting, working = _memory(stage)
+        stages.append(
+            StageMeasurement(
+                stage=stage.stage.stage_index,
+                forward_ns=forward,
+                backward_ns=backward + weight,
+                weight_ns=weight,
+                activation_bytes=activation,
+                until_weight_bytes=waiting,
+                working_bytes=working,
+            )
+        )
+    return tuple(stages), found.rounds, found.error
+
+
+def _together(runs: Iterable[Iterable[tuple[int, int, int]]]) -> list[list[int]]:
+    """Return the times of all stages' forwards, backwards and weight gradients, one list for each."""
+    return [list(times) for of_stage in runs for times in zip(*of_stage, strict=True)]
 
 
 class _Alone:
@@ -155,6 +165,19 @@ class _Alone:
         self.targets = targets
         self.loss_fn = loss_fn
         self.gradient = None if stage.is_last else torch.randn_like(example_output, device=stage.device)
+
+    def times(self) -> tuple[int, int, int]:
+        """Run it once; return the times of forward, backward and, where a split leaves it for later, weight gradient.
+
+        It leaves gradients in the parameters.
+        """
+        device, weight_ns = self.stage.device, 0
+        hidden = self.received()
+        forward_ns, output = _timed(partial(self.forward, hidden), device)
+        backward_ns, _nothing = _timed(partial(self.backward, output), device)
+        if self.stage.dw_builder is not None:
+            weight_ns, _nothing = _timed(self.stage.dw_builder(), device)
+        return forward_ns, backward_ns, weight_ns
 
     def received(self) -> Tensor:
         """Return the input of a forward: the batch is there already, a boundary tensor comes as a new one."""
@@ -204,15 +227,20 @@ def measure_message_ns(pairs: Sequence[tuple[int, int]], boundary: Tensor, devic
     """Return how long a boundary tensor travels between two ranks, the mean over `pairs`; every rank calls it."""
     rank = dist.get_rank()
     buffer = torch.empty_like(boundary, device=device)
-    total = torch.zeros(1, dtype=torch.float64, device=device)
-    for first, second in pairs:
-        dist.barrier()
-        if rank == first:
-            total += _median([_there_and_back(buffer, second, device) for _ in range(_MESSAGES)]) / 2
-        elif rank == second:
-            for _ in range(_MESSAGES):
-                dist.recv(buffer, src=first)
-                dist.send(buffer, dst=first)
+
+    def measure() -> list[list[int]]:
+        found = []
+        for first, second in pairs:
+            dist.barrier()
+            if rank == first:
+                found.append([_there_and_back(buffer, second, device) for _ in range(_MESSAGES)][1:])
+            elif rank == second:
+                for _ in range(_MESSAGES):
+                    dist.recv(buffer, src=first)
+                    dist.send(buffer, dst=first)
+        return found
+
+    total = torch.tensor([sum(settled(measure, device).medians_ns) / 2], dtype=torch.float64, device=device)
     dist.all_reduce(total)
     return round(total.item() / len(pairs)) if pairs else 0
 
@@ -231,8 +259,3 @@ def _timed(work: Callable[[], Any], device: torch.device) -> tuple[int, Any]:
     result = work()
     synchronize(device)
     return time.perf_counter_ns() - start, result
-
-
-def _median(times_ns: Sequence[int]) -> int:
-    """Return the median of all times but the first, which warms up."""
-    return round(statistics.median(times_ns[1:]))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.experimental import implicit_replication
@@ -23,6 +24,7 @@ from evenflow_torch.run.mesh.linear import linear
 from evenflow_torch.run.mesh.local_parts import replicated
 from evenflow_torch.run.mesh.mesh_experts import compute_experts
 from evenflow_torch.run.mesh.normalization import batch_norm, group_norm
+from evenflow_torch.run.mesh.views import view
 
 _LOCAL: dict[Any, Callable[..., Any]] = {
     functional.scaled_dot_product_attention: attention,
@@ -31,6 +33,7 @@ _LOCAL: dict[Any, Callable[..., Any]] = {
     functional.batch_norm: batch_norm,
     functional.group_norm: group_norm,
     **{kernel: partial(local, kernel) for kernel, local in KERNELS.items()},
+    **{make: partial(view, make) for make in (Tensor.view, Tensor.reshape, Tensor.unflatten, torch.reshape)},
 }
 
 

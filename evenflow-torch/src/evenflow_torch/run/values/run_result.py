@@ -1,5 +1,6 @@
 """What the ranks of a run answer, from the first step to the result."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evenflow_torch.run.values.aa_report import AAReport
@@ -38,6 +39,36 @@ class Overhead:
     """Further time where the result goes to another rank."""
     receive_ns: int
     """Further time where the input comes from another rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """How times were measured that a prediction is made of: how often, how well they are known, under which load."""
+
+    runs: int
+    """Of each stage, whose median counts."""
+    error: float
+    """Standard error of the times of a rank's stages, relative, on the rank that knows them least."""
+    waiting: float | None
+    """Share of that time in which a rank waited for a processor that others used; None where the system does not tell.
+    """
+    step_waiting: float | None = None
+    """The same of the measured steps."""
+
+
+def worst_conditions(ranks: Sequence[Conditions]) -> Conditions:
+    """Return the conditions of the ranks that waited most."""
+
+    def most(shares: Sequence[float | None]) -> float | None:
+        known = [share for share in shares if share is not None]
+        return max(known) if len(known) == len(shares) else None
+
+    return Conditions(
+        runs=ranks[0].runs,
+        error=max(rank.error for rank in ranks),
+        waiting=most([rank.waiting for rank in ranks]),
+        step_waiting=most([rank.step_waiting for rank in ranks]),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,3 +130,5 @@ class RunResult:
     """None if it was not asked for."""
     aa_check: AAReport | None = None
     """None if it was not asked for."""
+    conditions: Conditions | None = None
+    """How the times were measured that the prediction is made of."""

@@ -1,6 +1,5 @@
 """Time of messages between stages on several devices: from the parts of one to the parts of the other."""
 
-import statistics
 import time
 from collections.abc import Sequence
 
@@ -8,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 from evenflow.cluster import MeshPlan
+from evenflow_torch.run.measure.settled import settled
 from evenflow_torch.run.mesh.exchange import StageExchange, finish
 from evenflow_torch.run.mesh.mesh_stage import MeshStage
 
@@ -20,15 +20,22 @@ def measure_exchanges_ns(plan: MeshPlan, stages: Sequence[MeshStage], device: to
     Every device calls it. Pair after pair, the devices of the first stage measure.
     """
     own = {stage.stage_index: stage for stage in stages}
-    total = torch.zeros(1, dtype=torch.float64, device=device)
-    for index in range(len(plan.stages) - 1):
-        dist.barrier()
-        if index in own:
-            there_and_back = [_there_and_back(own[index]) for _ in range(_TIMES)]
-            total += statistics.median(there_and_back[1:]) / 2 / len(plan.stages[index].devices)
-        elif index + 1 in own:
-            for _ in range(_TIMES):
-                _back(own[index + 1])
+    measured = [index for index in range(len(plan.stages) - 1) if index in own]
+
+    def measure() -> list[list[int]]:
+        found = []
+        for index in range(len(plan.stages) - 1):
+            dist.barrier()
+            if index in own:
+                found.append([_there_and_back(own[index]) for _ in range(_TIMES)][1:])
+            elif index + 1 in own:
+                for _ in range(_TIMES):
+                    _back(own[index + 1])
+        return found
+
+    medians = zip(measured, settled(measure, device).medians_ns, strict=True)
+    own_ns = sum(median_ns / 2 / len(plan.stages[index].devices) for index, median_ns in medians)
+    total = torch.tensor([own_ns], dtype=torch.float64, device=device)
     dist.all_reduce(total)
     return round(total.item() / max(1, len(plan.stages) - 1))
 
