@@ -11,6 +11,10 @@ import pytest
 
 from evenflow.cli.shared.progress import shown_progress, shown_step
 from evenflow.cli.standard_streams import checked_streams
+from evenflow.model import Plan
+from evenflow.profiles.layer_file import parse_layer_file
+from evenflow.profiles.plan_fields import plan_file_fields
+from evenflow.simulate import simulate
 from tests.cli.conftest import TINY
 from tests.paths import ROOT
 
@@ -62,6 +66,9 @@ def place(tmp_path: Path) -> Path:
     line = "[Rank {}] (after 1 iterations) memory (MB) | allocated: 1.0 | max allocated: 2.0 | reserved: 3.0"
     ranks = (f"{line.format(rank)} | max reserved: {peak}\n" for rank, peak in ((0, 30.2), (8, 19.9), (16, 10)))
     (tmp_path / "logs.txt").write_text("".join(ranks))
+    network = parse_layer_file(json.dumps(TINY), place="tiny.json")
+    simulation = simulate(network, Plan(schedule="1f1b", num_microbatches=2, layers=((2, 2),)))
+    (tmp_path / "plan.json").write_text(json.dumps(plan_file_fields(simulation, None)))
     return tmp_path
 
 
