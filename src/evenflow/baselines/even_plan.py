@@ -15,6 +15,7 @@ from evenflow.model import (
     blocks_of,
     cells,
     check_cut,
+    stage_cells,
     stage_table,
 )
 from evenflow.schedule import family_placement
@@ -44,13 +45,10 @@ def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str =
     if not network.is_free:
         placement = family_placement(schedule, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks)
         table = stage_table(placement, num_ranks=sizes.num_ranks)
-        stages = np.zeros(sizes.num_cells, dtype=np.int64)
-        stages[table] = layers
         if blocks is not None:
-            stages = blocks.in_layers(stages)
-            layers = cells(stages[table].tolist())
-        places = {int(table[at]): at for at in np.ndindex(*table.shape)}
-        check_cut(network, stages.tolist(), [places[stage] for stage in range(sizes.num_cells)])
+            stages = np.array([layers[chunk][rank] for chunk, rank in stage_cells(table)])
+            layers = cells(blocks.in_layers(stages)[table].tolist())
+        check_cut(network, layers, table)
     check_offered(network, recompute, sequence_splits=sizes.sequence_splits, place="recompute")
     return Plan(
         schedule=schedule,

@@ -12,7 +12,7 @@ from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
 from evenflow.model.request import Request, check_step
 from evenflow.model.sizes import Sizes
 from evenflow.model.split import check_split, deal_layers
-from evenflow.model.stage_ranks import looped, stage_table, v_shaped
+from evenflow.model.stage_ranks import looped, stage_cells, stage_table, v_shaped
 from evenflow.model.stage_rules import StageRule
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "mixing",
     "ordered_kinds",
     "recomputed_parts",
+    "stage_cells",
     "stage_table",
     "v_shaped",
 ]

@@ -1,24 +1,27 @@
 """Whether a cut keeps to the rules that a network has for its stages."""
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.network import Layer, Network
+from evenflow.model.plan import Cells
+from evenflow.model.stage_ranks import Stages, stage_cells
 from evenflow.model.stage_rules import StageRule
 
 
-def check_cut(network: Network, layers: Sequence[int], cells: Sequence[tuple[int, int]]) -> None:
-    """Raise InputError unless stages with so many `layers` each keep to the rules of the network's layers.
+def check_cut(network: Network, layers: Cells, table: Stages) -> None:
+    """Raise InputError unless cells ``[chunk][rank]`` with so many `layers` keep to the rules of the network's layers.
 
-    Stages are in the order of the network; `cells` has the chunk and rank of each.
+    `table` has the stage of every cell.
     """
     if network.is_free:
         return
-    num_chunks, num_ranks = 1 + max(chunk for chunk, _rank in cells), 1 + max(rank for _chunk, rank in cells)
-    ends = list(accumulate(layers))
-    for count, end, (chunk, rank) in zip(layers, ends, cells, strict=True):
+    num_chunks, num_ranks = table.shape
+    end = 0
+    for chunk, rank in stage_cells(table):
+        count = layers[chunk][rank]
+        end += count
         stage = network.layers[end - count : end]
         if stage and end > count and not stage[0].cut_before:
             rule = _("must be in the stage of the layer before it")

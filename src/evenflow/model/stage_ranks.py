@@ -40,3 +40,12 @@ def stage_table(stage_ranks: Sequence[int], *, num_ranks: int) -> Stages:
     [[0, 1, 2], [5, 4, 3]]
     """
     return np.argsort(np.array(stage_ranks), kind="stable").reshape(num_ranks, -1).T.copy()
+
+
+def stage_cells(table: Stages) -> list[tuple[int, int]]:
+    """Return the chunk and the rank of every stage, from the stage of every cell; the inverse of `stage_table`.
+
+    >>> stage_cells(stage_table(v_shaped(num_ranks=3), num_ranks=3))
+    [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]
+    """
+    return [divmod(int(place), table.shape[1]) for place in np.argsort(table, axis=None)]

@@ -167,9 +167,8 @@ def stage_costs(network: Network, plan: Plan, schedule: Schedule) -> StageCosts:
                 else _("give the memory of that kind in the layer file"),
             )
     sums = layer_sums(network)
-    counts = plan_counts(plan, sums.kinds, schedule.stage_table)
-    check_cut(network, counts.sum(axis=1).tolist(), cells_of_stages(schedule))
-    return costs_of_counts(network, sums, counts, schedule.stage_table)
+    check_cut(network, plan.layers, schedule.stage_table)
+    return costs_of_counts(network, sums, plan_counts(plan, sums.kinds, schedule.stage_table), schedule.stage_table)
 
 
 def plan_counts(plan: Plan, kinds: Sequence[str], stage_table: Integers) -> Integers:
@@ -179,11 +178,6 @@ def plan_counts(plan: Plan, kinds: Sequence[str], stage_table: Integers) -> Inte
         for rank, stage in enumerate(stages):
             counts[stage] = [plan.count(kind, chunk, rank) for kind in kinds]
     return counts
-
-
-def cells_of_stages(schedule: Schedule) -> list[tuple[int, int]]:
-    """Return the chunk and the rank of every stage."""
-    return list(zip(schedule.stage_chunks.tolist(), schedule.stage_ranks, strict=True))
 
 
 def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_table: Integers) -> StageCosts:

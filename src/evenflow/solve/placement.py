@@ -7,6 +7,7 @@ Cell c may hold the layers [i, j) where ``banned[c, j] == banned[c, i]``, and ``
 Layers that stay together are one layer here (see `evenflow.model.blocks`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Network, StageRule
+from evenflow.model import Network, StageRule, stage_cells
 from evenflow.simulate import Integers
 
 
@@ -63,15 +64,15 @@ class Placement:
         return np.array(borders[::-1], dtype=np.int64)
 
 
-def placement_of(network: Network, cells: list[tuple[int, int]], *, min_layers: int) -> Placement | None:
-    """Return what cells may hold, given the chunk and rank of each; None where they may hold anything.
+def placement_of(network: Network, table: Integers, *, min_layers: int) -> Placement | None:
+    """Return what cells may hold, given the stage of each ``[chunk, rank]``; None where they may hold anything.
 
     Raises InputError where no cut keeps to the rules, which names them.
     """
     rules = sorted({rule for run in network.runs for rule in run.layer.stage_rules})
     if not rules:
         return None
-    placement = _under(network, cells, rules)
+    placement = _under(network, table, rules)
     if _is_possible(placement, min_layers):
         return placement
     # Name as few rules as rule out every cut.
@@ -79,32 +80,35 @@ def placement_of(network: Network, cells: list[tuple[int, int]], *, min_layers: 
         some
         for number in range(1, len(rules) + 1)
         for some in combinations(rules, number)
-        if not _is_possible(_under(network, cells, some), min_layers)
+        if not _is_possible(_under(network, table, some), min_layers)
     )
     of_rules = {rule: next(run.layer.name for run in network.runs if rule in run.layer.stage_rules) for rule in few}
     raise InputError(
-        value=_("{count} stages", count=len(cells)),
-        rule="; ".join(_("{layer}: {rule}", layer=name, rule=rule.words) for rule, name in of_rules.items()),
-        place=_("{name}: no cut into so many stages keeps to the rules of its layers", name=network.name),
+        value=table.size,
+        rule=_(
+            "must be one for which a cut keeps to the rules of the layers ({rules})",
+            rules="; ".join(_("{layer}: {rule}", layer=name, rule=rule.words) for rule, name in of_rules.items()),
+        ),
+        place=_("the number of stages of {name}", name=network.name),
         remedy=_("use fewer stages, allow empty cells, or change the rules in the layer file"),
     )
 
 
-def _under(network: Network, cells: list[tuple[int, int]], rules: tuple[StageRule, ...] | list[StageRule]) -> Placement:
-    layers = network.layers
-    num_chunks, num_ranks = 1 + max(chunk for chunk, _rank in cells), 1 + max(rank for _chunk, rank in cells)
-    counted = {
-        kept: [
-            any(not rule.allows(chunk=c, rank=r, num_chunks=num_chunks, num_ranks=num_ranks) for rule in kept)
-            for c, r in cells
+def _under(network: Network, table: Integers, rules: Sequence[StageRule]) -> Placement:
+    """Return what cells may hold where only these rules count."""
+    kept = [layer.stage_rules.intersection(rules) for layer in network.layers]
+    num_chunks, num_ranks = table.shape
+    banned = {
+        own: [
+            any(not rule.allows(chunk=c, rank=r, num_chunks=num_chunks, num_ranks=num_ranks) for rule in own)
+            for c, r in stage_cells(table)
         ]
-        for kept in {frozenset(layer.stage_rules.intersection(rules)) for layer in layers}
+        for own in set(kept)
     }
-    banned = np.array([counted[layer.stage_rules.intersection(rules)] for layer in layers], dtype=np.int64).T
-    alone = np.array([StageRule.ALONE in layer.stage_rules.intersection(rules) for layer in layers], dtype=np.int64)
+    before = np.cumsum([banned[own] for own in kept], axis=0, dtype=np.int64)
     return Placement(
-        banned=np.concatenate((np.zeros((len(cells), 1), dtype=np.int64), np.cumsum(banned, axis=1)), axis=1),
-        alone=np.concatenate(([0], np.cumsum(alone))),
+        banned=np.concatenate((np.zeros((1, table.size), dtype=np.int64), before)).T.copy(),
+        alone=np.concatenate(([0], np.cumsum([StageRule.ALONE in own for own in kept], dtype=np.int64))),
     )
 
 

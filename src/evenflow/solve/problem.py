@@ -17,7 +17,6 @@ from evenflow.simulate import (
     Simulation,
     StageCosts,
     build_graph,
-    cells_of_stages,
     costs_of_counts,
     layer_sums,
     live_vectors,
@@ -198,7 +197,7 @@ class Problem:
         counts = plan_counts(plan, self.kinds, self.schedule.stage_table)
         if self.blocks is None:
             return counts
-        check_cut(self.request.network, counts.sum(axis=1).tolist(), cells_of_stages(self.schedule))
+        check_cut(self.request.network, plan.layers, self.schedule.stage_table)
         in_blocks = self.blocks.of_layers(counts)
         if in_blocks is None:
             raise InputError(
@@ -287,9 +286,8 @@ def problem_of_order(
             num_chunks=order.num_chunks,
             min_layers=request.min_layers,
         )
-        in_order = [layers[chunk][rank] for chunk, rank in cells_of_stages(order)]
-        check_cut(network, in_order, cells_of_stages(order))
-    placement = placement_of(whole, cells_of_stages(order), min_layers=request.min_layers)
+        check_cut(network, layers, order.stage_table)
+    placement = placement_of(whole, order.stage_table, min_layers=request.min_layers)
     return Problem(
         request=request,
         network=whole,

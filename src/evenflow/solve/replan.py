@@ -13,7 +13,7 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import RankTraits, Request
+from evenflow.model import RankTraits, Request, stage_cells
 from evenflow.simulate import Simulation, Timeline, simulate
 from evenflow.solve.outcome import Outcome, ProgressCallback
 from evenflow.solve.plan import solve
@@ -133,7 +133,5 @@ def moves_between(before: Simulation, after: Simulation) -> tuple[Move, ...]:
 
 
 def _ranks_of_layers(simulation: Simulation) -> list[int]:
-    schedule, plan = simulation.timeline.schedule, simulation.plan
-    stages = np.zeros(schedule.num_stages, dtype=np.int64)
-    stages[schedule.stage_table] = plan.layers
-    return [rank for rank, count in zip(schedule.stage_ranks, stages.tolist(), strict=True) for _layer in range(count)]
+    places, layers = stage_cells(simulation.timeline.schedule.stage_table), simulation.plan.layers
+    return [rank for chunk, rank in places for _layer in range(layers[chunk][rank])]

@@ -61,9 +61,8 @@ def replan(plan: str, measured: str | None, request: ReplanOptions) -> int:
 
     PLAN.json is the plan that runs. STEP is a step of it that was measured, as for evenflow report: a folder that
     Primus dumped, a folder with a profiler's timeline of every rank, a JSON file of your own, or what --timeline of
-    evenflow run wrote. A rank is as much slower
-    than the fastest as its work takes longer than planned; or say it with --rank-speed. The schedule stays, and the
-    best cut and recomputation on these ranks are found with a proof.
+    evenflow run wrote. A rank is as much slower than the fastest as its work takes longer than planned; or say it with
+    --rank-speed. The schedule stays, and the best cut and recomputation on these ranks are found with a proof.
 
     Exit status: that of the new plan, as for evenflow plan.
 
