@@ -1,6 +1,6 @@
 """Refusals of impossible sizes in a model's configuration, before anything is built from them."""
 
-from evenflow.fields import Fields, as_fields, is_integer
+from evenflow.fields import Fields, as_fields, is_integer, is_integer_list
 from evenflow.ranges import MODEL_LAYERS, MODEL_SIZE, Range
 
 _SIZES = (
@@ -12,6 +12,8 @@ _SIZES = (
     "vocab_size",
 )
 """Sizes that every model has where it names them; others may be zero for none."""
+_OF_LAYERS = frozenset(("intermediate_size", "num_attention_heads", "num_key_value_heads"))
+"""Those that may be a list with one for each layer."""
 _OTHER = Range(least=-(10**9), most=10**12)
 _SOME_LAYERS = Range(least=0, most=MODEL_LAYERS.most)
 
@@ -28,7 +30,9 @@ def check_config_sizes(config: Fields, *, vocabulary: Range = MODEL_SIZE) -> Non
     while waiting:
         fields = waiting.pop()
         for key in _SIZES:
-            if fields.values.get(key) is not None:
+            if is_integer_list(fields.values.get(key)) and key in _OF_LAYERS:
+                fields.integers(key, MODEL_SIZE)
+            elif fields.values.get(key) is not None:
                 fields.integer(key, ranges.get(key, MODEL_SIZE))
         for key, value in fields.values.items():
             if isinstance(value, dict):

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from evenflow.model import FULL, SELECT
 from evenflow.predict.held import Held, added, largest
-from evenflow.predict.layer_work import HALF, MASK, SINGLE, expert_tensor, tokens
+from evenflow.predict.layer_parts import Addition
+from evenflow.predict.layer_work import HALF, MASK, SINGLE, expert_tensor, tokens, with_sizes_of
 from evenflow.predict.parameters import dense_group, padded_vocabulary
 from evenflow.predict.training import FORMATS, PRODUCTS, Sharding, Training
 from evenflow.predict.transformer import LayerKind
@@ -42,13 +43,38 @@ class Tensor:
 
 def layer_tensors(training: Training, layer: LayerKind) -> tuple[Tensor, ...]:
     """Return what one body layer keeps of a microbatch without recomputation, its input first."""
-    tensors = _norm(training, "input")
-    if layer.mixes:
-        tensors += [*_mixers(training, layer), *_dropout(training, "attention's dropout")]
-    if layer.transforms:
-        tensors += _norm(training, "input of the MLP") if layer.mixes else []
-        tensors += [*_inside(training, layer), *_dropout(training, "MLP's dropout")]
-    return tuple(tensors)
+    training = with_sizes_of(training, layer)
+    tensors: list[Tensor] = []
+    for _time in range(training.model.repeats):
+        tensors += _norm(training, "input of the next part" if tensors else "input")
+        if layer.mixes:
+            tensors += [*_mixers(training, layer), *_dropout(training, "attention's dropout")]
+        if layer.transforms:
+            tensors += _norm(training, "input of the MLP") if layer.mixes else []
+            tensors += _mlp(training) if layer.mlp else []
+            tensors += _dropout(training, "MLP's dropout")
+    tensors += _experts(training) if layer.experts else []
+    tensors += _indexer(training, layer)
+    further = training.model.additions_of(layer)
+    if training.model.streams > 1:
+        beside = HALF * _spread(training) * (training.model.streams - 1) * training.model.hidden
+        tensors.append(Tensor("input", Held.NORMS, beside))
+    return (*tensors, *(_addition(training, addition) for addition in further))
+
+
+def _addition(training: Training, addition: Addition) -> Tensor:
+    size = HALF * _spread(training) * addition.kept
+    return Tensor(addition.name, Held.NORMS, size, between_products=not addition.products)
+
+
+def _indexer(training: Training, layer: LayerKind) -> list[Tensor]:
+    """Return what an indexer keeps: its queries, key and weights, and the places of the tokens that it chose."""
+    indexer = training.model.indexer
+    if not layer.indexer or indexer is None:
+        return []
+    numbers = HALF * ((indexer.heads + 1) * indexer.width + indexer.heads * indexer.weighed)
+    places = SINGLE * min(indexer.chosen, training.sequence)
+    return [Tensor("indexer, and what it chose", Held.ATTENTION, _spread(training) * (numbers + places))]
 
 
 def layer_activations(training: Training, layer: LayerKind, *, kind: str) -> dict[Held, int]:
@@ -63,6 +89,7 @@ def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[He
     tensors are free again.
     """
     tensors = layer_tensors(training, layer)
+    training = with_sizes_of(training, layer)
     of_mlp = {Held.MLP, Held.EXPERTS}
     again = [tensor for tensor in tensors if not _is_kept(training, tensor, kind)]
     free = sum(tensor.size_bytes for tensor in tensors if tensor.held in of_mlp and tensor not in again)
@@ -79,7 +106,7 @@ def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[He
 def head_activations(training: Training) -> dict[Held, int]:
     """Return what the embedding keeps: its tokens and a dropout mask; its output counts as the first layer's input."""
     kept = [Tensor("tokens", Held.NORMS, 8 * tokens(training)), *_dropout(training, "embedding's dropout")]
-    return _sums(kept)
+    return _sums([*kept, *(_addition(training, addition) for addition in training.model.head_additions)])
 
 
 def tail_activations(training: Training) -> dict[Held, int]:
@@ -87,8 +114,9 @@ def tail_activations(training: Training) -> dict[Held, int]:
 
     The logits' softmax is among them where other forwards run before its backward; else a pass works with it.
     """
-    normed = {Held.NORMS: round(2 * HALF * _spread(training) * training.model.hidden)}
     model = training.model
+    before = sum(addition.kept for addition in model.tail_additions)
+    normed = {Held.NORMS: round(HALF * _spread(training) * (2 * model.hidden + before))}
     block = layer_activations(training, model.further_kind, kind=training.recompute)
     joined = {Held.NORMS: round(4 * HALF * _spread(training) * model.hidden)}
     further = added(block, joined, {Held.LOGITS: _softmax(training)}, times=model.predicted_tokens)
@@ -195,15 +223,21 @@ def _state(training: Training) -> list[Tensor]:
 def _attention(training: Training) -> list[Tensor]:
     model, degrees = training.model, training.degrees
     queries = model.heads * model.head_dim / degrees.tensor
-    keys = max(model.kv_heads / degrees.tensor, 1) * model.head_dim
+    kv_heads = max(model.kv_heads / degrees.tensor, 1)
+    keys = kv_heads * model.head_dim if model.key_products else 0
+    values = kv_heads * model.value_width if model.key_products else 0
+    out = model.heads * model.value_width / degrees.tensor
     here = tokens(training)
     normed = (queries if model.norms.queries else 0) + (keys if model.norms.keys else 0)
+    ends = model.narrow_ends
+    narrow = (ends.query_rank + ends.out_groups * ends.out_rank) / degrees.tensor if ends else 0
     unnormed = Tensor("queries and keys before their norms", Held.ATTENTION, HALF * here * normed)
     return [
         *([unnormed] if normed else []),
-        Tensor("queries, keys and values", Held.ATTENTION, HALF * here * (queries + 2 * keys)),
-        *_core(training, queries),
-        *([Tensor("gate and gated output", Held.ATTENTION, 2 * HALF * here * queries)] if model.output_gate else []),
+        *([Tensor("narrow queries and outputs", Held.ATTENTION, HALF * here * narrow)] if narrow else []),
+        Tensor("queries, keys and values", Held.ATTENTION, HALF * here * (queries + keys + values)),
+        *_core(training, out),
+        *([Tensor("gate and gated output", Held.ATTENTION, 2 * HALF * here * out)] if model.output_gate else []),
     ]
 
 
@@ -213,6 +247,7 @@ def _latent_attention(training: Training) -> list[Tensor]:
     here, spread = tokens(training), _spread(training)
     heads = model.heads / training.degrees.tensor
     width = latent.plain_dim + latent.rotary_dim
+    gated = 2 * HALF * here * heads * latent.value_dim
     narrow = 2 * latent.query_rank + 2 * latent.key_value_rank + latent.rotary_dim
     return [
         Tensor("narrow queries, keys and values", Held.ATTENTION, HALF * spread * narrow),
@@ -221,6 +256,7 @@ def _latent_attention(training: Training) -> list[Tensor]:
             "mla_up_proj",
         ),
         *_core(training, heads * latent.value_dim),
+        *([Tensor("gate and gated output", Held.ATTENTION, gated)] if model.output_gate else []),
     ]  # fmt: skip
 
 
@@ -241,9 +277,7 @@ def _core(training: Training, width: float) -> list[Tensor]:
 
 def _inside(training: Training, layer: LayerKind) -> list[Tensor]:
     """Return what the inside of a layer's MLP or experts keeps."""
-    if layer.experts:
-        return _experts(training)
-    return _mlp(training) if layer.mlp else []
+    return [*(_mlp(training) if layer.mlp else []), *(_experts(training) if layer.experts else [])]
 
 
 def _mlp(training: Training) -> list[Tensor]:
@@ -269,13 +303,13 @@ def _experts(training: Training) -> list[Tensor]:
     assert experts is not None
     split, spread = expert_tensor(training), tokens(training) / degrees.tensor
     bounded = experts.bounded_load(degrees.expert)
-    routed = spread * experts.active * split * (FULLEST if bounded is None else bounded)
+    routed = spread * experts.computed * split * (FULLEST if bounded is None else bounded)
     inner = _inner(training, routed, experts.ffn / split, "moe")
     # The router's weights are multiplied in behind the activation; fused gated activations do both at once.
     unweighed = Tensor("unweighed output, moe", Held.EXPERTS, HALF * routed * experts.ffn / split, "moe")
     shared = _inner(training, tokens(training), experts.shared_ffn / degrees.tensor, "shared_experts")
     return [
-        Tensor("router", Held.EXPERTS, (2 * SINGLE + MASK) * spread * experts.count, "moe"),
+        Tensor("router", Held.EXPERTS, (2 * SINGLE + MASK) * spread * (experts.count + experts.idle), "moe"),
         Tensor(
             "tokens of the experts", Held.EXPERTS, _saved(training) * routed * (experts.width or model.hidden), "moe"
         ),
@@ -321,4 +355,5 @@ def _gathered(training: Training) -> float:
 
 def boundary_bytes(training: Training) -> int:
     """Return the bytes of the message between two stages."""
-    return round(HALF * _spread(training) * training.model.hidden)
+    model = training.model
+    return round(HALF * _spread(training) * (model.streams * model.hidden + model.carried))

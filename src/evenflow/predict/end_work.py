@@ -2,7 +2,7 @@
 
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
-from evenflow.predict.layer_work import HALF, SINGLE, Passes, layer_passes, tokens
+from evenflow.predict.layer_work import HALF, SINGLE, Passes, addition_passes, layer_passes, tokens
 from evenflow.predict.parameters import padded_vocabulary
 from evenflow.predict.training import Training
 from evenflow.predict.work import Exchange, Spent, Work, elementwise, gradients, product
@@ -12,7 +12,10 @@ def head_passes(training: Training) -> Passes:
     """Return the passes of the embedding: a lookup, and a sum over the devices that hold parts of the table."""
     passed = HALF * tokens(training) * training.model.hidden
     forward: list[Work] = [elementwise(2 * passed, 2, "embedding"), *_sum_over_tensor(training, passed)]
-    return Passes(tuple(forward), (elementwise(3 * passed, 3, "embedding"),))
+    passes = Passes(tuple(forward), (elementwise(3 * passed, 3, "embedding"),))
+    for addition in training.model.head_additions:
+        passes += addition_passes(training, addition)
+    return passes
 
 
 def tail_passes(training: Training) -> Passes:
@@ -38,6 +41,8 @@ def tail_passes(training: Training) -> Passes:
         elementwise(3 * passed, 2, "norm"),
     )
     output = Passes(forward, backward)
+    for addition in model.tail_additions:
+        output += addition_passes(training, addition)
     if not model.predicted_tokens:
         return output
     block = layer_passes(training, model.further_kind)

@@ -1,11 +1,12 @@
 """The operators and exchanges of one body layer, forward and backward, on one device for one microbatch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
+from evenflow.predict.layer_parts import Addition, Indexer, NarrowEnds
 from evenflow.predict.training import FORMATS, Training
-from evenflow.predict.transformer import LayerKind, StateMixer
+from evenflow.predict.transformer import LayerKind, StateMixer, Transformer
 from evenflow.predict.work import UNDER_PRODUCTS, Exchange, Operators, Spent, Work, elementwise, gradients, product
 
 HALF = 2
@@ -32,15 +33,78 @@ class Passes:
 
 def layer_passes(training: Training, kind: LayerKind) -> Passes:
     """Return the passes of one body layer."""
+    training = with_sizes_of(training, kind)
     model = training.model
     passes = _norms(training, model.norms_of(kind), sums=kind.mixes + kind.transforms)
+    seen = _seen_tokens(training, kind)
     if kind.attention:
-        passes += _latent_attention(training) if model.latent else _attention(training, has_window=kind.window)
+        passes += _latent_attention(training, seen) if model.latent else _attention(training, seen)
     if kind.state and model.states.mixer is not None:
         passes += _state(training, model.states.mixer)
     if kind.mlp:
         passes += _mlp(training, model.ffn, module="mlp")
+    passes = Passes(passes.forward * model.repeats, passes.backward * model.repeats)
+    if kind.indexer and model.indexer is not None:
+        passes += _indexer(training, model.indexer)
+    for addition in model.additions_of(kind):
+        passes += addition_passes(training, addition)
     return passes + _experts(training) if kind.experts else passes
+
+
+def with_sizes_of(training: Training, kind: LayerKind) -> Training:
+    """Return the training of the model with the sizes of a layer of this kind."""
+    return training if kind.own is None else replace(training, model=training.model.with_sizes_of(kind))
+
+
+def key_numbers(model: Transformer) -> int:
+    """Return the numbers of a token that the products for keys and values give."""
+    if model.key_products < 2:
+        return model.key_products * model.kv_heads * model.head_dim
+    return model.kv_heads * (model.head_dim + model.value_width)
+
+
+def addition_passes(training: Training, addition: Addition) -> Passes:
+    """Return the work of a further part, which tensor parallelism does not split but by tokens."""
+    here = _spread_tokens(training)
+    passes = Passes((), ())
+    for wide, narrow in addition.products:
+        passes += _linear(training, here, narrow, wide, addition.name)
+    if addition.numbers:
+        moved = addition.moves * HALF * here * addition.numbers
+        passes += Passes((elementwise(moved, 1, addition.name),), (elementwise(2 * moved, 2, addition.name),))
+    return passes
+
+
+def _seen_tokens(training: Training, kind: LayerKind) -> float:
+    """Return the tokens that attention sees, twice those before a token where a window or an indexer bounds them."""
+    model, seen = training.model, float(training.sequence)
+    chosen = 2.0 * model.indexer.chosen if kind.indexed and model.indexer is not None else seen
+    if kind.window and model.window:
+        within = min(seen, 2.0 * model.window)
+        return min(seen, within + min(chosen, seen / model.together)) if model.together > 1 else within
+    return min(seen, chosen)
+
+
+def _indexer(training: Training, indexer: Indexer) -> Passes:
+    """Return the work of choosing tokens: products, and scores of all tokens before each. [arXiv:2512.02556, §2.1]
+
+    Its gradients come from a loss of its own and end in its products.
+    """
+    model, here = training.model, _spread_tokens(training)
+    passes = Passes((), ())
+    for wide, narrow in indexer.products(model.hidden, model.query_rank):
+        passes += _linear(training, here, narrow, wide, "indexer")
+    share = 0.5 if training.software.skips_masked else 1.0
+    scored = here * training.sequence / indexer.per_tokens * share
+
+    def scores(times: float) -> Operators:
+        return Operators(
+            spent=Spent.ATTENTION, module="indexer", flops=2 * scored * indexer.heads * indexer.width * times,
+            moved_bytes=HALF * (here * (indexer.heads + 1) * indexer.width + scored) * times,
+            dtype=training.wide_format, depth=indexer.width, calls=2,
+        )  # fmt: skip
+
+    return passes + Passes((scores(1.0),), (scores(2.0),))
 
 
 def tokens(training: Training) -> float:
@@ -114,24 +178,41 @@ def _tensor_exchanges(training: Training, module: str) -> Passes:
     return Passes((exchange(Collective.ALL_REDUCE),), (exchange(Collective.ALL_REDUCE),))
 
 
-def _attention(training: Training, *, has_window: bool) -> Passes:
+def _attention(training: Training, seen: float) -> Passes:
     model, degrees = training.model, training.degrees
     here = tokens(training)
     queries = model.heads * model.head_dim / degrees.tensor
-    keys = max(model.kv_heads / degrees.tensor, 1) * model.head_dim
+    kv_heads = max(model.kv_heads / degrees.tensor, 1)
+    keys = kv_heads * model.head_dim if model.key_products else 0
+    out = model.heads * model.value_width / degrees.tensor
     passes = _tensor_exchanges(training, "attention")
-    width = ((2 if model.output_gate else 1) * model.heads + 2 * model.kv_heads) * model.head_dim
-    passes += _linear(training, here, width / degrees.tensor, model.hidden, "qkv")
+    width = model.heads * model.head_dim + key_numbers(model)
+    width += model.heads * model.value_width if model.output_gate else 0
+    narrow = model.narrow_ends
+    if narrow is None:
+        passes += _linear(training, here, width / degrees.tensor, model.hidden, "qkv")
+    else:
+        passes += _linear(training, here, key_numbers(model), model.hidden, "qkv")
+        passes += _narrow_ends(training, narrow)
     if model.kv_heads < degrees.tensor:
         passes += _split_heads(training, width)
     passes += _norm(training, here * queries, bool(model.norms.queries))
     passes += _norm(training, here * keys, bool(model.norms.keys))
     passes += _rotary(training, here * (queries + keys))
-    passes += _core(training, queries, queries, has_window=has_window)
-    passes += _context_exchanges(training, 2 * keys)
+    passes += _core(training, queries, out, seen=seen)
+    passes += _context_exchanges(training, kv_heads * (model.head_dim + model.value_width))
     if model.output_gate:
-        passes += _gate(here * queries, "core_attn")
-    return passes + _linear(training, here, model.hidden, queries, "out")
+        passes += _gate(here * out, "core_attn")
+    return passes if narrow else passes + _linear(training, here, model.hidden, out, "out")
+
+
+def _narrow_ends(training: Training, narrow: NarrowEnds) -> Passes:
+    """Return the work of narrow products at both ends of attention; wide ends are shared out over tensor groups."""
+    model, split, passes = training.model, training.degrees.tensor, Passes((), ())
+    wide = model.heads * model.head_dim, model.heads * model.value_width
+    for read, given, count in narrow.products(model.hidden, *wide):
+        passes += _linear(training, tokens(training) / split, given, read, "qkv", count)
+    return passes
 
 
 def _gate(numbers: float, module: str) -> Passes:
@@ -221,7 +302,7 @@ def _rotary(training: Training, numbers: float) -> Passes:
     return Passes((once,), (again,))
 
 
-def _latent_attention(training: Training) -> Passes:
+def _latent_attention(training: Training, seen: float) -> Passes:
     model, degrees, latent = training.model, training.degrees, training.model.latent
     assert latent is not None
     here, spread = tokens(training), _spread_tokens(training)
@@ -238,17 +319,17 @@ def _latent_attention(training: Training) -> Passes:
         training, here, heads * (latent.plain_dim + latent.value_dim), latent.key_value_rank, "mla_up_proj"
     )
     passes += _rotary(training, here * 2 * heads * width)
-    passes += _core(training, heads * width, heads * latent.value_dim, has_window=False)
+    passes += _core(training, heads * width, heads * latent.value_dim, seen=seen)
     passes += _context_exchanges(training, heads * (width + latent.value_dim))
+    if model.output_gate:
+        passes += _linear(training, here, heads * latent.value_dim, model.hidden, "qkv")
+        passes += _gate(here * heads * latent.value_dim, "core_attn")
     return passes + _linear(training, here, model.hidden, heads * latent.value_dim, "out")
 
 
-def _core(training: Training, keyed: float, valued: float, *, has_window: bool) -> Passes:
+def _core(training: Training, keyed: float, valued: float, *, seen: float) -> Passes:
     """Return the work of the attention core; `keyed` and `valued` are a device's widths of queries and values."""
-    model, software = training.model, training.software
-    here, seen = tokens(training), float(training.sequence)
-    if has_window and model.window:
-        seen = min(seen, 2.0 * model.window)
+    model, software, here = training.model, training.software, tokens(training)
     flops = 2 * here * seen * (keyed + valued)
     heads = max(1.0, keyed / (model.head_dim or 1)) if model.latent is None else model.heads / training.degrees.tensor
     dtype = training.wide_format
@@ -331,14 +412,15 @@ def _experts(training: Training) -> Passes:
     split = expert_tensor(training)
     own_experts = experts.count / degrees.expert
     routed = (
-        tokens(training) / degrees.tensor * experts.active * split
+        tokens(training) / degrees.tensor * experts.computed * split
     )  # with equal loads, or the largest that they may be
     routed *= experts.bounded_load(degrees.expert) or 1.0
     width, hidden = experts.ffn / split, experts.width or model.hidden
     inner = (2 if model.gated else 1) * width
     rows = routed / own_experts
     passed = HALF * routed * hidden
-    passes = _linear(training, tokens(training) / degrees.tensor, experts.count, model.hidden, "moe")
+    scores = experts.count + experts.idle
+    passes = _linear(training, tokens(training) / degrees.tensor, scores, experts.router_width or model.hidden, "moe")
     passes += Passes(
         (elementwise(4 * passed, _ROUTING_CALLS, "moe"),), (elementwise(5 * passed, _ROUTING_CALLS, "moe"),)
     )

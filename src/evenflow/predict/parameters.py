@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from evenflow.cluster.topology import DeviceGroup
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.layer_work import expert_tensor, key_numbers, with_sizes_of
 from evenflow.predict.training import Degrees, Training
 from evenflow.predict.transformer import LayerKind, StateMixer, Transformer
 
@@ -45,6 +45,7 @@ def shares(training: Training, parameters: Parameters) -> tuple[tuple[DeviceGrou
 
 def layer_parameters(training: Training, kind: LayerKind) -> Parameters:
     """Return the parameters of one body layer on one device."""
+    training = with_sizes_of(training, kind)
     model, degrees = training.model, training.degrees
     tensor, hidden = degrees.tensor, model.hidden
     dense = model.norms_of(kind) * _norm(model)
@@ -54,10 +55,15 @@ def layer_parameters(training: Training, kind: LayerKind) -> Parameters:
         dense += _state(model.states.mixer, hidden) / tensor
     if kind.mlp:
         dense += _mlp(model, model.ffn / tensor)
+    dense *= model.repeats
+    if kind.indexer and model.indexer is not None:
+        dense += model.indexer.learned(hidden, model.query_rank)
+    dense += sum(addition.learned for addition in model.additions_of(kind))
     experts = model.experts
     if not kind.experts or experts is None:
         return Parameters(dense)
-    dense += hidden * experts.count + (experts.count if model.biases.experts else 0)
+    dense += (experts.router_width or hidden) * (experts.count + experts.idle)
+    dense += experts.count if model.biases.experts else 0
     if experts.shared_ffn:
         dense += _mlp(model, experts.shared_ffn / tensor) + (hidden if experts.shared_gate else 0)
     dense += 2 * hidden * experts.width + (experts.width + hidden if experts.width and model.biases.mlp else 0)
@@ -103,23 +109,31 @@ def _attention(training: Training) -> float:
         keys = (
             model.kv_heads / tensor * model.head_dim
         )  # also of a part of a head: its device gets the rest from others
-        small += (queries + 2 * keys if biases.queries else 0) + min(model.norms.queries, queries)
+        out = heads * model.value_width
+        both = key_numbers(model) / tensor
+        small += (queries + both if biases.queries else 0) + min(model.norms.queries, queries)
         small += min(model.norms.keys, max(keys, model.head_dim))
-        return hidden * ((3 if model.output_gate else 2) * queries + 2 * keys) + small
+        if model.narrow_ends is not None:
+            ends = model.narrow_ends.products(hidden, model.heads * model.head_dim, model.heads * model.value_width)
+            wide = sum(read * given * count for read, given, count in ends) / tensor
+            return wide + model.narrow_ends.query_rank + hidden * both + small
+        return hidden * (queries + (2 if model.output_gate else 1) * out + both) + small
     width = latent.plain_dim + latent.rotary_dim
     narrow = hidden * heads * width
     if latent.query_rank:
         narrow = latent.query_rank * (hidden + heads * width + 1 + (1 if biases.queries else 0))
     keys = (hidden + (1 if biases.queries else 0)) * (latent.key_value_rank + latent.rotary_dim) + latent.key_value_rank
     wide = heads * (latent.key_value_rank * (latent.plain_dim + latent.value_dim) + latent.value_dim * hidden)
-    return narrow + keys + wide + small
+    gate = hidden * heads * latent.value_dim if model.output_gate else 0
+    return narrow + keys + wide + gate + small
 
 
 def head_parameters(training: Training) -> Parameters:
     """Return the parameters of the embedding, of learned positions, and of the norm after them."""
     model = training.model
     table = model.hidden * (padded_vocabulary(training) / training.degrees.tensor + model.positions)
-    return Parameters(table + (_norm(model) if model.norms.after_embedding else 0))
+    further = sum(addition.learned for addition in model.head_additions)
+    return Parameters(table + further + (_norm(model) if model.norms.after_embedding else 0))
 
 
 def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
@@ -131,7 +145,8 @@ def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
     model = training.model
     own_vocabulary = padded_vocabulary(training) / training.degrees.tensor
     table = 0 if model.tied and has_embedding else model.hidden * own_vocabulary
-    dense = Parameters(_norm(model) + table + (own_vocabulary if model.biases.logits else 0))
+    further = sum(addition.learned for addition in model.tail_additions) + (_norm(model) if model.norms.last else 0)
+    dense = Parameters(further + table + (own_vocabulary if model.biases.logits else 0))
     if model.predicted_tokens and not (has_embedding or model.tied):
         dense += Parameters(model.hidden * own_vocabulary)
     for _block in range(model.predicted_tokens):

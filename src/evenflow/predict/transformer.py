@@ -1,9 +1,10 @@
 """A transformer as plain numbers, from which its operators, parameters and activations follow."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.predict.layer_parts import Addition, Indexer, NarrowEnds, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +28,19 @@ class Experts:
     """Whether a learned gate weighs what the shared experts give."""
     width: int = 0
     """Width that tokens are projected to before they go to their experts, and back behind them; 0: the hidden size."""
+    idle: int = 0
+    """Further experts that the router knows and that give a token back as it is. [LongCat-Flash, arXiv:2509.01322]"""
+    router_width: int = 0
+    """Width that the router reads; 0: the hidden size."""
+    beside_mlp: bool = False
+    """Whether a layer with experts has its MLP beside them."""
     capacity_factor: float | None = None
     """Shares of an equal load that an expert takes at most, of those that a device routes; None: as many as come."""
+
+    @property
+    def computed(self) -> float:
+        """Experts of a token that do compute, where a router sends equally many tokens to all."""
+        return self.active * self.count / (self.count + self.idle)
 
     def bounded_load(self, devices: int) -> float | None:
         """Return how many equal shares of tokens the fullest of `devices` may get; None without a capacity limit.
@@ -118,7 +130,13 @@ class LayerKind:
     """Whether it has the state mixer: in the place of attention, or beside it, from the same input."""
     mlp: bool = True
     experts: bool = False
-    """Whether it has experts in the place of the MLP."""
+    """Whether it has experts, in the place of the MLP or beside it."""
+    indexed: bool = False
+    """Whether an indexer chooses what attention sees, its own or that of an earlier layer."""
+    indexer: bool = False
+    """Whether it has the indexer."""
+    own: "OwnSizes | None" = None
+    """Its sizes, where they differ from the model's."""
 
     @property
     def mixes(self) -> bool:
@@ -170,11 +188,30 @@ class Norms:
     after_embedding: bool = False
     learned: bool = True
     """Whether norms have weights at all."""
+    last: bool = True
+    """Whether there is one before the output layer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSizes:
+    """Sizes of a layer that differ from the model's, under the names that the model has for them; None: they do not."""
+
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    value_dim: int | None = None
+    key_products: int | None = None
+    ffn: int | None = None
+    latent: LatentAttention | None = None
+    norms: Norms | None = None
+    sinks: bool | None = None
+    together: int | None = None
+    additions: tuple[Addition, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transformer:
-    """A decoder: embedding, equal blocks of attention and MLP (or experts), norm, output layer, loss."""
+    """A decoder: embedding, blocks of attention and MLP (or experts), norm, output layer, loss."""
 
     hidden: int
     layers: int
@@ -202,7 +239,33 @@ class Transformer:
     """Layers without the window."""
     states: LayersWithState = LayersWithState()
     output_gate: bool = False
-    """Whether attention's output is weighed by a projection as wide as the queries."""
+    """Whether attention's output is weighed by a projection as wide as it."""
+    value_dim: int = 0
+    """Width of a head's values; 0: as wide as its queries."""
+    key_products: int = 2
+    """Products that give keys and values: 1 where values are the keys, 0 where both are those of an earlier layer."""
+    narrow_ends: NarrowEnds | None = None
+    together: int = 1
+    """Tokens beyond the window that attention sees as one; 1: it sees none beyond the window."""
+    indexer: Indexer | None = None
+    indexed_layers: tuple[int, ...] = ()
+    """Layers in which attention sees the tokens that an indexer chose."""
+    indexer_layers: tuple[int, ...] = ()
+    """Those of them that have the indexer; the others take what an earlier layer's chose."""
+    additions: tuple[Addition, ...] = ()
+    """Further parts of layers."""
+    head_additions: tuple[Addition, ...] = ()
+    """Further parts of the embedding."""
+    tail_additions: tuple[Addition, ...] = ()
+    """Further parts before the output layer."""
+    own: tuple[OwnSizes | None, ...] = ()
+    """Each layer's own sizes; empty: all have the model's."""
+    repeats: int = 1
+    """Times that attention and MLP come in a layer, one after the other."""
+    streams: int = 1
+    """Residual streams that go from layer to layer, each as wide as the hidden size."""
+    carried: int = 0
+    """Numbers of a token that go from the embedding to all layers, beside the streams."""
     predicted_tokens: int = 0
     """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
     dropout: bool = False
@@ -235,10 +298,37 @@ class Transformer:
         state = states.mixer is not None and layer in states.layers
         attention = not state if states.attention_layers is None else layer in states.attention_layers
         transforms, experts = layer not in states.bare_layers, self._has_experts(layer)
+        beside = self.experts is not None and self.experts.beside_mlp
         return LayerKind(
             attention=attention, window=attention and bool(self.window) and layer not in self.unwindowed_layers,
-            state=state, mlp=transforms and not experts, experts=transforms and experts,
+            state=state, mlp=transforms and (beside or not experts), experts=transforms and experts,
+            indexed=attention and layer in self.indexed_layers, indexer=attention and layer in self.indexer_layers,
+            own=self.own[layer] if self.own else None,
         )  # fmt: skip
+
+    def with_sizes_of(self, kind: LayerKind) -> "Transformer":
+        """Return the model with the sizes that a layer of this kind has."""
+        if kind.own is None:
+            return self
+        own = {field.name: getattr(kind.own, field.name) for field in fields(kind.own)}
+        return replace(self, own=(), **{name: value for name, value in own.items() if value is not None})
+
+    def additions_of(self, kind: LayerKind) -> tuple[Addition, ...]:
+        """Return the further parts of a layer of this kind; the model must have its sizes."""
+        there = {Place.LAYER: True, Place.ATTENTION: kind.attention, Place.MLP: kind.mlp, Place.EXPERTS: kind.experts}
+        return tuple(addition for addition in self.additions if there[addition.place])
+
+    @property
+    def query_rank(self) -> int:
+        """The width that queries go through; 0: they are projected at once."""
+        if self.narrow_ends is not None:
+            return self.narrow_ends.query_rank
+        return self.latent.query_rank if self.latent is not None else 0
+
+    @property
+    def value_width(self) -> int:
+        """The width of a head's values."""
+        return self.value_dim or self.head_dim
 
     def norms_of(self, kind: LayerKind) -> int:
         """Return the norms of a layer over the hidden size: half of them where it only mixes, or only transforms."""
@@ -247,7 +337,8 @@ class Transformer:
     @property
     def further_kind(self) -> LayerKind:
         """The kind of the blocks that predict further tokens."""
-        return DENSE if self.experts is None else WITH_EXPERTS
+        kind = DENSE if self.experts is None else WITH_EXPERTS
+        return replace(kind, indexed=True, indexer=True) if self.indexed_layers else kind
 
     def _has_experts(self, layer: int) -> bool:
         experts = self.experts

@@ -12,7 +12,9 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, did_you_mean, load_json, read_text
 from evenflow.language import _, _n, looked_up
 from evenflow.model.config_sizes import check_config_sizes
-from evenflow.predict.transformer import Biases, LatentAttention, LayersWithState, Norms
+from evenflow.predict.transformer import Biases
+from evenflow.profiles.transformer.config_indexer import indexed_layers, indexer_of
+from evenflow.profiles.transformer.config_layer_sizes import narrow_ends, output_gate, sizes_of_layers
 from evenflow.profiles.transformer.config_layers import experts_of, window_of
 from evenflow.profiles.transformer.config_states import layer_kinds, states_of
 from evenflow.profiles.transformer.families import (
@@ -33,10 +35,8 @@ from evenflow.profiles.transformer.field_names import (
 )
 from evenflow.profiles.transformer.numbers import Described, Numbers, described
 from evenflow.profiles.transformer.spellings import Configuration
-from evenflow.ranges import COEFFICIENT
 
 _TYPE = re.compile(r"[A-Za-z0-9_.-]+")
-_INDEXED = "index_head_dim"
 
 
 def read_transformer(path: Path | str) -> Described:
@@ -91,7 +91,7 @@ def _read(config: Fields, *, name: str) -> Described:
     while (key := next((key for key in TEXT_PARTS if isinstance(part.values.get(key), dict)), None)) is not None:
         _refuse(part)
         part = part.inner(key)
-        tied = _tied(part) if _tied(part) is not None else tied
+        tied = tied if tied is not None else _tied(part)
         notes.append(_("the sizes are those of the part for text ({part})", part=part.path))
     _refuse(part)
     model_type = str(part.values.get("model_type") or config.values["model_type"])
@@ -104,9 +104,9 @@ def _read(config: Fields, *, name: str) -> Described:
         notes.append(_("models of type {model_type} are not known: it is read by its fields", model_type=model_type))
         if near := did_you_mean(model_type, FAMILIES):
             notes.append(near)
-    if read.value(_INDEXED) is not None:
-        notes.append(_("the indexer that chooses tokens for attention is left out"))
-    numbers = _numbers(read, family, tied=family.tied if tied is None else tied, name=name)
+    if tied is None or family.never_tied:
+        tied = family.tied
+    numbers = _numbers(read, family, tied=tied, name=name)
     if numbers.predicted_tokens:
         notes.append(
             _n(
@@ -140,7 +140,8 @@ def _refuse(config: Fields) -> None:
         raise _refused(model_type, reason, config.place("model_type"))
     family = _family(config)
     for key, why in REFUSED_FIELDS.items():
-        if config.values.get(key) and not (why is STATE_SPACE and family is not None and family.state):
+        is_read = family is not None and (key in family.reads or (why is STATE_SPACE and bool(family.state)))
+        if config.values.get(key) and not is_read:
             raise _refused(config.values[key], why, config.place(key))
     if config.values.get("word_embed_proj_dim") not in (None, config.values.get("hidden_size")):
         key = "word_embed_proj_dim"
@@ -176,78 +177,26 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
     kinds = layer_kinds(config, family)
     layers = len(kinds) if kinds and config.size("layers") is None else config.required("layers")
     states = states_of(config, family, hidden=hidden, layers=layers)
-    heads = _heads(config, states)
-    latent = _latent(config)
-    head_dim = config.size("head_dim") if latent is None else None
-    if states.mixer is not None and not states.attention_layers:
-        head_dim = states.mixer.value_dim
-    kv_heads = heads if latent is not None else _kv_heads(config, family, heads)
     experts = experts_of(config, family, layers=layers)
-    ffn = config.size("dense_ffn") or config.size("ffn")
-    if ffn is not None and family.ffn_of_both:
-        ffn //= 2
-    if family.shared_alone and experts is None:
-        ffn = config.required("shared_ffn")
-    if family.adjusted_ffn and ffn is not None:
-        ffn = _adjusted(config, ffn)
-    if states.bare_layers and len(states.bare_layers) == layers:
-        ffn = 0
-    if ffn is None:
-        times = family.ffn_times or (4 if config.value("expansion_ratio") is not None else 0)
-        if times:
-            ratio = config.value("expansion_ratio")
-            ffn = hidden * (ratio if isinstance(ratio, int) and ratio >= 1 else times)
-        elif experts is None:
-            ffn = config.required("ffn")
     window, unwindowed = window_of(config, family, layers=layers)
-    width = head_dim or (hidden // heads if heads <= hidden else 1)
+    windows = tuple(bool(window) and layer not in unwindowed for layer in range(layers))
+    sizes = sizes_of_layers(
+        config, family, states, layers=layers, has_experts=experts is not None, windows=windows, kinds=kinds
+    )
+    usual, further = sizes.usual, sizes.usual.further
+    indexed, with_indexer = indexed_layers(config, kinds, layers=layers)
     positions = config.required("positions") + family.more_positions if family.learned_positions else 0
     return Numbers(
-        hidden=hidden, layers=layers, heads=heads, vocabulary=config.required("vocabulary"), kv_heads=kv_heads,
-        head_dim=head_dim if head_dim is not None or hidden % heads else hidden // heads, ffn=ffn, gated=family.gated,
-        tied=tied, biases=_biases(config, family), positions=positions, experts=experts, latent=latent,
-        norms=_norms(config, family, queries=heads * width, keys=kv_heads * width, width=width),
-        sinks=family.sinks, states=states, output_gate=family.output_gate, window=window, unwindowed_layers=unwindowed,
-        predicted_tokens=config.size("predicted_tokens") or 0, dropout=_has_dropout(config), name=name,
+        hidden=hidden, layers=layers, heads=usual.heads, vocabulary=config.required("vocabulary"),
+        kv_heads=usual.kv_heads, head_dim=usual.head_dim, value_dim=usual.value_dim, ffn=usual.ffn, gated=family.gated,
+        tied=tied, biases=_biases(config, family), positions=positions, experts=experts, latent=usual.latent,
+        norms=usual.norms, sinks=usual.sinks, states=states, output_gate=output_gate(config, family), window=window,
+        unwindowed_layers=unwindowed, own=sizes.own, narrow_ends=narrow_ends(config, family),
+        indexer=indexer_of(config) if indexed else None, indexed_layers=indexed, indexer_layers=with_indexer,
+        additions=further.layer, head_additions=further.head, tail_additions=further.tail, repeats=family.repeats,
+        streams=further.streams, carried=further.carried, predicted_tokens=config.size("predicted_tokens") or 0,
+        dropout=_has_dropout(config), name=name,
     )  # fmt: skip
-
-
-def _kv_heads(config: Configuration, family: ModelTypeTraits, heads: int) -> int:
-    if family.multi_query and not config.flag("new_decoder_architecture"):
-        return 1 if config.flag("multi_query", default="multi_query" in family.on) else heads
-    return config.size("kv_heads") or heads
-
-
-def _latent(config: Configuration) -> LatentAttention | None:
-    if config.size("key_value_rank") is None:
-        return None
-    return LatentAttention(
-        query_rank=config.size("query_rank") or 0,
-        key_value_rank=config.required("key_value_rank"),
-        rotary_dim=config.required("rotary_dim"),
-        plain_dim=config.required("plain_dim"),
-        value_dim=config.required("value_dim"),
-    )
-
-
-def _adjusted(config: Configuration, ffn: int) -> int:
-    """Return the width of an MLP of LFM2: two thirds of the file's, times a factor, rounded up to a multiple."""
-    if not config.flag("block_auto_adjust_ff_dim", default=True):
-        return ffn
-    width = 2 * ffn // 3
-    factor = config.value("block_ffn_dim_multiplier")
-    if factor is not None:
-        width = int(config.fields.number("block_ffn_dim_multiplier", COEFFICIENT, above_zero=True) * width)
-        multiple = config.step("block_multiple_of", 256)
-        width = -(-width // multiple) * multiple
-    return width
-
-
-def _heads(config: Configuration, states: LayersWithState) -> int:
-    """Return the heads of attention; those of the state mixer in a model without any attention."""
-    if states.mixer is not None and not states.attention_layers:
-        return states.mixer.heads
-    return config.required("heads")
 
 
 def _biases(config: Configuration, family: ModelTypeTraits) -> Biases:
@@ -256,25 +205,6 @@ def _biases(config: Configuration, family: ModelTypeTraits) -> Biases:
     if config.size("experts") and family.expert_biases:
         fields.append("experts")
     return replace(family.biases, **dict.fromkeys(fields, True))
-
-
-def _norms(config: Configuration, family: ModelTypeTraits, *, queries: int, keys: int, width: int) -> Norms:
-    of_layer = family.layer_norms
-    if family.one_norm_flag and config.flag(family.one_norm_flag, default=family.one_norm_flag in family.on):
-        norms_beside = config.value("num_ln_in_parallel_attn")
-        is_new = config.flag("new_decoder_architecture")
-        of_layer = 2 if is_new and norms_beside != 1 else 1
-    has_norms = bool(family.head_norms)
-    if family.head_norms_flag:
-        has_norms = config.flag(family.head_norms_flag, default=family.head_norms_flag in family.on)
-    if not has_norms:
-        queries = keys = 0
-    elif family.head_norms == "head":
-        queries = keys = width * (2 if family.head_norm_biases else 1)
-    return Norms(
-        of_layer=of_layer, queries=queries, keys=keys, after_embedding=family.norm_after_embedding,
-        learned=family.learned_norms,
-    )  # fmt: skip
 
 
 def _has_dropout(config: Configuration) -> bool:

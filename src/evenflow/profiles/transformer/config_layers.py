@@ -8,8 +8,18 @@ from evenflow.profiles.transformer.config_states import ALONE, STATES, layer_kin
 from evenflow.profiles.transformer.families import ModelTypeTraits
 from evenflow.profiles.transformer.spellings import Configuration
 
-_WINDOWS = frozenset(("sliding_attention", "chunked_attention", "local_attention", "local"))
-_WHOLE = frozenset(("full_attention", "attention", "global"))
+_WINDOWS = frozenset(
+    (
+        "sliding_attention",
+        "chunked_attention",
+        "local_attention",
+        "local",
+        "compressed_sparse_attention",
+        "heavily_compressed_attention",
+    )
+)
+_WHOLE = frozenset(("full_attention", "attention", "global", "indexed_attention", "minimax_m3_sparse"))
+_WITH_EXPERTS = frozenset(("sparse", "moe", "hash_moe"))
 
 
 def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -> Experts | None:
@@ -19,6 +29,8 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
         InputError: a missing or wrong size, lists of layers that do not fit their number.
     """
     count = config.size("experts") or 0
+    if family.experts_flag and not config.flag(family.experts_flag):
+        count = 0
     chosen = _layers_with_experts(config, family, layers=layers) if count else []
     if not chosen:
         return None
@@ -37,6 +49,8 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
         mlp_layers=tuple(layer for layer in range(chosen[0], layers) if layer not in set(chosen)),
         shared_gate=family.shared_gate,
         width=config.size("experts_width") or 0,
+        idle=config.size("idle_experts") or 0,
+        beside_mlp=family.experts_beside_mlp,
     )
 
 
@@ -50,13 +64,13 @@ def _layers_with_experts(config: Configuration, family: ModelTypeTraits, *, laye
         return [layer for layer in range(layers) if layer % period == offset and not alone]
     kinds = config.texts("mlp_layer_types")
     if kinds:
-        _check_length(config, "mlp_layer_types", layers)
-        return [layer for layer, kind in enumerate(kinds) if kind == "sparse"]
+        check_length(config, "mlp_layer_types", layers)
+        return [layer for layer, kind in enumerate(kinds) if kind in _WITH_EXPERTS]
     if isinstance(config.value("moe_layers"), list):
         return sorted(set(config.integers("moe_layers")) & set(range(layers)))
     every = config.value("moe_layer_freq")
     if isinstance(every, list):
-        _check_length(config, "moe_layer_freq", layers)
+        check_length(config, "moe_layer_freq", layers)
         return [layer for layer, has in enumerate(config.integers("moe_layer_freq")) if has]
     first = config.size("dense_layers") or 0
     last = layers - 1
@@ -70,7 +84,8 @@ def _layers_with_experts(config: Configuration, family: ModelTypeTraits, *, laye
     return [layer for layer in chosen if layer not in set(without)]
 
 
-def _check_length(config: Configuration, key: str, layers: int) -> None:
+def check_length(config: Configuration, key: str, layers: int) -> None:
+    """Refuse a list with fewer entries than there are layers."""
     value = config.value(key)
     length = len(value) if isinstance(value, list) else 0
     if length < layers:
@@ -96,7 +111,8 @@ def window_of(config: Configuration, family: ModelTypeTraits, *, layers: int) ->
     if not window or not config.flag("use_sliding_window", default=config.value("max_window_layers") is None):
         return 0, ()
     if kinds:
-        _check_length(config, layer_kinds_key(config), layers)
+        if len(kinds) < layers:
+            check_length(config, layer_kinds_key(config), layers)
         whole = tuple(layer for layer in range(layers) if kinds[layer] in _WHOLE)
     elif config.value("max_window_layers") is not None:
         whole = tuple(range(min(config.step("max_window_layers"), layers)))

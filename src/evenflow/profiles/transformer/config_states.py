@@ -7,12 +7,14 @@ from evenflow.language import _
 from evenflow.predict.transformer import LayersWithState, StateMixer
 from evenflow.profiles.transformer.families import ModelTypeTraits
 from evenflow.profiles.transformer.spellings import Configuration
+from evenflow.ranges import COEFFICIENT
 
-STATES = frozenset(("linear_attention", "mamba", "conv", "hybrid"))
+STATES = frozenset(("linear_attention", "mamba", "conv", "hybrid", "recurrent"))
 """Kinds of layers that carry a state."""
 ALONE = frozenset(("mlp", "moe"))
 """Kinds of layers without any mixer."""
 _PATTERN = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+_BY_RATIO = {0: "sliding_attention", 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}
 _TOKENS_AT_ONCE = 64
 """Tokens of a chunk where the file does not say it: those of the kernels of flash-linear-attention."""
 
@@ -25,6 +27,11 @@ def layer_kinds(config: Configuration, family: ModelTypeTraits) -> tuple[str, ..
     """
     key = layer_kinds_key(config)
     pattern = config.value(key)
+    if key == "compress_ratios":
+        return _by_ratio(config)
+    if key == "block_types":  # a row that is repeated
+        row = config.texts(key)
+        return tuple(row[layer % len(row)] for layer in range(config.required("layers"))) if row else ()
     if isinstance(pattern, str) and family.half_blocks:
         wrong = next((letter for letter in pattern if letter not in _PATTERN), None)
         if wrong is not None:
@@ -36,8 +43,18 @@ def layer_kinds(config: Configuration, family: ModelTypeTraits) -> tuple[str, ..
 
 def layer_kinds_key(config: Configuration) -> str:
     """Return the field that lists the kinds of layers: the first that has a value."""
-    keys = ("hybrid_override_pattern", "layers_block_type", "attention_layers")
-    return next((key for key in keys if config.value(key) is not None), "layer_types")
+    keys = ("hybrid_override_pattern", "layers_block_type", "attention_layers", "layer_types", "compress_ratios")
+    return next((key for key in (*keys, "block_types") if config.value(key) is not None), "layer_types")
+
+
+def _by_ratio(config: Configuration) -> tuple[str, ...]:
+    """Return the kinds of layers that see earlier tokens made one of several, by how many that are."""
+    ratios = config.integers("compress_ratios")
+    wrong = next((ratio for ratio in ratios if ratio not in _BY_RATIO), None)
+    if wrong is not None:
+        rule = _("must be one of {names}", names=", ".join(map(str, _BY_RATIO)))
+        raise InputError(value=wrong, rule=rule, place=config.fields.place("compress_ratios"))
+    return tuple(_BY_RATIO[ratio] for ratio in ratios)
 
 
 def states_of(config: Configuration, family: ModelTypeTraits, *, hidden: int, layers: int) -> LayersWithState:
@@ -139,6 +156,55 @@ def _kimi_delta(config: Configuration, _family: ModelTypeTraits, hidden: int) ->
     )  # fmt: skip
 
 
+def _kimi_delta_wide(config: Configuration, _family: ModelTypeTraits, _hidden: int) -> StateMixer:
+    """Return Kimi's delta attention with gates that are projected at once."""
+    heads, width = config.required("linear_heads"), config.required("linear_width")
+    inner = heads * width
+    return StateMixer(
+        name="kimi-delta-attention", heads=heads, key_dim=width, value_dim=width, into=5 * inner + heads, out=inner,
+        channels=3 * inner, kernel=config.required("state_kernel"), small=inner + heads + width,
+        chunk=_TOKENS_AT_ONCE, delta=True,
+    )  # fmt: skip
+
+
+def _recurrence(config: Configuration, _family: ModelTypeTraits, hidden: int) -> StateMixer:
+    """Return the gated linear recurrence of Griffin: a number for every channel. [arXiv:2402.19427, §2.4]"""
+    inner = config.size("recurrent_width") or hidden
+    gates = ((inner, inner // config.required("heads")),) * 2
+    return StateMixer(
+        name="gated-linear-recurrence", heads=inner, key_dim=1, value_dim=1, into=2 * inner, out=inner, between=gates,
+        channels=inner, kernel=config.required("recurrent_kernel"), small=6 * inner + hidden, chunk=1,
+    )  # fmt: skip
+
+
+def _rwkv(config: Configuration, _family: ModelTypeTraits, hidden: int) -> StateMixer:
+    """Return the time mixing of RWKV-4: two sums for every channel, which decay. [arXiv:2305.13048, §3]"""
+    inner = config.size("attention_width") or hidden
+    return StateMixer(
+        name="rwkv", heads=inner, key_dim=2, value_dim=1, into=3 * inner, out=inner, small=2 * inner + 3 * hidden,
+        chunk=1,
+    )  # fmt: skip
+
+
+def _matrix_lstm(config: Configuration, _family: ModelTypeTraits, hidden: int) -> StateMixer:
+    """Return the LSTM of xLSTM whose memory is a matrix for every head. [arXiv:2503.13427, §2]"""
+    heads = config.required("heads")
+    keys, values = (
+        _rounded(hidden * config.fields.number(key, COEFFICIENT, above_zero=True), 64)
+        for key in ("qk_dim_factor", "v_dim_factor")
+    )
+    biases = 2 * keys + 2 * values + hidden if config.flag("use_bias") else 0
+    return StateMixer(
+        name="matrix-lstm", heads=heads, key_dim=keys // heads, value_dim=values // heads,
+        into=2 * keys + 2 * values + 2 * heads, out=values, small=2 * heads + values + biases,
+        chunk=config.size("state_chunk") or _TOKENS_AT_ONCE,
+    )  # fmt: skip
+
+
+def _rounded(width: float, multiple: int) -> int:
+    return -(-int(width) // multiple) * multiple
+
+
 def _convolution(config: Configuration, _family: ModelTypeTraits, hidden: int) -> StateMixer:
     """Return the short convolution of LFM2: two gates around it, no state. [arXiv:2511.23404]"""
     return StateMixer(
@@ -165,6 +231,10 @@ _MIXERS: Mapping[str, Callable[[Configuration, ModelTypeTraits, int], StateMixer
     "mamba-2": _mamba2,
     "gated-delta-net": _delta,
     "kimi-delta-attention": _kimi_delta,
+    "kimi-delta-attention, wide gates": _kimi_delta_wide,
+    "gated-linear-recurrence": _recurrence,
+    "rwkv": _rwkv,
+    "matrix-lstm": _matrix_lstm,
     "short-convolution": _convolution,
     "lightning-attention": _lightning,
 }

@@ -18,6 +18,8 @@ class ModelTypeTraits:
     gated: bool = True
     tied: bool = False
     """Whether the output layer is the embedding's table where the file does not say it."""
+    never_tied: bool = False
+    """Whether it has a table of its own whatever the file says."""
     biases: Biases = field(default_factory=Biases)
     """Biases that no field switches."""
     switched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -29,7 +31,8 @@ class ModelTypeTraits:
     """The flag with which a layer has one norm: attention and MLP read the same."""
     learned_norms: bool = True
     head_norms: str = ""
-    """Norms of queries and keys: ``head`` over the width of a head, ``all`` over all heads; empty for none."""
+    """Norms of queries and keys: ``head`` over the width of a head, ``all`` over all heads, ``keys`` of keys alone;
+    empty for none."""
     head_norms_flag: str = ""
     """The flag that asks for them; empty: they are always there."""
     head_norm_biases: bool = False
@@ -62,6 +65,34 @@ class ModelTypeTraits:
     """Whether a layer is a mixer alone or an MLP alone."""
     shared_alone: bool = False
     """Whether a model without experts has the shared expert as its MLP."""
+    further: tuple[str, ...] = ()
+    """Further parts of layers and ends, as `config_additions` names them."""
+    gate_key: str = ""
+    """The field that asks for a gate of attention's output, of every head or of every number."""
+    sinks_in_windows: bool = False
+    """Whether the layers with a window, and only those, have sinks."""
+    doubled_keys_in_windows: bool = False
+    """Whether layers with a window have twice the heads of keys and values."""
+    keys_are_values: bool = False
+    narrow_ends: bool = False
+    """Whether attention has narrow products before its queries and behind its output."""
+    rounded_head_dim: bool = False
+    """Whether a head is as wide as the hidden size by the heads, rounded down."""
+    four_norms_flag: str = ""
+    """The flag with which a layer has four norms."""
+    first_norm_outside: bool = False
+    """Whether the first layer's first norm is that of the embedding."""
+    last_norm: bool = True
+    """Whether there is a norm before the output layer."""
+    experts_flag: str = ""
+    """The flag that asks for experts; empty: they are there where their number is."""
+    experts_beside_mlp: bool = False
+    repeats: int = 1
+    """Times that attention and MLP come in a layer."""
+    ffn_factor: bool = False
+    """Whether the MLP's width is the hidden size times the file's factor."""
+    reads: frozenset[str] = frozenset()
+    """Fields of `REFUSED_FIELDS` that are read all the same."""
     adjusted_ffn: bool = False
     """Whether the file's width of the MLP is still to be multiplied and rounded, as its flags say."""
 
@@ -90,7 +121,10 @@ _GEMMA2 = ModelTypeTraits(tied=True, layer_norms=4, full_every=2)
 _OLMO2 = ModelTypeTraits(head_norms="all")
 _ERNIE = ModelTypeTraits(tied=True)
 _GLM4 = ModelTypeTraits(switched=_QKV, on=frozenset(("attention_bias",)), layer_norms=4)
-_GLM4_MOE = ModelTypeTraits(switched=_QKV, head_norms="head", head_norms_flag="use_qk_norm")
+_GLM4_MOE = ModelTypeTraits(
+    switched=_QKV, head_norms="head", head_norms_flag="use_qk_norm", rounded_head_dim=True,
+)
+_AFMOE = ModelTypeTraits(head_norms="head", layer_norms=4, output_gate=True)
 _QWEN2 = ModelTypeTraits(biases=Biases(queries=True))
 
 FAMILIES: Mapping[str, ModelTypeTraits] = {
@@ -98,10 +132,75 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
         (
             "llama", "mistral", "mixtral", "phi3", "granite", "granitemoe", "deepseek", "deepseek_v2", "deepseek_v3",
             "kimi_k2", "baichuan", "internlm2", "ministral", "ministral3", "helium", "solar_open", "glm4_moe_lite",
-            "granitemoeshared", "aria_text", "cwm", "iquestcoder",
+            "granitemoeshared", "aria_text", "cwm", "iquestcoder", "phi4_multimodal", "sarvam_mla",
+            "deepseek_v32", "glm_moe_dsa",
         ),
         _LLAMA,
     ),
+    "afmoe": _AFMOE,
+    **dict.fromkeys(
+        ("apertus", "apertus1p5"), ModelTypeTraits(gated=False, head_norms="head", further=("xielu",)),
+    ),
+    "axk1": ModelTypeTraits(further=("expert norm",)),
+    "bailing_hybrid": ModelTypeTraits(
+        state="kimi-delta-attention, wide gates", full_every=6, further=("head gate",),
+    ),
+    "beam": replace(_AFMOE, further=("head gate bias",)),
+    "biogpt": replace(_GPT, learned_positions=True, more_positions=2, ffn_times=0),
+    "bitnet": ModelTypeTraits(further=("inner norms",)),
+    "cohere2_moe": ModelTypeTraits(tied=True, layer_norms=1, full_every=4),
+    "cpmant": ModelTypeTraits(further=("prompts",), never_tied=True),
+    "ctrl": replace(_GPT, biases=replace(EVERY_BIAS, logits=True)),
+    "deepseek_v4": ModelTypeTraits(
+        head_norms="keys", sinks=True, narrow_ends=True, keys_are_values=True, further=("hyper-connections",),
+        reads=frozenset(("hc_mult",)),
+    ),
+    "diffllama": ModelTypeTraits(further=("differences",)),
+    "doge": replace(_QWEN3, further=("dynamic mask",), experts_flag="is_moe"),
+    "dots3_note": ModelTypeTraits(further=("head gate", "rotary norm")),
+    "flint": replace(_QWEN3, sinks=True),
+    **dict.fromkeys(("gemma3n",), replace(
+        _GEMMA2, head_norms="head", full_every=5, further=("layer inputs", "alternating updates", "narrow residual"),
+        reads=frozenset(("hidden_size_per_layer_input", "altup_num_inputs", "laurel_rank")),
+    )),
+    **dict.fromkeys(("gemma4", "gemma4_unified"), replace(
+        _GEMMA2, head_norms="head", full_every=6, further=("layer inputs", "beside experts"),
+        experts_flag="enable_moe_block", experts_beside_mlp=True, reads=frozenset(("hidden_size_per_layer_input",)),
+    )),
+    "gpt_neox_japanese": ModelTypeTraits(
+        gated=False, tied=True, biases=_LAYER_NORM, ffn_times=4, further=("last bias",),
+    ),
+    **dict.fromkeys(("granite_swa", "granitemoe_swa"), ModelTypeTraits(sinks=True)),
+    "hy_v4": ModelTypeTraits(
+        sinks=True, output_gate=True, further=("plain hyper-connections",), reads=frozenset(("hc_mult",)),
+    ),
+    "hyperclovax": ModelTypeTraits(four_norms_flag="use_post_norm"),
+    "kolibri1": replace(_QWEN3, layer_norms=4),
+    "laguna": replace(_QWEN3, gate_key="gating"),
+    "lara_mini": replace(_QWEN3, state="gated-delta-net"),
+    "lfm3": ModelTypeTraits(
+        tied=True, head_norms="head", state="short-convolution", gate_key="use_attention_gate",
+        four_norms_flag="use_sandwich_norm", on=frozenset(("use_sandwich_norm",)),
+    ),
+    "longcat_flash": ModelTypeTraits(experts_beside_mlp=True, repeats=2, reads=frozenset(("zero_expert_num",))),
+    "mimo_v2_flash": ModelTypeTraits(sinks_in_windows=True, doubled_keys_in_windows=True),
+    "minimax_m3_vl": _QWEN3,
+    "modernbert-decoder": ModelTypeTraits(
+        tied=True, norm_after_embedding=True, first_norm_outside=True, further=("output block",), full_every=3,
+        switched={**SWITCHED, "decoder_bias": ("logits",)}, on=frozenset(("decoder_bias",)),
+    ),
+    "moshi": ModelTypeTraits(ffn_of_both=True, further=("further word",)),
+    "nanochat": ModelTypeTraits(gated=False, learned_norms=False),
+    "openai-gpt": replace(_GPT, learned_positions=True, last_norm=False),
+    "recurrent_gemma": ModelTypeTraits(
+        tied=True, state="gated-linear-recurrence", ffn_of_both=True, biases=Biases(out=True, mlp=True),
+    ),
+    "rwkv": ModelTypeTraits(
+        gated=False, biases=_LAYER_NORM, norm_after_embedding=True, ffn_times=4, state="rwkv", further=("receptance",),
+    ),
+    "sarvam_moe": _GLM4_MOE,
+    "xglm": replace(_GPT, ffn_times=0),
+    "xlstm": ModelTypeTraits(state="matrix-lstm", ffn_factor=True),
     "arcee": ModelTypeTraits(gated=False),
     "bamba": ModelTypeTraits(state="mamba-2", state_norms=True),
     "bloom": replace(_GPT, norm_after_embedding=True),
@@ -206,6 +305,13 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
 _ENCODER_DECODER = to_translate("its decoder reads from an encoder, and only decoders are predicted")
 _ENCODER = to_translate("it is an encoder, and only decoders are predicted")
 STATE_SPACE = to_translate("it has layers with a state in the place of attention, whose times are not predicted")
+_SHARED = to_translate("several of its layers share their weights, and every layer of a pipeline has its own")
+_REPEATED = to_translate("a token goes through its layers several times, and through those of a pipeline once")
+_DRAFTS = to_translate("it drafts tokens for another model, whose keys and values it reads")
+_CROSS = to_translate("some of its layers attend to images, whose number of tokens its fields do not tell")
+_BYTES = to_translate("it has three decoders, two of them over bytes, whose number in a token its fields do not tell")
+_PERMUTED = to_translate("it is trained on tokens in two streams, and only decoders of one are predicted")
+_HASHED = to_translate("its attention sees the tokens that hashes choose, which are not predicted")
 _FURTHER = to_translate("it has further parts in every layer, which its fields do not tell")
 
 REFUSED: Mapping[str, str] = {
@@ -225,16 +331,26 @@ REFUSED: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "zamba", "zamba2", "recurrent_gemma", "rwkv", "xlstm", "minimax_text_01", "bailing_hybrid", "lfm3",
+            "minimax_text_01",
         ),
         STATE_SPACE,
     ),
     **dict.fromkeys((
-            "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "longcat_flash", "deepseek_v4", "doge", "hrm_text",
-            "jetmoe", "moshi", "beam",
+            "inkling_text", "inkling2_text", "inkling2_loop_text", "qwen4_exp", "qwen4_exp_text", "axk2", "jetmoe",
+            "zaya",
         ),
         _FURTHER,
     ),
+    **dict.fromkeys(("zamba", "zamba2"), _SHARED),
+    **dict.fromkeys(("dory", "hrm_text"), _REPEATED),
+    **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), _DRAFTS),
+    "mllama": _CROSS,
+    "mllama_text_model": _CROSS,
+    "blt": _BYTES,
+    "xlnet": _PERMUTED,
+    "reformer": _HASHED,
+    "xlm": _ENCODER,
+    "bert-generation": _ENCODER,
 }  # fmt: skip
 """Why models of a type are not read, by the model type."""
 
@@ -253,5 +369,10 @@ REFUSED_FIELDS: Mapping[str, str] = {
     "linear_attn_config": STATE_SPACE,
     "conv_L_cache": STATE_SPACE,
     "hidden_size_per_layer_input": _FURTHER,
+    "hc_mult": _FURTHER,
+    "altup_num_inputs": _FURTHER,
+    "laurel_rank": _FURTHER,
+    "zero_expert_num": _FURTHER,
+    "cross_attention_layers": _CROSS,
 }
 """Why a model whose configuration has a field is not read."""

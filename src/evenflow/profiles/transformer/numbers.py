@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.predict.layer_parts import Addition, Indexer, NarrowEnds
 from evenflow.predict.transformer import (
     EVERY_BIAS,
     Biases,
@@ -11,6 +12,7 @@ from evenflow.predict.transformer import (
     LatentAttention,
     LayersWithState,
     Norms,
+    OwnSizes,
     Transformer,
 )
 
@@ -49,6 +51,18 @@ class Numbers:
     unwindowed_layers: tuple[int, ...] = ()
     states: LayersWithState = field(default_factory=LayersWithState)
     output_gate: bool = False
+    value_dim: int = 0
+    own: tuple[OwnSizes | None, ...] = ()
+    narrow_ends: NarrowEnds | None = None
+    indexer: Indexer | None = None
+    indexed_layers: tuple[int, ...] = ()
+    indexer_layers: tuple[int, ...] = ()
+    additions: tuple[Addition, ...] = ()
+    head_additions: tuple[Addition, ...] = ()
+    tail_additions: tuple[Addition, ...] = ()
+    repeats: int = 1
+    streams: int = 1
+    carried: int = 0
     predicted_tokens: int = 0
     dropout: bool = False
     name: str = "model"
@@ -97,7 +111,10 @@ def described(numbers: Numbers) -> Described:
         vocabulary=numbers.vocabulary, gated=gated, tied=tied, positions=numbers.positions or 0, biases=biases,
         norms=numbers.norms, sinks=numbers.sinks, experts=numbers.experts, latent=latent, window=numbers.window,
         unwindowed_layers=numbers.unwindowed_layers, states=numbers.states, output_gate=numbers.output_gate,
-        predicted_tokens=numbers.predicted_tokens,
+        value_dim=numbers.value_dim, own=numbers.own, narrow_ends=numbers.narrow_ends, indexer=numbers.indexer,
+        indexed_layers=numbers.indexed_layers, indexer_layers=numbers.indexer_layers, additions=numbers.additions,
+        head_additions=numbers.head_additions, tail_additions=numbers.tail_additions, repeats=numbers.repeats,
+        streams=numbers.streams, carried=numbers.carried, predicted_tokens=numbers.predicted_tokens,
         dropout=numbers.dropout, name=numbers.name,
     )  # fmt: skip
     return Described(model=model, notes=tuple(notes))

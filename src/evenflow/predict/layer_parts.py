@@ -1,0 +1,95 @@
+"""Parts of a layer beside attention, MLP and experts: what models of 2025 and 2026 add, in plain numbers."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Place(StrEnum):
+    """Which layers have an addition."""
+
+    LAYER = "layer"
+    """Every one."""
+    ATTENTION = "attention"
+    """Those with attention."""
+    MLP = "mlp"
+    """Those with an MLP."""
+    EXPERTS = "experts"
+    """Those with experts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """A small part: narrow products, gates, convolutions, scales. Every device of a tensor group has all of it."""
+
+    name: str
+    place: Place = Place.LAYER
+    products: tuple[tuple[int, int], ...] = ()
+    """Products, as the widths that each reads and gives."""
+    numbers: int = 0
+    """Numbers of a token that are changed one by one: weighed, added, normed, convolved."""
+    moves: int = 2
+    """Times that these are read or written forward; backward, twice as often."""
+    small: int = 0
+    """Learned numbers that are in no product."""
+
+    @property
+    def learned(self) -> int:
+        """All numbers that it learns."""
+        return sum(wide * narrow for wide, narrow in self.products) + self.small
+
+    @property
+    def kept(self) -> int:
+        """Numbers of a token that wait for the backward: what products give, and what is changed one by one."""
+        return sum(narrow for _wide, narrow in self.products) + self.numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexer:
+    """What chooses the tokens that attention sees: a small attention of its own. [DeepSeek-V3.2, arXiv:2512.02556]"""
+
+    heads: int
+    width: int
+    """Of its queries and of its one key."""
+    chosen: int
+    """Tokens that every token sees."""
+    weighed: bool = True
+    """Whether a projection weighs its heads."""
+    small: int = 0
+    """Learned numbers of its norms and positions."""
+    from_hidden: bool = False
+    """Whether its queries are of the hidden size, and not of the narrow queries of latent attention."""
+    keyed: int = 1
+    """Keys of this width that it projects to; several are made one of some tokens."""
+    per_tokens: int = 1
+    """Tokens that it scores together, as one."""
+
+    def products(self, hidden: int, query_rank: int) -> tuple[tuple[int, int], ...]:
+        """Return its products, as the widths that each reads and gives."""
+        queries = hidden if self.from_hidden or not query_rank else query_rank
+        weights = ((hidden, self.heads),) if self.weighed else ()
+        return ((queries, self.heads * self.width), (hidden, self.keyed * self.width), *weights)
+
+    def learned(self, hidden: int, query_rank: int) -> int:
+        """Return the numbers that it learns."""
+        return sum(wide * narrow for wide, narrow in self.products(hidden, query_rank)) + self.small
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NarrowEnds:
+    """Narrow products before the queries and behind the output of attention with ordinary heads. [DeepSeek-V4]"""
+
+    query_rank: int
+    """Width that queries go through, with a norm."""
+    out_rank: int
+    """Width that each group of heads is projected to."""
+    out_groups: int
+
+    def products(self, hidden: int, queries: int, out: int) -> tuple[tuple[int, int, int], ...]:
+        """Return its products: the widths that each reads and gives, and how many of them there are."""
+        groups = self.out_groups
+        return (
+            (hidden, self.query_rank, 1),
+            (self.query_rank, queries, 1),
+            (out // groups, self.out_rank, groups),
+            (groups * self.out_rank, hidden, 1),
+        )

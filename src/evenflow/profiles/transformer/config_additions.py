@@ -1,0 +1,238 @@
+"""Further parts of layers and ends that a model type has, from its configuration."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from evenflow.predict.layer_parts import Addition, Place
+from evenflow.profiles.transformer.spellings import Configuration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Widths:
+    """Sizes of a layer that its further parts depend on."""
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    values: int
+    """Numbers of all heads together."""
+    head_dim: int
+    ffn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Further:
+    """Further parts of a model."""
+
+    layer: tuple[Addition, ...] = ()
+    head: tuple[Addition, ...] = ()
+    tail: tuple[Addition, ...] = ()
+    streams: int = 1
+    carried: int = 0
+
+    def __add__(self, other: "Further") -> "Further":
+        return Further(
+            layer=self.layer + other.layer,
+            head=self.head + other.head,
+            tail=self.tail + other.tail,
+            streams=max(self.streams, other.streams),
+            carried=self.carried + other.carried,
+        )
+
+
+def further_parts(config: Configuration, names: tuple[str, ...], widths: Widths) -> Further:
+    """Return the further parts of these names; raises InputError for a missing or wrong size."""
+    found = Further()
+    for name in names:
+        found += _MAKERS[name](config, widths)
+    return found
+
+
+def _xielu(_config: Configuration, _widths: Widths) -> Further:
+    """The activation function xIELU learns two numbers. [arXiv:2411.13010]"""
+    return Further(layer=(Addition(name="mlp", place=Place.MLP, small=2),))
+
+
+def _differences(_config: Configuration, widths: Widths) -> Further:
+    """Differential attention learns how much of its second half to take off. [arXiv:2410.05258]"""
+    return Further(
+        layer=(
+            Addition(name="core_attn", place=Place.ATTENTION, numbers=widths.values, moves=4, small=4 * widths.head_dim),
+        )
+    )
+
+
+def _inner_norms(_config: Configuration, widths: Widths) -> Further:
+    """Norms before attention's output product and before the MLP's last one. [BitNet, arXiv:2504.12285]"""
+    return Further(
+        layer=(
+            Addition(name="layernorm", place=Place.ATTENTION, numbers=widths.values, small=widths.values),
+            Addition(name="layernorm", place=Place.MLP, numbers=widths.ffn, small=widths.ffn),
+        )
+    )
+
+
+def _head_gate(_config: Configuration, widths: Widths) -> Further:
+    """A learned gate weighs every head's output."""
+    gate = Addition(
+        name="core_attn", place=Place.ATTENTION, products=((widths.hidden, widths.heads),), numbers=widths.values
+    )
+    return Further(layer=(gate,))
+
+
+def _head_gate_bias(_config: Configuration, widths: Widths) -> Further:
+    return Further(layer=(Addition(name="core_attn", place=Place.ATTENTION, small=widths.heads),))
+
+
+def _expert_norm(_config: Configuration, widths: Widths) -> Further:
+    """A norm on what a layer's experts give."""
+    return Further(
+        layer=(Addition(name="layernorm", place=Place.EXPERTS, numbers=widths.hidden, small=widths.hidden),)
+    )
+
+
+def _rotary_norm(config: Configuration, _widths: Widths) -> Further:
+    """A norm of the part of latent attention's key that carries the position."""
+    width = config.required("rotary_dim")
+    return Further(layer=(Addition(name="layernorm", place=Place.ATTENTION, numbers=width, small=width),))
+
+
+def _hyper_connections(config: Configuration, widths: Widths) -> Further:
+    """Several residual streams, mixed before and behind attention and MLP. [arXiv:2409.19606; arXiv:2512.24880]"""
+    return _streams(config, widths, mixed=config.required("streams") + 2, scales=3)
+
+
+def _plain_hyper_connections(config: Configuration, widths: Widths) -> Further:
+    """Hyper-connections whose streams are not mixed with each other."""
+    return _streams(config, widths, mixed=2, scales=2)
+
+
+def _streams(config: Configuration, widths: Widths, *, mixed: int, scales: int) -> Further:
+    streams = config.required("streams")
+    wide, rows = streams * widths.hidden, mixed * streams
+    mixing = Addition(
+        name="hyper-connections", products=((wide, rows),) * 2, numbers=(streams + 1) * widths.hidden, moves=6,
+        small=2 * (rows + scales),
+    )  # fmt: skip
+    joined = Addition(name="hyper-connections", products=((wide, streams),), numbers=wide, small=streams + 1)
+    return Further(layer=(mixing,), tail=(joined,), streams=streams)
+
+
+def _layer_inputs(config: Configuration, widths: Widths) -> Further:
+    """Every layer gets an embedding of its own, from one table and from the common one. [Gemma 3n, Gemma 4]"""
+    narrow = config.size("layer_input") or 0
+    if not narrow:
+        return Further()
+    words, width = config.required("layer_input_vocabulary"), widths.layers * narrow
+    of_all = Addition(
+        name="embedding", products=((widths.hidden, width),), numbers=2 * width, small=words * width + narrow
+    )
+    each = Addition(
+        name="layer input", products=((widths.hidden, narrow), (narrow, widths.hidden)),
+        numbers=narrow + 2 * widths.hidden, small=widths.hidden,
+    )  # fmt: skip
+    return Further(layer=(each,), head=(of_all,), carried=width)
+
+
+def _alternating_updates(config: Configuration, widths: Widths) -> Further:
+    """Several streams of which one is computed and the others are predicted. [AltUp, arXiv:2301.13310]"""
+    streams, hidden = config.required("streams"), widths.hidden
+    others = ((hidden, hidden),) * (streams - 1)
+    each = Addition(
+        name="altup", products=((hidden, streams), (streams, streams * streams), (streams, streams)),
+        numbers=(streams + 1) * hidden, moves=6, small=2 * hidden,
+    )  # fmt: skip
+    ends = Addition(name="altup", products=others, numbers=streams * hidden)
+    return Further(layer=(each,), head=(ends,), tail=(ends,), streams=streams)
+
+
+def _narrow_residual(config: Configuration, widths: Widths) -> Further:
+    """A narrow learned path beside attention. [LAuReL, arXiv:2411.07501]"""
+    narrow, hidden = config.required("residual_rank"), widths.hidden
+    return Further(
+        layer=(
+            Addition(
+                name="laurel", products=((hidden, narrow), (narrow, hidden)), numbers=2 * hidden, small=hidden
+            ),
+        )
+    )  # fmt: skip
+
+
+def _beside_experts(config: Configuration, widths: Widths) -> Further:
+    """Norms of the MLP and of the experts beside it, and scales of the router. [Gemma 4]"""
+    if not config.size("experts"):
+        return Further()
+    small = 4 * widths.hidden + config.required("experts")
+    return Further(layer=(Addition(name="layernorm", place=Place.EXPERTS, numbers=4 * widths.hidden, small=small),))
+
+
+def _output_block(_config: Configuration, widths: Widths) -> Further:
+    """A product, an activation and a norm before the output layer. [ModernBERT's decoders]"""
+    block = Addition(
+        name="output", products=((widths.hidden, widths.hidden),), numbers=2 * widths.hidden, small=widths.hidden
+    )
+    return Further(tail=(block,))
+
+
+def _last_bias(_config: Configuration, widths: Widths) -> Further:
+    """The last layer's attention alone adds a bias. [GPT-NeoX for Japanese]"""
+    return Further(tail=(Addition(name="out", numbers=widths.hidden, small=widths.hidden),))
+
+
+def _further_word(_config: Configuration, widths: Widths) -> Further:
+    """The embedding has a row that the output layer has not."""
+    return Further(head=(Addition(name="embedding", small=widths.hidden),))
+
+
+def _prompts(config: Configuration, widths: Widths) -> Further:
+    """Tables of segments, prompts and relative positions. [CPM-Ant]"""
+    segments, prompts = config.required("segments"), config.required("prompts")
+    rows = segments + prompts * config.required("prompt_length")
+    buckets = config.required("position_buckets") + segments * segments
+    return Further(head=(Addition(name="embedding", small=rows * widths.hidden + buckets * widths.heads),))
+
+
+def _dynamic_mask(_config: Configuration, widths: Widths) -> Further:
+    """Every head learns from its values which tokens to see; residuals are weighed. [Doge]"""
+    kv_heads = widths.kv_heads
+    return Further(
+        layer=(
+            Addition(
+                name="core_attn", place=Place.ATTENTION, products=((kv_heads * widths.head_dim, kv_heads),),
+                numbers=kv_heads, small=kv_heads,
+            ),
+            Addition(name="residual", numbers=2 * widths.hidden, small=2 * widths.hidden),
+        )
+    )  # fmt: skip
+
+
+def _receptance(_config: Configuration, widths: Widths) -> Further:
+    """A gate of the MLP's output, and tokens mixed with those before them. [RWKV, arXiv:2305.13048]"""
+    hidden = widths.hidden
+    return Further(
+        layer=(Addition(name="mlp", place=Place.MLP, products=((hidden, hidden),), numbers=3 * hidden, small=2 * hidden),)
+    )
+
+
+_MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
+    "xielu": _xielu,
+    "differences": _differences,
+    "inner norms": _inner_norms,
+    "head gate": _head_gate,
+    "head gate bias": _head_gate_bias,
+    "expert norm": _expert_norm,
+    "rotary norm": _rotary_norm,
+    "hyper-connections": _hyper_connections,
+    "plain hyper-connections": _plain_hyper_connections,
+    "layer inputs": _layer_inputs,
+    "alternating updates": _alternating_updates,
+    "narrow residual": _narrow_residual,
+    "beside experts": _beside_experts,
+    "output block": _output_block,
+    "last bias": _last_bias,
+    "further word": _further_word,
+    "prompts": _prompts,
+    "dynamic mask": _dynamic_mask,
+    "receptance": _receptance,
+}
