@@ -7,9 +7,10 @@ import numpy as np
 
 from evenflow.baselines.even_plan import even_stages
 from evenflow.errors import InputError
-from evenflow.model import FULL, NONE, Plan
-from evenflow.simulate import Integers
-from evenflow.solve.problem import Problem
+from evenflow.model import FULL, NONE, Plan, Request
+from evenflow.schedule import schedule_of
+from evenflow.simulate import Integers, Simulation
+from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.start import fits, may_hold
 
 
@@ -37,6 +38,16 @@ def allowed_counts(problem: Problem, plan: Plan) -> Integers | None:
     except InputError:  # it parts layers that stay together
         return None
     return counts if _allows(problem, counts) else None
+
+
+def in_own_order(request: Request, plan: Plan) -> Simulation | None:
+    """Return the step of a plan in its own order; None where the request does not allow it."""
+    try:
+        problem = problem_of_order(request, schedule_of(plan))
+    except InputError:  # other sizes
+        return None
+    counts = allowed_counts(problem, plan)
+    return None if counts is None else problem.simulate(counts)
 
 
 def even_known(problem: Problem) -> Integers | None:
