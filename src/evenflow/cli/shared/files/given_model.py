@@ -8,14 +8,16 @@ import click
 
 from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.model_config import ModelConfig, config_of, config_path
+from evenflow.cli.shared.options import SEARCH
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
 from evenflow.language import _
-from evenflow.model import Communication, Network
+from evenflow.model import Communication, Network, Plan
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.profiles.model_configuration import is_configuration
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.profiles.plan_file import PlanFile, parse_plan_file
+from evenflow.schedule import FAMILIES, schedule_of
 
 RequestType = TypeVar("RequestType", bound=Any)
 _DECIDING = ("schedule", "chunks", "less_memory")
@@ -56,7 +58,10 @@ class GivenModel:
                 "microbatches": plan.num_microbatches,
                 "sequence_splits": plan.sequence_splits,
             }
-            if not plan.order and not any(name in written_out for name in _DECIDING):
+            if plan.order and request.target is None and request.applied_file is None:
+                if not any(name in written_out for name in (*_DECIDING, "group_size")):
+                    known |= _own_order(plan)
+            elif not plan.order and not any(name in written_out for name in _DECIDING):
                 known |= {"schedule": plan.schedule, "chunks": plan.num_chunks}
                 if request.target is None and not {"ranks", "microbatches"} & set(written_out):
                     known["group_size"] = plan.group_size
@@ -65,6 +70,14 @@ class GivenModel:
             if getattr(request, name) is None:
                 raise click.UsageError(_("Missing option '{option}', or a plan file that says it", option=f"--{name}"))
         return request
+
+
+def _own_order(plan: Plan) -> dict[str, Any]:
+    """Return the options with which a plan with an order of its own is planned again, so that this order is known."""
+    if plan.schedule in FAMILIES and FAMILIES[plan.schedule].patterns:
+        return {"schedule": plan.schedule, "chunks": plan.num_chunks}
+    splits = schedule_of(plan).splits_backward
+    return {"schedule": SEARCH, "chunks": plan.num_chunks, "split_backward": splits}
 
 
 ConfiguredModel = Callable[[ModelConfig], GivenModel]
