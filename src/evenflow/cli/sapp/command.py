@@ -134,8 +134,12 @@ def _recommend(
 ) -> tuple[int, NamedPlan | None]:
     """Solve from what is known, and show the plan or why there is none; return the status and the plan."""
     limit = request.memory_limit_bytes
-    request, left_s = with_margin(
-        request, schedule=settings.schedule, confidence=flags.confidence, time_limit_s=flags.time_limit
+    request, left_s, known = with_margin(
+        request,
+        schedule=settings.schedule,
+        confidence=flags.confidence,
+        time_limit_s=flags.time_limit,
+        known=known,
     )
     comparison_s = 0.0 if flags.quiet else comparison_seconds(left_s)
     with shown_progress(quiet=flags.quiet) as progress:

@@ -123,9 +123,14 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         communication=communication,
         layers=None if kept is None or task is Task.BEST_SCHEDULE else kept[num_chunks],
     )
+    known = () if model.planned is None else (model.planned.plan,)
     if plan_options.memory is not None:  # that of a plan file has nothing to leave free any more
-        request, left_s = with_margin(
-            request, schedule=schedule, confidence=plan_options.confidence, time_limit_s=plan_options.time_limit
+        request, left_s, known = with_margin(
+            request,
+            schedule=schedule,
+            confidence=plan_options.confidence,
+            time_limit_s=plan_options.time_limit,
+            known=known,
         )
         plan_options = replace(plan_options, time_limit=left_s)
     return PlanJob(
@@ -138,7 +143,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
             layers=kept,
             group_sizes=_group_sizes(plan_options, applied),
             time_limit_s=plan_options.time_limit,
-            known=() if model.planned is None else (model.planned.plan,),
+            known=known,
         ),
         applied_file=applied,
         version=version,
