@@ -123,7 +123,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         communication=communication,
         layers=None if kept is None or task is Task.BEST_SCHEDULE else kept[num_chunks],
     )
-    known = () if model.planned is None else (model.planned.plan,)
+    known: tuple[Plan, ...] = () if model.planned is None else (model.planned.plan,)
     if plan_options.memory is not None:  # that of a plan file has nothing to leave free any more
         request, left_s, known = with_margin(
             request,
