@@ -126,6 +126,49 @@ def test_cells_are_empty_where_the_framework_runs_them_and_the_claim_says_so(emp
     assert claim in found.certificate()
 
 
+SHORT = replace(plain_network(2), tail=EndBlock(name="tail", forward_ns=60_000_000, backward_ns=120_000_000))
+
+
+def allowing(network, *, empty, num_ranks):
+    asked = Request(network=network, sizes=Sizes(num_ranks=num_ranks, num_microbatches=6), allow_empty=True)
+    abilities = replace(MEGATRON, schedules=("1f1b",), empty=empty)
+    return solve_for_target(asked, abilities, ContestSearch(num_chunks=(1,), time_limit_s=20.0), title="Some").outcome
+
+
+def test_empty_cells_that_are_allowed_are_those_that_the_framework_runs():
+    at_the_end = allowing(HEAVY_END, empty=Empty.ENDS, num_ranks=3)
+    assert at_the_end.plan.layers[0][-1] == 0
+    assert "no plan of this schedule that Some can run is shorter" in at_the_end.certificate()
+    anywhere = allowing(SHORT, empty=Empty.ANY, num_ranks=4)
+    assert anywhere.plan.layers[0].count(0) >= 2
+
+
+def test_empty_cells_between_others_are_not_planned_where_only_ends_may_be_empty(monkeypatch):
+    has_empty = []
+
+    def found(plan):
+        has_empty.append(plan.layers)
+        return True
+
+    monkeypatch.setattr("evenflow.solve.for_target._has_empty_within", found)
+    outcome = allowing(HEAVY_END, empty=Empty.ENDS, num_ranks=3)
+    assert [layers[0][-1] for layers in has_empty] == [0]
+    assert 0 not in outcome.plan.layers[0]
+    assert "no plan of this schedule with a layer in every cell that Some can run" in outcome.certificate()
+
+
+@pytest.mark.parametrize(
+    ("empty", "message"),
+    [
+        (Empty.NONE, "empty cells must not be allowed for Some, where every stage has a layer"),
+        (Empty.ENDS, "must be at least 4 for Some, where only the first and the last stage may be empty, got 2"),
+    ],
+)
+def test_empty_cells_that_the_framework_does_not_run_are_refused(empty, message):
+    with pytest.raises(InputError, match=message):
+        allowing(SHORT, empty=empty, num_ranks=4)
+
+
 def test_groups_are_chosen_of_those_that_can_be_run():
     """9 microbatches on 4 ranks: groups of 4 leave one, so 5 (5 + 4), or 9 at once."""
     found = solve_for_target(

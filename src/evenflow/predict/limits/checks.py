@@ -111,6 +111,11 @@ class _Checks:
                 ends=ends,
             )
             pipeline, chunks = degrees.pipeline, degrees.chunks
+            if dealt < cells:
+                number = max(1, _divisor(pipeline, of=dealt, times=chunks))
+                raise self.fault(
+                    "pipeline", pipeline, rule, _("use {number}, or allow empty cells", number=f"{number:,}")
+                )
             if dealt % pipeline == 0:
                 raise self.fault("chunks", chunks, rule, _use(_divisor(chunks, of=dealt, times=pipeline)))
             raise self.fault("pipeline", pipeline, rule, _use(_divisor(pipeline, of=dealt, times=chunks)))
