@@ -1,7 +1,7 @@
 """Text of users as a terminal may show it: nothing in it moves the cursor, rings, turns text around or begins a line.
 
 Names come from files of other people. What was written raw could hide what a command says, or look like an answer of
-its own. Files keep the text as it is.
+its own. Files that programs read keep the text as it is.
 """
 
 import re
@@ -23,6 +23,15 @@ def printable(text: str) -> str:
     'a\\\\x1b[2J'
     """
     return _UNPRINTABLE.sub(_escaped, text)
+
+
+def replacing_unprintable(text: str) -> str:
+    """Return `text` with U+FFFD for every character that `printable` escapes: as long as it was, for pictures.
+
+    >>> replacing_unprintable("a\\x1bb")
+    'a\ufffdb'
+    """
+    return _UNPRINTABLE.sub("\ufffd", text)
 
 
 def is_on_one_line(text: str) -> bool:

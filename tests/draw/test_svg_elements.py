@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.draw import svg_elements
-from evenflow.draw.svg_elements import clean, fit_text, tenths, text_width
+from evenflow.draw.svg_elements import clean, document, fit_text, tenths, text, text_width
 
 
 @given(st.text())
@@ -13,6 +13,14 @@ def test_any_text_becomes_xml_and_stays_itself_where_xml_can_hold_it(content: st
     shown = ET.fromstring(f"<t>{clean(content)}</t>").text or ""
     assert len(shown) == len(content)
     assert all(one in (other, "\ufffd", " ") for one, other in zip(shown, content, strict=True))
+
+
+@pytest.mark.parametrize("turning", ["\u202e", "\u2067", "\u200f"])
+def test_no_name_turns_the_text_of_a_picture_around(turning: str) -> None:
+    name = f"llama{turning}, best"
+    drawn = document(width=9, height=9, label=name, parts=[text(0, 0, name, size=12)])
+    assert turning not in drawn
+    assert drawn.count("llama\ufffd, best") == 2
 
 
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126)))

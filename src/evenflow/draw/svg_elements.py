@@ -5,6 +5,7 @@ import unicodedata
 from xml.sax.saxutils import escape, quoteattr
 
 from evenflow.draw.palette import INK, PAPER
+from evenflow.plain_text import replacing_unprintable
 
 FONT_FAMILY = (
     "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', 'Noto Sans', 'Noto Sans CJK SC', "
@@ -53,8 +54,8 @@ def tenths(value: int) -> str:
 
 
 def clean(content: str) -> str:
-    """Return `content` on one line, with characters that XML cannot hold replaced and markup escaped."""
-    return escape(_NOT_IN_XML.sub("\ufffd", content).translate({9: " ", 10: " ", 13: " "}))
+    """Return `content` on one line, with markup escaped and what XML cannot hold or turns text around replaced."""
+    return escape(_held(content.translate({9: " ", 10: " ", 13: " "})))
 
 
 def text_width(content: str, size: float, *, bold: bool = False) -> float:
@@ -119,7 +120,7 @@ def renamed(parts: list[str], prefix: str) -> list[str]:
 def document(*, width: int, height: float, label: str, parts: list[str]) -> str:
     """Return a complete SVG file on white paper; `label` is what a screen reader says."""
     size = f'width="{width}" height="{number(height)}" viewBox="0 0 {width} {number(height)}"'
-    spoken = quoteattr(_NOT_IN_XML.sub("\ufffd", label))
+    spoken = quoteattr(_held(label))
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={spoken} font-family="{FONT_FAMILY}">',
         f'<rect width="100%" height="100%" fill="{PAPER}"/>',
@@ -134,3 +135,7 @@ def _character_width(character: str) -> float:
     if width is None:
         width = 1.05 if unicodedata.east_asian_width(character) in "WF" else 0.7
     return width
+
+
+def _held(content: str) -> str:
+    return _NOT_IN_XML.sub("\ufffd", replacing_unprintable(content))
