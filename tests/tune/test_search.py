@@ -55,8 +55,12 @@ QUESTIONS = {
     ),
     "empty": small(allow_empty=True, fixed={Axis.ZERO: 1, Axis.TENSOR: 1, Axis.MICROBATCH: 1}),
     "more cells than layers": small(
-        replace(DENSE, layers=2), schedules=("1f1b", "interleaved"), allow_empty=True, most={Axis.CHUNKS: 2},
-        fixed={Axis.ZERO: 1, Axis.PIPELINE: 4},
+        replace(DENSE, layers=2),
+        schedules=("1f1b", "interleaved"),
+        allow_empty=True,
+        most={Axis.CHUNKS: 2},
+        fixed={Axis.ZERO: 1, Axis.PIPELINE: 4, Axis.MICROBATCH: 1},
+        global_batch=256,  # what follows the pipeline is little beside it
     ),
 }
 

@@ -35,8 +35,8 @@ def even_plan(
         rank     0  1  2  3
         layers   2  3  3  2
 
-    `schedule` is the name of a family, which places the stages on the ranks. With `allow_empty` there may be fewer layers
-    than cells.
+    `schedule` is the name of a family, which places the stages on the ranks. With `allow_empty` there may be fewer
+    layers than cells.
 
     Raises:
         InputError: there are fewer layers than cells, the network does not offer the kind, or the rules of its layers

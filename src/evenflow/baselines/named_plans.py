@@ -45,7 +45,8 @@ def naive_plans(
     """Return the plans with layers dealt evenly, one with everything recomputed that was measured, one with nothing.
 
     Where full recomputation was not measured, every layer is under the `strongest_kind` instead, as in the original.
-    With `allow_empty` there may be fewer layers than cells. `only_divisible` skips both where the layers do not divide by the number of cells. [SAPP guide]
+    With `allow_empty` there may be fewer layers than cells. `only_divisible` skips both where the layers do not divide
+    by the number of cells. [SAPP guide]
     """
     cells = sizes.num_cells
     strongest = strongest_kind(network, sequence_splits=sizes.sequence_splits)

@@ -12,11 +12,10 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Empty, Groups, Plan, Request, Sizes, cells, stage_cells, stage_table
+from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Empty, Groups, Plan, Request, Sizes, cells
 from evenflow.schedule import (
     FAMILIES,
     different_group_sizes,
-    family_placement,
     family_name,
     first_group_size,
     group_allowed,
@@ -50,70 +49,15 @@ def solve_for_target(
     """Return the shortest plan of `request` that a framework with these abilities, named `title`, can run.
 
     Tried are its schedules, or those of `schedules` that it has, with each number of chunks that `search`
-    names. Where only its first and last stage may be empty and the shortest plan has others, all cells hold a layer. The
-    request's own chunks, group size, layers and rule of cells do not count; the rest is as for
-    `plan_best`. Bound and status of the answer are those of all candidates together.
+    names. Cells are empty where that is allowed and the framework runs them. The request's own chunks, group size,
+    layers and rule of cells do not count; the rest is as for `plan_best`. Bound and status of the answer are those of
+    all candidates together.
 
     Raises InputError where the framework can run nothing of the kind, and Interrupted when Ctrl-C comes before any
     plan.
     """
     began = now_s()
-    request = _with_all_cells(request, abilities)
-    if request.allow_empty and search.layers is None:
-        _check_cells(request, abilities, title=title)
-    found = _solved(request, abilities, search, title=title, schedules=schedules, began=began)
-    plan = found.outcome.plan
-    if abilities.empty is not Empty.ENDS or plan is None or not _has_empty_within(plan) or was_interrupted():
-        return found
-    left_s = max(0.0, search.time_limit_s - (now_s() - began))
-    return _solved(
-        replace(request, allow_empty=False),
-        abilities,
-        replace(search, time_limit_s=left_s),
-        title=title,
-        schedules=schedules,
-        began=now_s(),
-    )
-
-
-def _check_cells(request: Request, abilities: Abilities, *, title: str) -> None:
-    """Refuse empty cells that a framework cannot run."""
-    if abilities.empty is Empty.NONE:
-        raise InputError(
-            rule=_("must not be allowed for {title}, where every stage has a layer", title=title),
-            place=_("empty cells"),
-            remedy=_("do not allow them"),
-        )
-    fewest = request.sizes.num_ranks
-    if abilities.empty is Empty.ENDS and request.network.num_layers < fewest:
-        raise InputError(
-            value=request.network.num_layers,
-            rule=_(
-                "must be at least {fewest} for {title}, where only the first and the last stage may be empty",
-                fewest=fewest,
-                title=title,
-            ),
-            place=_("body layers of {name}", name=request.network.name),
-            remedy=_("use fewer ranks, or give the layers of every rank"),
-        )
-
-
-def _has_empty_within(plan: Plan) -> bool:
-    """Return whether a stage between the first and the last has no layer."""
-    placement = family_placement(plan.schedule, num_ranks=plan.num_ranks, num_chunks=plan.num_chunks)
-    stages = [plan.layers[chunk][rank] for chunk, rank in stage_cells(stage_table(placement, num_ranks=plan.num_ranks))]
-    return 0 in stages[1:-1]
-
-
-def _solved(
-    request: Request,
-    abilities: Abilities,
-    search: ContestSearch,
-    *,
-    title: str,
-    schedules: Sequence[str],
-    began: float,
-) -> BestOutcome:
+    request = _with_runnable_cells(request, abilities, title=title)
     pairs = _pairs(request, abilities, schedules, counts_to_try(request, search), title=title)
 
     def request_of(count: int) -> Request:
@@ -154,9 +98,22 @@ def _solved(
     return _for_all(contest_outcome, abilities, title=title, problem=problem, less=less)
 
 
-def _with_all_cells(request: Request, abilities: Abilities) -> Request:
-    """Return the request with empty cells allowed where the framework runs them anywhere."""
-    return replace(request, allow_empty=request.allow_empty or abilities.empty is Empty.ANY)
+def _with_runnable_cells(request: Request, abilities: Abilities, *, title: str) -> Request:
+    """Return the request with empty cells where the framework runs them; raise InputError where it runs none of them.
+
+    They are asked for where they may be anywhere.
+    """
+    if request.allow_empty and abilities.empty is Empty.NONE:
+        raise InputError(
+            rule=_("must not be allowed for {title}, where every stage has a layer", title=title),
+            place=_("empty cells"),
+            remedy=_("do not allow them"),
+        )
+    return replace(
+        request,
+        allow_empty=request.allow_empty or abilities.empty is Empty.ANY,
+        only_ends_empty=request.only_ends_empty or abilities.empty is Empty.ENDS,
+    )
 
 
 def entries_of_ways(
@@ -209,7 +166,7 @@ def search_for_target(
             place="schedule",
             remedy=_("plan for one of these, or write the plan for another framework"),
         )
-    request = _with_all_cells(request, abilities)
+    request = _with_runnable_cells(request, abilities, title=title)
     ways = [way for way in recompute_ways(request, abilities) if way.bounds is None]
     outcomes: list[Outcome] = []
     for way in ways:

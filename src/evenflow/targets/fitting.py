@@ -41,8 +41,8 @@ def fitted(
     """Return `plan` as a framework with these abilities runs it, within `limit` bytes on every rank where that can be.
 
     The cut is kept where the framework has such cuts, and so are schedule and group size; the solver chooses the rest.
-    Where it must cut anew, cells may be empty with `allow_empty`. Without a limit it keeps to the memory of `plan`. Where nothing fits, the plan that comes nearest to fitting is
-    returned, which is over the limit.
+    Where it must cut anew, cells may be empty with `allow_empty`. Without a limit it keeps to the memory of `plan`.
+    Where nothing fits, the plan that comes nearest to fitting is returned, which is over the limit.
 
     Raises:
         InputError: the framework runs no plan of these sizes at all; or no plan was found in the time given.

@@ -111,7 +111,9 @@ def for_framework(
 ) -> TuningQuestion:
     """Return the question for what a version of a framework can run, the newest where it is None.
 
-    Raises InputError where it does not run empty cells that are allowed. Tried are `schedules`; where none are named the one that is fixed, else the usual ones that the framework has.
+    Tried are `schedules`; where none are named the one that is fixed, else the usual ones that the framework has.
+
+    Raises InputError where empty cells are allowed and the framework does not run them.
     """
     if target is not None:
         known = target.version(version)

@@ -126,7 +126,9 @@ def _training_options(
         schedule=schedule,
         group_size=pipeline.group_size if isinstance(pipeline.group_size, int) else None,
         layers_per_rank=_even_rows(
-            model, Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches), schedule,
+            model,
+            Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches),
+            schedule,
             allow_empty=pipeline.allow_empty,
         ),
         allow_empty=pipeline.allow_empty,

@@ -12,7 +12,14 @@ from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layer_counts import layers_by_chunk, parse_counts
 from evenflow.cli.shared.model_config import ModelConfig, config_of, config_path
-from evenflow.cli.shared.options import ALLOWS_EMPTY, GROUP_OF, ONE_SCHEDULE, SHORTEST_WARM_UP, num_chunks, schedule_name
+from evenflow.cli.shared.options import (
+    ALLOWS_EMPTY,
+    GROUP_OF,
+    ONE_SCHEDULE,
+    SHORTEST_WARM_UP,
+    num_chunks,
+    schedule_name,
+)
 from evenflow.cli.shared.training.configured_model import PipelineOptions
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
