@@ -36,6 +36,12 @@ def test_what_is_left_over_goes_to_the_last_stages_before_the_final_one(
     assert plan_of(num_layers, 4, num_chunks).layers == layers
 
 
+def test_fewer_layers_than_cells_leave_the_first_cells_empty():
+    sizes = Sizes(num_ranks=3, num_chunks=2, num_microbatches=8)
+    plan = even_plan(equal_network(4), sizes, schedule="interleaved", allow_empty=True)
+    assert plan.layers == ((0, 1, 1), (1, 1, 0))
+
+
 def test_on_a_v_the_final_stage_is_on_the_first_rank():
     """10 layers on 4 x 2 cells: stages 5 and 6 of 0..7 get one more, on ranks 2 and 1."""
     plan = even_plan(

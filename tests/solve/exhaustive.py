@@ -37,6 +37,7 @@ class Case:
     rule: CellRule | None = None
     """Another rule of cells than `mix_any` says."""
     allow_empty: bool = False
+    only_ends_empty: bool = False
     message_ns: int = 0
 
     @property
@@ -60,7 +61,7 @@ class Case:
     def request(self, limit_bytes: int | None = None) -> Request:
         return Request(
             network=self.network, sizes=self.sizes.sizes, memory_limit_bytes=limit_bytes, cell_rule=self.cell_rule,
-            allow_empty=self.allow_empty, communication=self.communication,
+            allow_empty=self.allow_empty, only_ends_empty=self.only_ends_empty, communication=self.communication,
         )  # fmt: skip
 
     def problem(self, limit_bytes: int | None = None) -> Problem:
@@ -92,7 +93,13 @@ class Case:
         """Borders of the cells, 0 and the number of layers included."""
         layers, inner = self.network.num_layers, self.sizes.num_cells - 1
         every = ((0, *cut, layers) for cut in combinations_with_replacement(range(layers + 1), inner))
-        return [cut for cut in every if self.allow_empty or all(after > before for before, after in pairwise(cut))]
+        empty = (0, inner) if self.only_ends_empty else range(inner + 1)
+        may = [self.allow_empty and cell in empty for cell in range(inner + 1)]
+        return [
+            cut
+            for cut in every
+            if all(may[cell] or after > before for cell, (before, after) in enumerate(pairwise(cut)))
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

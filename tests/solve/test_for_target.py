@@ -70,14 +70,21 @@ def rules(name, kinds, most):
 def test_nothing_that_the_framework_can_run_is_shorter(name, data):
     case = data.draw(cases(time=1_000_000, memory=2**20 + 7, any_order=False))
     assume(case.sizes.num_chunks >= FAMILIES[case.sizes.family].fewest_chunks)  # else it is another family's order
+    ends = case.allow_empty and case.network.num_layers >= case.sizes.num_cells - 2 and data.draw(st.booleans())
+    case = replace(case, only_ends_empty=ends)
     most = case.network.num_layers
     allowed = [every_plan(replace(case, rule=rule)) for rule in rules(name, case.split.kinds, most)]
     limits = sorted({limit for plans in allowed for limit in plans.limits()})
     limit = data.draw(st.sampled_from([None, *limits, max(1, limits[0] - 1)]))
     fitting = [best for plans in allowed if (best := plans.best_ns(limit)) is not None]
-    abilities = Abilities(schedules=(case.sizes.family,), recomputation=WAYS[name], splits_sequences=True)
+    abilities = Abilities(
+        schedules=(case.sizes.family,),
+        recomputation=WAYS[name],
+        splits_sequences=True,
+        empty=Empty.ENDS if ends else Empty.ANY if case.allow_empty else Empty.NONE,
+    )
     found = solve_for_target(
-        case.request(limit),
+        replace(case.request(limit), only_ends_empty=False),
         abilities,
         ContestSearch(num_chunks=(case.sizes.num_chunks,), time_limit_s=60.0),
         title="Some",
@@ -124,6 +131,35 @@ def test_cells_are_empty_where_the_framework_runs_them_and_the_claim_says_so(emp
     assert found.status is Status.OPTIMAL
     assert (found.plan.layers[0][-1] == 0) == is_empty
     assert claim in found.certificate()
+
+
+SHORT = replace(plain_network(2), tail=EndBlock(name="tail", forward_ns=60_000_000, backward_ns=120_000_000))
+
+
+def allowing(network, *, empty, num_ranks):
+    asked = Request(network=network, sizes=Sizes(num_ranks=num_ranks, num_microbatches=6), allow_empty=True)
+    abilities = replace(MEGATRON, schedules=("1f1b",), empty=empty)
+    return solve_for_target(asked, abilities, ContestSearch(num_chunks=(1,), time_limit_s=20.0), title="Some").outcome
+
+
+def test_empty_cells_that_are_allowed_are_those_that_the_framework_runs():
+    at_the_end = allowing(HEAVY_END, empty=Empty.ENDS, num_ranks=3)
+    assert at_the_end.plan.layers[0][-1] == 0
+    assert "no plan of this schedule that Some can run is shorter" in at_the_end.certificate()
+    anywhere = allowing(SHORT, empty=Empty.ANY, num_ranks=4)
+    assert anywhere.plan.layers[0].count(0) >= 2
+
+
+@pytest.mark.parametrize(
+    ("empty", "message"),
+    [
+        (Empty.NONE, "empty cells must not be allowed for Some, where every stage has a layer"),
+        (Empty.ENDS, "must be at least 3, because only the first and the last of 5 stages may be empty, got 2"),
+    ],
+)
+def test_empty_cells_that_the_framework_does_not_run_are_refused(empty, message):
+    with pytest.raises(InputError, match=message):
+        allowing(SHORT, empty=empty, num_ranks=5)
 
 
 def test_groups_are_chosen_of_those_that_can_be_run():

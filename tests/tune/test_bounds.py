@@ -36,7 +36,9 @@ MODELS = [
 
 
 @cache
-def asked(number: int, gigabytes: int, model: Transformer = DENSE) -> tuple[Pricing, StepBounds, list]:
+def asked(
+    number: int, gigabytes: int, model: Transformer = DENSE, *, allow_empty: bool = False
+) -> tuple[Pricing, StepBounds, list]:
     question = TuningQuestion(
         model=model,
         topology=Topology(accelerator=accelerator_named("h100"), domain_devices=2),
@@ -46,6 +48,7 @@ def asked(number: int, gigabytes: int, model: Transformer = DENSE) -> tuple[Pric
         memory_limit_bytes=gigabytes * 2**30,
         software=SOFTWARE[number],
         schedules=FAMILIES,
+        allow_empty=allow_empty,
     )
     pricing = Pricing(question=question)
     return pricing, StepBounds(pricing=pricing), space_of(question).legal
@@ -54,18 +57,23 @@ def asked(number: int, gigabytes: int, model: Transformer = DENSE) -> tuple[Pric
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_plan_of_a_configuration_is_predicted_below_its_bound(data: st.DataObject):
+    may_be_empty = data.draw(st.booleans())
     pricing, bounds, legal = asked(
-        data.draw(st.integers(0, 2)), data.draw(st.sampled_from([6, 10, 80])), data.draw(st.sampled_from(MODELS))
+        data.draw(st.integers(0, 2)),
+        data.draw(st.sampled_from([6, 10, 80])),
+        data.draw(st.sampled_from(MODELS)),
+        allow_empty=may_be_empty,
     )
     training = data.draw(st.sampled_from(legal))
     bound = bounds.order_ns(training)
     assert bounds.step_ns(training) <= bound
     ranks, chunks = training.degrees.pipeline, training.degrees.chunks
     cells, layers = ranks * chunks, training.model.layers
-    if cells > layers:
-        return
+    assert may_be_empty or cells <= layers
+    unique = None if may_be_empty else lambda border: border
+    within = st.integers(0, layers) if may_be_empty else st.integers(1, layers - 1)
     for _ in range(6):
-        borders = sorted(data.draw(st.sets(st.integers(1, layers - 1), min_size=cells - 1, max_size=cells - 1)))
+        borders = sorted(data.draw(st.lists(within, unique_by=unique, min_size=cells - 1, max_size=cells - 1)))
         sizes = [end - start for start, end in zip([0, *borders], [*borders, layers], strict=True)]
         again = [data.draw(st.integers(0, size)) for size in sizes]
         kind = data.draw(st.sampled_from([FULL, SELECT]))

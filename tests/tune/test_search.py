@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import combinations, pairwise, product
+from itertools import combinations, combinations_with_replacement, pairwise, product
 
 import pytest
 
@@ -53,13 +53,25 @@ QUESTIONS = {
     "chunks": small(
         schedules=("interleaved", "zb-h1"), memory_limit_bytes=6 * 2**30, fixed={Axis.ZERO: 1, Axis.PIPELINE: 2}
     ),
+    "empty": small(allow_empty=True, fixed={Axis.ZERO: 1, Axis.TENSOR: 1, Axis.MICROBATCH: 1}),
+    "more cells than layers": small(
+        replace(DENSE, layers=2),
+        schedules=("1f1b", "interleaved"),
+        allow_empty=True,
+        most={Axis.CHUNKS: 2},
+        fixed={Axis.ZERO: 1, Axis.PIPELINE: 4, Axis.MICROBATCH: 1},
+        global_batch=256,  # what follows the pipeline is little beside it
+    ),
 }
 
 
-def every_plan(training: Training, layers: int, kinds: tuple[str, ...]) -> Iterator[Plan]:
+def every_plan(training: Training, asked: TuningQuestion, kinds: tuple[str, ...]) -> Iterator[Plan]:
     """Yield all plans: all cuts into cells, with all numbers of layers under each kind."""
+    layers = asked.model.layers
     ranks, chunks = training.degrees.pipeline, training.degrees.chunks
     borders = combinations(range(1, layers), ranks * chunks - 1)
+    if asked.allow_empty:
+        borders = combinations_with_replacement(range(layers + 1), ranks * chunks - 1)
     others = [kind for kind in kinds if kind != NONE]
     for cut in borders:
         counts = [end - begin for begin, end in pairwise((0, *cut, layers))]
@@ -87,7 +99,7 @@ def test_the_best_of_all_plans_of_all_configurations(asked: TuningQuestion) -> N
     steps = {}
     for training in space_of(asked).legal:
         kinds = pricing.of(training).network.kinds
-        every = (pricing.planned_step(training, plan) for plan in every_plan(training, asked.model.layers, kinds))
+        every = (pricing.planned_step(training, plan) for plan in every_plan(training, asked, kinds))
         steps[training] = min((found.step_ns for found in every if found is not None), default=float("inf"))
         assert bounds.step_ns(training) <= bounds.order_ns(training) <= steps[training]
         assert bounds.work_ns(training) <= steps[training]

@@ -26,6 +26,7 @@ QUESTIONS = [
         (MIXTURE, 4, {Axis.EXPERT: 2}),
     )
 ]
+QUESTIONS.append(replace(asked("megatron", DENSE, devices=8), allow_empty=True))
 
 
 def every(question: TuningQuestion) -> list[Training]:
@@ -59,7 +60,7 @@ def every(question: TuningQuestion) -> list[Training]:
                             continue
                         if family.num_chunks not in (None, 0, chunks) or chunks < family.fewest_chunks:
                             continue
-                        if pipeline * chunks > model.layers:
+                        if pipeline * chunks * question.min_layers > model.layers:
                             continue
                         degrees = Degrees(
                             tensor=tensor, context=context, pipeline=pipeline, data=data, expert=expert, chunks=chunks,

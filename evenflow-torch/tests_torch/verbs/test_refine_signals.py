@@ -19,6 +19,6 @@ def test_free_shardings_are_not_waited_for(tmp_path, number):
     process.send_signal(number)
     out, err = process.communicate(timeout=120)
     assert process.returncode == STATUS[number], err
-    assert "no configuration of this space is faster than" in out
+    assert "no configuration of this space" in out
     assert "--refine auto has no answer: a signal came before all were planned" in out
     assert json.loads((tmp_path / "tune.json").read_text())["two_level"]["free"] is None

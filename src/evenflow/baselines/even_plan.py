@@ -21,7 +21,9 @@ from evenflow.model import (
 from evenflow.schedule import family_placement
 
 
-def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str = NONE) -> Plan:
+def even_plan(
+    network: Network, sizes: Sizes, *, schedule: str, recompute: str = NONE, allow_empty: bool = False
+) -> Plan:
     """Return the plan with equal cells whose layers are all under one recompute kind.
 
     Layers that stay together count as one.
@@ -33,7 +35,8 @@ def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str =
         rank     0  1  2  3
         layers   2  3  3  2
 
-    `schedule` is the name of a family, which places the stages on the ranks.
+    `schedule` is the name of a family, which places the stages on the ranks. With `allow_empty` there may be fewer
+    layers than cells.
 
     Raises:
         InputError: there are fewer layers than cells, the network does not offer the kind, or the rules of its layers
@@ -41,7 +44,7 @@ def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str =
     """
     blocks = blocks_of(network)
     number = network.num_layers if blocks is None else blocks.network.num_layers
-    layers = even_layers(number, sizes, schedule=schedule, name=network.name)
+    layers = even_layers(number, sizes, schedule=schedule, name=network.name, allow_empty=allow_empty)
     if not network.is_free:
         placement = family_placement(schedule, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks)
         table = stage_table(placement, num_ranks=sizes.num_ranks)
@@ -59,14 +62,14 @@ def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str =
     )
 
 
-def even_layers(num_layers: int, sizes: Sizes, *, schedule: str, name: str) -> Cells:
+def even_layers(num_layers: int, sizes: Sizes, *, schedule: str, name: str, allow_empty: bool = False) -> Cells:
     """Return how many layers each cell of an even plan has; `name` is the model's, for the message about too few.
 
     Raises:
-        InputError: there are fewer layers than cells.
+        InputError: there are fewer layers than cells, and these may not be empty.
     """
     num_ranks, num_chunks, num_stages = sizes.num_ranks, sizes.num_chunks, sizes.num_cells
-    if num_layers < num_stages:
+    if num_layers < num_stages and not allow_empty:
         raise InputError(
             value=num_layers,
             rule=_(
@@ -76,7 +79,7 @@ def even_layers(num_layers: int, sizes: Sizes, *, schedule: str, name: str) -> C
                 num_chunks=num_chunks,
             ),
             place=_("layers of {name}", name=name),
-            remedy=_("use fewer ranks or chunks"),
+            remedy=_("use fewer ranks or chunks, or allow empty cells"),
         )
     stages = even_stages(num_layers, num_stages)
     placement = family_placement(schedule, num_ranks=num_ranks, num_chunks=num_chunks)

@@ -40,11 +40,13 @@ def naive_plans(
     schedule: str,
     communication: Communication | None = None,
     only_divisible: bool = False,
+    allow_empty: bool = False,
 ) -> list[NamedPlan | Skipped]:
     """Return the plans with layers dealt evenly, one with everything recomputed that was measured, one with nothing.
 
     Where full recomputation was not measured, every layer is under the `strongest_kind` instead, as in the original.
-    `only_divisible` skips both where the layers do not divide by the number of cells. [SAPP guide]
+    With `allow_empty` there may be fewer layers than cells. `only_divisible` skips both where the layers do not divide
+    by the number of cells. [SAPP guide]
     """
     cells = sizes.num_cells
     strongest = strongest_kind(network, sequence_splits=sizes.sequence_splits)
@@ -63,7 +65,7 @@ def naive_plans(
             results.append(Skipped(name=name, reason=reason))
             continue
         try:
-            plan = even_plan(network, sizes, schedule=schedule, recompute=kind)
+            plan = even_plan(network, sizes, schedule=schedule, recompute=kind, allow_empty=allow_empty)
         except InputError as error:
             results.append(Skipped(name=name, reason=error.message))
             continue

@@ -24,6 +24,8 @@ class Request:
     """What layers of one cell may be under; unless given, what MindFormers can express."""
     allow_empty: bool = False
     """Whether cells may hold no layer."""
+    only_ends_empty: bool = False
+    """Whether of the cells that may hold none only the first and the last along the network do."""
     group_size: int | None = None
     """Microbatches of a group in an interleaved schedule; None: as many as fill the pipeline."""
     communication: Communication | None = None

@@ -66,7 +66,8 @@ def _peaks_taking_layer(problem: Problem, counts: Integers, rank: int, step: "_S
         for giver in (stage - 1, stage + 1):
             if not 0 <= giver < problem.num_cells or ranks[giver] == rank:
                 continue
-            if counts[giver].sum() <= problem.min_layers:
+            may_be_empty = problem.placement is None or not problem.placement.filled[giver]
+            if counts[giver].sum() <= (problem.min_layers if may_be_empty else 1):
                 continue
             for lost in np.flatnonzero(counts[giver]).tolist():
                 for kind in reversed(range(len(problem.kinds))):

@@ -49,14 +49,15 @@ def solve_for_target(
     """Return the shortest plan of `request` that a framework with these abilities, named `title`, can run.
 
     Tried are its schedules, or those of `schedules` that it has, with each number of chunks that `search`
-    names. The request's own chunks, group size, layers and rule of cells do not count; the rest is as for
-    `plan_best`. Bound and status of the answer are those of all candidates together.
+    names. Cells are empty where that is allowed and the framework runs them. The request's own chunks, group size,
+    layers and rule of cells do not count; the rest is as for `plan_best`. Bound and status of the answer are those of
+    all candidates together.
 
     Raises InputError where the framework can run nothing of the kind, and Interrupted when Ctrl-C comes before any
     plan.
     """
     began = now_s()
-    request = _with_all_cells(request, abilities)
+    request = _with_runnable_cells(request, abilities, title=title)
     pairs = _pairs(request, abilities, schedules, counts_to_try(request, search), title=title)
 
     def request_of(count: int) -> Request:
@@ -97,9 +98,22 @@ def solve_for_target(
     return _for_all(contest_outcome, abilities, title=title, problem=problem, less=less)
 
 
-def _with_all_cells(request: Request, abilities: Abilities) -> Request:
-    """Return the request with empty cells allowed where the framework runs them anywhere."""
-    return replace(request, allow_empty=request.allow_empty or abilities.empty is Empty.ANY)
+def _with_runnable_cells(request: Request, abilities: Abilities, *, title: str) -> Request:
+    """Return the request with empty cells where the framework runs them; raise InputError where it runs none of them.
+
+    They are asked for where they may be anywhere.
+    """
+    if request.allow_empty and abilities.empty is Empty.NONE:
+        raise InputError(
+            rule=_("must not be allowed for {title}, where every stage has a layer", title=title),
+            place=_("empty cells"),
+            remedy=_("do not allow them"),
+        )
+    return replace(
+        request,
+        allow_empty=request.allow_empty or abilities.empty is Empty.ANY,
+        only_ends_empty=request.only_ends_empty or abilities.empty is Empty.ENDS,
+    )
 
 
 def entries_of_ways(
@@ -152,7 +166,7 @@ def search_for_target(
             place="schedule",
             remedy=_("plan for one of these, or write the plan for another framework"),
         )
-    request = _with_all_cells(request, abilities)
+    request = _with_runnable_cells(request, abilities, title=title)
     ways = [way for way in recompute_ways(request, abilities) if way.bounds is None]
     outcomes: list[Outcome] = []
     for way in ways:

@@ -1,14 +1,15 @@
-"""Which runs of layers a cell may hold, by the rules that the model has for stages.
+"""Which runs of layers a cell may hold, by the rules that the model has for stages and where cells may be empty.
 
     banned[c, j]   how many of the layers before j may not be in cell c
     alone[j]       how many of the layers before j must be alone
+    filled[c]      whether cell c must hold a layer
 
-Cell c may hold the layers [i, j) where ``banned[c, j] == banned[c, i]``, and ``alone[j] == alone[i]`` or j = i + 1.
-Layers that stay together are one layer here (see `evenflow.model.blocks`).
+Cell c may hold the layers [i, j) where ``banned[c, j] == banned[c, i]``, and ``alone[j] == alone[i]`` or j = i + 1, and
+i < j where it is filled. Layers that stay together are one layer here (see `evenflow.model.blocks`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -28,12 +29,14 @@ class Placement:
     """Layers before each border that each cell may not hold, shape [num_cells, num_layers + 1]."""
     alone: Integers
     """Layers before each border that must be alone in their cell, shape [num_layers + 1]."""
+    filled: NDArray[np.bool_]
+    """Whether each cell must hold a layer, shape [num_cells]."""
 
     def allows(self, cell: int, starts: Integers, ends: Integers) -> NDArray[np.bool_]:
         """Return whether `cell` may hold the layers [start, end), for each pair of the two."""
         here = self.banned[cell]
         alone = (self.alone[ends] == self.alone[starts]) | (ends - starts == 1)
-        return np.asarray((here[ends] == here[starts]) & alone)
+        return np.asarray((here[ends] == here[starts]) & alone & ((starts < ends) | ~self.filled[cell]))
 
     def allows_all(self, bounds: Integers) -> bool:
         """Return whether the cells with the borders `bounds` [num_cells + 1] hold what they may."""
@@ -64,15 +67,32 @@ class Placement:
         return np.array(borders[::-1], dtype=np.int64)
 
 
-def placement_of(network: Network, table: Integers, *, min_layers: int) -> Placement | None:
+def placement_of(network: Network, table: Integers, *, min_layers: int, only_ends_empty: bool) -> Placement | None:
     """Return what cells may hold, given the stage of each ``[chunk, rank]``; None where they may hold anything.
+
+    `only_ends_empty` says whether cells within the network hold a layer where `min_layers` is 0.
 
     Raises InputError where no cut keeps to the rules, which names them.
     """
     rules = sorted({rule for run in network.runs for rule in run.layer.stage_rules})
-    if not rules:
+    has_filled = only_ends_empty and min_layers == 0 and table.size > 2
+    if not rules and not has_filled:
         return None
-    placement = _under(network, table, rules)
+    filled = np.full(table.size, has_filled)
+    filled[[0, -1]] = False
+    fewest = int(filled.sum())
+    if network.num_layers < fewest:
+        raise InputError(
+            value=network.num_layers,
+            rule=_(
+                "must be at least {fewest}, because only the first and the last of {num_stages} stages may be empty",
+                fewest=fewest,
+                num_stages=table.size,
+            ),
+            place=_("body layers of {name}", name=network.name),
+            remedy=_("use fewer ranks or chunks"),
+        )
+    placement = replace(_under(network, table, rules), filled=filled)
     if _is_possible(placement, min_layers):
         return placement
     # Name as few rules as rule out every cut.
@@ -80,7 +100,7 @@ def placement_of(network: Network, table: Integers, *, min_layers: int) -> Place
         some
         for number in range(1, len(rules) + 1)
         for some in combinations(rules, number)
-        if not _is_possible(_under(network, table, some), min_layers)
+        if not _is_possible(replace(_under(network, table, some), filled=filled), min_layers)
     )
     of_rules = {rule: next(run.layer.name for run in network.runs if rule in run.layer.stage_rules) for rule in few}
     raise InputError(
@@ -109,6 +129,7 @@ def _under(network: Network, table: Integers, rules: Sequence[StageRule]) -> Pla
     return Placement(
         banned=np.concatenate((np.zeros((1, table.size), dtype=np.int64), before)).T.copy(),
         alone=np.concatenate(([0], np.cumsum([StageRule.ALONE in own for own in kept], dtype=np.int64))),
+        filled=np.zeros(table.size, dtype=np.bool_),
     )
 
 

@@ -8,7 +8,20 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, NONE, LayerBlocks, Network, Plan, Request, blocks_of, cells, check_cut, check_split
+from evenflow.model import (
+    FULL,
+    NONE,
+    Cells,
+    LayerBlocks,
+    Network,
+    Plan,
+    Request,
+    blocks_of,
+    cells,
+    check_cut,
+    check_split,
+    stage_cells,
+)
 from evenflow.schedule import Schedule, check_complete, make_schedule, order_lines
 from evenflow.simulate import (
     Graph,
@@ -236,6 +249,20 @@ def make_problem(request: Request, *, schedule: str) -> Problem:
     return problem_of_order(request, make_schedule(schedule, **asdict(request.sizes), group_size=request.group_size))
 
 
+def _check_empty(request: Request, layers: Cells, order: Schedule) -> None:
+    """Raise InputError for decided `layers` with a cell that is empty and may not be."""
+    if not request.only_ends_empty:
+        return
+    for chunk, rank in stage_cells(order.stage_table)[1:-1]:
+        if layers[chunk][rank] == 0:
+            raise InputError(
+                value=0,
+                rule=_("must be at least one layer: only the first and the last stage may be empty"),
+                place=_("chunk {chunk}, rank {rank}", chunk=chunk, rank=rank),
+                remedy=_("move the cut"),
+            )
+
+
 def problem_of_order(
     request: Request,
     order: Schedule,
@@ -287,7 +314,10 @@ def problem_of_order(
             min_layers=request.min_layers,
         )
         check_cut(network, layers, order.stage_table)
-    placement = placement_of(whole, order.stage_table, min_layers=request.min_layers)
+        _check_empty(request, layers, order)
+    placement = placement_of(
+        whole, order.stage_table, min_layers=request.min_layers, only_ends_empty=request.only_ends_empty
+    )
     return Problem(
         request=request,
         network=whole,

@@ -34,14 +34,15 @@ def fitted(
     abilities: Abilities,
     title: str,
     *,
+    allow_empty: bool = False,
     time_limit_s: float = 20.0,
     progress: ProgressCallback | None = None,
 ) -> Fitted:
     """Return `plan` as a framework with these abilities runs it, within `limit` bytes on every rank where that can be.
 
     The cut is kept where the framework has such cuts, and so are schedule and group size; the solver chooses the rest.
-    Without a limit it keeps to the memory of `plan`. Where nothing fits, the plan that comes nearest to fitting is
-    returned, which is over the limit.
+    Where it must cut anew, cells may be empty with `allow_empty`. Without a limit it keeps to the memory of `plan`.
+    Where nothing fits, the plan that comes nearest to fitting is returned, which is over the limit.
 
     Raises:
         InputError: the framework runs no plan of these sizes at all; or no plan was found in the time given.
@@ -66,7 +67,7 @@ def fitted(
             progress=progress,
             known=(plan,),
         )
-        request = replace(asked, allow_empty=layers is not None and any(0 in row for row in layers))
+        request = replace(asked, allow_empty=allow_empty if layers is None else any(0 in row for row in layers))
         for _attempt in range(2):
             outcome = solve_for_target(request, abilities, search, title=title, schedules=schedules).outcome
             if outcome.infeasibility is None:

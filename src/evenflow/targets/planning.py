@@ -33,14 +33,16 @@ def fit_plan(
     version: str | None = None,
     memory_limit_bytes: int | None = None,
     communication: Communication | None = None,
+    allow_empty: bool = False,
     time_limit_s: float = 20.0,
     progress: ProgressCallback | None = None,
 ) -> Fitted:
     """Return `plan` as a framework will really run it: the nearest plan that it runs, with the price of each loss.
 
     The plan stays as it is where the framework runs it, and then nothing is lost. Else the cut is kept if it can be,
-    and the solver chooses the rest within the limit, without one within the memory of `plan`. Where nothing fits, the
-    plan that comes nearest to fitting is returned: see `Simulation.fits`.
+    and the solver chooses the rest within the limit, without one within the memory of `plan`; where it must cut anew,
+    cells may be empty with `allow_empty`. Where nothing fits, the plan that comes nearest to fitting is returned: see
+    `Simulation.fits`.
 
     Raises InputError for an unknown framework, for sizes that it cannot run at all, and where no plan was found in the
     time given.
@@ -53,6 +55,7 @@ def fit_plan(
         memory_limit_bytes,
         chosen.abilities(chosen.version(version)),
         chosen.title,
+        allow_empty=allow_empty,
         time_limit_s=time_limit_s,
         progress=progress,
     )

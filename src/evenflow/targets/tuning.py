@@ -8,7 +8,10 @@ from evenflow.asking import check_fields, takes
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
+from evenflow.errors import InputError
 from evenflow.fields import Fields, check_one_of
+from evenflow.language import _
+from evenflow.model import Empty
 from evenflow.predict.training import Software
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
@@ -40,6 +43,7 @@ class TuneRequest:
     schedules: Sequence[str] = ()
     fixed: Mapping[str, Value] | None = None
     most: Mapping[str, int] | None = None
+    allow_empty: bool = False
     recompute: str | None = None
     rows: int = field(default=10, metadata=NUM_ROWS)
     time_limit_s: float = field(default=60.0, metadata=TIME_LIMIT)
@@ -61,6 +65,7 @@ class TuneRequest:
             precision=self.precision,
             fixed={_axis(name, "fixed"): value for name, value in (self.fixed or {}).items()},
             most={_axis(name, "most"): value for name, value in (self.most or {}).items()},
+            allow_empty=self.allow_empty,
             recompute=self.recompute,
         )
         target = None if self.target is None else target_named(self.target, place="target")
@@ -87,6 +92,7 @@ def tune(request: TuneRequest) -> Tuned:
         schedules: families that are tried; empty: the usual ones, as far as the framework runs them.
         fixed: what is decided, by axis: ``{"tensor": 8}``.
         most: the largest values, by axis.
+        allow_empty: whether cells may hold no layer.
         recompute: the one kind that layers may be under beside ``none``, or ``none`` alone; None: all kinds.
         rows: rows of the ranking that are solved exactly.
         time_limit_s: seconds after which the ranking so far is the answer.
@@ -106,10 +112,18 @@ def for_framework(
     """Return the question for what a version of a framework can run, the newest where it is None.
 
     Tried are `schedules`; where none are named the one that is fixed, else the usual ones that the framework has.
+
+    Raises InputError where empty cells are allowed and the framework does not run them.
     """
     if target is not None:
         known = target.version(version)
         abilities = target.abilities(known)
+        if question.allow_empty and abilities.empty is not Empty.ANY:
+            raise InputError(
+                rule=_("must not be allowed for {title}, which does not run them everywhere", title=target.title),
+                place=_("empty cells"),
+                remedy=_("do not allow them"),
+            )
         usual = tuple(name for name in question.schedules if abilities.own_order or name in abilities.schedules)
         question = replace(
             question,

@@ -70,7 +70,12 @@ class StepBounds:
         if not training.overlaps_pipeline:
             message_ns = sent_ns = message_ns * self._ways_of_messages(training)
         pipeline_ns = capacity_bound_ns(
-            self._table(training), schedule_of(training), training.sizes, message_ns=message_ns, sent_ns=sent_ns
+            self._table(training),
+            schedule_of(training),
+            training.sizes,
+            min_layers=self.pricing.question.min_layers,
+            message_ns=message_ns,
+            sent_ns=sent_ns,
         )
         return self.whole_ns(training, pipeline_ns)
 
@@ -93,6 +98,7 @@ class StepBounds:
                 path_bound_ns(
                     self._table(training),
                     graph,
+                    min_layers=self.pricing.question.min_layers,
                     messages_ns=times * self._ways_of_messages(training),
                     sends=not training.overlaps_pipeline,
                     after=self._beside(training).after,
@@ -108,7 +114,8 @@ class StepBounds:
             return pipeline_ns
         if training.degrees.pipeline > 1:
             beside = self._beside(training)
-            least_ns = training.degrees.chunks * beside.after.layer_ns  # of a rank with a layer in every cell
+            least = training.degrees.chunks * self.pricing.question.min_layers  # layers of a rank
+            least_ns = least * beside.after.layer_ns
             return lowered(pipeline_ns + shared_ns + beside.once_ns + least_ns)
         priced = self.pricing.of(training)
         network, key = priced.network, id(priced)
@@ -137,13 +144,14 @@ class StepBounds:
         key = id(priced)
         if key not in self._besides:
             parts = [part.parameters for part in priced.layers]
-            least = Parameters(min(part.dense for part in parts), min(part.expert for part in parts))
+            layer = Parameters(min(part.dense for part in parts), min(part.expert for part in parts))
+            least = layer if self.pricing.question.min_layers else Parameters()
             head, tail = priced.head.parameters, priced.tail.parameters
             whole, ranks = sum((*parts, tail), head), training.degrees.pipeline
             mean = Parameters(whole.dense / ranks, whole.expert / ranks)
             wait_ns = least_wait_ns(training, topology, first=head + least, mean=mean)
             layer_ns, head_ns, tail_ns = (
-                after_rank_ns(training, topology, parameters) for parameters in (least, head, tail)
+                after_rank_ns(training, topology, parameters) for parameters in (layer, head, tail)
             )
             self._besides[key] = _Beside(
                 once_ns=wait_ns + last_reduction_ns(training, topology, least),

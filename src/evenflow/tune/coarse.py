@@ -17,7 +17,7 @@ from evenflow.tune.variants import variants_of
 def coarse(pricing: Pricing, training: Training) -> PlannedStep | None:
     """Return the step of a good plan that fits; None where none is found."""
     request = pricing.request(training, transfer_ns=pricing.message_ns(training))
-    if request.network.num_layers < request.sizes.num_cells:
+    if request.network.num_layers < request.sizes.num_cells * request.min_layers:
         return None
     variants = variants_of(pricing, training, request)
     for size in variants.group_sizes:

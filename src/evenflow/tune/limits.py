@@ -144,9 +144,9 @@ def _check_fixed(question: TuningQuestion, axis: Axis, named: Callable[[str], st
     if axis is Axis.EXPERT and experts is not None and experts.count % number:
         rule = _("must divide the {count} experts", count=experts.count)
         raise InputError(value=number, rule=rule, place=place)
-    if axis is Axis.PIPELINE and number > question.model.layers:
+    if axis is Axis.PIPELINE and number > question.model.layers and not question.allow_empty:
         rule = _("must be at most the {count} layers", count=question.model.layers)
-        raise InputError(value=number, rule=rule, place=place)
+        raise InputError(value=number, rule=rule, place=place, remedy=_("use fewer ranks, or allow empty cells"))
     if axis in (Axis.MICROBATCH, Axis.DATA) and question.global_batch % number:
         rule = _("must divide the {count:,} sequences of a step", count=question.global_batch)
         raise InputError(value=number, rule=rule, place=place)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from evenflow.cluster.topology import Topology
-from evenflow.model import Abilities
+from evenflow.model import Abilities, Empty
 from evenflow.predict.training import Software
 from evenflow.predict.transformer import Transformer
 from evenflow.tune.axes import Axis, Value
@@ -39,5 +39,19 @@ class TuningQuestion:
     """What the user has decided."""
     most: Mapping[Axis, int] = field(default_factory=dict)
     """The largest value of an axis, where the user says one."""
+    allow_empty: bool = False
+    """Whether cells may hold no layer."""
     recompute: str | None = None
     """The one recompute kind that layers may be under beside `none`, or `none` alone; None: all kinds."""
+
+    @property
+    def full_cells(self) -> bool:
+        """Whether plans with empty cells are left out, of which the framework runs some."""
+        own = self.abilities
+        has_some = own is None or (own.empty is not Empty.NONE and not own.even_cut)
+        return has_some and not self.allow_empty and self.devices > 1 and self.fixed.get(Axis.PIPELINE) != 1
+
+    @property
+    def min_layers(self) -> int:
+        """Fewest layers that a cell may hold."""
+        return 0 if self.allow_empty else 1

@@ -165,7 +165,7 @@ def _degrees(question: TuningQuestion, most: dict[Axis, int]) -> Iterator[tuple[
     for tensor in _values(question, Axis.TENSOR, divisors(devices, most=most[Axis.TENSOR])):
         for context in _values(question, Axis.CONTEXT, divisors(devices // tensor, most=most[Axis.CONTEXT])):
             left = devices // (tensor * context)
-            pipelines = divisors(left, most=min(model.layers, most.get(Axis.PIPELINE, left)))
+            pipelines = divisors(left, most=_most_ranks(question, left))
             for pipeline in _values(question, Axis.PIPELINE, pipelines):
                 data = left // pipeline
                 if question.fixed.get(Axis.DATA, data) != data:
@@ -188,6 +188,15 @@ def _degrees(question: TuningQuestion, most: dict[Axis, int]) -> Iterator[tuple[
                             context_exchange=question.rules.context_exchange,
                         )
                         yield degrees, shardings
+
+
+def _most_ranks(question: TuningQuestion, devices: int) -> int:
+    """Return the most pipeline ranks: more than layers only where cells may be empty, and the user says how many."""
+    layers, asked = question.model.layers, question.most.get(Axis.PIPELINE)
+    if question.allow_empty:
+        fixed = question.fixed.get(Axis.PIPELINE)
+        return min(devices, max(layers, int(fixed)) if fixed is not None else asked or layers)
+    return min(devices, layers, asked or layers)
 
 
 def _batches(question: TuningQuestion, degrees: Degrees, most: dict[Axis, int]) -> list[int]:
@@ -219,10 +228,12 @@ def _orders(question: TuningQuestion, pipeline: int, most: dict[Axis, int]) -> I
     names: Iterable[str] = question.schedules[:1] if pipeline == 1 else question.schedules
     for name in _values(question, Axis.SCHEDULE, names):
         family = FAMILIES[str(name)]
-        last = 1 if pipeline == 1 else min(most[Axis.CHUNKS], question.model.layers // pipeline)
+        last = 1 if pipeline == 1 else most[Axis.CHUNKS]
+        if question.min_layers:
+            last = min(last, question.model.layers // pipeline)
         counts = [family.num_chunks] if family.num_chunks else range(max(family.fewest_chunks, 1), last + 1)
         for chunks in _values(question, Axis.CHUNKS, counts):
-            if pipeline * int(chunks) <= question.model.layers:  # every cell holds a layer
+            if pipeline * int(chunks) * question.min_layers <= question.model.layers:
                 yield str(name), int(chunks)
 
 

@@ -78,20 +78,24 @@ class Tuned(InNotebook):
 
     def certificate(self) -> str:
         """Return one sentence on what is proven of the whole space."""
+        kind = _(" with a layer in every cell") if self.question.full_cells else ""
         if self.best is None or self.gap is None:
             if self.lower_bound_ns == float("inf"):
-                return _("no configuration fits") if self.num_legal else _("no configuration is legal")
+                return _("no configuration fits{kind}", kind=kind) if self.num_legal else _("no configuration is legal")
             return _("no configuration was found in the time given")
         if self.lower_bound_ns <= 0:
             return _("nothing is proven yet of the other configurations: the time ran out first")
         if self.gap <= 2 * TOLERANCE:
             return _(
-                "no configuration of this space is faster than the first in this model (proven): {step_ms:,.1f} ms",
+                "no configuration of this space{kind} is faster than the first in this model (proven): "
+                "{step_ms:,.1f} ms",
+                kind=kind,
                 step_ms=self.best.step_ns / 1e6,
             )
         return _(
-            "no configuration of this space is faster than {bound_ms:,.1f} ms in this model (proven): at most "
+            "no configuration of this space{kind} is faster than {bound_ms:,.1f} ms in this model (proven): at most "
             "{gap:.2f} % of the first could be saved",
+            kind=kind,
             bound_ms=self.lower_bound_ns / 1e6,
             gap=100 * self.gap,
         )

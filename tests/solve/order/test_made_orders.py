@@ -11,6 +11,7 @@ from evenflow.simulate import stage_costs
 from evenflow.solve.order.made_orders import family_orders
 from evenflow.solve.order.searcher import OrderSearch
 from evenflow.solve.work import Work, make_work
+from tests.networks import equal_network
 from tests.solve.order.cases import as_work, small_work
 from tests.solve.order.oracle import Small
 from tests.thoroughness import examples
@@ -56,6 +57,25 @@ def work_of(
         communication=Communication(latency_ns=more.get("message", 0)),
         split_backward=order.splits_backward,
     )
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("microbatches", [2, 4, 8])
+def test_orders_for_stages_that_take_no_time_are_allowed(name: str, microbatches: int):
+    chunks = FAMILIES[name].num_chunks or 2
+    order = make_schedule(name, num_ranks=4, num_chunks=chunks, num_microbatches=microbatches)
+    for layers in (1, 3, 5):
+        plan = even_plan(equal_network(layers), order.sizes, schedule=name, allow_empty=True)
+        work = make_work(
+            stage_costs(equal_network(layers), plan, order),
+            order,
+            memory_limit_bytes=None,
+            communication=None,
+            split_backward=order.splits_backward,
+        )
+        for found in family_orders(name, work):
+            check_complete(found.schedule)
+            assert work.makespan_ns(found.schedule) == found.makespan_ns
 
 
 @pytest.mark.parametrize("name", WITH_PATTERN)

@@ -49,6 +49,7 @@ GROUP_OF = asked(
     help="Microbatches of a group in an interleaved schedule, which go through one chunk after the other; "
     f"{EVERY} to try every number that makes another order.  [default: as many as ranks]",
 )
+ALLOWS_EMPTY = asked(option="--allow-empty", help="Allow cells without a layer.")
 SHORTEST_WARM_UP = asked(
     option="--less-memory", help="With several chunks: use the interleaved order with the shortest warm-up."
 )

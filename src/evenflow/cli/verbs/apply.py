@@ -82,7 +82,13 @@ def apply(plan_file: str, file: Path, request: ApplyOptions) -> int:
         without_mark=() if own.has_comments else (_FILE,),
         like={_FILE: file},
     )
-    fitted_plan = fit_plan(planned, target, version, time_limit_s=request.fitting.time_limit)
+    fitted_plan = fit_plan(
+        planned,
+        target,
+        version,
+        time_limit_s=request.fitting.time_limit,
+        allow_empty=request.fitting.allow_empty,
+    )
     if fitted_plan.is_over and not request.fitting.over_limit:
         click.echo(over_limit_text(fitted_plan, target, version), err=True)
         return INFEASIBLE

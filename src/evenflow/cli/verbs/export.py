@@ -77,7 +77,13 @@ def export(plan_file: str, request: ExportOptions) -> int:
     outputs = Outputs(paths_of(request), inputs=inputs, overwrite=request.overwrite)
     if isinstance(planned.degrees, MissingDegrees) and target.write_degrees is not None:
         raise _refused(planned.degrees, target, place=plan_file)
-    found = fit_plan(planned, target, version, time_limit_s=request.fitting.time_limit)
+    found = fit_plan(
+        planned,
+        target,
+        version,
+        time_limit_s=request.fitting.time_limit,
+        allow_empty=request.fitting.allow_empty,
+    )
     if found.is_over and not request.fitting.over_limit:
         click.echo(over_limit_text(found, target, version), err=True)
         return INFEASIBLE

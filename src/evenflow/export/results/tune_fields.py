@@ -93,6 +93,7 @@ def _question(tuned: Tuned, setting: TuneSetting) -> dict[str, object]:
             "fixed": {str(axis): value for axis, value in question.fixed.items()},
             "most": {str(axis): value for axis, value in most_of(question).items()},
             "recompute": question.recompute,
+            "allow_empty": question.allow_empty,
         },
         "assumed": list(setting.assumed),
         "notes": list(setting.notes),

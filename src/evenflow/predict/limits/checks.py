@@ -111,9 +111,12 @@ class _Checks:
                 ends=ends,
             )
             pipeline, chunks = degrees.pipeline, degrees.chunks
+            axis, number = "pipeline", _divisor(pipeline, of=dealt, times=chunks)
             if dealt % pipeline == 0:
-                raise self.fault("chunks", chunks, rule, _use(_divisor(chunks, of=dealt, times=pipeline)))
-            raise self.fault("pipeline", pipeline, rule, _use(_divisor(pipeline, of=dealt, times=chunks)))
+                axis, number = "chunks", _divisor(chunks, of=dealt, times=pipeline)
+            may_be_empty = dealt < cells and not training.ends_are_layers
+            remedy = _("use {number}, or allow empty cells", number=f"{number:,}") if may_be_empty else _use(number)
+            raise self.fault(axis, getattr(degrees, axis), rule, remedy)
 
     def sequence(self) -> None:
         """Check what context and sequence parallelism split."""

@@ -121,6 +121,8 @@ class SmallestContents:
         for cell in range(num_cells):
             if self.is_uniform:
                 ends = np.arange(least, least + spare + 1)
+                if problem.placement is not None:
+                    ends = ends[problem.placement.allows(cell, np.zeros_like(ends), ends)]
                 cells.append(self._contents(np.zeros_like(ends), ends))
                 continue
             starts, ends = np.triu_indices(spare + 1)

@@ -52,6 +52,8 @@ class Rules(NamedTuple):
     """Layers before each border that each cell may not hold (see `Placement`); empty where cells may hold any."""
     alone: Any
     """Layers before each border that must be alone in their cell, or empty."""
+    filled: Any
+    """Whether each cell must hold a layer, or empty."""
 
 
 class Prices(NamedTuple):
@@ -347,6 +349,8 @@ def _placed(first: int, last: int, state: State, rules: Rules) -> bool:
         if rules.banned[cell, end] != rules.banned[cell, start]:
             return False
         if end - start > 1 and rules.alone[end] != rules.alone[start]:
+            return False
+        if end == start and rules.filled[cell]:
             return False
     return True
 

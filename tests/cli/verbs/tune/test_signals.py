@@ -51,7 +51,7 @@ def test_the_ranking_is_there(tmp_path, number, module, name, options, says):
     out, err = process.communicate(timeout=120)
     assert process.returncode == STATUS[number], err
     assert "interrupted: this is the best so far" in err
-    assert "no configuration of this space is faster than" in out
+    assert "no configuration of this space" in out
     assert says in " ".join(out.split())
     assert json.loads((tmp_path / "tune.json").read_text())["ranked"]
 

@@ -45,7 +45,7 @@ def test_the_table_is_ranked_and_fits_in_120_columns(answered):
     place = table[0].index("step ms") + len("step ms")
     steps = [float(row[:place].split()[-1].replace(",", "")) for row in table[1:]]
     assert steps == sorted(steps)
-    assert "no configuration of this space is faster than" in text
+    assert "no configuration of this space" in text
     assert "for Megatron-LM" in text
     assert "decided: zero 1" in text
     assert "assumed: --precision=bf16, --memory=80999MB, " in text

@@ -48,7 +48,13 @@ def read_planned(plan_file: str, fitting: FittingOptions) -> PlanFile:
 
 
 def fit_plan(
-    planned: PlanFile, target: Target, version: str, *, time_limit_s: float, quiet: bool = False
+    planned: PlanFile,
+    target: Target,
+    version: str,
+    *,
+    time_limit_s: float,
+    allow_empty: bool = False,
+    quiet: bool = False,
 ) -> FittedPlan:
     """Return the plan as `version` of the target runs it.
 
@@ -76,6 +82,7 @@ def fit_plan(
             limit,
             abilities,
             target.title,
+            allow_empty=allow_empty,
             time_limit_s=time_limit_s,
             progress=progress,
         )

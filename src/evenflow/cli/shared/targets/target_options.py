@@ -8,7 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from evenflow.asking import asked, asked_as, optional
-from evenflow.cli.shared.options import MEMORY_TEXT
+from evenflow.cli.shared.options import ALLOWS_EMPTY, MEMORY_TEXT
 from evenflow.language import _
 from evenflow.questions import TIME_LIMIT
 from evenflow.targets import registry
@@ -50,6 +50,10 @@ class FittingOptions:
     )
     over_limit: bool = optional(
         "--over-limit", default=False, help="Also write a plan that needs more memory than the limit."
+    )
+    allow_empty: bool = field(
+        default=False,
+        metadata=asked_as(ALLOWS_EMPTY, help="Also look among plans with cells without a layer for the nearest."),
     )
     time_limit: float = field(
         default=20.0,

@@ -43,6 +43,7 @@ class PipelineOptions:
     schedule: str | None = None
     """Name of a family, or of a task that chooses among families."""
     group_size: int | str | None = None
+    allow_empty: bool = False
 
 
 def read_planned_model(request: Any) -> GivenModel:
@@ -50,7 +51,8 @@ def read_planned_model(request: Any) -> GivenModel:
 
     The file is a layer file, a plan file, or the configuration of a model.
     """
-    pipeline = PipelineOptions(**{field.name: getattr(request, field.name, None) for field in fields(PipelineOptions)})
+    asked = {field.name for field in fields(PipelineOptions)} & {field.name for field in fields(request)}
+    pipeline = PipelineOptions(**{name: getattr(request, name) for name in asked})
     written = options_given()
     return read_model(
         request.layers,
@@ -124,8 +126,12 @@ def _training_options(
         schedule=schedule,
         group_size=pipeline.group_size if isinstance(pipeline.group_size, int) else None,
         layers_per_rank=_even_rows(
-            model, Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches), schedule
+            model,
+            Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches),
+            schedule,
+            allow_empty=pipeline.allow_empty,
         ),
+        allow_empty=pipeline.allow_empty,
     )
 
 
@@ -142,10 +148,10 @@ def _family(name: str | None) -> str | None:
     return None if family in tasks else family
 
 
-def _even_rows(model: Transformer, sizes: Sizes, schedule: str | None) -> tuple[str, ...]:
+def _even_rows(model: Transformer, sizes: Sizes, schedule: str | None, *, allow_empty: bool) -> tuple[str, ...]:
     """Return the layers of every rank as ``--layers-per-rank`` has them, once for each chunk."""
     family = schedule or default_family(num_chunks=sizes.num_chunks, less_memory=False)
-    rows = even_layers(model.layers, sizes, schedule=family, name=model.name)
+    rows = even_layers(model.layers, sizes, schedule=family, name=model.name, allow_empty=allow_empty)
     return tuple(",".join(map(str, row)) for row in rows)
 
 

@@ -48,7 +48,7 @@ def training_job(
     training = _training(settings, model.model, accelerator)
     notes = model.notes
     if not training.layout and not training.ends_are_layers:
-        training = _dealt_fairly(training)
+        training = _dealt_fairly(training, allow_empty=settings.allow_empty)
         notes = (*notes, *_dealing_notes(training))
     check_training(training, accelerator, named=named)
     _check_group_size(training)
@@ -83,7 +83,7 @@ def _training(settings: TrainingOptions, model: Transformer, accelerator: Accele
         num_layers=model.layers,
         num_ranks=settings.pipeline,
         num_chunks=chunks,
-        allow_empty=False,
+        allow_empty=settings.allow_empty,
     )
     training = Training(
         model=model,
@@ -105,14 +105,15 @@ def _training(settings: TrainingOptions, model: Transformer, accelerator: Accele
     return replace(training, recompute_modules=tuple(name.strip() for name in settings.recompute_modules.split(",")))
 
 
-def _dealt_fairly(training: Training) -> Training:
+def _dealt_fairly(training: Training, *, allow_empty: bool) -> Training:
     """Return the training with its layers dealt as evenly as they can be, where they do not divide."""
     degrees, layers = training.degrees, training.model.layers
     cells = degrees.pipeline * degrees.chunks
-    if layers < cells or layers % cells == 0:
+    if (layers < cells and not allow_empty) or layers % cells == 0:
         return training  # `check_training` refuses too few
     family = training.schedule or default_family(num_chunks=degrees.chunks, less_memory=False)
-    return replace(training, layout=even_layers(layers, training.sizes, schedule=family, name=training.model.name))
+    layout = even_layers(layers, training.sizes, schedule=family, name=training.model.name, allow_empty=allow_empty)
+    return replace(training, layout=layout)
 
 
 def _dealing_notes(training: Training) -> Iterator[str]:

@@ -170,7 +170,9 @@ def _others(compare_options: CompareOptions, request: Request, schedule: str) ->
     """Return the plans to compare with."""
     network, sizes, communication = request.network, request.sizes, request.communication
     others = (
-        naive_plans(network, sizes, schedule=schedule, communication=communication) if compare_options.naive else []
+        naive_plans(network, sizes, schedule=schedule, communication=communication, allow_empty=request.allow_empty)
+        if compare_options.naive
+        else []
     )
     if compare_options.manual is None:
         return others

@@ -61,6 +61,7 @@ class CompareOptions:
         shows_default=True,
         help="Also compare layers dealt evenly, with everything recomputed and with nothing.",
     )
+    allow_empty: bool = field(default=False, metadata=options.ALLOWS_EMPTY)
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     output_folder: Path = optional(
@@ -120,7 +121,7 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
         network=network,
         sizes=sizes,
         memory_limit_bytes=limit if network.has_memory else None,
-        allow_empty=plan is not None and any(0 in row for row in plan.layers),
+        allow_empty=compare_options.allow_empty or (plan is not None and any(0 in row for row in plan.layers)),
         communication=communication,
     )
     given_limit = request.memory_limit_bytes

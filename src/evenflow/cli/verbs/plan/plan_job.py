@@ -103,12 +103,14 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
     most = None if target is None else target.abilities(version).most_chunks
     if target is not None and most is not None:
         counts = _few_enough(counts, most, target.title)
+    own = () if model.planned is None else model.planned.plan.layers
+    allow_empty = plan_options.allow_empty or any(0 in row for row in own)
     kept = kept_by_chunks(
         plan_options.layers_per_rank,
         num_layers=network.num_layers,
         num_ranks=plan_options.ranks,
         counts=counts,
-        allow_empty=plan_options.allow_empty,
+        allow_empty=allow_empty,
     )
     if applied is not None:
         group_size = plan_options.group_size if isinstance(plan_options.group_size, int) else None
@@ -118,7 +120,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         sizes=replace(sizes, num_chunks=max(counts)),
         memory_limit_bytes=limit if network.has_memory else None,
         cell_rule=mixing(plan_options.mix == "any"),
-        allow_empty=plan_options.allow_empty,
+        allow_empty=allow_empty,
         group_size=plan_options.group_size if isinstance(plan_options.group_size, int) else None,
         communication=communication,
         layers=None if kept is None or task is Task.BEST_SCHEDULE else kept[num_chunks],

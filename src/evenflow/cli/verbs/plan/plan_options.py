@@ -75,7 +75,7 @@ class PlanOptions:
         shows_default=True,
         help="Recompute kinds that may share a cell: those that MindFormers can express, or any.",
     )
-    allow_empty: bool = optional("--allow-empty", default=False, help="Allow cells without a layer.")
+    allow_empty: bool = field(default=False, metadata=options.ALLOWS_EMPTY)
     layers_per_rank: tuple[str, ...] = field(default=(), metadata=KEPT_LAYERS)
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))

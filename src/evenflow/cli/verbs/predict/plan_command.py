@@ -27,6 +27,8 @@ def next_plan(prediction: Prediction, layer_file: Path, *, memory_limit_bytes: i
         arguments += ["--schedule", plan.schedule]
     if plan.group_size is not None:
         arguments += ["--group-size", str(plan.group_size)]
+    if any(0 in row for row in plan.layers):
+        arguments.append("--allow-empty")
     inputs = planner_inputs(prediction, memory_limit_bytes=memory_limit_bytes)
     if inputs.memory_limit_bytes is not None:
         arguments += ["--memory", f"{inputs.memory_limit_bytes // MEGABYTE}MB"]

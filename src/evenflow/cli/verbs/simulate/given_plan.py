@@ -12,7 +12,14 @@ from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layer_counts import layers_by_chunk, parse_counts
 from evenflow.cli.shared.model_config import ModelConfig, config_of, config_path
-from evenflow.cli.shared.options import GROUP_OF, ONE_SCHEDULE, SHORTEST_WARM_UP, num_chunks, schedule_name
+from evenflow.cli.shared.options import (
+    ALLOWS_EMPTY,
+    GROUP_OF,
+    ONE_SCHEDULE,
+    SHORTEST_WARM_UP,
+    num_chunks,
+    schedule_name,
+)
 from evenflow.cli.shared.training.configured_model import PipelineOptions
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
@@ -85,6 +92,10 @@ class GivenPlan:
         is_multiple=True,
         help="Layers of each rank that recompute under KIND; given once for each chunk, in their order.",
     )
+    allow_empty: bool = field(
+        default=False,
+        metadata=asked_as(ALLOWS_EMPTY, help="Allow cells without a layer where the layers are dealt evenly."),
+    )
     ranks: int | None = field(
         default=None, metadata=asked_as(NUM_RANKS, help="Pipeline ranks; known from --layers or a plan file.")
     )
@@ -111,6 +122,7 @@ class GivenPlan:
                 chunks=plan.num_chunks,
                 schedule=None if plan.order else plan.schedule,
                 group_size=plan.group_size,
+                allow_empty=any(0 in row for row in plan.layers),
             )
         chunks = self._num_chunks()
         layers = layers_by_chunk(self.layers, num_chunks=chunks, place="--layers") if self.layers else ()
@@ -120,6 +132,7 @@ class GivenPlan:
             chunks=chunks,
             schedule=self.schedule,
             group_size=self.group_size,
+            allow_empty=self.allow_empty or any(0 in row for row in layers),
         )
 
     def check_unused(self) -> None:
@@ -144,7 +157,7 @@ class GivenPlan:
         sizes = Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=self.microbatches, sequence_splits=splits)
         check_given_size(self.group_size, schedule=family, sizes=sizes)
         if not layers:
-            layers = even_plan(network, sizes, schedule=family).layers
+            layers = even_plan(network, sizes, schedule=family, allow_empty=self.allow_empty).layers
         return Plan(
             schedule=family,
             num_microbatches=self.microbatches,

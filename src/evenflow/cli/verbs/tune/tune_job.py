@@ -53,6 +53,7 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
         precision=asked.precision or usual_precision(accelerator),
         fixed=asked.axes.fixed,
         most=asked.axes.most,
+        allow_empty=asked.allow_empty,
         recompute=None if asked.recompute is None else KINDS[asked.recompute],
     )
     question = for_framework(question, asked.target, asked.asked_version, schedules=_schedules(asked))

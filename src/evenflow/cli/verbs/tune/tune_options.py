@@ -42,6 +42,7 @@ class TuneOptions:
             help="The only kind that layers may be under beside none.  [default: all kinds]",
         ),
     )
+    allow_empty: bool = field(default=False, metadata=asked_as(options.ALLOWS_EMPTY, section=sections.STEP))
     schedules: str | None = optional(
         "--schedules",
         section=sections.STEP,
