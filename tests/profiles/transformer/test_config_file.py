@@ -13,16 +13,17 @@ from evenflow.fields import as_fields
 from evenflow.predict.parameters import model_parameters
 from evenflow.predict.transformer import Biases, Transformer
 from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
-from evenflow.profiles.transformer.families import FAMILIES, SWITCHED
+from evenflow.profiles.transformer.families import FAMILIES
 from evenflow.profiles.transformer.field_names import KNOWN, misspelt
 from evenflow.profiles.transformer.numbers import Described
 from evenflow.profiles.transformer.spellings import SPELLINGS
+from evenflow.profiles.transformer.traits import SWITCHED
 from tests.paths import ROOT
 from tests.profiles.transformer.published_configs import PUBLISHED
 from tests.profiles.transformer.small_configs import SMALL_CONFIGS
 
 NOT_IN_TRANSFORMERS = {"deepseek", "kimi_k2", "baichuan", "internlm2", "chatglm", "qwen"}
-PARTS_OF_OTHERS = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "glm4v", "glm4v_moe"}
+PARTS_OF_OTHERS = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "glm4v", "glm4v_moe", "phi4_multimodal"}
 
 
 def read(config: dict[str, object]) -> Described:
@@ -181,7 +182,7 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
     [
         (
             {"hidden_size": None},
-            " must have the field 'hidden_size'; write it, under this name or as n_embd, d_model, dim",
+            " must have the field 'hidden_size'; write it, under this name or as n_embd, d_model, dim, embedding_dim",
         ),
         (
             {"vocab_size": None},
@@ -210,7 +211,7 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
         (
             {"num_local_experts": 8},
             " must have the field 'num_experts_per_tok'; write it, under this name or as "
-            "num_experts_per_token, moe_topk, moe_top_k, moe_k, top_k, ffn_config.moe_top_k",
+            "num_experts_per_token, moe_topk, moe_top_k, moe_k, top_k, top_k_experts, ffn_config.moe_top_k",
         ),
         (
             {"num_local_experts": 8, "num_experts_per_tok": 9},
@@ -231,8 +232,8 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
         ),
         (
             {"model_type": "zamba"},
-            ": model_type is of a model that is not read: it has layers with a state in the place of "
-            "attention, whose times are not predicted, got 'zamba'",
+            ": model_type is of a model that is not read: several of its layers share their "
+            "weights, and every layer of a pipeline has its own, got 'zamba'",
         ),
         (
             {"is_encoder_decoder": True},
@@ -253,8 +254,12 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
             ": layer_types must have an entry for each of the 4 layers, got 1",
         ),
         (
-            {"intermediate_size": [112, 112, 112, 100]},
-            ": intermediate_size must be an integer from 1 to 100,000,000, got [112, 112, 112, 100]",
+            {"intermediate_size": [112, 112, 0, 100]},
+            ": intermediate_size must be a list of integers from 1 to 100,000,000, got [112, 112, 0, 100]",
+        ),
+        (
+            {"intermediate_size": [112, 100]},
+            ": intermediate_size must have an entry for each of the 4 layers, got 2",
         ),
         (
             {"num_local_experts": [4, 4, 4, 8]},
@@ -282,6 +287,29 @@ def test_what_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InputError) as refused:
         read({**SMALL_CONFIGS["llama"], **changes})
     assert str(refused.value) == f"config.json{message}"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("opt", {"enable_bias": False}, "enable_bias must be true: models of this type are not read with another one"),
+        ("doge", {"is_moe": True}, "is_moe must be false: models of this type are not read with another one"),
+        ("laguna", {"gating": False}, 'gating must be true or "per-head" or "per-element": models of this type'),
+        ("gpt2", {"add_cross_attention": True}, "add_cross_attention must be false"),
+        ("apertus1p5_text", {"output_vocab_size": 7}, "output_vocab_size must be the vocabulary"),
+        ("llama", {"hc_mult": 4}, "hc_mult is of a model that is not read: it has further parts in every layer"),
+    ],
+)
+def test_values_with_which_a_type_has_other_parts(name: str, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=f"config.json: {message}"):
+        read({**SMALL_CONFIGS[name], **changes})
+
+
+def test_a_table_of_its_own_whatever_the_file_says() -> None:
+    found = read({**SMALL_CONFIGS["kimi_linear"], "tie_word_embeddings": True})
+    assert not found.model.tied
+    assert found.notes == ("the output layer has a table of its own in every model of type kimi_linear",)
+    assert read(SMALL_CONFIGS["kimi_linear"]).notes == ()
 
 
 TYPOS = (

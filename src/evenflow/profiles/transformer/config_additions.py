@@ -58,7 +58,9 @@ def _differences(_config: Configuration, widths: Widths) -> Further:
     """Differential attention learns how much of its second half to take off. [arXiv:2410.05258]"""
     return Further(
         layer=(
-            Addition(name="core_attn", place=Place.ATTENTION, numbers=widths.values, moves=4, small=4 * widths.head_dim),
+            Addition(
+                name="core_attn", place=Place.ATTENTION, numbers=widths.values, moves=4, small=4 * widths.head_dim
+            ),
         )
     )
 
@@ -87,9 +89,7 @@ def _head_gate_bias(_config: Configuration, widths: Widths) -> Further:
 
 def _expert_norm(_config: Configuration, widths: Widths) -> Further:
     """A norm on what a layer's experts give."""
-    return Further(
-        layer=(Addition(name="layernorm", place=Place.EXPERTS, numbers=widths.hidden, small=widths.hidden),)
-    )
+    return Further(layer=(Addition(name="layernorm", place=Place.EXPERTS, numbers=widths.hidden, small=widths.hidden),))
 
 
 def _rotary_norm(config: Configuration, _widths: Widths) -> Further:
@@ -211,7 +211,9 @@ def _receptance(_config: Configuration, widths: Widths) -> Further:
     """A gate of the MLP's output, and tokens mixed with those before them. [RWKV, arXiv:2305.13048]"""
     hidden = widths.hidden
     return Further(
-        layer=(Addition(name="mlp", place=Place.MLP, products=((hidden, hidden),), numbers=3 * hidden, small=2 * hidden),)
+        layer=(
+            Addition(name="mlp", place=Place.MLP, products=((hidden, hidden),), numbers=3 * hidden, small=2 * hidden),
+        )
     )
 
 

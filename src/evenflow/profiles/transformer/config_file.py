@@ -4,6 +4,7 @@ Sizes are found under all of their names, so that models of an unknown type are 
 implies beyond its fields is in `families`.
 """
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,17 +15,11 @@ from evenflow.language import _, _n, looked_up
 from evenflow.model.config_sizes import check_config_sizes
 from evenflow.predict.transformer import Biases
 from evenflow.profiles.transformer.config_indexer import indexed_layers, indexer_of
-from evenflow.profiles.transformer.config_layer_sizes import narrow_ends, output_gate, sizes_of_layers
+from evenflow.profiles.transformer.config_layer import narrow_ends, output_gate
+from evenflow.profiles.transformer.config_layer_sizes import sizes_of_layers
 from evenflow.profiles.transformer.config_layers import experts_of, window_of
 from evenflow.profiles.transformer.config_states import layer_kinds, states_of
-from evenflow.profiles.transformer.families import (
-    FAMILIES,
-    REFUSED,
-    REFUSED_FIELDS,
-    STATE_SPACE,
-    SWITCHED,
-    ModelTypeTraits,
-)
+from evenflow.profiles.transformer.families import FAMILIES
 from evenflow.profiles.transformer.field_names import (
     DROPOUTS,
     LAYER_NORMS,
@@ -32,9 +27,12 @@ from evenflow.profiles.transformer.field_names import (
     TEXT_PARTS,
     corrected,
     misspelt_error,
+    unread_fields,
 )
 from evenflow.profiles.transformer.numbers import Described, Numbers, described
+from evenflow.profiles.transformer.refused_types import REFUSED, REFUSED_FIELDS, STATE_SPACE
 from evenflow.profiles.transformer.spellings import Configuration
+from evenflow.profiles.transformer.traits import ONLY, SWITCHED, ModelTypeTraits
 
 _TYPE = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -104,6 +102,14 @@ def _read(config: Fields, *, name: str) -> Described:
         notes.append(_("models of type {model_type} are not known: it is read by its fields", model_type=model_type))
         if near := did_you_mean(model_type, FAMILIES):
             notes.append(near)
+        if unread := unread_fields(part):
+            names = ", ".join(unread)
+            notes.append(_("left out are {names}: check whether they add parts to layers", names=names))
+    _refuse_other_values(part, family)
+    if family.defaults:
+        read = read.changed({**family.defaults, **part.values})
+    if tied and family.never_tied:
+        notes.append(_("the output layer has a table of its own in every model of type {name}", name=model_type))
     if tied is None or family.never_tied:
         tied = family.tied
     numbers = _numbers(read, family, tied=tied, name=name)
@@ -127,7 +133,8 @@ def _tied(config: Fields) -> bool | None:
 
 def _family(config: Fields) -> ModelTypeTraits | None:
     """Return what the model type of a configuration implies; None for one that is not known."""
-    return FAMILIES.get(str(config.values.get("model_type")).removesuffix("_text"))
+    model_type = str(config.values.get("model_type"))
+    return FAMILIES.get(model_type) or FAMILIES.get(model_type.removesuffix("_text"))
 
 
 def _refuse(config: Fields) -> None:
@@ -143,9 +150,25 @@ def _refuse(config: Fields) -> None:
         is_read = family is not None and (key in family.reads or (why is STATE_SPACE and bool(family.state)))
         if config.values.get(key) and not is_read:
             raise _refused(config.values[key], why, config.place(key))
-    if config.values.get("word_embed_proj_dim") not in (None, config.values.get("hidden_size")):
-        key = "word_embed_proj_dim"
-        raise InputError(value=config.values[key], rule=_("must be the hidden size"), place=config.place(key))
+    for key, same, rule in (
+        ("word_embed_proj_dim", "hidden_size", _("must be the hidden size")),
+        ("output_vocab_size", "vocab_size", _("must be the vocabulary (vocab_size)")),
+    ):
+        if config.values.get(key) not in (None, config.values.get(same)):
+            raise InputError(value=config.values[key], rule=rule, place=config.place(key))
+
+
+def _refuse_other_values(config: Fields, family: ModelTypeTraits) -> None:
+    """Refuse values of fields with which a type has other parts than those that are read."""
+    for key, read in {**ONLY, **family.only}.items():
+        value = config.values.get(key)
+        if value is not None and value not in read:
+            rule = _("must be {values}: models of this type are not read with another one", values=_listed(read))
+            raise InputError(value=value, rule=rule, place=config.place(key))
+
+
+def _listed(values: tuple[object, ...]) -> str:
+    return _(" or ").join(json.dumps(value) for value in values)
 
 
 def _refused(value: object, reason: str, place: str) -> InputError:

@@ -5,8 +5,8 @@ from evenflow.fields import is_integer
 from evenflow.language import _
 from evenflow.predict.transformer import Experts
 from evenflow.profiles.transformer.config_states import ALONE, STATES, layer_kinds, layer_kinds_key
-from evenflow.profiles.transformer.families import ModelTypeTraits
 from evenflow.profiles.transformer.spellings import Configuration
+from evenflow.profiles.transformer.traits import ModelTypeTraits
 
 _WINDOWS = frozenset(
     (

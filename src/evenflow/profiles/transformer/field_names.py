@@ -1,12 +1,15 @@
 """Names of fields in a configuration that are one edit away from one that is read: nobody means them."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from evenflow.errors import InputError
-from evenflow.fields import Fields, as_fields
+from evenflow.fields import Fields, as_fields, is_integer
 from evenflow.language import _
-from evenflow.profiles.transformer.families import FAMILIES, REFUSED_FIELDS, SWITCHED
+from evenflow.profiles.transformer.families import FAMILIES
+from evenflow.profiles.transformer.refused_types import REFUSED_FIELDS
 from evenflow.profiles.transformer.spellings import SPELLINGS
+from evenflow.profiles.transformer.traits import ONLY, SWITCHED
 
 LAYER_NORMS = ("layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", "norm_epsilon")
 DROPOUTS = (
@@ -28,13 +31,32 @@ _OTHERS = (
     "sliding_window_pattern", "is_encoder_decoder", "word_embed_proj_dim", "index_head_dim", "hybrid_override_pattern",
     "layers_block_type", "attn_layer_indices", "full_attn_idxs", "full_attention_interval", "attn_layer_period",
     "expert_layer_period", "block_auto_adjust_ff_dim", "block_ffn_dim_multiplier", "block_multiple_of", "conv_bias",
-    "use_conv_bias", "mamba_conv_bias", "mamba_proj_bias", "projectors_bias", "mamba_rms_norm",
+    "use_conv_bias", "mamba_conv_bias", "mamba_proj_bias", "projectors_bias", "mamba_rms_norm", "per_layer_config",
+    "_sliding_window_pattern", "indexer_types", "compress_ratios", "compress_rates", "block_types", "attention_k_eq_v",
+    "use_double_wide_mlp", "num_attention_heads_per_layer", "swa_num_attention_heads", "swa_num_key_value_heads",
+    "swa_head_dim", "swa_v_head_dim", "global_head_dim", "num_global_key_value_heads", "intermediate_multiple_size",
+    "qk_dim_factor", "v_dim_factor", "ffn_proj_factor", "ffn_round_up_to_multiple_of", "output_vocab_size",
 )  # fmt: skip
 KNOWN = frozenset(
     [part for names in SPELLINGS.values() for name in names for part in name.split(".")]
     + [*SWITCHED, *REFUSED_FIELDS, *LAYER_NORMS, *DROPOUTS, *TEXT_PARTS, *OTHER_PARTS, *_OTHERS]
-    + [name for family in FAMILIES.values() for name in (*family.switched, *family.on)]
-    + [name for family in FAMILIES.values() for name in (family.one_norm_flag, family.head_norms_flag) if name]
+    + [
+        name
+        for family in FAMILIES.values()
+        for name in (
+            *family.switched,
+            *family.on,
+            *family.defaults,
+            *family.only,
+            *ONLY,
+            family.one_norm_flag,
+            family.head_norms_flag,
+            family.four_norms_flag,
+            family.gate_key,
+            family.experts_flag,
+        )
+        if name
+    ]
 )
 """Every name that decides what is read."""
 _OF_OTHER_MODELS = frozenset(
@@ -44,8 +66,24 @@ _OF_OTHER_MODELS = frozenset(
      "v_channels", "v_groups", "vlm_config", "x_layers")
 )  # fmt: skip
 """Names that configurations of transformers really have."""
+_WITHOUT_PARTS = re.compile(
+    r"_ids?$|token|rope|rotary|^max_|eps$|^output_|^return_|^use_cache$|^auto_map$|^architectures$|dtype|version|init"
+    r"|group$|^norm_topk|^pretraining_tp$|^n_group|scal|softcap|aux_loss|logits|^scale_|_index$|position"
+)
+"""Names of fields that say how a model computes or is used, and not what it consists of."""
 _SHORTEST = 5
 """Shorter names are near too many others."""
+
+
+def unread_fields(fields: Fields) -> tuple[str, ...]:
+    """Return the names that say a number, a list or yes, and that nothing here knows."""
+    return tuple(
+        name
+        for name, value in fields.values.items()
+        if (value is True or (is_integer(value) and value > 1) or (isinstance(value, list) and value))
+        and name not in KNOWN
+        and not _WITHOUT_PARTS.search(name)
+    )
 
 
 def misspelt(fields: Fields) -> dict[str, str]:

@@ -9,8 +9,8 @@ from evenflow.language import _
 from evenflow.ranges import MODEL_LAYERS, MODEL_SIZE, TOKENS, Range
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
-    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "hidden": ("hidden_size", "n_embd", "d_model", "dim", "embedding_dim"),
+    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_blocks"),
     "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"),
     "kv_heads": (
         "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num",
@@ -114,6 +114,11 @@ class Configuration:
     """A configuration of which every size is found under any of its names."""
 
     fields: Fields
+
+    def changed(self, values: Mapping[str, object]) -> "Configuration":
+        """Return the configuration with these values in the place of its own."""
+        merged = {**self.fields.values, **values}
+        return Configuration(fields=Fields(values=merged, file=self.fields.file, path=self.fields.path))
 
     def value(self, key: str) -> object:
         """Return what the file has under `key`, where a dot leads into an object; None for nothing."""

@@ -1,0 +1,80 @@
+"""Models that are not read: by their type, or by a field that only such models have."""
+
+from collections.abc import Mapping
+
+from evenflow.language import to_translate
+
+_ENCODER_DECODER = to_translate("its decoder reads from an encoder, and only decoders are predicted")
+_ENCODER = to_translate("it is an encoder, and only decoders are predicted")
+STATE_SPACE = to_translate("it has layers with a state in the place of attention, whose times are not predicted")
+_SHARED = to_translate("several of its layers share their weights, and every layer of a pipeline has its own")
+_REPEATED = to_translate("a token goes through its layers several times, and through those of a pipeline once")
+_DRAFTS = to_translate("it drafts tokens for another model, whose keys and values it reads")
+_CROSS = to_translate("some of its layers attend to images, whose number of tokens its fields do not tell")
+_BYTES = to_translate("it has three decoders, two of them over bytes, whose number in a token its fields do not tell")
+_PERMUTED = to_translate("it is trained on tokens in two streams, and only decoders of one are predicted")
+_HASHED = to_translate("its attention sees the tokens that hashes choose, which are not predicted")
+_FURTHER = to_translate("it has further parts in every layer, which its fields do not tell")
+
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "t5", "mt5", "umt5", "longt5", "switch_transformers", "t5gemma", "bart", "mbart", "pegasus", "marian",
+            "blenderbot", "whisper", "m2m_100", "nllb-moe", "led", "prophetnet", "plbart", "bigbird_pegasus", "trocr",
+        ),
+        _ENCODER_DECODER,
+    ),
+    **dict.fromkeys(
+        (
+            "bert", "roberta", "electra", "deberta", "deberta-v2", "albert", "distilbert", "modernbert", "xlm-roberta",
+            "git",
+        ),
+        _ENCODER,
+    ),
+    **dict.fromkeys(
+        (
+            "minimax_text_01",
+        ),
+        STATE_SPACE,
+    ),
+    **dict.fromkeys((
+            "inkling_text", "inkling2_text", "inkling2_loop_text", "qwen4_exp", "qwen4_exp_text", "axk2", "jetmoe",
+            "zaya",
+        ),
+        _FURTHER,
+    ),
+    **dict.fromkeys(("zamba", "zamba2"), _SHARED),
+    **dict.fromkeys(("dory", "hrm_text"), _REPEATED),
+    **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), _DRAFTS),
+    "mllama": _CROSS,
+    "mllama_text_model": _CROSS,
+    "blt": _BYTES,
+    "xlnet": _PERMUTED,
+    "reformer": _HASHED,
+    "xlm": _ENCODER,
+    "bert-generation": _ENCODER,
+}  # fmt: skip
+"""Why models of a type are not read, by the model type."""
+
+REFUSED_FIELDS: Mapping[str, str] = {
+    "encoder_layers": _ENCODER_DECODER,
+    "num_decoder_layers": _ENCODER_DECODER,
+    "type_vocab_size": _ENCODER,
+    "state_size": STATE_SPACE,
+    "ssm_cfg": STATE_SPACE,
+    "mamba_d_state": STATE_SPACE,
+    "mamba_d_conv": STATE_SPACE,
+    "mamba_num_heads": STATE_SPACE,
+    "lru_width": STATE_SPACE,
+    "linear_num_key_heads": STATE_SPACE,
+    "linear_conv_kernel_dim": STATE_SPACE,
+    "linear_attn_config": STATE_SPACE,
+    "conv_L_cache": STATE_SPACE,
+    "hidden_size_per_layer_input": _FURTHER,
+    "hc_mult": _FURTHER,
+    "altup_num_inputs": _FURTHER,
+    "laurel_rank": _FURTHER,
+    "zero_expert_num": _FURTHER,
+    "cross_attention_layers": _CROSS,
+}
+"""Why a model whose configuration has a field is not read."""

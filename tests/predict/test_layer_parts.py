@@ -1,0 +1,78 @@
+"""Laws of the parts of layers, over small configurations of every model type."""
+
+from dataclasses import replace
+
+import pytest
+
+from evenflow.fields import as_fields
+from evenflow.model import FULL
+from evenflow.predict.activations import boundary_bytes, layer_activations, layer_working
+from evenflow.predict.layer_parts import Addition, Indexer, NarrowEnds
+from evenflow.predict.layer_work import layer_passes
+from evenflow.predict.parameters import layer_parameters
+from evenflow.predict.training import Degrees, Training
+from evenflow.predict.transformer import LayerKind, Transformer
+from evenflow.predict.work import Operators, Spent, Work
+from evenflow.profiles.transformer.config_file import transformer_of_config
+from tests.profiles.transformer.small_configs import SMALL_CONFIGS
+
+TOKENS = 64
+LEAST = 0.85
+"""Share of a small layer's numbers that are in products; the others are in norms, biases, tables and kernels."""
+
+
+def training(model: Transformer) -> Training:
+    return Training(model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=TOKENS)
+
+
+def operations(works: tuple[Work, ...]) -> float:
+    return sum(one.flops for one in works if isinstance(one, Operators) and one.spent is Spent.PRODUCTS)
+
+
+def read(name: str) -> Transformer:
+    return transformer_of_config(as_fields(SMALL_CONFIGS[name], file=name)).model
+
+
+def kinds(model: Transformer) -> list[LayerKind]:
+    return list(dict.fromkeys(model.kind(layer) for layer in range(model.layers)))
+
+
+@pytest.mark.parametrize("name", SMALL_CONFIGS)
+def test_every_learned_product_is_done_once_forward_and_twice_backward(name: str) -> None:
+    """Two operations for each number of a token's products: what is counted for memory is what is counted for time."""
+    model = read(name)
+    for kind in kinds(model):
+        passes, learned = layer_passes(training(model), kind), layer_parameters(training(model), kind)
+        experts = learned.expert * model.experts.computed / model.experts.count if model.experts else 0
+        forward = operations(passes.forward)
+        assert LEAST * (learned.dense + experts) <= forward / (2 * TOKENS) <= (learned.dense + experts) * (1 + 1e-9)
+        assert operations(passes.backward) == pytest.approx(2 * forward)
+
+
+@pytest.mark.parametrize("name", SMALL_CONFIGS)
+def test_recomputing_all_of_a_layer_keeps_less_and_works_with_the_rest(name: str) -> None:
+    model = read(name)
+    for kind in kinds(model):
+        kept = sum(layer_activations(training(model), kind, kind="none").values())
+        inputs = sum(layer_activations(training(model), kind, kind=FULL).values())
+        assert 0 < inputs < kept
+        assert sum(layer_working(training(model), kind, kind=FULL).values()) >= 0
+    assert boundary_bytes(training(model)) == 2 * TOKENS * (model.streams * model.hidden + model.carried)
+
+
+def test_an_addition_learns_its_products_and_the_rest_and_keeps_what_they_give() -> None:
+    addition = Addition(name="gate", products=((8, 3), (3, 5)), numbers=7, small=2)
+    assert (addition.learned, addition.kept) == (8 * 3 + 3 * 5 + 2, 3 + 5 + 7)
+
+
+def test_an_indexer_reads_the_narrow_queries_where_there_are_some() -> None:
+    indexer = Indexer(heads=4, width=6, chosen=9, small=12)
+    assert indexer.products(64, 28) == ((28, 24), (64, 6), (64, 4))
+    assert indexer.products(64, 0)[0] == (64, 24)
+    assert replace(indexer, from_hidden=True).products(64, 28)[0] == (64, 24)
+    assert indexer.learned(64, 28) == 28 * 24 + 64 * 6 + 64 * 4 + 12
+
+
+def test_narrow_ends_share_the_output_out_among_groups() -> None:
+    ends = NarrowEnds(query_rank=10, out_rank=6, out_groups=4)
+    assert ends.products(64, 192, 192) == ((64, 10, 1), (10, 192, 1), (48, 6, 4), (24, 64, 1))

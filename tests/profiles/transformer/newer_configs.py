@@ -1,0 +1,202 @@
+"""Small configurations of model types whose layers have more than attention and an MLP, or sizes of their own."""
+
+from tests.profiles.transformer.base_sizes import DELTA, LLAMA, MANY, MLA, WIDE
+
+_GROUPS = {"n_group": 1, "topk_group": 1}
+_INDEXED = {"index_head_dim": 12, "index_n_heads": 4, "index_topk": 5}
+_MODERN = {**LLAMA, "num_key_value_heads": 8, "pad_token_id": 0}
+_FULL_LAST = ["sliding_attention"] * 3 + ["full_attention"]
+
+NEWER_CONFIGS: dict[str, dict[str, object]] = {
+    "afmoe": {
+        "model_type": "afmoe", **WIDE, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 40,
+        "num_shared_experts": 2, "num_dense_layers": 1, "sliding_window": 16,
+    },
+    "apertus": {"model_type": "apertus", **LLAMA, "attention_bias": True},
+    "apertus1p5_text": {"model_type": "apertus1p5_text", **LLAMA},
+    "axk1": {
+        "model_type": "axk1", **MLA, **MANY, **_GROUPS, "n_shared_experts": 1,
+        "mlp_layer_types": ["dense", "sparse", "sparse", "dense"],
+    },
+    "bailing_hybrid": {
+        "model_type": "bailing_hybrid", **MLA, "q_lora_rank": None, "num_experts": 4, "num_experts_per_token": 2,
+        "moe_intermediate_size": 40, "num_shared_experts": 1, "first_k_dense_replace": 1, "num_expert_group": 2,
+        "topk_group": 1, "linear_head_dim": 12, "linear_num_heads": 4, "linear_conv_kernel_dim": 4,
+        "num_nextn_predict_layers": 0,
+        "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+    },
+    "beam": {
+        "model_type": "beam", **WIDE, **_GROUPS, "num_experts": 4, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 40, "sliding_window": 16, "layer_types": _FULL_LAST,
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+    },
+    "biogpt": {
+        "model_type": "biogpt", "hidden_size": 48, "intermediate_size": 100, "num_hidden_layers": 3,
+        "num_attention_heads": 4, "vocab_size": 101, "max_position_embeddings": 37,
+    },
+    "bitnet": {"model_type": "bitnet", **LLAMA},
+    "cohere2_moe": {
+        "model_type": "cohere2_moe", **WIDE, "num_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16,
+        "layer_types": _FULL_LAST,
+    },
+    "cohere2_moe, a shared expert, dense layers": {
+        "model_type": "cohere2_moe", **WIDE, "num_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16,
+        "num_shared_experts": 2, "prefix_dense_intermediate_size": 100, "layer_types": _FULL_LAST,
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+    },
+    "cpmant": {
+        "model_type": "cpmant", "hidden_size": 64, "num_attention_heads": 4, "dim_head": 24, "dim_ff": 100,
+        "num_hidden_layers": 3, "vocab_size": 101, "prompt_types": 3, "prompt_length": 5, "segment_types": 4,
+        "position_bias_num_buckets": 7,
+    },
+    "ctrl": {"model_type": "ctrl", "n_embd": 48, "n_head": 4, "n_layer": 3, "dff": 100, "vocab_size": 101},
+    "deepseek_v32": {
+        "model_type": "deepseek_v32", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1,
+        "first_k_dense_replace": 1, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+    },
+    "deepseek_v4": {
+        "model_type": "deepseek_v4", **WIDE, **MANY, **_INDEXED, "intermediate_size": 40, "num_key_value_heads": 1,
+        "n_shared_experts": 1, "q_lora_rank": 28, "o_lora_rank": 10, "o_groups": 4, "qk_rope_head_dim": 6,
+        "sliding_window": 8, "hc_mult": 3, "num_nextn_predict_layers": 0,
+        "layer_types": [
+            "sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention", "sliding_attention"
+        ],
+        "mlp_layer_types": ["hash_moe", "moe", "moe", "moe"],
+        "compress_rates": {"compressed_sparse_attention": 2, "heavily_compressed_attention": 8},
+    },
+    "diffllama": {"model_type": "diffllama", **LLAMA, "head_dim": 8},
+    "doge": {"model_type": "doge", **LLAMA},
+    "dots3_note_text": {
+        "model_type": "dots3_note_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1,
+        "shared_experts_intermediate_size": 44, "sliding_window": 16,
+        "layer_types": ["indexed_attention", "indexed_attention", "sliding_attention", "indexed_attention"],
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+        "per_layer_config": {
+            "2": {"kv_lora_rank": 26, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 16}
+        },
+    },
+    "flint": {
+        "model_type": "flint", **WIDE, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 40,
+        "shared_expert_intermediate_size": 56, "mlp_only_layers": [0], "sliding_window": 16,
+        "layer_types": _FULL_LAST,
+    },
+    "gemma3n_text": {
+        "model_type": "gemma3n_text", **WIDE, "intermediate_size": [112, 112, 112, 96], "sliding_window": 16,
+        "layer_types": _FULL_LAST, "activation_sparsity_pattern": [0.0] * 4, "altup_num_inputs": 3, "laurel_rank": 10,
+        "hidden_size_per_layer_input": 14, "vocab_size_per_layer_input": 190, "num_kv_shared_layers": 0,
+    },
+    "gemma4_text": {
+        "model_type": "gemma4_text", **WIDE, "sliding_window": 16, "hidden_size_per_layer_input": 14,
+        "vocab_size_per_layer_input": 190, "layer_types": _FULL_LAST, "global_head_dim": 32,
+        "num_global_key_value_heads": 1, "attention_k_eq_v": True,
+    },
+    "gemma4_text, experts": {
+        "model_type": "gemma4_text", **WIDE, "sliding_window": 16, "hidden_size_per_layer_input": 0,
+        "layer_types": _FULL_LAST, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2,
+        "moe_intermediate_size": 40,
+    },
+    "gemma4_text, shared keys": {
+        "model_type": "gemma4_text", **WIDE, "num_hidden_layers": 6, "sliding_window": 16,
+        "hidden_size_per_layer_input": 0, "layer_types": ["sliding_attention", "full_attention"] * 3,
+        "num_kv_shared_layers": 2, "use_double_wide_mlp": True,
+    },
+    "gemma4_unified_text": {
+        "model_type": "gemma4_unified_text", **WIDE, "sliding_window": 16, "layer_types": _FULL_LAST,
+    },
+    "glm_moe_dsa": {
+        "model_type": "glm_moe_dsa", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1,
+        "first_k_dense_replace": 1, "indexer_types": ["full", "shared", "full", "shared"],
+    },
+    "gpt_neox_japanese": {
+        "model_type": "gpt_neox_japanese", "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "vocab_size": 101,
+    },
+    "granite_swa": {"model_type": "granite_swa", **LLAMA, "sliding_window": 16},
+    "granitemoe_swa": {
+        "model_type": "granitemoe_swa", **LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2,
+        "sliding_window": 16, "shared_intermediate_size": 72,
+    },
+    "hy_v4": {
+        "model_type": "hy_v4", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1, "hc_mult": 3,
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+        "indexer_types": ["full", "full", "shared", "shared"],
+    },
+    "hyperclovax": {"model_type": "hyperclovax", **LLAMA, "head_dim": 8},
+    "hyperclovax, two norms": {"model_type": "hyperclovax", **LLAMA, "head_dim": 8, "use_post_norm": False},
+    "kolibri1": {
+        "model_type": "kolibri1", **WIDE, "num_local_experts": 4, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 40, "shared_expert_intermediate_size": 56, "layer_types": _FULL_LAST,
+        "sliding_window": 16,
+    },
+    "laguna": {
+        "model_type": "laguna", **WIDE, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 40,
+        "shared_expert_intermediate_size": 56, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+        "num_attention_heads_per_layer": [8, 8, 4, 8],
+    },
+    "lara_mini": {
+        "model_type": "lara_mini", **WIDE, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 40,
+        "shared_expert_intermediate_size": 56, **DELTA, "sliding_window": 16,
+        "layer_types": ["linear_attention", "sliding_attention", "linear_attention", "full_attention"],
+    },
+    "lfm3": {
+        "model_type": "lfm3", **WIDE, "conv_L_cache": 5, "sliding_window": 16,
+        "layer_types": ["conv", "full_attention", "conv", "sliding_attention"],
+    },
+    "lfm3, two norms, no gate": {
+        "model_type": "lfm3", **WIDE, "conv_L_cache": 5, "conv_bias": True, "use_attention_gate": False,
+        "use_sandwich_norm": False, "sliding_window": 16,
+        "layer_types": ["conv", "full_attention", "conv", "sliding_attention"],
+    },
+    "longcat_flash": {
+        "model_type": "longcat_flash", "hidden_size": 64, "ffn_hidden_size": 112, "expert_ffn_hidden_size": 40,
+        "num_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 203, "kv_lora_rank": 20,
+        "q_lora_rank": 28, "qk_rope_head_dim": 6, "qk_nope_head_dim": 10, "v_head_dim": 14, "n_routed_experts": 4,
+        "moe_topk": 2, "zero_expert_num": 0,
+    },
+    "mimo_v2_flash": {
+        "model_type": "mimo_v2_flash", **WIDE, **MANY, **_GROUPS, "v_head_dim": 16, "sliding_window": 16,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+    },
+    "minimax_m3_vl_text": {
+        "model_type": "minimax_m3_vl_text", **WIDE, "num_local_experts": 4, "num_experts_per_tok": 2,
+        "dense_intermediate_size": 100, "shared_intermediate_size": 72, "index_head_dim": 12, "index_n_heads": 2,
+        "index_block_size": 4, "index_topk_blocks": 2, "rotary_dim": 8,
+        "layer_types": ["full_attention", "minimax_m3_sparse", "minimax_m3_sparse", "full_attention"],
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+    },
+    "modernbert-decoder": {"model_type": "modernbert-decoder", **_MODERN},
+    "modernbert-decoder, biases": {
+        "model_type": "modernbert-decoder", **_MODERN, "attention_bias": True, "mlp_bias": True, "decoder_bias": False
+    },
+    "moshi": {
+        "model_type": "moshi", "hidden_size": 64, "ffn_dim": 112, "num_hidden_layers": 3, "num_attention_heads": 8,
+        "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 203, "sliding_window": 16,
+    },
+    "nanochat": {"model_type": "nanochat", **LLAMA},
+    "openai-gpt": {
+        "model_type": "openai-gpt", "n_embd": 48, "n_layer": 3, "n_head": 4, "vocab_size": 101, "n_positions": 37
+    },
+    "recurrent_gemma": {
+        "model_type": "recurrent_gemma", **LLAMA, "lru_width": 80, "attention_window_size": 16, "conv1d_width": 3
+    },
+    "rwkv": {
+        "model_type": "rwkv", "hidden_size": 64, "attention_hidden_size": 72, "intermediate_size": 100,
+        "num_hidden_layers": 3, "vocab_size": 203,
+    },
+    "sarvam_mla": {
+        "model_type": "sarvam_mla", **MLA, **MANY, **_GROUPS, "n_shared_experts": 2, "first_k_dense_replace": 1
+    },
+    "sarvam_moe": {
+        "model_type": "sarvam_moe", **LLAMA, **MANY, **_GROUPS, "n_shared_experts": 1, "first_k_dense_replace": 1
+    },
+    "xglm": {
+        "model_type": "xglm", "d_model": 48, "ffn_dim": 100, "num_layers": 3, "attention_heads": 4, "vocab_size": 101
+    },
+    "xlstm": {
+        "model_type": "xlstm", "hidden_size": 128, "embedding_dim": 128, "num_blocks": 3, "num_hidden_layers": 3,
+        "num_heads": 4, "vocab_size": 203,
+    },
+}  # fmt: skip
+"""By what is special about them."""

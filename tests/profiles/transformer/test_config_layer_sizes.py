@@ -1,0 +1,80 @@
+"""Layers whose sizes differ, and what sees chosen or compressed tokens."""
+
+from dataclasses import replace
+
+import pytest
+
+from evenflow.errors import InputError
+from evenflow.predict.transformer import OwnSizes, Transformer
+from tests.profiles.transformer.small_configs import SMALL_CONFIGS
+from tests.profiles.transformer.test_config_file import counted, read
+
+
+def model(name: str, **changes: object) -> Transformer:
+    return read({**SMALL_CONFIGS[name], **changes}).model
+
+
+def test_a_list_of_equal_sizes_is_one_size() -> None:
+    assert model("llama", intermediate_size=[112] * 4) == model("llama")
+
+
+def test_a_layer_of_a_list_has_its_own_size() -> None:
+    found = model("llama", intermediate_size=[112, 112, 90, 112])
+    assert found.own == (None, None, OwnSizes(ffn=90), None)
+    assert found.with_sizes_of(found.kind(2)) == replace(model("llama"), ffn=90)
+    assert counted(model("llama")) - counted(found) == 3 * 64 * (112 - 90)
+
+
+def test_layers_with_a_window_may_have_other_heads() -> None:
+    found = model("qwen3", sliding_window=16, layer_types=["sliding_attention", "full_attention"] * 2)
+    other = model(
+        "qwen3", sliding_window=16, layer_types=["sliding_attention", "full_attention"] * 2, swa_num_key_value_heads=4
+    )
+    assert found.own == ()
+    assert other.own == (OwnSizes(kv_heads=4), None) * 2
+    assert counted(other) - counted(found) == 2 * 2 * 64 * 2 * 24
+
+
+def test_keys_of_earlier_layers_cost_nothing() -> None:
+    found = model("gemma4_text, shared keys")
+    assert [own.key_products if own else None for own in found.own] == [None, None, None, None, 0, 0]
+    assert [own.ffn if own else None for own in found.own] == [None, None, None, None, 224, 224]
+
+
+@pytest.mark.parametrize("layer", ["7", "first", "-1"])
+def test_a_layer_that_is_not_there_is_refused(layer: str) -> None:
+    with pytest.raises(InputError, match="per_layer_config must name layers from 0 to 3, each with an object"):
+        model("llama", per_layer_config={layer: {"head_dim": 8}})
+
+
+def test_what_a_layer_states_must_be_an_object() -> None:
+    with pytest.raises(InputError, match="per_layer_config must name layers from 0 to 3"):
+        model("llama", per_layer_config={"1": 8})
+
+    with pytest.raises(InputError, match="per_layer_config must name layers from 0 to 3"):
+        model("llama", per_layer_config=[1])
+    with pytest.raises(InputError, match=r"per_layer_config\.1\.hidden_size must be the same for all layers, got 8"):
+        model("llama", per_layer_config={"1": {"hidden_size": 8}})
+
+
+def test_layers_that_choose_tokens_and_those_that_take_the_choice() -> None:
+    found = model("glm_moe_dsa")
+    assert (found.indexed_layers, found.indexer_layers) == ((0, 1, 2, 3), (0, 2))
+    assert found.kind(1).indexed
+    assert not found.kind(1).indexer
+    assert model("deepseek_v32").indexer_layers == (0, 1, 2, 3)
+    with pytest.raises(InputError, match="indexer_types must have an entry for each of the 4 layers, got 1"):
+        model("glm_moe_dsa", indexer_types=["full"])
+
+
+def test_ratios_say_the_kinds_of_layers() -> None:
+    listed = {key: value for key, value in SMALL_CONFIGS["deepseek_v4"].items() if key != "layer_types"}
+    by_ratio = read({**listed, "compress_ratios": [0, 4, 128, 0]}).model
+    assert by_ratio == model("deepseek_v4")
+    with pytest.raises(InputError, match="compress_ratios must be one of 0, 4, 128, got 5"):
+        read({**listed, "compress_ratios": [0, 5, 128, 0]})
+
+
+def test_compressed_tokens_are_seen_as_one() -> None:
+    found = model("deepseek_v4")
+    assert [own.together if own else None for own in found.own] == [None, 2, 8, None]
