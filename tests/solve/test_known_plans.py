@@ -1,5 +1,6 @@
 """Plans that are known before a search: its answer is never longer, however little time it has."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -8,10 +9,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evenflow.baselines.even_plan import even_plan
-from evenflow.model import FULL, NONE, Plan, Request, Sizes
+from evenflow.baselines.even_plan import even_plan, even_stages
+from evenflow.model import FULL, NONE, CellRule, Plan, Request, Sizes
 from evenflow.simulate import simulate
-from evenflow.solve import plan, plan_best
+from evenflow.solve import Outcome, plan, plan_best
 from evenflow.solve.clock import Clock
 from evenflow.solve.known_plans import allowed_counts, even_known, shortest_known
 from evenflow.solve.problem import Problem, make_problem
@@ -54,6 +55,13 @@ def is_allowed(problem: Problem, known: Plan) -> bool:
     ).fits(problem.memory_limit_bytes)
 
 
+def without_a_thread(problem: Problem, known: Sequence[Plan] = ()) -> Outcome:
+    """Solve a problem in so little time that the prover's thread does nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ProverThread, "_run", lambda thread, _clock, _cutoff_ns: thread.ended.set())
+        return Race(problem, RaceSettings(known=known)).run(Clock(limit_s=NO_TIME))
+
+
 @given(data=st.data(), case=cases())
 @settings(max_examples=examples(60))
 def test_an_answer_without_time_is_no_longer_than_what_is_known_and_recomputes_what_it_must(data, case):
@@ -64,11 +72,49 @@ def test_an_answer_without_time_is_no_longer_than_what_is_known_and_recomputes_w
     assert [each for each in known if allowed_counts(problem, each) is not None] == allowed
     assume(allowed)
     shortest = min(problem.simulate(problem.counts(each)).makespan_ns for each in allowed)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ProverThread, "_run", lambda thread, _clock, _cutoff_ns: thread.ended.set())
-        outcome = Race(problem, RaceSettings(known=known)).run(Clock(limit_s=NO_TIME))
+    outcome = without_a_thread(problem, known)
     assert outcome.makespan_ns <= shortest
     assert layers_that_could_recompute_less(problem, outcome.plan) == []
+
+
+@given(data=st.data(), case=cases())
+@settings(max_examples=examples(60))
+def test_an_answer_without_time_is_no_longer_than_cells_of_equal_size_that_recompute_alike(data, case):
+    free = case.problem()
+    layers = even_stages(free.num_layers, free.num_cells)
+    alike = [np.outer(layers, np.eye(len(free.kinds), dtype=np.int64)[kind]) for kind in range(len(free.kinds))]
+    peaks = [max(free.simulate(counts).peak_memory_bytes) for counts in alike]
+    problem = case.problem(data.draw(st.sampled_from([None, *peaks])))
+    allowed = [counts for counts in alike if is_allowed(problem, problem.plan(counts))]
+    assume(allowed)
+    quickest = min(allowed, key=lambda counts: problem.costs(counts).backward_ns.sum())
+    outcome = without_a_thread(problem)
+    assert outcome.makespan_ns <= problem.simulate(quickest).makespan_ns
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [((0, 0), 0), ((1, 1), 1), ((3, 3), 2), ((1, None), 1)],
+    ids=["none", "one of each cell", "more than a cell has", "one or more of each cell"],
+)
+def test_a_rule_that_counts_full_recomputation_has_its_own_even_plan(rule, expected):
+    counted = problem(cell_rule=CellRule(full=rule))
+    assert even_known(counted)[:, counted.kinds.index(FULL)].tolist() == [expected] * 8
+    assert without_a_thread(counted).plan.layers == even(NONE).layers
+
+
+def test_a_rule_that_counts_takes_the_fewest_that_fit():
+    one, two = (even_known(problem(cell_rule=CellRule(full=(number, number)))) for number in (1, 2))
+    peak = max(problem().simulate(two).peak_memory_bytes)
+    counted = problem(peak, cell_rule=CellRule(full=(1, None)))
+    assert (even_known(counted) == two).all()
+    assert even_known(problem(peak, cell_rule=CellRule(full=(1, 1)))) is None
+    assert max(problem().simulate(one).peak_memory_bytes) > peak
+
+
+def test_with_layers_that_are_decided_the_even_plan_has_these():
+    layers = ((1, 3, 2, 2), (2, 2, 2, 2))
+    assert without_a_thread(problem(layers=layers)).plan.layers == layers
 
 
 SIZES = Sizes(num_ranks=4, num_chunks=2, num_microbatches=8)

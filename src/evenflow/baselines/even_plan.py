@@ -78,11 +78,16 @@ def even_layers(num_layers: int, sizes: Sizes, *, schedule: str, name: str) -> C
             place=_("layers of {name}", name=name),
             remedy=_("use fewer ranks or chunks"),
         )
-    per_stage, left_over = divmod(num_layers, num_stages)
-    stages = [per_stage + (num_stages - 1 - left_over <= stage < num_stages - 1) for stage in range(num_stages)]
+    stages = even_stages(num_layers, num_stages)
     placement = family_placement(schedule, num_ranks=num_ranks, num_chunks=num_chunks)
     table = stage_table(placement, num_ranks=num_ranks)
     return cells([[stages[stage] for stage in row] for row in table.tolist()])
+
+
+def even_stages(num_layers: int, num_stages: int) -> list[int]:
+    """Return how many layers each stage of an even plan has; `even_plan` says where those go that are left over."""
+    per_stage, left_over = divmod(num_layers, num_stages)
+    return [per_stage + (num_stages - 1 - left_over <= stage < num_stages - 1) for stage in range(num_stages)]
 
 
 def strongest_kind(network: Network, *, sequence_splits: int = 1) -> str:

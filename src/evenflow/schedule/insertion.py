@@ -75,7 +75,7 @@ def insert(
         length = durations[NUM_OPS * stage + op]
         target, start = head, max(ready, ends[head - 1] if head > first else 0)
         for later in range(head - 1, first - 1, -1):
-            if held[later] + change > room[rank] or starts[later] < ready:
+            if held[later] + change > room[rank] or starts[later] <= ready:  # what takes no time may have begun then
                 break
             begin = max(ready, ends[later - 1] if later > first else 0)
             if begin + length <= starts[later] and (later == first or held[later - 1] + change <= room[rank]):

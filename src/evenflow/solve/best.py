@@ -13,7 +13,7 @@ from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.bounds import AnyPlan, any_order_bound_ns
 from evenflow.solve.clock import now_s
 from evenflow.solve.contest.contest import Contest, Entry
-from evenflow.solve.group_choice import tried_group_sizes
+from evenflow.solve.group_choice import known_group_sizes, tried_group_sizes
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.requests import BestRequest, ContestSearch
 
@@ -71,7 +71,12 @@ def solve_best(request: Request, search: ContestSearch, *, families: Sequence[st
     entries = [
         Entry(schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count])
         for name, count in pairs
-        for size in tried_group_sizes(tried[count], name, which=search.group_sizes)
+        for size in dict.fromkeys(
+            (
+                *tried_group_sizes(tried[count], name, which=search.group_sizes),
+                *known_group_sizes(search.known, name, tried[count].sizes, which=search.group_sizes),
+            )
+        )
     ]
     return run_contest(entries, tried, search, began=began)
 

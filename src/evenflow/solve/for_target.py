@@ -26,7 +26,7 @@ from evenflow.solve.best import counts_to_try, floors_of, run_contest, schedule_
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.clock import now_s
 from evenflow.solve.contest.contest import Entry
-from evenflow.solve.group_choice import GroupSizes, tried_group_sizes
+from evenflow.solve.group_choice import GroupSizes, known_group_sizes, tried_group_sizes
 from evenflow.solve.order.alternate import preference, solve_any_order
 from evenflow.solve.outcome import BindingLimit, Outcome, ProgressCallback, Status
 from evenflow.solve.problem import Problem
@@ -73,9 +73,12 @@ def solve_for_target(
     entries: list[Entry] = []
     ways: dict[CellRule, RecomputeWay] = {}
     for name, count in pairs:
-        ways_of_sizes = recompute_ways(tried[count], abilities)
+        ways_of_sizes = recompute_ways(tried[count], abilities, known=search.known)
         ways |= {way.rule: way for way in ways_of_sizes}
-        for size in group_sizes_for(tried[count], name, abilities, which=search.group_sizes):
+        known_sizes = known_group_sizes(search.known, name, tried[count].sizes, which=search.group_sizes)
+        runnable = [size for size in known_sizes if group_allowed(abilities.groups, size, tried[count].sizes)]
+        sizes = group_sizes_for(tried[count], name, abilities, which=search.group_sizes)
+        for size in dict.fromkeys((*sizes, *runnable)):
             entries += entries_of_ways(
                 ways_of_sizes, schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count]
             )
@@ -134,6 +137,7 @@ def search_for_target(
     split_backward: bool = False,
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
+    known: Sequence[Plan] = (),
 ) -> Outcome:
     """Return the shortest step found over any order, of a framework with these abilities that runs orders of our own.
 
@@ -160,6 +164,7 @@ def search_for_target(
                 split_backward=split_backward,
                 time_limit_s=time_limit_s / len(ways),
                 progress=progress,
+                known=known,
             )
         )
     best = replace(min(outcomes, key=preference), solve_seconds=sum(outcome.solve_seconds for outcome in outcomes))

@@ -1,11 +1,12 @@
 """Group sizes that are tried for an interleaved schedule: all of them, or the usual one and the promising ones."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Literal
 
 import numpy as np
 
-from evenflow.model import EndBlock, Layer, Request
+from evenflow.model import EndBlock, Layer, Plan, Request, Sizes
 from evenflow.schedule import FAMILIES, different_group_sizes, first_group_size, make_schedule, usual_group_size
 from evenflow.simulate import build_graph, duration_table, run
 
@@ -34,6 +35,15 @@ def tried_group_sizes(request: Request, schedule: str, *, which: GroupSizes) -> 
         promising.append(_fastest([size for size in full if first[size] <= 2 * fill] or [None], request, schedule))
     others = sorted(different, key=lambda size: first[size]) if which == "every" else []
     return tuple(dict.fromkeys([*promising, *others]))
+
+
+def known_group_sizes(
+    plans: Sequence[Plan], schedule: str, sizes: Sizes, *, which: GroupSizes
+) -> tuple[int | None, ...]:
+    """Return the group sizes of known plans of these sizes under the family `schedule`, which are tried as well."""
+    if which == "usual":
+        return ()
+    return tuple(plan.group_size for plan in plans if plan.schedule == schedule and plan.sizes == sizes)
 
 
 def least_group_size(request: Request, schedule: str) -> int | None:

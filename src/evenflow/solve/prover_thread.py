@@ -57,8 +57,9 @@ class ProofStanding:
         return min(plans, key=lambda plan: plan[0], default=None)
 
     def begin(self, makespan_ns: int, counts: Integers, *, seconds: float) -> None:
-        """Take a plan of plain code, which is the best until the search has a shorter one."""
-        self._first = (makespan_ns, counts.copy())
+        """Take a plan of plain code: the shortest of these is the best until the search has a shorter one."""
+        if self._first is None or makespan_ns < self._first[0]:
+            self._first = (makespan_ns, counts.copy())
         answer_exists()
         if self.first_plan_s is None:
             self.first_plan_s = seconds
@@ -81,14 +82,20 @@ class ProverThread:
     """
 
     def __init__(self, problem: Problem, *, known: Sequence[Plan], advise: bool) -> None:
-        """Prepare runs from the shortest of the `known` plans that may be; `advise` asks for advice where none fits."""
+        """Prepare runs from the shortest of the `known` plans that may be; `advise` asks for advice where none fits.
+
+        The even plan is always known.
+        """
         self.standing = ProofStanding()
         self.failure: BaseException | None = None
         self.ended = Event()
         """Event set when a run has ended: there is nothing more to prove, or it was stopped."""
         self._problem = problem
         self._known = shortest_known(problem, known)
-        """Counts of the shortest known plan, an answer before the thread runs."""
+        """Counts of the shortest known plan, from which the search starts."""
+        seeds = [counts for counts in (self._known, even_known(problem)) if counts is not None]
+        self._seeds = [(problem.simulate(counts).makespan_ns, counts) for counts in seeds]
+        """Makespan and counts of all that is known, answers before the thread runs."""
         self._advise = advise
         self._stop = Event()
         self._thread: Thread | None = None
@@ -100,6 +107,11 @@ class ProverThread:
         """Program that looks for a first plan that fits, where the even one does not."""
 
     # -- the owner's side ------------------------------------------------------------------------------------------
+
+    @property
+    def known_ns(self) -> float:
+        """Makespan of the shortest plan that is known before the first run; infinite without one."""
+        return min((makespan_ns for makespan_ns, _counts in self._seeds), default=float("inf"))
 
     @property
     def is_alive(self) -> bool:
@@ -127,9 +139,9 @@ class ProverThread:
         self.ended.clear()
         if self._prover:
             self._prover.resume()
-        if self._known is not None and self.standing.incumbent is None:
-            makespan_ns = self._problem.simulate(self._known).makespan_ns
-            self.standing.begin(makespan_ns, self._known, seconds=clock.spent_s)
+        if self.standing.incumbent is None:
+            for makespan_ns, counts in self._seeds:
+                self.standing.begin(makespan_ns, counts, seconds=clock.spent_s)
 
     def stop(self) -> None:
         """Ask the run to end soon."""
@@ -179,13 +191,11 @@ class ProverThread:
         if counts is None:
             return
         standing = self.standing
-        first_ns = self._problem.simulate(counts).makespan_ns
-        standing.begin(first_ns, counts, seconds=clock.spent_s)
-        for other in (recomputing_less(self._problem, counts), even_known(self._problem)):
-            if other is not None and (makespan_ns := self._problem.simulate(other).makespan_ns) < first_ns:
-                first_ns = makespan_ns
-                standing.begin(makespan_ns, other, seconds=clock.spent_s)
+        for first in (counts, recomputing_less(self._problem, counts)):
+            standing.begin(self._problem.simulate(first).makespan_ns, first, seconds=clock.spent_s)
         search = Annealing(problem=self._problem, counts=counts)
+        assert standing.incumbent is not None
+        search.offer(standing.incumbent[1])
         self._prover = Prover(self._problem, report=standing.report)
         self._prover.learn(counts)
         standing.phase = _("searching")
@@ -196,7 +206,7 @@ class ProverThread:
         """Return a plan that fits; None where there is none, or none was found in time."""
         problem = self._problem
         if self._known is not None:
-            return self._known
+            return self._known.copy()  # the search changes it
         counts = even_start(problem)
         if fits(problem, counts):
             return counts

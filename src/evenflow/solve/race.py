@@ -61,6 +61,11 @@ class Race:
         """Whether a long step of the last run has not noticed yet that the run is over."""
         return self._prover.is_alive
 
+    @property
+    def known_ns(self) -> float:
+        """Makespan of the shortest plan that is known before the first run; infinite without one."""
+        return self._prover.known_ns
+
     def run(self, clock: Clock, *, progress: ProgressCallback | None = None, cutoff_ns: int | None = None) -> Outcome:
         """Run until the plan is proven optimal or the time of `clock` is up, and return the outcome.
 

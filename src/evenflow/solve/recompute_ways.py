@@ -6,12 +6,12 @@ are another. Cells that recompute at least K layers, in any numbers, are rules t
 and what lies between the largest K that is tried and all layers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from evenflow.language import _, _n
-from evenflow.model import FULL, NONE, Abilities, CellRule, Network, Recomputation, Request, Scope
+from evenflow.model import FULL, NONE, Abilities, CellRule, Network, Plan, Recomputation, Request, Scope
 
 _MORE_THAN_EVEN = 2
 """Layers of a cell beyond those of an even cut up to which every number of recomputed layers is tried."""
@@ -41,8 +41,11 @@ class RecomputeWay:
     """The rule that recomputes less, which memory may forbid; None where cells recompute as little as they can."""
 
 
-def recompute_ways(request: Request, abilities: Abilities) -> tuple[RecomputeWay, ...]:
-    """Return the ways of recomputing that a framework has for the network of `request`, the freest ones first."""
+def recompute_ways(request: Request, abilities: Abilities, *, known: Sequence[Plan] = ()) -> tuple[RecomputeWay, ...]:
+    """Return the ways of recomputing that a framework has for the network of `request`, the freest ones first.
+
+    That of each `known` plan with one number of recomputed layers is among them.
+    """
     kinds = request.network.split_sequence(request.sizes.sequence_splits).kinds
     free = [way for way in abilities.recomputation if way.scope in (Scope.LAYERS, Scope.CELL)]
     ways = [RecomputeWay(rule=way.rule()) for way in free]
@@ -52,7 +55,7 @@ def recompute_ways(request: Request, abilities: Abilities) -> tuple[RecomputeWay
     for way in abilities.recomputation:
         offered = [kind for kind in way.kinds if kind in kinds and not _includes(free, kind)]
         if way.scope is Scope.COUNT and FULL in offered:
-            ways += _counted(request)
+            ways += _counted(request, _most_counted(known))
         elif way.scope is Scope.MODEL:
             ways += [
                 RecomputeWay(
@@ -70,12 +73,18 @@ def _includes(free: list[Recomputation], kind: str) -> bool:
     return any(kind in way.kinds for way in free)
 
 
-def _counted(request: Request) -> Iterator[RecomputeWay]:
-    """Yield the ways of recomputing so many first layers of every cell."""
+def _most_counted(plans: Sequence[Plan]) -> int:
+    """Return the most layers of a cell that known plans recompute under `full`, unless they recompute all of them."""
+    counted = [plan for plan in plans if plan.used_kinds == (FULL,) and plan.num_recomputed < plan.num_layers]
+    return max((max(map(max, plan.recompute[FULL])) for plan in counted), default=0)
+
+
+def _counted(request: Request, least_last: int) -> Iterator[RecomputeWay]:
+    """Yield the ways of recomputing so many first layers of every cell, up to `least_last` and more."""
     num_cells, network = request.sizes.num_cells, request.network
     even = -(-network.num_layers // num_cells)
     most = _most_layers(network, request)
-    last = min(even + _MORE_THAN_EVEN, most)
+    last = min(max(even + _MORE_THAN_EVEN, least_last), most)
     for count in range(2, last + (2 if last < most else 0)):
         phrase = _("full in the first {count} layers of every cell or more", count=count)
         bounds = BoundPurpose.MORE if count > last else BoundPurpose.COVER

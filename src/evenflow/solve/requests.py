@@ -92,6 +92,8 @@ class AnyOrderRequest(PipelineRequest):
     split_backward: bool = False
     mix_any: bool = False
     layers: Cells | None = None
+    known: Sequence[Plan] = ()
+    """Plans that are known, also in orders of their own: the answer is not longer than those that it could be."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -221,6 +221,7 @@ class TestBalance:
         request = asked.pop("request")
         assert request.sizes == Sizes(num_ranks=4, num_microbatches=6, num_chunks=2, sequence_splits=2)
         assert request.memory_limit_bytes == 2**30
+        assert asked.pop("known") == ()
         assert asked == {"schedule": "interleaved-less-memory", "time_limit_s": 4.5}  # the rest is for the neighbours
         balance("-m", "llama2_70b")
         assert asked["request"].sizes == Sizes(num_ranks=4, num_microbatches=4)

@@ -43,7 +43,7 @@ from evenflow.export.results.outcome_fields import RECOMMENDED
 from evenflow.export.sapp_text import format_bubbles
 from evenflow.interruption import watch
 from evenflow.language import _, saying_stage
-from evenflow.model import NONE, Network, Request
+from evenflow.model import NONE, Network, Plan, Request
 from evenflow.simulate import Simulation, as_fractions
 from evenflow.solve.contest.neighbours import comparison_seconds
 from evenflow.units import megabytes, milliseconds
@@ -93,7 +93,8 @@ def _compare(job: Job, flags: argparse.Namespace) -> int:
     )
     if flags.dump_layer:
         click.echo(layers_text(request.network) + "\n")
-    status, recommended = _recommend(request, job.settings, flags, outputs) if flags.exec else (0, None)
+    known = [other.simulation.plan for other in others if isinstance(other, NamedPlan)]
+    status, recommended = _recommend(request, job.settings, flags, outputs, known) if flags.exec else (0, None)
     for other in others:
         if isinstance(other, Skipped):
             click.echo("\n" + _("{name} is skipped: {reason}", name=other.name, reason=other.reason))
@@ -129,17 +130,21 @@ def _others(request: Request, settings: BalancerSettings, flags: argparse.Namesp
 
 
 def _recommend(
-    request: Request, settings: BalancerSettings, flags: argparse.Namespace, outputs: Outputs
+    request: Request, settings: BalancerSettings, flags: argparse.Namespace, outputs: Outputs, known: Sequence[Plan]
 ) -> tuple[int, NamedPlan | None]:
-    """Solve, and show the plan or why there is none; return the status and the plan."""
+    """Solve from what is known, and show the plan or why there is none; return the status and the plan."""
     limit = request.memory_limit_bytes
-    request, left_s = with_margin(
-        request, schedule=settings.schedule, confidence=flags.confidence, time_limit_s=flags.time_limit
+    request, left_s, known = with_margin(
+        request,
+        schedule=settings.schedule,
+        confidence=flags.confidence,
+        time_limit_s=flags.time_limit,
+        known=known,
     )
     comparison_s = 0.0 if flags.quiet else comparison_seconds(left_s)
     with shown_progress(quiet=flags.quiet) as progress:
         outcome = solve.solve(
-            request, schedule=settings.schedule, time_limit_s=left_s - comparison_s, progress=progress
+            request, schedule=settings.schedule, time_limit_s=left_s - comparison_s, progress=progress, known=known
         )
         neighbours = solve.find_neighbours(request, outcome, FAMILIES, time_limit_s=comparison_s, progress=progress)
     recommended = recommended_plan(outcome)

@@ -1,12 +1,13 @@
 """What a plan leaves free of a memory limit where fitted peaks may be off, and how sure it fits then."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from evenflow import solve
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Request
-from evenflow.schedule import FAMILIES
+from evenflow.model import Plan, Request
+from evenflow.schedule import FAMILIES, default_family
 from evenflow.simulate import Simulation
 from evenflow.simulate.peak_certainty import fit_probability, margin_bytes
 from evenflow.units import megabytes
@@ -21,12 +22,13 @@ _UNLIKE = 1.05
 
 
 def with_margin(
-    request: Request, *, schedule: str, confidence: float | None, time_limit_s: float
-) -> tuple[Request, float]:
+    request: Request, *, schedule: str, confidence: float | None, time_limit_s: float, known: Sequence[Plan] = ()
+) -> tuple[Request, float, tuple[Plan, ...]]:
     """Return the request with the limit that peaks must keep, so that a plan fits although they may be off.
 
     Without a confidence the standard error of a fitted peak is left free; nothing where no memory was fitted. How far a
-    plan's peaks may be off depends on the plan: a quick one tells. Also returned is the time limit that it leaves.
+    plan's peaks may be off depends on the plan: a quick one tells. Also returned are the time limit that it leaves, and
+    all plans that are then `known`.
 
     Raises:
         InputError: a confidence without a limit, or for memory that was not fitted.
@@ -37,16 +39,18 @@ def with_margin(
         remedy = _("make the layer file from an init file, with --init")
         raise InputError(value=confidence, rule=rule, place=CONFIDENCE, remedy=remedy)
     if error is None or limit is None:
-        return request, time_limit_s
+        return request, time_limit_s, tuple(known)
     request = with_error_free(request)
     if confidence is None:
-        return request, time_limit_s
+        return request, time_limit_s, tuple(known)
     quick_s = min(_MOST_SECONDS, _SHARE * time_limit_s)
-    quick = solve.solve(request, schedule=schedule if schedule in FAMILIES else "1f1b", time_limit_s=quick_s)
+    family = schedule if schedule in FAMILIES else default_family(num_chunks=request.sizes.num_chunks)
+    quick = solve.solve(request, schedule=family, time_limit_s=quick_s, known=known)
     if quick.simulation is not None:
+        known = (*known, quick.simulation.plan)
         margin = round(_UNLIKE * margin_bytes(quick.simulation, confidence))
         request = _with_less(replace(request, memory_limit_bytes=limit), margin)
-    return request, time_limit_s - quick_s
+    return request, time_limit_s - quick_s, tuple(known)
 
 
 def with_error_free(request: Request) -> Request:

@@ -1,5 +1,6 @@
 """The verb ``evenflow quick-tune``."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from evenflow.errors import Interrupted
 from evenflow.export.results.outcome_fields import RECOMMENDED
 from evenflow.export.results.quick_tune_fields import quick_tune_fields
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Network, Request, Sizes
+from evenflow.model import FULL, NONE, Network, Plan, Request, Sizes
 from evenflow.questions import NUM_MICROBATCHES, NUM_RANKS, SEARCH_TIME
 from evenflow.solve import Outcome
 
@@ -81,7 +82,9 @@ def quick_tune(layers: str, request: QuickTuneOptions) -> int:
     outcomes: dict[str, Outcome] = {}
     for name, offered in _offers(network).items():
         try:
-            outcomes[name] = _solve(offered, sizes, limit=limit, time_limit_s=request.time_limit)
+            found = [step.simulation.plan for step in steps]
+            found += [outcome.plan for outcome in outcomes.values() if outcome.plan is not None]
+            outcomes[name] = _solve(offered, sizes, limit=limit, time_limit_s=request.time_limit, known=found)
         except Interrupted:
             if not outcomes:
                 raise
@@ -99,10 +102,10 @@ def _offers(network: Network) -> dict[str, Network]:
     return {FULL_ONLY: with_full_only(network), RECOMMENDED: network}
 
 
-def _solve(network: Network, sizes: Sizes, *, limit: int | None, time_limit_s: float) -> Outcome:
+def _solve(network: Network, sizes: Sizes, *, limit: int | None, time_limit_s: float, known: Sequence[Plan]) -> Outcome:
     with shown_progress() as progress:
         request = Request(network=network, sizes=sizes, memory_limit_bytes=limit)
-        return solve.solve(request, schedule=SCHEDULE, time_limit_s=time_limit_s, progress=progress)
+        return solve.solve(request, schedule=SCHEDULE, time_limit_s=time_limit_s, progress=progress, known=known)
 
 
 def _print_comparison(rule: TuningStep, outcomes: dict[str, Outcome], limit: int | None) -> None:

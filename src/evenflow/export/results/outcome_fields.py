@@ -31,12 +31,12 @@ def outcome_fields(outcome: Outcome, sizes: Sizes, *, schedule: str) -> dict[str
 def _order_fields(outcome: OrderedOutcome) -> dict[str, object]:
     """Return what a search for the order of work adds."""
     family = outcome.family
-    assert family.plan is not None  # of every OrderedOutcome
-    assert family.makespan_ns is not None
     return {
         "lower_bound_any_order_ms": milliseconds(outcome.lower_bound_ns),
         "lower_bound_same_cells_ms": milliseconds(outcome.order_lower_bound_ns),
-        "best_family": {
+        "best_family": None
+        if family.plan is None or family.makespan_ns is None
+        else {
             "schedule": family.plan.schedule,
             "makespan_ms": milliseconds(family.makespan_ns),
             "lower_bound_ms": milliseconds(family.lower_bound_ns),

@@ -5,6 +5,7 @@ bound is below the best plan of all, share the time that is left, the most promi
 cutoff of the others: a candidate is out as soon as it is proven that none of its plans is shorter.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ from evenflow.solve.recompute_ways import BoundPurpose
 
 _FIRST_SHARE, _FIRST_SECONDS = 0.3, 1.0
 """Share of the time for all first turns together, and most seconds of each."""
+_ENTERING_SHARE = 0.1
+"""Share of the time for a look at the even plans of all candidates."""
 _LEAST_SECONDS = 0.5
 """Least seconds of a turn: a shorter one does not pay for its start."""
 _PATIENCE_SECONDS = 0.3
@@ -57,7 +60,7 @@ class Entry:
     known: tuple[Plan, ...] = ()
     """Plans that are known and that it allows: its own is not longer."""
     known_ns: float = float("inf")
-    """Makespan of the shortest of them."""
+    """Makespan of the shortest of them and of the even plan, once it has a race."""
     race: Race | None = None
     outcome: Outcome | None = None
     reason: str = ""
@@ -167,6 +170,8 @@ class Contest:
         self._began = began
         self._deadline = self._began + time_limit_s
         self._time_limit_s = time_limit_s
+        self._order = entries
+        """The candidates in the order of their first turns, which numbers them in reports."""
         self._stopped = Event()
         self._refusal: InputError | None = None
 
@@ -191,7 +196,8 @@ class Contest:
         with suppress(KeyboardInterrupt), on_interrupt(self._stopped.set):
             tried = [entry for entry in self.entries if entry.less is None or entry.less.less is None]
             first = min(_FIRST_SECONDS, _FIRST_SHARE * self._time_limit_s / len(tried))
-            for number, entry in enumerate(self._in_first_turns()):
+            self._order = self._in_first_turns()
+            for number, entry in enumerate(self._order):
                 if self._stopped.is_set() or (number and self.left_s <= 0):  # one has a turn in any case
                     break
                 self._enter(entry)
@@ -209,12 +215,18 @@ class Contest:
             raise self._refusal
 
     def _in_first_turns(self) -> list[Entry]:
-        """Return the candidates in the order of their first turns: first those with known plans, the shortest first."""
+        """Return the candidates in the order of their first turns: the one with the shortest known plan first.
+
+        Those that plans were given for are looked at in any case, and the others, with their even plans, as far as a
+        small share of the time goes.
+        """
         orders = {(plan.schedule, plan.num_chunks) for plan in self._known}
-        for entry in self.entries:
-            if entry.bounds is None and (entry.schedule, entry.num_chunks) in orders:
+        given = [entry for entry in self.entries if (entry.schedule, entry.num_chunks) in orders]
+        end = self._deadline - (1 - _ENTERING_SHARE) * self._time_limit_s
+        for entry in (*given, *self.entries):
+            if entry.bounds is None and (entry in given or now_s() < end) and not self._stopped.is_set():
                 self._enter(entry)
-        return sorted(self.entries, key=lambda entry: entry.known_ns)
+        return sorted(self.entries, key=lambda entry: math.inf if entry.bounds is not None else entry.known_ns)
 
     def _open(self) -> list[Entry]:
         """Return the candidates that can still win, or have not yet proven that they do, most promising first."""
@@ -251,14 +263,11 @@ class Contest:
             ):
                 entry.reason = _("the same order as {label}", label=other.candidate.label)
                 return
-        for plan in self._known:
-            counts = allowed_counts(problem, plan)
-            if counts is not None:
-                entry.known += (plan,)
-                entry.known_ns = min(entry.known_ns, problem.simulate(counts).makespan_ns)
+        entry.known += tuple(plan for plan in self._known if allowed_counts(problem, plan) is not None)
         others = [other.outcome.plan for other in self.entries if other.outcome is not None and other.outcome.plan]
         known = (*entry.known, *others)
         entry.race = Race(problem, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False, known=known))
+        entry.known_ns = entry.race.known_ns
 
     def _turn(self, entry: Entry, seconds: float) -> None:
         """Let a candidate run on for some seconds."""
@@ -278,7 +287,7 @@ class Contest:
         report = self._progress
         if report is None:
             return None
-        number = self.entries.index(entry) + 1
+        number = self._order.index(entry) + 1
         best_ns = self.best_ns
         others = [other for other in self.entries if other is not entry and other.bounds is not BoundPurpose.COVER]
         others_ns = min((other.lower_bound_ns for other in others), default=float("inf"))

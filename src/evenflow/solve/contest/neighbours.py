@@ -72,6 +72,7 @@ def find_neighbours(
         progress=_as_comparison(progress, after_s=outcome.solve_seconds),
         cutoff_ns=simulation.makespan_ns,
         other_orders=(simulation.timeline.schedule,),
+        known=(simulation.plan,),
     )
     same = False
     with suppress(InputError, Interrupted, KeyboardInterrupt):

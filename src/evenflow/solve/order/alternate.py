@@ -12,6 +12,7 @@ from evenflow.schedule import FAMILIES, make_schedule
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve.clock import Clock, now_s
 from evenflow.solve.group_choice import tried_group_sizes
+from evenflow.solve.known_plans import in_own_order
 from evenflow.solve.order.order_search import search_order
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds
 from evenflow.solve.outcome import Outcome, ProgressCallback
@@ -37,7 +38,8 @@ def plan_any_order(request: AnyOrderRequest) -> Outcome:
 
     Plans the families that these sizes have (with split backwards only if `split_backward`), then searches the order
     for their cells and plans the best one's cells again under the new order, while that helps. Never longer than the
-    best family's plan. Arguments as of `evenflow.plan`; the answer is an `OrderedOutcome` unless no family has a plan.
+    best family's plan, nor than a `known` one that the answer could be. Arguments as of `evenflow.plan`; the answer is
+    an `OrderedOutcome` unless no family has a plan.
 
     Raises InputError and Interrupted as `evenflow.plan` does.
     """
@@ -46,6 +48,7 @@ def plan_any_order(request: AnyOrderRequest) -> Outcome:
         split_backward=request.split_backward,
         time_limit_s=request.time_limit_s,
         progress=request.progress,
+        known=request.known,
     )
 
 
@@ -55,6 +58,7 @@ def solve_any_order(
     split_backward: bool = False,
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
+    known: Sequence[Plan] = (),
 ) -> Outcome:
     """Return the shortest step of `request` found over any order; `plan_any_order` says the rest."""
     problems = _problems(request, split_backward=split_backward)
@@ -66,6 +70,7 @@ def solve_any_order(
         split_backward=split_backward,
         time_limit_s=time_limit_s,
         progress=progress,
+        known=known,
     )
     rounds.run()
     family, best = min(rounds.families, key=preference), rounds.best
@@ -121,6 +126,9 @@ class _Rounds:
     split_backward: bool
     time_limit_s: float
     progress: ProgressCallback | None
+    known: Sequence[Plan] = ()
+    given: list[Simulation] = field(default_factory=list)
+    """The known plans in their own orders, where they may be."""
     families: list[Outcome] = field(default_factory=list)
     best: Simulation | None = None
     end: float = 0.0
@@ -132,22 +140,36 @@ class _Rounds:
         Ctrl-C ends it with the best plan so far; raises Interrupted when there is none.
         """
         began = now_s()
+        self._take_known()
         for problem in self.problems:
             self._plan_family(problem)
             if self._is_interrupted:
                 return
-        if self.best is None and self.last_resort is not None:
+        if self._has_no_family and self.last_resort is not None:
             self._plan_family(self.last_resort)
         self.end = began + self.time_limit_s
         with suppress(KeyboardInterrupt, Interrupted):
             self._improve()
 
+    @property
+    def _has_no_family(self) -> bool:
+        return all(outcome.simulation is None for outcome in self.families)
+
+    def _take_known(self) -> None:
+        request = self.problems[0].request
+        for plan in self.known:
+            simulation = in_own_order(request, plan)
+            if simulation and (self.split_backward or not simulation.timeline.schedule.splits_backward):
+                self.given.append(simulation)
+                self._offer(simulation)
+
     def _plan_family(self, problem: Problem) -> None:
         seconds = _FAMILY_SHARE * self.time_limit_s / len(self.problems)
+        found = [outcome.plan for outcome in self.families if outcome.plan is not None]
         try:
-            outcome = self._race(problem, seconds=seconds)
+            outcome = self._race(problem, seconds=seconds, known=(*self.known, *found))
         except Interrupted:
-            if self.best is None:
+            if not self.families:
                 raise
             self.interrupted = True
             return
@@ -155,8 +177,8 @@ class _Rounds:
         self._offer(outcome.simulation)
 
     def _improve(self) -> None:
-        """Alternate on the plan of each family: the shortest of them need not be the best start."""
-        tracks = self._shortest_of_each()
+        """Alternate on the plan of each family and those known: the shortest of them need not be the best start."""
+        tracks = self._shortest_of_each() + [given for given in self.given if given.plan.order]
         seconds = _STARTS_SHARE * self._left_s / max(1, len(tracks))
         tracks = [self._with_best_order(track, seconds=seconds, seed=0) for track in tracks]
         visits = [0] * len(tracks)

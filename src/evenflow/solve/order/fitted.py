@@ -1,13 +1,15 @@
 """A plan under one family, whose order may be made for the plan's own times."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evenflow.errors import Interrupted
 from evenflow.interruption import abandonable, was_interrupted
-from evenflow.model import Request
+from evenflow.model import Plan, Request
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock, now_s
+from evenflow.solve.known_plans import in_own_order
 from evenflow.solve.order.made_orders import family_orders
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds, work_of
 from evenflow.solve.outcome import Outcome, ProgressCallback, Status
@@ -24,27 +26,41 @@ _LEAST_GAIN = 0.001
 
 
 def solve_fitted(
-    request: Request, *, schedule: str, time_limit_s: float = 60.0, progress: ProgressCallback | None = None
+    request: Request,
+    *,
+    schedule: str,
+    time_limit_s: float = 60.0,
+    progress: ProgressCallback | None = None,
+    known: Sequence[Plan] = (),
 ) -> Outcome:
     """Return the best plan of `request` under the family `schedule`, in an order made for its times if that is shorter.
 
     First solves for the order for equal times. Where the family has patterns, an order is then made of them for the
     cells of that plan, and the cells are planned again under it, while that helps. Where that saves a thousandth or
     more, the answer is an `OrderedOutcome` with the first one as its `family`; otherwise the first one, whose proof
-    gets the rest of the time. Raises InputError and Interrupted as `evenflow.plan` does.
+    gets the rest of the time. Of the `known` plans of this family, also in orders made for their times, the answer is
+    no longer than those that it could be. Raises InputError and Interrupted as `evenflow.plan` does.
     """
     began = now_s()
     problem = make_problem(request, schedule=schedule)
-    race = Race(problem)
+    race = Race(problem, RaceSettings(known=known))
     first = race.run(Clock(limit_s=_EQUAL_SHARE * time_limit_s), progress=progress)
     spent_s = now_s() - began
     clock = Clock(limit_s=time_limit_s - spent_s)
     interrupted = first.interrupted or was_interrupted()
-    if first.simulation is not None and not interrupted:
-        fitting = _Fitting(problem=problem, best=first.simulation, clock=clock, after_s=spent_s, progress=progress)
-        fitting.run()
-        interrupted = fitting.interrupted or was_interrupted()
-        if fitting.best.makespan_ns <= (1 - _LEAST_GAIN) * first.simulation.makespan_ns:
+    own = [simulation for plan in known if (simulation := _made(request, plan, problem)) is not None]
+    best = min(filter(None, (first.simulation, *own)), key=lambda simulation: simulation.makespan_ns, default=None)
+    if best is not None and (best is not first.simulation or not interrupted):
+        fitting = _Fitting(problem=problem, best=best, clock=clock, after_s=spent_s, progress=progress)
+        if not interrupted:
+            fitting.run()
+        interrupted = interrupted or fitting.interrupted or was_interrupted()
+        is_worth_it = (
+            first.simulation is None
+            or best is not first.simulation
+            or fitting.best.makespan_ns <= (1 - _LEAST_GAIN) * first.simulation.makespan_ns
+        )
+        if is_worth_it:
             return ordered_outcome(
                 fitting.best,
                 problem,
@@ -58,6 +74,16 @@ def solve_fitted(
         first = race.run(Clock(limit_s=clock.left_s), progress=progress)
     first = replace(first, interrupted=first.interrupted or interrupted, solve_seconds=now_s() - began)
     return with_binding(first, problem)
+
+
+def _made(request: Request, plan: Plan, problem: Problem) -> Simulation | None:
+    """Return the step of a known plan whose order was made for its times; None where that is not of the family."""
+    if plan.schedule != problem.schedule.name or not plan.order:
+        return None
+    simulation = in_own_order(request, plan)
+    if simulation is None or simulation.timeline.schedule.splits_backward != problem.schedule.splits_backward:
+        return None
+    return simulation
 
 
 @dataclass(kw_only=True)

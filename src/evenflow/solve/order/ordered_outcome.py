@@ -40,8 +40,11 @@ class OrderedOutcome(Outcome):
 
     def _gain(self) -> str:
         assert self.makespan_ns is not None  # of every OrderedOutcome
-        assert self.family.plan is not None
-        assert self.family.makespan_ns is not None
+        if self.family.plan is None or self.family.makespan_ns is None:
+            return _(
+                "{step_ms:,.3f} ms in an order of its own; under the order of a family no plan was found",
+                step_ms=milliseconds(self.makespan_ns),
+            )
         gain = 100 * (1 - self.makespan_ns / self.family.makespan_ns)
         if self.made_for_times:
             return _(

@@ -149,6 +149,7 @@ def test_options_reach_the_solver(folder, evenflow, monkeypatch):
         allow_empty=True,
         communication=message,
     )
+    assert asked.pop("known") == ()
     assert asked == {"schedule": "interleaved-less-memory", "time_limit_s": 6.3}  # the rest is for the neighbours
 
 

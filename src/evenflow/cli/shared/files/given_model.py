@@ -8,14 +8,17 @@ import click
 
 from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.model_config import ModelConfig, config_of, config_path
+from evenflow.cli.shared.options import SEARCH
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
 from evenflow.language import _
-from evenflow.model import Communication, Network
+from evenflow.model import SELECT_OR_COMM, Communication, Network, Plan
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.profiles.model_configuration import is_configuration
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.profiles.plan_file import PlanFile, parse_plan_file
+from evenflow.schedule import FAMILIES, schedule_of
+from evenflow.targets.target import Target
 
 RequestType = TypeVar("RequestType", bound=Any)
 _DECIDING = ("schedule", "chunks", "less_memory")
@@ -50,21 +53,52 @@ class GivenModel:
             click.UsageError: sizes that neither the command line nor the file has.
         """
         if self.planned is not None:
-            plan = self.planned.plan
-            known: dict[str, Any] = {
-                "ranks": plan.num_ranks,
-                "microbatches": plan.num_microbatches,
-                "sequence_splits": plan.sequence_splits,
-            }
-            if not plan.order and not any(name in written_out for name in _DECIDING):
-                known |= {"schedule": plan.schedule, "chunks": plan.num_chunks}
-                if request.target is None and not {"ranks", "microbatches"} & set(written_out):
-                    known["group_size"] = plan.group_size
+            known = _sizes_of(self.planned.plan) | _free_of(self.planned.plan, request, written_out)
             request = replace(request, **{name: value for name, value in known.items() if name not in written_out})
         for name in ("ranks", "microbatches"):
             if getattr(request, name) is None:
                 raise click.UsageError(_("Missing option '{option}', or a plan file that says it", option=f"--{name}"))
         return request
+
+
+def _sizes_of(plan: Plan) -> dict[str, Any]:
+    return {
+        "ranks": plan.num_ranks,
+        "microbatches": plan.num_microbatches,
+        "sequence_splits": plan.sequence_splits,
+    }
+
+
+def _free_of(plan: Plan, request: Any, written_out: Collection[str]) -> dict[str, Any]:
+    """Return the options that leave as much free as a plan takes up, so that it is one of those that may be found."""
+    target: Target | None = request.target
+    known: dict[str, Any] = {}
+    if target is None and request.applied_file is None:
+        known["allow_empty"] = any(0 in row for row in plan.layers)
+        known["mix"] = "any" if _mixes(plan) else "mindformers"
+    if any(name in written_out for name in _DECIDING):
+        return known
+    if not plan.order:
+        known |= {"schedule": plan.schedule, "chunks": plan.num_chunks}
+        if target is None and not {"ranks", "microbatches"} & set(written_out):
+            known["group_size"] = plan.group_size
+        return known
+    version = "" if target is None else target.version(request.asked_version)
+    runs_it = request.applied_file is None if target is None else target.abilities(version).own_order
+    if not runs_it or "group_size" in written_out:
+        return known
+    known["chunks"] = plan.num_chunks
+    if plan.schedule in FAMILIES and FAMILIES[plan.schedule].patterns and target is None:
+        return known | {"schedule": plan.schedule}
+    return known | {"schedule": SEARCH, "split_backward": schedule_of(plan).splits_backward}
+
+
+def _mixes(plan: Plan) -> bool:
+    """Return whether cells mix kinds that MindFormers cannot."""
+    apart = SELECT_OR_COMM.apart
+    assert apart is not None
+    tables = [plan.recompute.get(kind, ()) for kind in apart]
+    return any(all(counts) for rows in zip(*tables, strict=False) for counts in zip(*rows, strict=True))
 
 
 ConfiguredModel = Callable[[ModelConfig], GivenModel]

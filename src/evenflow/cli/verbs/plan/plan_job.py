@@ -123,9 +123,14 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         communication=communication,
         layers=None if kept is None or task is Task.BEST_SCHEDULE else kept[num_chunks],
     )
+    known: tuple[Plan, ...] = () if model.planned is None else (model.planned.plan,)
     if plan_options.memory is not None:  # that of a plan file has nothing to leave free any more
-        request, left_s = with_margin(
-            request, schedule=schedule, confidence=plan_options.confidence, time_limit_s=plan_options.time_limit
+        request, left_s, known = with_margin(
+            request,
+            schedule=schedule,
+            confidence=plan_options.confidence,
+            time_limit_s=plan_options.time_limit,
+            known=known,
         )
         plan_options = replace(plan_options, time_limit=left_s)
     return PlanJob(
@@ -138,6 +143,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
             layers=kept,
             group_sizes=_group_sizes(plan_options, applied),
             time_limit_s=plan_options.time_limit,
+            known=known,
         ),
         applied_file=applied,
         version=version,
@@ -172,12 +178,17 @@ def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
                 split_backward=job.options.split_backward,
                 time_limit_s=job.options.time_limit,
                 progress=progress,
+                known=job.contest.known,
             )
         )
     comparison_s = comparison_seconds(job.options.time_limit) if not job.options.quiet else 0.0
     solver = solve_fitted if FAMILIES[job.schedule].patterns else solve.solve
     outcome = solver(
-        job.request, schedule=job.schedule, time_limit_s=job.options.time_limit - comparison_s, progress=progress
+        job.request,
+        schedule=job.schedule,
+        time_limit_s=job.options.time_limit - comparison_s,
+        progress=progress,
+        known=job.contest.known,
     )
     if not comparison_s or outcome.simulation is None:
         return Answer(outcome=outcome)
@@ -207,6 +218,7 @@ def _solve_for_target(job: PlanJob, target: Target, progress: ProgressCallback |
                 split_backward=job.options.split_backward,
                 time_limit_s=job.options.time_limit,
                 progress=progress,
+                known=job.contest.known,
             )
             return Answer(outcome=outcome)
         best = solve_for_target(
@@ -227,6 +239,7 @@ def _solve_for_target(job: PlanJob, target: Target, progress: ProgressCallback |
                     num_chunks=() if job.contest.layers is None else job.contest.num_chunks,
                     group_sizes="promising",
                     time_limit_s=elsewhere_s,
+                    known=(*job.contest.known, *([best.outcome.plan] if best.outcome.plan else [])),
                 ),
             )
     return Answer(outcome=best.outcome, best=best, elsewhere=elsewhere)
