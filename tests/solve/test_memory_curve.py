@@ -42,6 +42,7 @@ def test_every_point_is_a_plan_and_the_best_for_its_memory(data: st.DataObject):
                for point in curve.points)  # fmt: skip
     if curve.least_bytes is not None:
         assert curve.least_bytes == plans.least_bytes
+    assert curve.floor_ns <= plans.best_ns(None)
     if curve.is_whole:  # nothing is missing, but what takes as long
         for stair in plans.limits():
             known = min(point.step_ns for point in curve.points if point.peak_bytes <= stair)

@@ -8,7 +8,7 @@ near the limit given before one that is far from it.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -59,6 +59,8 @@ class MemoryCurve:
     points: tuple[MemoryPoint, ...]
     least_bytes: int | None
     """The smallest limit with which there is a plan; None where the time did not suffice to prove it."""
+    floor_ns: int
+    """Lower bound on the step of all plans, however much memory they need; 0 where the time did not suffice for one."""
     is_whole: bool
     """Whether every point is proven and no plan is missing between them, but for a few megabytes."""
 
@@ -69,14 +71,14 @@ def is_equal(one_ns: float, other_ns: float) -> bool:
 
 
 def memory_curve(
-    problem: Problem, plan: Plan, *, seconds: float, lower_bound_ns: int = 0
+    problem: Problem, plan: Plan, *, seconds: float, lower_bound_ns: int = 0, first_bytes: Sequence[int] = ()
 ) -> MemoryCurve | None:
     """Return the curve around the limit of `problem`, as far as `seconds` suffice; None after Ctrl-C.
 
-    `plan` is one that the problem allows, and `lower_bound_ns` a bound on all of its plans that is known. Where the
-    time does not suffice, points are plans all the same.
+    `plan` is one that the problem allows, and `lower_bound_ns` a bound on all of its plans that is known. Limits of
+    `first_bytes` are tried before others. Where the time does not suffice, points are plans all the same.
     """
-    return _Search(problem, plan, seconds=seconds, lower_bound_ns=lower_bound_ns).run()
+    return _Search(problem, plan, seconds=seconds, lower_bound_ns=lower_bound_ns).run(first_bytes)
 
 
 class _Search:
@@ -93,11 +95,12 @@ class _Search:
         self._least_bytes: int | None = None
         self._take(problem.counts(plan))
 
-    def run(self) -> MemoryCurve | None:
-        """Solve the ends, then the largest gap again and again, until the time is up or the curve is fine enough."""
+    def run(self, first_bytes: Sequence[int]) -> MemoryCurve | None:
+        """Solve the first limits, the ends, then the largest gap again and again, until time or all gaps are over."""
+        for limit_bytes in (*first_bytes, None):
+            if self._left_s > 0 and not self._solve(limit_bytes):
+                return None
         self._find_least()
-        if self._left_s > 0 and not self._solve(None):
-            return None
         while self._left_s > 0 and len(self._points) < MOST_POINTS:
             limit = max(self._gaps(), default=None)
             if limit is None:
@@ -109,6 +112,7 @@ class _Search:
         return MemoryCurve(
             points=points,
             least_bytes=self._least_bytes,
+            floor_ns=min(self._bound_at(self._free.limit), self._points[-1].step_ns),
             is_whole=is_closed and self._least_bytes is not None and all(point.is_optimal for point in points),
         )
 

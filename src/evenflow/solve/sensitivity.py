@@ -19,6 +19,8 @@ from evenflow.units import GIGABYTE
 
 _CURVE_SHARE = 0.6
 """Share of the time for the curve; the rest is for the ranks, equally."""
+_FIRST_LIMITS = 2
+"""Of the limits with which some rank would change first, so many are tried first."""
 RANK_BYTES = GIGABYTE
 """What one rank gets more, unless the smallest change that it waits for needs more."""
 
@@ -62,7 +64,8 @@ def sensitivity(
         return None
     binding = binding_limits(problem, plan)
     curve_s = time_limit_s * (_CURVE_SHARE if binding else 1)
-    curve = memory_curve(problem, plan, seconds=curve_s, lower_bound_ns=lower_bound_ns)
+    first_bytes = sorted({problem.limit + limit_of_rank.more_bytes for limit_of_rank in binding})[:_FIRST_LIMITS]
+    curve = memory_curve(problem, plan, seconds=curve_s, lower_bound_ns=lower_bound_ns, first_bytes=first_bytes)
     if curve is None:
         return None
     ranks = []
