@@ -9,7 +9,7 @@ from evenflow.model import Plan, Request, Sizes
 from evenflow.solve import Status, solve
 from evenflow.solve.clock import Clock
 from evenflow.solve.race import Race
-from evenflow.solve.sensitivity import CHANGE_BYTES, RANK_BYTES, sensitivity
+from evenflow.solve.sensitivity import RANK_BYTES, sensitivity
 from evenflow.units import MEGABYTE
 from tests.networks import MILLISECOND, plain_network
 from tests.solve.cases import NO_SHRINKING, SECONDS, TOLERANCE, cases
@@ -43,13 +43,6 @@ def test_steps_with_other_memory(data: st.DataObject):
     found = sensitivity(case.request(limit), outcome.plan, case.schedule, time_limit_s=60 * SECONDS)
     assert found.step_ns == outcome.makespan_ns
     assert [one.rank for one in found.ranks] == list(found.binding) == [one.rank for one in outcome.binding]
-    for one in found.limits:
-        assert one.limit_bytes in (limit + CHANGE_BYTES, limit - CHANGE_BYTES)
-        best = plans.best_ns(one.limit_bytes)
-        assert one.fits is (best is not None)
-        if best is not None:
-            assert best <= one.step_ns <= best * (1 + TOLERANCE)
-            assert one.lower_bound_ns <= best
     for one, binding in zip(found.ranks, outcome.binding, strict=True):
         assert one.more_bytes == max(RANK_BYTES, binding.more_bytes)
         more = [one.more_bytes if rank == one.rank else 0 for rank in range(case.sizes.num_ranks)]
@@ -71,8 +64,9 @@ def test_layers_that_are_decided_stay():
     )  # fmt: skip
     plan = Plan(schedule="1f1b", num_microbatches=4, layers=((4, 4),), recompute={"full": ((1, 0),)})
     outcome = solve(request, schedule="1f1b", time_limit_s=SECONDS)
-    found = sensitivity(request, plan, outcome.simulation.timeline.schedule, time_limit_s=SECONDS)
+    found = sensitivity(request, plan, outcome.simulation.timeline.schedule, time_limit_s=2 * SECONDS)
     free = solve(replace(request, memory_limit_bytes=None), schedule="1f1b", time_limit_s=SECONDS)
     assert [one.step_ns for one in found.ranks] == [free.makespan_ns]
     assert (found.binding, found.ranks[0].more_bytes) == ((0,), RANK_BYTES)
-    assert [one.limit_bytes for one in found.limits] == [999 * MEGABYTE + CHANGE_BYTES]
+    assert found.curve.points[-1].step_ns == free.makespan_ns
+    assert all(point.plan.layers == plan.layers for point in found.curve.points)

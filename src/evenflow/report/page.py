@@ -7,6 +7,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
+from evenflow.draw.memory_curve_picture import memory_curve_svg
 from evenflow.draw.parts.axes import show_memory, time_unit
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.errors import InputError
@@ -112,6 +113,8 @@ def _timeline(shown: Shown, index: int, vocabulary: Vocabulary) -> Iterator[str]
         yield f'<h3>{_text(said["decision"])}</h3><ul class="decision">'
         yield from (f"<li>{_text(item.text)}</li>" for item in shown.decision)
         yield "</ul>"
+    if shown.curve and shown.limit_bytes is not None:
+        yield memory_curve_svg(shown.curve, limit_bytes=shown.limit_bytes)
     if shown.figures:
         yield '<dl class="figures">'
         yield from (f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in shown.figures)

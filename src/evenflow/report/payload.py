@@ -96,6 +96,7 @@ def _timeline_fields(shown: Shown) -> dict[str, object]:
         "actions": schedule.num_actions,
         "rank_starts": schedule.rank_starts,
         "decision": [asdict(item) for item in shown.decision],
+        "curve": [asdict(point) for point in shown.curve],
         "run": [asdict(item) for item in shown.run],
     }
 

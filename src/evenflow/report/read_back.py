@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from evenflow.draw.memory_curve_picture import CurvePoint
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, is_integer, load_json
 from evenflow.language import _
@@ -118,8 +119,17 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         certificate=str(timeline.values.get("certificate", "")),
         notes=timeline.texts("notes"),
         decision=tuple(Advice(text=item.text("text")) for item in timeline.objects("decision")),
+        curve=tuple(_curve_point(item) for item in timeline.objects("curve")) if "curve" in timeline else (),
         run=tuple(_run_block(item) for item in timeline.objects("run")),
         plan=_plan(timeline, plans),
+    )
+
+
+def _curve_point(point: Fields) -> CurvePoint:
+    return CurvePoint(
+        limit_bytes=point.integer("limit_bytes", STEP_TOTAL),
+        step_ns=point.integer("step_ns", STEP_TOTAL),
+        is_proven=point.values.get("is_proven") is True,
     )
 
 

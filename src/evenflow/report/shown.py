@@ -6,6 +6,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.draw.memory_curve_picture import CurvePoint
 from evenflow.schedule import Schedule
 from evenflow.simulate import IdleGaps, IdleTime
 
@@ -98,6 +99,8 @@ class Shown:
     """How good the plan is proven to be."""
     notes: tuple[str, ...] = ()
     decision: tuple[Advice, ...] = ()
+    curve: tuple[CurvePoint, ...] = ()
+    """What other memory would make of the step, with a limit; empty where that was not asked."""
     run: tuple[RunBlock, ...] = ()
     plan: str | None = None
     """The plan file, as ``--json`` writes it, which the page carries."""

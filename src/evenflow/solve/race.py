@@ -40,6 +40,8 @@ class RaceSettings:
     """Whether to find out what would help where nothing fits, which takes seconds."""
     known: Sequence[Plan] = ()
     """Plans that are known: the answer is not longer than those of them that the problem allows."""
+    lower_bound_ns: int = 0
+    """A lower bound on the step of all plans that is known, as of the same problem with a higher limit."""
 
 
 class Race:
@@ -51,6 +53,7 @@ class Race:
         """Event set once Ctrl-C has come."""
         self._settings = settings or RaceSettings()
         self._prover = ProverThread(problem, known=self._settings.known, advise=self._settings.advise)
+        self._prover.standing.raise_bound(self._settings.lower_bound_ns)
         self._spent_s = 0.0
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import replace
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.targets.run_blocks import run_blocks
 from evenflow.cli.text.decision_text import decision_sentences
+from evenflow.draw.memory_curve_picture import CurvePoint
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.model import ANY_CONTENT, CellRule, Request, mixing
@@ -29,33 +30,41 @@ def decided(
     target: Target | None = None,
     version: str = "",
     time_limit_s: float = MOST_SECONDS,
+    lower_bound_ns: int = 0,
 ) -> list[Shown]:
     """Return the timelines, the first with sentences on its memory and with what to copy for every framework.
 
-    `request` is what its plan was searched for, or None to make one that asks for it again, and `target` the framework
-    that it is for. What memory is worth is not asked of a two-level plan, whose stages have devices of their own. Both
-    parts take at most `time_limit_s` each, and are left out after Ctrl-C.
+    `request` is what its plan was searched for, or None to make one that asks for it again, `target` the framework
+    that it is for, and `lower_bound_ns` a bound on the step of all plans of the request. What memory is worth is not asked
+    of a two-level plan, whose stages have devices of their own. Both parts take at most `time_limit_s` each, and are left
+    out after Ctrl-C.
     """
     first = shown[0]
     if first.plan is None or was_interrupted():
         return list(shown)
     planned = parse_plan_file(first.plan, place=first.name)
     with shown_step(_("what more or less memory is worth")) as show:
-        decision = _decision(planned, request, target, version, time_limit_s)
+        decision, curve = _decision(planned, request, target, version, time_limit_s, lower_bound_ns)
         show(_("what frameworks run of the plan"))
         blocks = [] if was_interrupted() else run_blocks(planned, first=target, time_limit_s=time_limit_s)
     advice = tuple(Advice(text=sentence) for sentence in decision)
-    return [replace(first, decision=advice, run=tuple(blocks)), *shown[1:]]
+    return [replace(first, decision=advice, curve=curve, run=tuple(blocks)), *shown[1:]]
 
 
 def _decision(
-    planned: PlanFile, request: Request | None, target: Target | None, version: str, time_limit_s: float
-) -> list[str]:
+    planned: PlanFile,
+    request: Request | None,
+    target: Target | None,
+    version: str,
+    time_limit_s: float,
+    lower_bound_ns: int,
+) -> tuple[list[str], tuple[CurvePoint, ...]]:
+    """Return sentences on the memory of a plan, and the curve of what other memory would make of its step."""
     if planned.network is None or planned.memory_limit_bytes is None or planned.degrees is not None:
-        return []
+        return [], ()
     simulation = simulate(planned.network, planned.plan, communication=planned.communication)
     if not simulation.fits(planned.memory_limit_bytes):
-        return []
+        return [], ()
     order = simulation.timeline.schedule
     request = request or Request(
         network=planned.network,
@@ -70,8 +79,14 @@ def _decision(
     rules = _rules(request, target, version)
     problems = [problem_of_order(replace(request, cell_rule=rule), order) for rule in rules]
     problem = next((checked for checked in problems if _holds(checked, planned)), problems[-1])
-    worth = sensitivity(problem.request, planned.plan, order, time_limit_s=time_limit_s)
-    return decision_sentences(binding_limits(problem, planned.plan), worth)
+    # A bound on what was asked for holds where this looks for no more.
+    bound_ns = lower_bound_ns if target is None and problem is problems[0] else 0
+    worth = sensitivity(problem.request, planned.plan, order, time_limit_s=time_limit_s, lower_bound_ns=bound_ns)
+    points = () if worth is None else worth.curve.points
+    curve = (
+        CurvePoint(limit_bytes=point.peak_bytes, step_ns=point.step_ns, is_proven=point.is_optimal) for point in points
+    )
+    return decision_sentences(binding_limits(problem, planned.plan), worth), tuple(curve)
 
 
 def _rules(request: Request, target: Target | None, version: str) -> list[CellRule]:

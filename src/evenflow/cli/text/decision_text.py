@@ -4,72 +4,83 @@ from collections.abc import Iterator, Sequence
 
 from evenflow.cli.text.tables import binding_words
 from evenflow.language import _
+from evenflow.solve.memory_curve import is_equal
 from evenflow.solve.outcome import BindingLimit
-from evenflow.solve.sensitivity import LimitWorth, Sensitivity
-from evenflow.units import GIGABYTE, milliseconds
-
-_EQUAL_SHARE = 5e-6
-"""Share of the step below which two steps are equal: solvers end within a few millionths."""
+from evenflow.solve.sensitivity import Sensitivity
+from evenflow.units import GIGABYTE, MEGABYTE
 
 
 def decision_sentences(binding: Sequence[BindingLimit], worth: Sensitivity | None) -> list[str]:
     """Return sentences on the memory of a plan that has a limit: where it binds, and what a change of it is worth."""
     sentences = [binding_words(binding)]
     if worth is not None:
-        for limit_worth in worth.limits:
-            sentences += [_with_limit(limit_worth, worth), _price(limit_worth, worth)]
-        sentences += _with_ranks(worth)
+        sentences += [*_with_more(worth), *_with_less(worth), *_with_ranks(worth)]
+        if not worth.curve.is_whole:
+            sentences.append(_("the time did not suffice for every stair: there may be shorter steps between these"))
     return [sentence for sentence in sentences if sentence]
 
 
-def _with_limit(limit_worth: LimitWorth, worth: Sensitivity) -> str:
-    more = limit_worth.limit_bytes > worth.limit_bytes
-    change = _gigabytes(abs(limit_worth.limit_bytes - worth.limit_bytes))
-    with_change = (
-        _("with {change} more on every rank", change=change)
-        if more
-        else _("with {change} less on every rank", change=change)
-    )
-    if not limit_worth.fits:
-        return _("{with_change} no plan would fit", with_change=with_change)
-    if limit_worth.step_ns is None:
-        return _("{with_change} no plan was found in the time given", with_change=with_change)
-    return _(
-        "{with_change} a step would take {difference}{proof}",
-        with_change=with_change,
-        difference=_difference(limit_worth.step_ns, worth.step_ns),
-        proof=_proof(limit_worth.step_ns, limit_worth.lower_bound_ns),
-    )
+def _with_more(worth: Sensitivity) -> Iterator[str]:
+    """Yield what the next stair of the curve needs and gives, and the last one."""
+    points = worth.curve.points
+    shorter = [
+        point
+        for point in points
+        if point.peak_bytes > worth.limit_bytes
+        and point.step_ns < worth.step_ns
+        and not is_equal(point.step_ns, worth.step_ns)
+    ]
+    floor_ns = worth.curve.floor_ns
+    if not shorter:
+        if is_equal(points[-1].step_ns, floor_ns):
+            yield _("more memory on every rank makes no step shorter (proven)")
+        elif floor_ns:
+            yield _(
+                "with more memory on every rank no shorter step was found; not less than {bound}",
+                bound=_duration(floor_ns),
+            )
+        return
+    for point in shorter[:1] + shorter[1:][-1:]:
+        is_last = point is points[-1] and is_equal(point.step_ns, floor_ns)
+        end = _("; more than that makes no step shorter") if is_last else ""
+        yield _(
+            "with {change} more on every rank a step would take {difference}{proof}{end}",
+            change=_size(point.peak_bytes - worth.limit_bytes),
+            difference=_difference(point.step_ns, worth.step_ns),
+            proof=_proof(point.step_ns, point.lower_bound_ns),
+            end=end,
+        )
 
 
-def _price(limit_worth: LimitWorth, worth: Sensitivity) -> str:
-    """Return how much memory a step that is 1 ms shorter costs; empty where more memory makes no shorter step."""
-    if (
-        limit_worth.step_ns is None
-        or limit_worth.step_ns >= worth.step_ns
-        or _is_equal(limit_worth.step_ns, worth.step_ns)
-    ):
-        return ""
-    gained_ns, more_bytes = worth.step_ns - limit_worth.step_ns, limit_worth.limit_bytes - worth.limit_bytes
-    return _(
-        "that is {rate} per GB; a step that is 1 ms shorter costs about {price} on every rank",
-        rate=_duration(gained_ns * GIGABYTE / more_bytes),
-        price=_gigabytes(more_bytes / milliseconds(gained_ns)),
-    )
+def _with_less(worth: Sensitivity) -> Iterator[str]:
+    """Yield what the stair below the plan's own saves and costs, and the least memory of all."""
+    within = [point for point in worth.curve.points if point.peak_bytes <= worth.limit_bytes]
+    for below in within[-2:-1]:
+        yield _(
+            "with {change} less on every rank a step would take {difference}{proof}",
+            change=_size(worth.limit_bytes - below.peak_bytes),
+            difference=_difference(below.step_ns, worth.step_ns),
+            proof=_proof(below.step_ns, below.lower_bound_ns),
+        )
+    if worth.curve.least_bytes is not None:
+        yield _(
+            "with less than {least} on every rank no plan would fit; with that a step would take {difference}{proof}",
+            least=_size(worth.curve.least_bytes),
+            difference=_difference(worth.curve.points[0].step_ns, worth.step_ns),
+            proof=_proof(worth.curve.points[0].step_ns, worth.curve.points[0].lower_bound_ns),
+        )
 
 
 def _with_ranks(worth: Sensitivity) -> Iterator[str]:
     for rank_worth in worth.ranks:
-        values = {"rank": rank_worth.rank, "more": _gigabytes(rank_worth.more_bytes)}
-        if rank_worth.step_ns >= worth.step_ns or _is_equal(rank_worth.step_ns, worth.step_ns):
+        values = {"rank": rank_worth.rank, "more": _size(rank_worth.more_bytes)}
+        if rank_worth.step_ns >= worth.step_ns or is_equal(rank_worth.step_ns, worth.step_ns):
             proof = _proof(min(rank_worth.step_ns, worth.step_ns), rank_worth.lower_bound_ns) or _(" (proven)")
             yield _("rank {rank} alone with {more} more: no shorter step{proof}", proof=proof, **values)
             continue
-        saved_ns = worth.step_ns - rank_worth.step_ns
         yield _(
-            "rank {rank} alone with {more} more: {saved} less, {rate} per GB{proof}",
-            saved=_duration(saved_ns),
-            rate=_duration(saved_ns * GIGABYTE / rank_worth.more_bytes),
+            "rank {rank} alone with {more} more: {saved} less{proof}",
+            saved=_duration(worth.step_ns - rank_worth.step_ns),
             proof=_proof(rank_worth.step_ns, rank_worth.lower_bound_ns),
             **values,
         )
@@ -79,7 +90,7 @@ def _with_ranks(worth: Sensitivity) -> Iterator[str]:
 
 
 def _difference(step_ns: int, before_ns: int) -> str:
-    if _is_equal(step_ns, before_ns):
+    if is_equal(step_ns, before_ns):
         return _("as long, {step}", step=_duration(step_ns))
     saved_ns = before_ns - step_ns
     values = {
@@ -94,13 +105,9 @@ def _difference(step_ns: int, before_ns: int) -> str:
 
 def _proof(step_ns: int, lower_bound_ns: int) -> str:
     """Return what is known where a step is not proven to be the shortest."""
-    if _is_equal(step_ns, lower_bound_ns):
+    if is_equal(step_ns, lower_bound_ns):
         return ""
     return _("; not less than {bound}", bound=_duration(lower_bound_ns))
-
-
-def _is_equal(one_ns: float, other_ns: float) -> bool:
-    return abs(one_ns - other_ns) <= _EQUAL_SHARE * max(one_ns, other_ns)
 
 
 def _duration(time_ns: float) -> str:
@@ -108,5 +115,7 @@ def _duration(time_ns: float) -> str:
     return f"{value:,.1f} ms" if value >= 100 else f"{value:,.3g} ms"
 
 
-def _gigabytes(size_bytes: float) -> str:
-    return f"{size_bytes / GIGABYTE:,.3g} GB"
+def _size(size_bytes: float) -> str:
+    if size_bytes < GIGABYTE:
+        return f"{size_bytes / MEGABYTE:,.0f} MB"
+    return f"{size_bytes / GIGABYTE:,.4g} GB"

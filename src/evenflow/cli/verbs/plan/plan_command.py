@@ -129,6 +129,7 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         target=job.options.target,
         version=job.version,
         time_limit_s=min(MOST_SECONDS, _DECISION_SHARE * job.options.time_limit),
+        lower_bound_ns=outcome.lower_bound_ns,
     )
 
     def page() -> str:

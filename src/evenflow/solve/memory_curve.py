@@ -1,0 +1,198 @@
+"""The memory curve: which step every amount of memory allows under one order of work, every point of it a plan.
+
+The shortest step falls in stairs as the limit of all ranks rises: between two stairs, more memory is worth nothing. The
+ends are the plan that needs the least memory, and the shortest step without a limit. Between two plans, a solve with a
+limit between theirs either finds a third one, or shows that memory up to this limit is worth nothing; so the unknown
+part of the curve, a rectangle between neighbouring plans, is halved at least. The largest comes first, and one that is
+near the limit given before one that is far from it.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from evenflow.errors import Interrupted
+from evenflow.model import Plan
+from evenflow.simulate import Integers
+from evenflow.solve.clock import Clock, now_s
+from evenflow.solve.memory.least_memory import least_memory
+from evenflow.solve.outcome import Outcome
+from evenflow.solve.problem import Problem
+from evenflow.solve.race import Race, RaceSettings
+from evenflow.solve.smaller_peak import smaller_peak
+from evenflow.units import GIGABYTE, MEGABYTE
+
+EQUAL_SHARE = 5e-6
+"""Share of the step below which two steps are equal: solvers end within a few millionths."""
+MOST_POINTS = 20
+"""Points with which a curve is fine enough to decide by."""
+_NEAR_BYTES = 2 * GIGABYTE
+"""Distance from the limit given at which a part of the curve matters half as much as one at the limit."""
+_FINE_BYTES = 10 * MEGABYTE
+"""Two plans whose peaks are nearer than twice this have only one solve between them: figures in GB show no more."""
+_SOLVE_SHARE, _LEAST_SHARE = 0.25, 0.05
+"""Most of the time left, and least of all the time, that one solve has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPoint:
+    """A plan of the curve: none is known that holds as little and has a step as short."""
+
+    plan: Plan
+    peak_bytes: int
+    """Memory of the fullest rank, which is the limit that the plan needs."""
+    step_ns: int
+    lower_bound_ns: int
+    """Lower bound on the step of all plans that hold at most so much."""
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether it is proven that no plan with so much memory is shorter."""
+        return is_equal(self.step_ns, self.lower_bound_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryCurve:
+    """Plans with more and more memory and shorter and shorter steps."""
+
+    points: tuple[MemoryPoint, ...]
+    least_bytes: int | None
+    """The smallest limit with which there is a plan; None where the time did not suffice to prove it."""
+    floor_ns: int
+    """Lower bound on the step of all plans, however much memory they need; 0 where the time did not suffice for one."""
+    is_whole: bool
+    """Whether every point is proven and no plan is missing between them, but for a few megabytes."""
+
+
+def is_equal(one_ns: float, other_ns: float) -> bool:
+    """Return whether two steps, or a step and a bound, are equal as far as the solver can tell."""
+    return abs(one_ns - other_ns) <= EQUAL_SHARE * max(one_ns, other_ns)
+
+
+def memory_curve(
+    problem: Problem, plan: Plan, *, seconds: float, lower_bound_ns: int = 0, first_bytes: Sequence[int] = ()
+) -> MemoryCurve | None:
+    """Return the curve around the limit of `problem`, as far as `seconds` suffice; None after Ctrl-C.
+
+    `plan` is one that the problem allows, and `lower_bound_ns` a bound on all of its plans that is known. Limits of
+    `first_bytes` are tried before others. Where the time does not suffice, points are plans all the same.
+    """
+    return _Search(problem, plan, seconds=seconds, lower_bound_ns=lower_bound_ns).run(first_bytes)
+
+
+class _Search:
+    """A running search: the plans that no other one beats, and what solves have proven."""
+
+    def __init__(self, problem: Problem, plan: Plan, *, seconds: float, lower_bound_ns: int) -> None:
+        self._limit = problem.limit
+        self._free = _with_limit(problem, None)
+        self._seconds = seconds
+        self._ends_s = now_s() + seconds
+        self._points: list[MemoryPoint] = []
+        self._solved = {problem.limit: lower_bound_ns} if lower_bound_ns else {}
+        """Lower bounds on the step by the limit of the solve that proved them."""
+        self._least_bytes: int | None = None
+        self._take(problem.counts(plan))
+
+    def run(self, first_bytes: Sequence[int]) -> MemoryCurve | None:
+        """Solve the first limits, the ends, then the largest gap again and again, until time or all gaps are over."""
+        for limit_bytes in (*first_bytes, None):
+            if self._left_s > 0 and not self._solve(limit_bytes):
+                return None
+        self._find_least()
+        while self._left_s > 0 and len(self._points) < MOST_POINTS:
+            limit = max(self._gaps(), default=None)
+            if limit is None:
+                break
+            if not self._solve(limit[1]):
+                return None
+        points = tuple(replace(point, lower_bound_ns=self._bound(point)) for point in self._points)
+        is_closed = next(self._gaps(), None) is None and self._free.limit in self._solved
+        return MemoryCurve(
+            points=points,
+            least_bytes=self._least_bytes,
+            floor_ns=min(self._bound_at(self._free.limit), self._points[-1].step_ns),
+            is_whole=is_closed and self._least_bytes is not None and all(point.is_optimal for point in points),
+        )
+
+    @property
+    def _left_s(self) -> float:
+        """Seconds left; a rest that is too short for a solve is none."""
+        left_s = self._ends_s - now_s()
+        return left_s if left_s > _LEAST_SHARE * self._seconds else 0.0
+
+    @property
+    def _share_s(self) -> float:
+        return max(_SOLVE_SHARE * self._left_s, _LEAST_SHARE * self._seconds)
+
+    def _find_least(self) -> None:
+        """Take the plan that needs the least memory."""
+        if self._left_s > 0:
+            least = least_memory(self._free, seconds=self._share_s)
+            self._take(least.counts)
+            if least.proven:
+                self._least_bytes = least.peak_bytes
+
+    def _solve(self, limit_bytes: int | None) -> bool:
+        """Take the shortest plan with another limit; returns whether the search goes on."""
+        problem = _with_limit(self._free, limit_bytes)
+        outcome = _solved(problem, self._points, self._bound_at(problem.limit), self._share_s)
+        if outcome is None:
+            return False
+        self._solved[problem.limit] = outcome.lower_bound_ns
+        if outcome.plan is not None:
+            self._take(problem.counts(outcome.plan))
+        return True
+
+    def _take(self, counts: Integers) -> None:
+        """Take a plan, with as little memory as its step needs, unless another one beats it."""
+        simulation = self._free.simulate(smaller_peak(self._free, counts))
+        new = MemoryPoint(
+            plan=simulation.plan,
+            peak_bytes=max(simulation.peak_memory_bytes),
+            step_ns=simulation.makespan_ns,
+            lower_bound_ns=0,
+        )
+        kept: list[MemoryPoint] = []
+        for point in sorted([*self._points, new], key=lambda point: (point.peak_bytes, point.step_ns)):
+            if not kept or point.step_ns < kept[-1].step_ns * (1 - EQUAL_SHARE):
+                kept.append(point)
+        self._points = kept
+
+    def _bound_at(self, limit_bytes: int) -> int:
+        """Return the best bound on all plans with this limit: one with a higher limit holds for them too."""
+        return max((bound for limit, bound in self._solved.items() if limit >= limit_bytes), default=0)
+
+    def _bound(self, point: MemoryPoint) -> int:
+        return min(self._bound_at(point.peak_bytes), point.step_ns)
+
+    def _gaps(self) -> Iterator[tuple[float, int]]:
+        """Yield how much each part of the curve matters in which plans may be missing, with the next limit to solve."""
+        solved = sorted(self._solved)
+        for less, more in pairwise(self._points):
+            place = bisect_left(solved, more.peak_bytes)
+            is_tried = place > 0 and solved[place - 1] >= less.peak_bytes
+            flat_until = solved[place - 1] if is_tried else less.peak_bytes
+            width = more.peak_bytes - flat_until
+            if width <= 2 * _FINE_BYTES and is_tried:
+                continue
+            distance = max(0, flat_until - self._limit, self._limit - more.peak_bytes)
+            area = width * (less.step_ns - more.step_ns) / (1 + distance / _NEAR_BYTES)
+            yield area, (more.peak_bytes - 1 if width <= 2 * _FINE_BYTES else flat_until + width // 2)
+
+
+def _with_limit(problem: Problem, limit_bytes: int | None) -> Problem:
+    return replace(problem, request=replace(problem.request, memory_limit_bytes=limit_bytes), more_bytes=())
+
+
+def _solved(problem: Problem, known: list[MemoryPoint], bound_ns: int, seconds: float) -> Outcome | None:
+    """Return the outcome of a problem; None after Ctrl-C."""
+    settings = RaceSettings(
+        patience_s=0.5, advise=False, known=tuple(point.plan for point in known), lower_bound_ns=bound_ns
+    )
+    try:
+        outcome = Race(problem, settings).run(Clock(limit_s=seconds))
+    except Interrupted:
+        return None
+    return None if outcome.interrupted else outcome

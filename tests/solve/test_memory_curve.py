@@ -1,0 +1,90 @@
+"""The memory curve, against every plan there is."""
+
+from itertools import pairwise
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from evenflow.model import Plan, Request, Sizes
+from evenflow.simulate import makespan_ns, simulate
+from evenflow.solve import solve
+from evenflow.solve.clock import reproducible
+from evenflow.solve.memory_curve import EQUAL_SHARE, memory_curve
+from evenflow.solve.problem import make_problem
+from evenflow.solve.smaller_peak import smaller_peak
+from evenflow.units import MEGABYTE
+from tests.networks import MILLISECOND, plain_network
+from tests.solve.cases import NO_SHRINKING, SECONDS, TOLERANCE, cases
+from tests.solve.exhaustive import every_plan
+from tests.thoroughness import examples
+
+
+@given(data=st.data())
+@settings(max_examples=examples(20), phases=NO_SHRINKING)
+def test_every_point_is_a_plan_and_the_best_for_its_memory(data: st.DataObject):
+    case = data.draw(cases(time=MILLISECOND, memory=30 * MEGABYTE, any_order=False))
+    plans = every_plan(case)
+    limit = data.draw(st.sampled_from(plans.limits()))
+    outcome = solve(case.request(limit), schedule=case.sizes.family, time_limit_s=SECONDS)
+    assume(outcome.plan is not None)
+    curve = memory_curve(case.problem(limit), outcome.plan, seconds=5 * SECONDS)
+    for point in curve.points:
+        again = simulate(case.network, point.plan, schedule=case.schedule, communication=case.communication)
+        assert (max(again.peak_memory_bytes), again.makespan_ns) == (point.peak_bytes, point.step_ns)
+        best = plans.best_ns(point.peak_bytes)
+        assert point.lower_bound_ns <= best <= point.step_ns
+        if point.is_optimal:
+            assert point.step_ns <= best * (1 + 2 * EQUAL_SHARE)
+    for less, more in pairwise(curve.points):
+        assert less.peak_bytes < more.peak_bytes
+        assert less.step_ns > more.step_ns
+    assert any(point.peak_bytes <= limit and point.step_ns <= outcome.makespan_ns * (1 + 2 * EQUAL_SHARE)
+               for point in curve.points)  # fmt: skip
+    if curve.least_bytes is not None:
+        assert curve.least_bytes == plans.least_bytes
+    assert curve.floor_ns <= plans.best_ns(None)
+    if curve.is_whole:  # nothing is missing, but what takes as long
+        for stair in plans.limits():
+            known = min(point.step_ns for point in curve.points if point.peak_bytes <= stair)
+            assert known <= plans.best_ns(stair) * (1 + 2 * EQUAL_SHARE + TOLERANCE)
+
+
+@given(data=st.data())
+@settings(max_examples=examples(40))
+def test_a_smaller_peak_takes_no_time(data: st.DataObject):
+    case = data.draw(cases(memory=MEGABYTE, any_order=False))
+    problem = case.problem(None)
+    outcome = solve(case.request(), schedule=case.sizes.family, time_limit_s=SECONDS)
+    before = problem.counts(outcome.plan)
+    after = smaller_peak(problem, before)
+    assert (before.sum(axis=1) == after.sum(axis=1)).all()
+    assert all(problem.may_hold(content) for content in after)
+    peaks = [problem.rank_memory(problem.costs(counts)).max() for counts in (before, after)]
+    assert peaks[1] <= peaks[0]
+    steps = [
+        makespan_ns(problem.graph, problem.costs(counts).durations, case.communication) for counts in (before, after)
+    ]
+    assert steps[1] <= steps[0]
+
+
+def test_without_time_the_plan_alone_is_on_the_curve():
+    request = Request(
+        network=plain_network(8), sizes=Sizes(num_ranks=2, num_microbatches=4), memory_limit_bytes=999 * MEGABYTE
+    )
+    plan = Plan(schedule="1f1b", num_microbatches=4, layers=((4, 4),), recompute={"full": ((1, 0),)})
+    curve = memory_curve(make_problem(request, schedule="1f1b"), plan, seconds=0.0)
+    assert [point.plan.layers for point in curve.points] == [plan.layers]
+    assert not curve.is_whole
+    assert curve.least_bytes is None
+
+
+def test_work_that_is_counted_gives_the_same_curve():
+    request = Request(
+        network=plain_network(8), sizes=Sizes(num_ranks=2, num_microbatches=4), memory_limit_bytes=999 * MEGABYTE
+    )
+    plan = Plan(schedule="1f1b", num_microbatches=4, layers=((4, 4),), recompute={"full": ((1, 0),)})
+    curves = []
+    for _time in range(2):
+        with reproducible():
+            curves.append(memory_curve(make_problem(request, schedule="1f1b"), plan, seconds=2.0))
+    assert curves[0] == curves[1]
