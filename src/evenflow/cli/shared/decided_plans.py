@@ -35,9 +35,9 @@ def decided(
     """Return the timelines, the first with sentences on its memory and with what to copy for every framework.
 
     `request` is what its plan was searched for, or None to make one that asks for it again, `target` the framework
-    that it is for, and `lower_bound_ns` a bound on the step of all plans of the request. What memory is worth is not asked
-    of a two-level plan, whose stages have devices of their own. Both parts take at most `time_limit_s` each, and are left
-    out after Ctrl-C.
+    that it is for, and `lower_bound_ns` a bound on the step of all plans of the request. What memory is worth is not
+    asked of a two-level plan, whose stages have devices of their own. Both parts take at most `time_limit_s` each, and
+    are left out after Ctrl-C.
     """
     first = shown[0]
     if first.plan is None or was_interrupted():
