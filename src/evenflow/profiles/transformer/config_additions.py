@@ -222,7 +222,7 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "differences": _differences,
     "inner norms": _inner_norms,
     "head gate": _head_gate,
-    "head gate bias": _head_gate_bias,
+    "head-gate-bias": _head_gate_bias,
     "expert norm": _expert_norm,
     "rotary norm": _rotary_norm,
     "hyper-connections": _hyper_connections,

@@ -50,7 +50,7 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     "bailing_hybrid": ModelTypeTraits(
         state="kimi-delta-attention, wide gates", full_every=6, further=("head gate",), never_tied=True,
     ),
-    "beam": replace(_AFMOE, further=("head gate bias",)),
+    "beam": replace(_AFMOE, further=("head-gate-bias",)),
     "biogpt": replace(_GPT, learned_positions=True, more_positions=2, ffn_times=0),
     "bitnet": ModelTypeTraits(further=("inner norms",)),
     "cohere2_moe": ModelTypeTraits(tied=True, layer_norms=1, full_every=4),
