@@ -39,7 +39,7 @@ REFUSED: Mapping[str, str] = {
     ),
     **dict.fromkeys((
             "inkling_text", "inkling2_text", "inkling2_loop_text", "qwen4_exp", "qwen4_exp_text", "axk2", "jetmoe",
-            "zaya",
+            "zaya", "muse_glimmer", "muse_spark",
         ),
         _FURTHER,
     ),
@@ -47,6 +47,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("dory", "hrm_text"), _REPEATED),
     **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), _DRAFTS),
     "mllama": _CROSS,
+    "idefics": _CROSS,
     "mllama_text_model": _CROSS,
     "blt": _BYTES,
     "xlnet": _PERMUTED,
