@@ -39,7 +39,7 @@ def timeline_figures(
     idle = 1 - int(timeline.busy_ns.sum()) / max(timeline.makespan_ns * schedule.num_ranks, 1)
     return (
         (_("Step time"), show_time(timeline.makespan_ns)),
-        (_("Idle"), _percent(idle)),
+        (_("Idle, of the step"), _percent(idle)),
         _peak(peak_bytes, memory_limit_bytes, vocabulary),
         (_("Schedule"), schedule.name),
         (_("Sizes"), _sizes(schedule)),

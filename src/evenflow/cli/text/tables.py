@@ -92,14 +92,14 @@ def bubble_table(simulation: Simulation) -> str:
     bubbles, communicates = simulation.bubbles, simulation.communication is not None
     causes = [_("fill/drain"), _("imbalance"), _("recompute"), *(["p2p"] if communicates else [])]
     whole = [bubbles.ideal, bubbles.imbalance, bubbles.recompute, *([bubbles.communication] if communicates else [])]
-    rows = [[_("bubble"), *(_signed(value, 4) for value in (bubbles.real, *whole))]]
+    rows = [[_("bubble, of model time"), *(_signed(value, 4) for value in (bubbles.real, *whole))]]
     digits = len(str(simulation.plan.num_ranks - 1))
     for rank, idle in enumerate(simulation.idle):
         parts = [idle.total_ns, idle.fill_drain_ns, idle.imbalance_ns, idle.recompute_ns]
         parts += [idle.communication_ns] if communicates else []
         rows.append(
             [
-                _("rank {rank} idle %", rank=f"{rank:>{digits}}"),
+                _("rank {rank} idle, % of step", rank=f"{rank:>{digits}}"),
                 *(_signed(100 * part / simulation.makespan_ns, 1) for part in parts),
             ]
         )

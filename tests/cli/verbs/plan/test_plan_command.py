@@ -23,10 +23,10 @@ rank  layers  ms/microbatch  peak MB  of limit            idle %
 within 25.00 % of optimal: 18.000 ms, bound 13.500 ms (solved in 1.5 s)
 memory: peak 240.0 MB on rank 0, within the limit of 250.0 MB
 
-                  all  fill/drain  imbalance  recompute
-bubble         0.5000      0.5000     0.0000     0.0000
-rank 0 idle %    33.3        33.3        0.0        0.0
-rank 1 idle %    33.3        33.3        0.0        0.0
+                           all  fill/drain  imbalance  recompute
+bubble, of model time   0.5000      0.5000     0.0000     0.0000
+rank 0 idle, % of step    33.3        33.3        0.0        0.0
+rank 1 idle, % of step    33.3        33.3        0.0        0.0
 fill/drain of equal stages: 0.5000 by formula, 0.5000 simulated; idle time (p-1) (f+b)
 
 """
