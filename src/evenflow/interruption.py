@@ -37,6 +37,8 @@ class _Command:
 
     def __init__(self) -> None:
         self.is_watched = False
+        self.began_s: float | None = None
+        """The moment it began, by ``time.monotonic()``."""
         self.signal = 0
         self.signalled_at = 0.0
         self.has_answer = False
@@ -59,6 +61,7 @@ def watch() -> None:
     if _command.is_watched or threading.current_thread() is not threading.main_thread():
         return
     _command.is_watched = True
+    _command.began_s = time.monotonic()
     _fill_standard_descriptors()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -68,6 +71,11 @@ def watch() -> None:
             signal.signal(number, _leave_to_listener)
     threading.Thread(target=_listen, args=(reader,), daemon=True).start()
     atexit.register(_ignore)
+
+
+def command_began_s() -> float | None:
+    """Return the moment at which this process began as a command, by ``time.monotonic()``; None where it is none."""
+    return _command.began_s
 
 
 def _ignore() -> None:

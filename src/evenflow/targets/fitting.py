@@ -12,6 +12,7 @@ from evenflow.simulate import Simulation, simulate
 from evenflow.solve import ProgressCallback
 from evenflow.solve.for_target import solve_for_target
 from evenflow.solve.requests import ContestSearch
+from evenflow.solve.time_left import TimeLeft
 from evenflow.targets.losses import Loss, on_other_ranks, priced_losses
 from evenflow.targets.refusal import refusal
 
@@ -57,19 +58,23 @@ def fitted(
         communication=communication,
     )
 
+    left, known = TimeLeft.of(time_limit_s), [plan]
+
     def nearest(schedules: Sequence[str], layers: Cells | None) -> Simulation | None:
         """Return the best plan within the limit, or within the smallest limit that does."""
-        search = ContestSearch(
-            num_chunks=(plan.num_chunks,),
-            layers=None if layers is None else {plan.num_chunks: layers},
-            group_sizes="usual" if plan.group_size is None else "every",
-            time_limit_s=time_limit_s / 2,
-            progress=progress,
-            known=(plan,),
-        )
         request = replace(asked, allow_empty=allow_empty if layers is None else any(0 in row for row in layers))
         for _attempt in range(2):
+            search = ContestSearch(
+                num_chunks=(plan.num_chunks,),
+                layers=None if layers is None else {plan.num_chunks: layers},
+                group_sizes="usual" if plan.group_size is None else "every",
+                time_limit_s=left.seconds / 2,  # others may follow; with none left, the best that is known is taken
+                progress=progress,
+                known=tuple(known),
+            )
             outcome = solve_for_target(request, abilities, search, title=title, schedules=schedules).outcome
+            if outcome.plan is not None:
+                known.append(outcome.plan)
             if outcome.infeasibility is None:
                 break
             request = replace(request, memory_limit_bytes=outcome.infeasibility.smallest_limit_bytes)

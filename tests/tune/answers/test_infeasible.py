@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.answers.infeasible import needed
-from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis
 from evenflow.tune.search import search
 from tests.tune.test_search import small

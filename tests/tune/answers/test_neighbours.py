@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from evenflow.predict.transformer import Experts
+from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.answers.alone import needed_bytes, only, solved
 from evenflow.tune.answers.neighbours import moved, neighbours
-from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis, value_of
 from evenflow.tune.candidate import Candidate, Pricing
 from evenflow.tune.question import TuningQuestion

@@ -6,8 +6,8 @@ from functools import cache
 import pytest
 
 from evenflow.model import FULL
+from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.answers.standing import priced, standing
-from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.coarse import coarse

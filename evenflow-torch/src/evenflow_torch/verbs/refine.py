@@ -16,7 +16,7 @@ from evenflow.language import _
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.memory import limit_without_reserve
 from evenflow.predict.training import Training
-from evenflow.tune.answers.time_left import TimeLeft
+from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.answers.two_level import Refiner, TwoLevel, TwoLevelStep
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.tuned import Tuned

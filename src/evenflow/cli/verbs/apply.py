@@ -23,6 +23,7 @@ from evenflow.cli.shared.targets.target_text import (
     pipeline_alone_note,
 )
 from evenflow.language import _
+from evenflow.solve.time_left import TimeLeft
 from evenflow.targets.target import Target
 
 _FILE = "FILE"
@@ -86,7 +87,7 @@ def apply(plan_file: str, file: Path, request: ApplyOptions) -> int:
         planned,
         target,
         version,
-        time_limit_s=request.fitting.time_limit,
+        time_limit_s=TimeLeft.of_command(request.fitting.time_limit).seconds,
         allow_empty=request.fitting.allow_empty,
     )
     if fitted_plan.is_over and not request.fitting.over_limit:

@@ -25,6 +25,7 @@ from evenflow.cli.shared.targets.target_text import (
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
+from evenflow.solve.time_left import TimeLeft
 from evenflow.targets.target import Piece, Target
 
 _COMMENTED = ("shell", "yaml", "toml", "python")
@@ -81,7 +82,7 @@ def export(plan_file: str, request: ExportOptions) -> int:
         planned,
         target,
         version,
-        time_limit_s=request.fitting.time_limit,
+        time_limit_s=TimeLeft.of_command(request.fitting.time_limit).seconds,
         allow_empty=request.fitting.allow_empty,
     )
     if found.is_over and not request.fitting.over_limit:

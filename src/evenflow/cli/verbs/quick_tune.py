@@ -30,6 +30,7 @@ from evenflow.language import _
 from evenflow.model import FULL, NONE, Network, Plan, Request, Sizes
 from evenflow.questions import NUM_MICROBATCHES, NUM_RANKS, SEARCH_TIME
 from evenflow.solve import Outcome
+from evenflow.solve.time_left import TimeLeft
 
 RULE = "rule_of_thumb"
 FULL_ONLY = "optimum_full_only"
@@ -80,11 +81,13 @@ def quick_tune(layers: str, request: QuickTuneOptions) -> int:
     )
     click.echo(quick_tune_text(steps, limit) + "\n")
     outcomes: dict[str, Outcome] = {}
-    for name, offered in _offers(network).items():
+    time_left, offers = TimeLeft.of_command(request.time_limit), _offers(network)
+    for name, offered in offers.items():
         try:
             found = [step.simulation.plan for step in steps]
+            seconds = time_left.seconds / (len(offers) - len(outcomes))
             found += [outcome.plan for outcome in outcomes.values() if outcome.plan is not None]
-            outcomes[name] = _solve(offered, sizes, limit=limit, time_limit_s=request.time_limit, known=found)
+            outcomes[name] = _solve(offered, sizes, limit=limit, time_limit_s=seconds, known=found)
         except Interrupted:
             if not outcomes:
                 raise

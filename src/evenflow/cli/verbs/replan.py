@@ -31,6 +31,7 @@ from evenflow.questions import SEARCH_TIME
 from evenflow.simulate import Simulation, Timeline, simulate
 from evenflow.solve.replan import ALIKE, measured_speeds
 from evenflow.solve.replan import replan as replanned_for
+from evenflow.solve.time_left import TimeLeft
 from evenflow.units import parse_bandwidth
 
 _MOVE_BANDWIDTH = "--move-bandwidth"
@@ -87,7 +88,7 @@ def replan(plan: str, measured: str | None, request: ReplanOptions) -> int:
             running,
             ranks,
             memory_limit_bytes=limit if planned.network.has_memory else None,
-            time_limit_s=request.time_limit,
+            time_limit_s=TimeLeft.of_command(request.time_limit).seconds,
             progress=progress,
         )
     outputs.write_json(lambda: replan_fields(answer, move_bytes_per_s=rate))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from evenflow.predict.training import Training
 from evenflow.ranges import DEVICES
 from evenflow.solve.bounds import even_memory_bytes
-from evenflow.tune.answers.time_left import TimeLeft
+from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Pricing
 from evenflow.tune.coarse import coarse

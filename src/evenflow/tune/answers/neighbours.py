@@ -12,8 +12,8 @@ from evenflow.language import _
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.schedule import FAMILIES
+from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.answers.alone import Solve, needed_bytes
-from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis, Value, schedule_of, value_of
 from evenflow.tune.candidate import Candidate, Pricing
 from evenflow.tune.question import TuningQuestion

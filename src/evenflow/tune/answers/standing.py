@@ -9,8 +9,8 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Training
+from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.answers.alone import solved
-from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis, value_of
 from evenflow.tune.candidate import Candidate, PlannedStep, Pricing
 from evenflow.tune.coarse import coarse

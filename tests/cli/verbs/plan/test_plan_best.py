@@ -121,6 +121,7 @@ def test_options_reach_the_solver(folder, evenflow, monkeypatch):
         asked.update(request=request, search=replace(search, progress=None), families=families)
         raise Interrupted
 
+    monkeypatch.setattr("evenflow.solve.time_left.now_s", lambda: 0.0)
     monkeypatch.setattr(solve, "solve_best", record)
     evenflow(
         *TWO, "--memory", "1GB", "--mix", "any", "--allow-empty", "--sequence-splits", 2, "--p2p-latency-us", 5,

@@ -131,6 +131,7 @@ def test_options_reach_the_solver(folder, evenflow, monkeypatch):
         raise Interrupted
 
     monkeypatch.setattr(solve, "solve", record)
+    monkeypatch.setattr("evenflow.solve.time_left.now_s", lambda: 0.0)
     evenflow(
         "plan", "tiny.json", "--ranks", 2, "--microbatches", 3, "--chunks", 2, "--less-memory", "--memory", "1GB",
         "--mix", "any", "--allow-empty", "--time-limit", 7, "--sequence-splits", 2,

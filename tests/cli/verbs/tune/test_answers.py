@@ -75,6 +75,7 @@ def test_the_ranking_leaves_time_for_what_is_asked_after_it(evenflow, monkeypatc
         return search(question, **{**keywords, "time_limit_s": 4})
 
     search = tune_command.search
+    monkeypatch.setattr("evenflow.solve.time_left.now_s", lambda: 0.0)
     monkeypatch.setattr(tune_command, "search", told)
     assert evenflow(*QUICK, *asked).exit_code == 0
     assert limits == [pytest.approx(60 * share)]

@@ -39,6 +39,8 @@ _ACTIONS = re.compile(rb"(?:\d+[FBIW]\d+(?:,\d+[FBIW]\d+)*\n)+")
 _MANY_ACTIONS = 200_000
 _TRACED_BYTES = 360
 """About how many bytes of a trace an action has."""
+_ACTION_SECONDS = {SVG: 1e-6, HTML: 5e-6, TRACE: 1e-5, "--order": 1e-6}
+_PNG_SECONDS = 1.0
 _MOST_BYTES = 2**28
 """Larger files are not evenflow's."""
 
@@ -132,6 +134,16 @@ class Outputs:
             path, content, option=option, like=self._like.get(option), check=lambda: self._check_unchanged(option)
         )
         self._written.append(path)
+
+    def has(self, option: str) -> bool:
+        """Return whether the file of `option` was asked for."""
+        return option in self._paths
+
+    def needed_seconds(self, num_actions: int) -> float:
+        """Return about how long files of a step of so many actions take to be made, on a usual machine."""
+        pictures = [path for option, path in self._paths.items() if option in self._pictures]
+        drawn_s = _PNG_SECONDS * sum(path.suffix == ".png" for path in pictures)
+        return drawn_s + num_actions * sum(_ACTION_SECONDS.get(option, 0.0) for option in self._paths)
 
     def warn_of_size(self, num_actions: int) -> None:
         """Say which of the files take long for a step of so many actions, before they are made."""

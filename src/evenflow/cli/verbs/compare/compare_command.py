@@ -16,7 +16,7 @@ from evenflow.cli.shared.compared_plans import (
     picture_paths,
     recommended_plan,
 )
-from evenflow.cli.shared.decided_plans import MOST_SECONDS, decided
+from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.memory_margin import certainty_fields, certainty_note
 from evenflow.cli.shared.model_config import config_path
@@ -25,6 +25,7 @@ from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
+from evenflow.cli.shared.time_budget import TimeBudget
 from evenflow.cli.shared.training.configuration_options import ConfigurableCommand
 from evenflow.cli.shared.training.configured_model import read_planned_model
 from evenflow.cli.text.block_text import block_to_paste
@@ -96,9 +97,12 @@ def compare(compare_options: CompareOptions) -> int:
         overwrite=compare_options.overwrite,
         without_mark=("--json",),
     )
+    drawn = [plan.simulation.timeline.schedule.num_actions for plan in others if isinstance(plan, NamedPlan)]
+    actions = max(drawn, default=0) * (len(drawn) + 1)  # the recommended plan has about as many as the longest
+    budget = TimeBudget.of(compare_options.time_limit, outputs, num_actions=actions)
     with shown_progress() as progress:
         known = [plan.simulation.plan for plan in others if isinstance(plan, NamedPlan)]
-        outcome = _solve(job, known, compare_options.time_limit, progress)
+        outcome = _solve(job, known, budget.search_s, progress)
     recommended = recommended_plan(outcome)
     made = [plan for plan in (recommended, *others) if isinstance(plan, NamedPlan)]
     _print(made, others, outcome, limit)
@@ -124,7 +128,7 @@ def compare(compare_options: CompareOptions) -> int:
             request=request,
             target=None if job.baseline is None else job.baseline.target,
             version="" if job.baseline is None else job.baseline.version,
-            time_limit_s=min(MOST_SECONDS, 0.25 * compare_options.time_limit),
+            time_limit_s=budget.decision_s,
         )
         outputs.write("--html", lambda: plans_html(made, memory_limit_bytes=limit, files=files, decide=decide))
     click.echo(

@@ -8,7 +8,7 @@ import click
 
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.exit_status import status_code
-from evenflow.cli.shared.decided_plans import MOST_SECONDS, decided
+from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.memory_margin import certainty_fields, certainty_note
 from evenflow.cli.shared.model_config import config_path
@@ -18,6 +18,7 @@ from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.targets.target_text import block_text
+from evenflow.cli.shared.time_budget import TimeBudget
 from evenflow.cli.shared.training.configuration_options import ConfigurableCommand
 from evenflow.cli.shared.training.configured_model import read_planned_model
 from evenflow.cli.shared.training.training_options import options_given
@@ -45,9 +46,6 @@ from evenflow.solve import Neighbours, Outcome
 from evenflow.solve.clock import counts_work
 from evenflow.targets.frameworks.mindformers.target import TARGET as MINDFORMERS
 from evenflow.targets.frameworks.mindformers.values import environment
-
-_DECISION_SHARE = 0.25
-"""Share of the time limit that the page may take for what memory is worth, and again for what frameworks run."""
 
 
 @click.command(cls=ConfigurableCommand)
@@ -100,16 +98,18 @@ def plan(request: PlanOptions) -> int:
     )
     if plan_options.memory is not None and not job.request.network.has_memory:
         click.echo(_("note: the layer file has no memory data, so --memory is not checked"), err=True)
+    budget = TimeBudget.of(plan_options.time_limit, outputs, num_actions=job.num_actions)
+    job = job.within(budget.search_s)
     with shown_progress(quiet=plan_options.quiet) as progress:
         answer = solve_job(job, progress)
     try:
-        _write(answer, job, outputs)
+        _write(answer, job, outputs, budget)
     finally:  # a file that fails does not take the plan with it
         _print(answer, job, outputs)
     return status_code(answer.outcome.status)
 
 
-def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
+def _write(answer: Answer, job: PlanJob, outputs: Outputs, budget: TimeBudget) -> None:
     """Write the files that were asked for; without a plan only the JSON."""
     outcome = answer.outcome
     outputs.write_json(lambda: _fields(answer, job))
@@ -123,17 +123,16 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     def named(certificate: str) -> NamedPlan:
         return NamedPlan(name=RECOMMENDED, simulation=simulation, certificate=certificate)
 
-    decide = partial(
-        decided,
-        request=job.request if job.contest.layers is None else replace(job.request, layers=simulation.plan.layers),
-        target=job.options.target,
-        version=job.version,
-        time_limit_s=min(MOST_SECONDS, _DECISION_SHARE * job.options.time_limit),
-        lower_bound_ns=outcome.lower_bound_ns,
-    )
-
     def page() -> str:
         plans = [named(outcome.certificate())]
+        decide = partial(
+            decided,
+            request=job.request if job.contest.layers is None else replace(job.request, layers=simulation.plan.layers),
+            target=job.options.target,
+            version=job.version,
+            time_limit_s=budget.decision_s,
+            lower_bound_ns=outcome.lower_bound_ns,
+        )
         return plans_html(plans, memory_limit_bytes=limit, files=[_fields(answer, job)], decide=decide)
 
     outputs.write("--svg", lambda: plan_svg(named(outcome.certificate().splitlines()[0]), memory_limit_bytes=limit))

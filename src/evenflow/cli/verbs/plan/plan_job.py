@@ -59,6 +59,20 @@ class PlanJob:
     looks_elsewhere: bool
     """Whether the plan is compared with what other frameworks could run."""
 
+    @property
+    def num_actions(self) -> int:
+        """About how many actions a step has, with two of every cell for each microbatch."""
+        return 2 * self.request.sizes.num_cells * self.request.sizes.num_units
+
+    def within(self, seconds: float) -> "PlanJob":
+        """Return the job with at most so much time for its searches."""
+        limit_s = min(seconds, self.options.time_limit)
+        return replace(
+            self,
+            options=replace(self.options, time_limit=limit_s),
+            contest=replace(self.contest, time_limit_s=limit_s),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:

@@ -24,6 +24,7 @@ from evenflow.export.results.tune_answers import (
 from evenflow.interruption import was_interrupted
 from evenflow.language import _, _n
 from evenflow.predict.training import Training
+from evenflow.solve.time_left import TimeLeft
 from evenflow.targets.training_baseline import TrainingBaseline
 from evenflow.tune.answers.alone import solved
 from evenflow.tune.answers.explain import Difference, difference
@@ -31,7 +32,6 @@ from evenflow.tune.answers.infeasible import Needed, needed
 from evenflow.tune.answers.neighbours import Neighbour, neighbours
 from evenflow.tune.answers.overtaking import overtaken
 from evenflow.tune.answers.standing import Standing, standing
-from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.answers.two_level import TwoLevel
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import tied

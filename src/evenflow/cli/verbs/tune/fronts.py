@@ -9,6 +9,7 @@ from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.text.tune.pareto_text import devices_text, distance_text, memory_text, untried_text
 from evenflow.export.results.tune_answers import solved_fields
 from evenflow.language import _
+from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.answers.pareto import (
     OnDevices,
     by_devices,
@@ -19,7 +20,6 @@ from evenflow.tune.answers.pareto import (
     on_devices,
     smaller_limits,
 )
-from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import search

@@ -26,8 +26,8 @@ from evenflow.draw.ranking_picture import ranking_svg
 from evenflow.export.results.json_text import finite
 from evenflow.export.results.tune_fields import TuneSetting, tune_fields
 from evenflow.interruption import answer_exists
+from evenflow.solve.time_left import TimeLeft
 from evenflow.targets.training_baseline import read_training
-from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.search import search
 from evenflow.tune.tuned import Tuned
 
@@ -75,9 +75,9 @@ def tune(request: TuneOptions) -> int:
     if file is not None:
         yours = read_training(file.target, file.text, str(file.path), job.question)
         print_notes(file, notes=yours.notes, unknown=yours.unknown)
-    time_left = TimeLeft.of(request.time_limit)
+    time_left = TimeLeft.of_command(request.time_limit)
     with shown_tuning() as progress:
-        seconds = request.time_limit * ranking_share(request.after)
+        seconds = time_left.seconds * ranking_share(request.after)
         found = search(job.question, rows=request.rows, time_limit_s=seconds, progress=progress)
     answer_exists()  # a signal leaves the ranking, or that there is none, and ends what comes after it
     target = request.target

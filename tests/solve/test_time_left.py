@@ -2,8 +2,9 @@
 
 import pytest
 
-from evenflow.tune.answers import time_left as module
-from evenflow.tune.answers.time_left import TimeLeft
+from evenflow.solve import time_left as module
+from evenflow.solve.clock import reproducible
+from evenflow.solve.time_left import TimeLeft
 
 
 @pytest.fixture
@@ -31,3 +32,11 @@ def test_a_signal_leaves_nothing(clock, monkeypatch) -> None:
     monkeypatch.setattr(module, "was_interrupted", lambda: True)
     assert left.is_over
     assert left.seconds == 0
+
+
+def test_a_command_began_before_it_looks_at_its_limit(clock, monkeypatch) -> None:
+    assert TimeLeft.of_command(10).seconds == pytest.approx(10)  # no command
+    monkeypatch.setattr(module, "command_began_s", lambda: 97.5)
+    assert TimeLeft.of_command(10).seconds == pytest.approx(7.5)
+    with reproducible():
+        assert TimeLeft.of_command(10).seconds == pytest.approx(10)

@@ -1,9 +1,9 @@
-"""The time that is left for an answer: what comes after a ranking shares one limit with it."""
+"""The time that is left for an answer: all parts of it share one limit."""
 
 from dataclasses import dataclass
 
-from evenflow.interruption import was_interrupted
-from evenflow.solve.clock import now_s
+from evenflow.interruption import command_began_s, was_interrupted
+from evenflow.solve.clock import counts_work, now_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +17,15 @@ class TimeLeft:
     def of(seconds: float) -> "TimeLeft":
         """Return a deadline some seconds from now."""
         return TimeLeft(ends_s=now_s() + seconds)
+
+    @staticmethod
+    def of_command(seconds: float) -> "TimeLeft":
+        """Return a deadline some seconds after this process began; from now on where it is no command, or counts work.
+
+        So starting, reading and compiling are in the limit that a user gives.
+        """
+        began_s = None if counts_work() else command_began_s()
+        return TimeLeft.of(seconds) if began_s is None else TimeLeft(ends_s=began_s + seconds)
 
     @property
     def seconds(self) -> float:
