@@ -9,14 +9,17 @@ from pathlib import Path
 
 from evenflow.baselines.equal_stages import equal_stages, peak_live
 from evenflow.cli.text.schedule_text import number, schedule_svg
-from evenflow.model import Communication
-from evenflow.schedule import FAMILIES, make_schedule
+from evenflow.model import Communication, Sizes
+from evenflow.schedule import FAMILIES, bubbles_by_formula, idle_by_formula, make_schedule
 from evenflow.schedule.families import ALIAS_NOTES, ALIASES
 from evenflow.schedule.family import ScheduleFamily
 from evenflow.simulate import Simulation, simulate
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schedules"
 FORWARD_NS, BACKWARD_NS = 1_000_000, 2_000_000
+
+_ONLY = "only simulation"
+"""What a table says where there is no formula."""
 
 SIZES = {"naive": (4, 1, 4), "interleaved-remainder-last": (4, 2, 9)}
 """Ranks, chunks and microbatches of families whose picture needs other sizes than the usual ones."""
@@ -217,6 +220,14 @@ forward, input gradient and weight gradient. Schedules with whole backwards idle
 
 {_unequal(32)}
 
+## By formula
+
+The idle time of a rank in equal stages with free messages, of v chunks on p ranks; f, i and w are the times of one
+stage, b = i + w. *Where* says whether the bubbles of each rank (their places and lengths) have a formula too. What only
+simulation knows, every command simulates exactly.
+
+{_formulas()}
+
 ## A remainder of microbatches
 
 The idle share in percent on 4 ranks with 2 chunks. [interleaved](interleaved.md) merges a remainder into the first
@@ -269,6 +280,26 @@ def _unequal(microbatches: int) -> str:
     for name, chunks, _ in (("1f1b", 1, 1), ("interleaved", 2, 1), *SPLIT_FAMILIES):
         simulations = (_simulation(name, 8, chunks, microbatches, per_rank=4, parts=parts) for parts in ratios.values())
         lines.append(f"| {name} | {' | '.join(_percent(_idle(simulation)) for simulation in simulations)} |")
+    return "\n".join(lines)
+
+
+def _formulas() -> str:
+    """Return the table of which idle times have a formula, for equal and other times."""
+    lines = ["| 32 microbatches on 8 ranks | f = i = w | f : i : w = 4 : 5 : 3 | where, f = i = w | where, 4 : 5 : 3 |"]
+    lines.append("|---|---|---|---|---|")
+    for name, family in FAMILIES.own.items():
+        chunks = family.num_chunks or max(family.fewest_chunks, 2 if name.startswith("interleaved") else 1)
+        cases = {name: 32} | ({f"{name}, 33 microbatches": 33} if name == "interleaved-remainder-last" else {})
+        for title, microbatches in cases.items():
+            sizes = {"num_ranks": 8, "num_chunks": chunks, "num_microbatches": microbatches}
+            idle, where = [], []
+            for forward, gradient, weight in ((4, 4, 4), (4, 5, 3)):
+                times = {"forward_ns": forward, "backward_ns": gradient + weight, "weight_ns": weight}
+                found = idle_by_formula(name, Sizes(**sizes), **times)
+                idle.append(_ONLY if found.idle_ns is None else f"`{found.words}`")
+                known = [bubbles_by_formula(name, rank=rank, **sizes, **times) for rank in range(8)]
+                where.append(_ONLY if None in known else "formula")
+            lines.append(f"| {title} | {' | '.join(idle)} | {' | '.join(where)} |")
     return "\n".join(lines)
 
 
