@@ -14,6 +14,7 @@ from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.targets.export_fields import fitted_fields
 from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
+from evenflow.cli.shared.targets.script_inputs import check_scripts, may_read_scripts
 from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines
 from evenflow.cli.shared.targets.target_options import VERSION, FittingOptions, TargetName
 from evenflow.cli.shared.targets.target_text import (
@@ -53,6 +54,7 @@ class ApplyOptions:
 @click.argument("file", metavar=_FILE, type=options.FILE)
 @options_as("request", ApplyOptions)
 @may_be_reproducible
+@may_read_scripts
 def apply(plan_file: str, file: Path, request: ApplyOptions) -> int:
     """Put a plan into the configuration that you have: FILE.planned beside FILE, otherwise byte for byte the same.
 
@@ -94,6 +96,7 @@ def apply(plan_file: str, file: Path, request: ApplyOptions) -> int:
         click.echo(over_limit_text(fitted_plan, target, version), err=True)
         return INFEASIBLE
     after = own.applied(fitted_plan.plan)
+    check_scripts()
     changes = changed_lines(own.text, after, old=file, new=path) or _("no line changes: the plan is there already")
     beside = beside_text(target.write(fitted_plan.plan, version))
     outputs.write(_FILE, lambda: after, mark_first_line=True)

@@ -154,11 +154,24 @@ class FlagScript:
             if flag.word.is_conditional:
                 raise by_hand(self.file, name)
             present.add(name)
+            if flag.word.start < 0 or any(value.start < 0 for value in flag.own_values):
+                self._check_same(flag, wanted.get(name), name)
+                continue
             change = self._replaced(flag, wanted[name], wanted) if name in wanted else self._removed(flag)
             if change is not None:
                 return change
         new = {flag: values for flag, values in wanted.items() if flag not in present}
         return self._inserted(new) if new else None
+
+    def _check_same(self, flag: Flag, values: Sequence[str] | None, name: str) -> None:
+        """Raise InputError unless a flag that stands in another file, or comes from outside, has these values."""
+        olds = [plain_layout(old.text) for old in flag.own_values]
+        if values is None or olds != [plain_layout(value) for value in values]:
+            raise InputError(
+                rule=_("must stand in this file to be changed: it comes from another, or from outside"),
+                place=f"{self.file}: {name}",
+                remedy=_("write the flags of the plan there by hand"),
+            )
 
     def _replaced(self, flag: Flag, values: Sequence[str], wanted: Flags) -> ScriptChange | None:
         """Return the change of a flag's values; None where they are the same already."""
@@ -254,7 +267,7 @@ class FlagScript:
     def _inserted(self, new: Flags) -> ScriptChange:
         """Return new flags before the anchor: on lines of their own where it begins one."""
         anchor = next((flag.word for flag in self.flags if flag.key == self.key(self.anchor)), None)
-        if anchor is None:  # one change may have ended the command before it
+        if anchor is None or anchor.start < 0:  # one change may have ended the command before it
             raise by_hand(self.file, self.anchor)
         start = anchor.start
         pieces = [self._piece(flag, values, start) for flag, values in new.items()]

@@ -113,8 +113,12 @@ def _is_training(words: Sequence[Text]) -> bool:
 def _arguments(words: Sequence[Text], script: str, file: str, known: frozenset[str] = KNOWN) -> Arguments:
     newlines = [index for index, letter in enumerate(script) if letter == "\n"]
 
+    def line(word: Text) -> int | None:
+        """Return the line of a word; None where it stands in no line of this file."""
+        return bisect_right(newlines, word.start - 1) + 1 if word.start >= 0 else None
+
     def place(word: Text) -> str:
-        return line_place(file, bisect_right(newlines, word.start - 1) + 1)
+        return line_place(file, line(word))
 
     values: dict[str, object] = {}
     lines: dict[str, int] = {}
@@ -125,8 +129,8 @@ def _arguments(words: Sequence[Text], script: str, file: str, known: frozenset[s
         if not word.is_known and not word.text.startswith("--") and _FURTHER_FLAGS.search(word.text)
     ]
     for flag in flags_of(words):
-        if flag.key in known:
-            lines[flag.key] = bisect_right(newlines, flag.word.start - 1) + 1
+        if flag.key in known and (found := line(flag.word)) is not None:
+            lines[flag.key] = found
         if flag.key in known and not flag.word.is_conditional:
             values[flag.key] = decoded(flag.key, flag.texts)
         elif flag.key in known or is_relevant(flag.key):

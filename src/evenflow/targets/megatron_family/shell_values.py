@@ -3,20 +3,32 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from evenflow.errors import InputError
+from evenflow.fields import read_text
 from evenflow.language import _
 from evenflow.targets.megatron_family.shell_arithmetic import arithmetic
+from evenflow.targets.megatron_family.shell_inputs import WORDS, script_inputs
 from evenflow.targets.megatron_family.shell_script import MOST_CHARACTERS, Statement, parse_script
 from evenflow.targets.megatron_family.shell_tests import BranchTests, verdict
-from evenflow.targets.megatron_family.shell_words import Length, Opaque, Plain, Reference, Sum, Word
+from evenflow.targets.megatron_family.shell_words import POSITIONAL, Length, Opaque, Plain, Reference, Sum, Word
 
 COMPUTED, UNKNOWN = -1, -2
 _OUTSIDE = -3
 """Positions from here downwards are outside of the text that is read."""
 _MOST_READINGS = 3
 """Most readings of a text, the first included."""
+_MOST_SOURCES = 8
+"""Most files that source each other."""
+_FUNCTION = re.compile(r"^\s*(?:function\s+[\w-]+|[\w-]+\s*\(\s*\))", re.MULTILINE)
+_SELF = r"(?:\$0|\$\{0\}|\$BASH_SOURCE|\$\{BASH_SOURCE(?:\[0\])?(?::-\$0)?\})"
+_OWN_FOLDER = re.compile(
+    rf"\$\(\s*(?:cd\s+(?:--\s+)?\"?\$\(\s*)?dirname\s+(?:--\s+)?\"?{_SELF}\"?\s*\)"
+    r"(?:\"?\s*(?:>\s*/dev/null\s*(?:2>&1)?\s*)?(?:&&|;)\s*pwd(?:\s+-P)?\s*\))?|\$\{BASH_SOURCE(?:\[0\])?%/\*\}"
+)
+"""The folder of the script, as scripts find it."""
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _SCRIPT_OPTION = re.compile(r"-[a-z]*c")
 
@@ -66,20 +78,8 @@ def run_through(
         InputError: the filled-in words are longer than any script.
     """
     evaluation = _Evaluation(script, file)
-    tests = BranchTests()
-    commands: list[tuple[Text, ...]] = []
-    for statement in statements:
-        runs = tests.runs(statement.branches)
-        if statement.tests is not None:
-            whole = evaluation.tested(statement.words)
-            tests.met(statement.tests, runs and verdict(whole))
-        if runs is False:
-            continue
-        if statement.name:
-            evaluation.assign(statement, is_conditional=runs is None)
-        elif words := tuple(evaluation.texts(statement.words)):
-            commands += evaluation.commands_in(words)
-    return commands, evaluation.values
+    evaluation.begin()
+    return evaluation.run(statements), evaluation.values
 
 
 def split_text(text: Text) -> list[Text]:
@@ -121,6 +121,116 @@ class _Evaluation:
         self.values: dict[str, tuple[Text, ...] | Text] = {}
         self.left = 5 * MOST_CHARACTERS
         """Characters that may still be filled in, so that variables within variables come to an end."""
+        self.inputs = script_inputs()
+        self.given: dict[str, Values] = {}
+        """Values that variables have from outside."""
+        self.has_words = False
+        """Whether the words behind the script's name are known."""
+        self.sources: tuple[Path, ...] = ()
+        """The files that are sourced now, each by the one before."""
+
+    def begin(self) -> None:
+        """Take what the script has from outside.
+
+        Raises:
+            InputError: it has words behind its name, and functions, which have words of their own.
+        """
+        inputs = self.inputs
+        self.given = {name: _foreign(_outside_text(value)) for name, value in inputs.values.items()}
+        self.values.update(self.given)
+        if inputs.words is not None:
+            if function := _FUNCTION.search(self.script):
+                raise InputError(
+                    value=function[0].strip(),
+                    rule=_("must be a script without functions, whose $1 and $@ are their own"),
+                    place=f"{self.file}, --args",
+                    remedy=_("write the values in place of the words, or give variables with --set"),
+                )
+            self._set_words(tuple(map(_outside_text, inputs.words)))
+
+    def _set_words(self, words: tuple[Text, ...]) -> None:
+        """Let these be the words behind the script's name."""
+        self.has_words = True
+        for number in range(1, 10):
+            self.values.pop(str(number), None)
+        self.values |= {str(number): word for number, word in enumerate(words[:9], 1)}
+        self.values |= {WORDS: words, "*": words}
+
+    def run(self, statements: Iterable[Statement]) -> list[tuple[Text, ...]]:
+        """Go through statements; return the words of every command."""
+        tests = BranchTests()
+        commands: list[tuple[Text, ...]] = []
+        for statement in statements:
+            runs = tests.runs(statement.branches)
+            if statement.tests is not None:
+                tests.met(statement.tests, runs and verdict(self.tested(statement.words)))
+            if runs is False:
+                continue
+            if statement.name:
+                self.assign(statement, is_conditional=runs is None)
+            elif words := tuple(self.texts(statement.words)):
+                commands += self._ran(words, is_conditional=runs is None)
+        return commands
+
+    def _ran(self, words: tuple[Text, ...], *, is_conditional: bool) -> list[tuple[Text, ...]]:
+        """Return the commands that come of one: also those of a sourced file, or of a text that is read once more."""
+        first = words[0].text
+        if first in ("source", ".") and len(words) > 1:
+            return self._sourced(words[1], is_conditional=is_conditional)
+        if first == "set" and len(words) > 1 and words[1].text == "--":
+            self._change_words(words[2:], is_conditional=is_conditional)
+        elif first == "shift" and self.has_words:
+            count = int(words[1].text) if len(words) > 1 and words[1].text.isdecimal() else 1
+            before = self.values[WORDS]
+            self._change_words(before[count:] if isinstance(before, tuple) else (), is_conditional=is_conditional)
+        else:
+            return self.commands_in(words)
+        return []
+
+    def _change_words(self, words: tuple[Text, ...], *, is_conditional: bool) -> None:
+        if not is_conditional:
+            self._set_words(words)
+            return
+        self.has_words = False  # which of them the script has is not known
+        for name in POSITIONAL:
+            self.values.pop(name, None)
+
+    def _sourced(self, name: Text, *, is_conditional: bool) -> list[tuple[Text, ...]]:
+        """Return the commands of a file that the script sources, beside which it is; its variables are set here.
+
+        A file that cannot be read, or that is sourced in a condition whose outcome is not known, is noted.
+        """
+        path = self._path(name.text) if name.is_known and not is_conditional else None
+        if path is None or path in self.sources or len(self.sources) == _MOST_SOURCES:
+            self.inputs.missing.append(name.text)
+            return []
+        try:
+            text = read_text(path)
+            statements = parse_script(text, file=str(path))
+        except InputError:
+            self.inputs.missing.append(name.text)
+            return []
+        inner = _Evaluation(text, str(path))
+        inner.given, inner.has_words, inner.left = self.given, self.has_words, self.left - len(text)
+        inner.sources = (*self.sources, path)
+        before = {variable: _foreign(value) for variable, value in self.values.items()}
+        inner.values = before | self.given
+        before = dict(inner.values)
+        commands = inner.run(statements)
+        for variable, value in inner.values.items():
+            if value is not before.get(variable):
+                self.values[variable] = _foreign(value)
+        self.left = inner.left
+        return [tuple(_foreign_word(word) for word in command) for command in commands]
+
+    def _path(self, name: str) -> Path | None:
+        """Return the regular file of this name beside the script; None where there is none."""
+        folder = Path(self.file).parent
+        try:
+            path = (folder / name).resolve()
+            return path if path.is_file() else None
+        except (OSError, ValueError):
+            return None
 
     def assign(self, statement: Statement, *, is_conditional: bool) -> None:
         """Set a variable. Flags that are set in a condition join those that are there, and are marked."""
@@ -156,6 +266,7 @@ class _Evaluation:
             return [words]
         inner = _Evaluation(text.text, self.file, inside=text)
         inner.values = {name: self._for_inside(value) for name, value in self.values.items()}
+        inner.has_words = self.has_words
         inner.left = self.left
         commands: list[tuple[Text, ...]] = []
         for statement in parse_script(text.text, file=self.file):
@@ -207,6 +318,9 @@ class _Evaluation:
         That is what ``${NAME:-default}`` takes it for as well.
         """
         whole = [self.whole(word) for word in words]
+        if len(whole) == 4 and whole[1] in ("-f", "-e", "-r", "-s"):  # a file that is there is known to be
+            is_there = whole[2] is not None and self._path(whole[2]) is not None
+            return [whole[0], "-n", "there" if is_there else None, whole[3]]
         return [
             "" if text is None and before in ("-z", "-n") and self._is_unset(word) else text
             for before, text, word in zip([None, *whole], whole, words, strict=False)
@@ -215,7 +329,9 @@ class _Evaluation:
     def _is_unset(self, word: Word) -> bool:
         """Return whether a word is a variable alone, which nothing before has set."""
         parts = [part for part in word.parts if not isinstance(part, Plain) or part.text]
-        return len(parts) == 1 and isinstance(parts[0], Reference) and parts[0].name not in self.values
+        if len(parts) != 1 or not isinstance(parts[0], Reference) or parts[0].name in self.values:
+            return False
+        return self.has_words or parts[0].name not in POSITIONAL
 
     def whole(self, word: Word) -> str | None:
         """Return the text of one word, whatever blanks are in it; None where only a run knows it."""
@@ -264,9 +380,11 @@ class _Evaluation:
 
     def _referenced(self, part: Reference, *, split: bool) -> list[Text]:
         """Return the words that stand for a variable; the first and the last join what is beside them."""
-        value = self.values.get(part.name)
+        value = self._value(part.name)
         if value is None and part.default is not None:
             value = self._whole(part.default, split=False)[0]
+        if value is None and self.has_words and part.name in POSITIONAL:
+            return [self._text("", [])]
         is_whole = isinstance(value, Text) and not value.is_known and not self._is_list(part)
         if value is None or is_whole:
             return [self._raw(part, self.script[part.start : part.end])]
@@ -297,19 +415,31 @@ class _Evaluation:
             number = arithmetic(part.text, self._plain_value)
         elif isinstance(part, Length):
             number = self._length(part.name)
+        elif _OWN_FOLDER.fullmatch(self.script, part.start, part.end):
+            folder = str(Path(self.file).resolve().parent)
+            return self._text(folder, [ShellMark(COMPUTED, part.start, part.end)] * len(folder))
         text = self.script[part.start : part.end] if number is None else str(number)
         spot = UNKNOWN if number is None else COMPUTED
         return self._text(text, [ShellMark(spot, part.start, part.end)] * len(text), is_known=number is not None)
 
     def _length(self, name: str) -> int | None:
         """Return the number of words of an array; None where only a run knows it."""
-        value = self.values.get(name)
+        value = self._value(name)
         if not isinstance(value, tuple) or any(word.is_conditional or not word.is_known for word in value):
             return None
         return len(value)
 
-    def _plain_value(self, name: str) -> str:
+    def _value(self, name: str) -> "Values | None":
+        """Return the value of a variable, and note that the script reads it where it is from outside."""
         value = self.values.get(name)
+        if value is not None and value is self.given.get(name):
+            self.inputs.was_read.add(name)
+        elif self.has_words and name in POSITIONAL:
+            self.inputs.was_read.add(WORDS)
+        return value
+
+    def _plain_value(self, name: str) -> str:
+        value = self._value(name)
         return value.text if isinstance(value, Text) else name
 
 
@@ -336,6 +466,28 @@ class _Building:
             end=self.word.end,
             is_known=self.is_known,
         )
+
+
+Values: TypeAlias = tuple[Text, ...] | Text
+"""The words of an array, or the value of a plain variable."""
+
+
+def _outside_text(text: str) -> Text:
+    """Return a text that stands nowhere in a script."""
+    return Text(text=text, marks=(ShellMark(COMPUTED, COMPUTED, COMPUTED),) * len(text), start=COMPUTED, end=COMPUTED)
+
+
+def _foreign(value: Values) -> Values:
+    """Return a value of another file, which has no place in the script."""
+    return _foreign_word(value) if isinstance(value, Text) else tuple(map(_foreign_word, value))
+
+
+def _foreign_word(word: Text) -> Text:
+    marks = tuple(
+        mark._replace(spot=UNKNOWN if mark.spot == UNKNOWN else COMPUTED, start=COMPUTED, end=COMPUTED)
+        for mark in word.marks
+    )
+    return replace(word, marks=marks, start=COMPUTED, end=COMPUTED)
 
 
 def _turned(position: int) -> int:

@@ -6,12 +6,15 @@ from typing import TypeAlias
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.targets.megatron_family.shell_inputs import WORDS
 
 METACHARACTERS = frozenset(" \t\r\n;&|<>()")
 """Characters that end a word."""
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+POSITIONAL = "@*123456789"
+"""Names of the words behind the script's name."""
 JOINED_LINES = re.compile(r"\\\r?\n")
-_BRACED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(\[[@*]\])?(:?[-=]|(?=\}|:?\?))")
+_BRACED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*|[1-9@*])(\[[@*]\])?(:?[-=]|(?=\}|:?\?))")
 _LENGTH = re.compile(r"\$\{#([A-Za-z_][A-Za-z0-9_]*)\[[@*]\]\}")
 _ENDS_QUOTED = '"\\`$'
 _ENDS_PLAIN = "'\"\\`$ \t\r\n;&|<>()"
@@ -29,7 +32,9 @@ class Plain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """The value of a variable: ``$NAME``, ``${NAME:-default}`` or ``${NAME[@]}``."""
+    """The value of a variable: ``$NAME``, ``${NAME:-default}`` or ``${NAME[@]}``, or of words behind the script's name:
+    ``$1`` or ``$@``.
+    """
 
     name: str
     start: int
@@ -49,7 +54,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Length:
-    """The number of words of an array: ``${#NAME[@]}``."""
+    """The number of words of an array: ``${#NAME[@]}``, or behind the script's name: ``$#``."""
 
     name: str
     start: int
@@ -58,7 +63,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opaque:
-    """Something whose value is only known when the script runs, such as ``$(hostname)`` or ``$1``."""
+    """Something whose value is only known when the script runs, such as ``$(hostname)`` or ``$$``."""
 
     start: int
     end: int
@@ -169,7 +174,12 @@ class WordReader:
             return Reference(name=name[0], start=start, end=name.end(), is_quoted=is_quoted)
         self.position += 1
         if self.next and self.next in "@*#?$!-0123456789":
+            letter = self.next
             self.position += 1
+            if letter == "#":
+                return Length(name=WORDS, start=start, end=self.position)
+            if letter in POSITIONAL:
+                return Reference(name=letter, start=start, end=self.position, is_quoted=is_quoted)
             return Opaque(start=start, end=self.position)
         return Plain(text="$", start=start)
 

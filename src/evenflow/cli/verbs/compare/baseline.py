@@ -36,7 +36,8 @@ class GivenBaseline:
         """
         file = TargetFile.read(path, named, option=BASELINE_OF, does="read")
         assert file.target.read is not None
-        return cls(file=file, baseline=file.target.read(file.text, str(path), sizes))
+        baseline = file.target.read(file.text, str(path), sizes)
+        return cls(file=file, baseline=baseline)
 
     @property
     def target(self) -> Target:

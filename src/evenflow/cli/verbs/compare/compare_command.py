@@ -25,6 +25,7 @@ from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
+from evenflow.cli.shared.targets.script_inputs import check_scripts, may_read_scripts
 from evenflow.cli.shared.time_budget import TimeBudget
 from evenflow.cli.shared.training.configuration_options import ConfigurableCommand
 from evenflow.cli.shared.training.configured_model import read_planned_model
@@ -55,6 +56,7 @@ _ALL = picture_option("all")
 @click.argument("layers", metavar="LAYERS.json|CONFIG.json")
 @options_as("compare_options", CompareOptions)
 @may_be_reproducible
+@may_read_scripts
 def compare(compare_options: CompareOptions) -> int:
     """Set the recommended plan beside naive ones and your own, in one table, a picture of each, and one of all.
 
@@ -78,6 +80,7 @@ def compare(compare_options: CompareOptions) -> int:
     model = read_planned_model(compare_options)
     model.say_remarks()
     job = compare_job(compare_options, model)
+    check_scripts()
     request, limit = job.request, job.given_limit_bytes
     yours = None if job.baseline is None else job.baseline.simulated(request.network, request.communication)
     file_plans = [] if job.file_plan is None else [_of_file(job.file_plan, request)]

@@ -12,6 +12,7 @@ from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.sections import SectionedCommand
+from evenflow.cli.shared.targets.script_inputs import check_scripts, may_read_scripts
 from evenflow.cli.shared.targets.target_file import print_notes
 from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.tune.nothing_text import needed_text
@@ -35,6 +36,7 @@ from evenflow.tune.tuned import Tuned
 @click.command(cls=SectionedCommand)
 @options_as("request", TuneOptions)
 @may_be_reproducible
+@may_read_scripts
 def tune(request: TuneOptions) -> int:
     """Rank all ways to split a training over devices, and prove how good the first is.
 
@@ -75,6 +77,7 @@ def tune(request: TuneOptions) -> int:
     if file is not None:
         yours = read_training(file.target, file.text, str(file.path), job.question)
         print_notes(file, notes=yours.notes, unknown=yours.unknown)
+    check_scripts()
     time_left = TimeLeft.of_command(request.time_limit)
     with shown_tuning() as progress:
         seconds = time_left.seconds * ranking_share(request.after)
