@@ -70,3 +70,29 @@ def test_flags_in_another_file_are_not_changed(script, folder, evenflow):
     assert result.exit_code == 2
     assert "must stand in this file to be changed" in result.stderr
     assert not (folder / "run.planned.sh").exists()
+
+
+def test_plan_writes_a_script_whose_values_come_from_outside(script, folder, evenflow):
+    asked = (
+        "plan",
+        "tiny.json",
+        "--ranks",
+        2,
+        "--microbatches",
+        4,
+        "--apply",
+        "run.sh",
+        "--set",
+        "PP=2",
+        "--args",
+        "4",
+    )
+    result = evenflow(*asked)
+    assert result.exit_code == 0, result.stderr
+    assert (folder / "run.planned.sh").exists()
+
+
+def test_inputs_of_a_plan_without_a_script_are_refused_before_it_is_searched(folder, evenflow):
+    result = evenflow("plan", "tiny.json", "--ranks", 2, "--microbatches", 4, "--args", "4", "--time-limit", 60)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: --args must be words that the script reads")

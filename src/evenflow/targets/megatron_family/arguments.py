@@ -118,9 +118,7 @@ class Arguments:
         """Return the refusal of an argument, for the caller to raise."""
         value = self.values.get(key)
         if isinstance(value, str) and ("$" in value or "`" in value):
-            remedy = _(
-                "write its value in place of the variable, or give it with --set or --args of compare, apply and tune"
-            )
+            remedy = _("write its value in place of the variable, or give it with --set or --args")
         return InputError(value=value, rule=rule, place=self.place(key), remedy=remedy)
 
     def integer(self, key: str, within: Range) -> int | None:

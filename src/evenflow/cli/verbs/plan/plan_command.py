@@ -17,6 +17,7 @@ from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
+from evenflow.cli.shared.targets.script_inputs import check_scripts, may_read_scripts
 from evenflow.cli.shared.targets.target_text import block_text
 from evenflow.cli.shared.time_budget import TimeBudget
 from evenflow.cli.shared.training.configuration_options import ConfigurableCommand
@@ -52,6 +53,7 @@ from evenflow.targets.frameworks.mindformers.values import environment
 @click.argument("layers", metavar="LAYERS.json|CONFIG.json")
 @options_as("request", PlanOptions)
 @may_be_reproducible
+@may_read_scripts
 def plan(request: PlanOptions) -> int:
     """Find the shortest step of the model in LAYERS.json that fits in memory, and prove how short it can be.
 
@@ -82,6 +84,8 @@ def plan(request: PlanOptions) -> int:
     model.say_remarks()
     plan_options = model.completed(request, written_out=options_given())
     job = plan_job(plan_options, model)
+    if job.applied_file is None:
+        check_scripts()  # nothing of them is read
     outputs = Outputs(
         {
             **paths_of(plan_options),
@@ -141,7 +145,9 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs, budget: TimeBudget) -
     outputs.write("--trace", lambda: chrome_trace([traced]))
     outputs.write("--order", lambda: format_schedule(simulation.timeline.schedule))
     if applied is not None:
-        outputs.write("--apply", lambda: applied.applied(simulation.plan), mark_first_line=True)
+        after = applied.applied(simulation.plan)
+        check_scripts()
+        outputs.write("--apply", lambda: after, mark_first_line=True)
         if applied.target is MINDFORMERS:
             _note_environment(simulation, limit)
 
