@@ -386,7 +386,10 @@ def test_rules_for_stages():
         (body(cut_before=5), "cut_before must be true, false, a list of numbers from 0 to 3"),
         (body(cut_before=[4]), "cut_before must be true, false, a list"),
         (body(cut_before="no"), "cut_before must be true"),
-        (body(stage_rules=["first"]), "must have only the rules alone, last_rank, not_first_rank, last_chunk"),
+        (
+            body(stage_rules=["first"]),
+            "only the rules alone, last_rank, not_first_rank, last_chunk, last_stage",
+        ),
         (body(stage_rules="alone"), "must be a list of texts"),
         (block(), "must have at least one entry"),
         (block(*HALVES, time=3), "time"),
@@ -436,6 +439,32 @@ def test_a_model_of_halves_is_as_short_as_its_block():
         json.dumps({"name": "x", "layers_description": [block(*HALVES, nb_layer=40, cut_inside=False)]}), place="x"
     )
     assert len(json.loads(format_layer_file(network))["layers_description"]) == 1
+
+
+def test_layers_of_multi_token_prediction():
+    network = parse_layer_file(
+        json.dumps({"name": "x", "layers_description": [body(), body(name="further", nb_layer=2, mtp=True)]}),
+        place="x.json",
+    )
+    assert network.mtp_layers == 2
+    assert parse_layer_file(format_layer_file(network), place="x.json") == network
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([body(mtp=True), body()], "must have the layers of multi-token prediction behind all others"),
+        ([body(mtp=True)], "must have a layer besides those of multi-token prediction"),
+        ([body(mtp=1)], "mtp must be true or false"),
+        (
+            [body(), {"name": "end", "type": "TAIL", "nb_layer": 1, "time": 1, "mtp": True}],
+            "mtp must be in a BODY entry",
+        ),
+    ],
+)
+def test_layers_of_multi_token_prediction_are_the_last_ones(entries: list[dict[str, object]], message: str):
+    with pytest.raises(InputError, match=message):
+        rows(*entries)
 
 
 def test_ranks_that_differ():

@@ -47,6 +47,8 @@ class RuledCase(Case):
                     return False
                 if StageRule.LAST_CHUNK in rules and chunk != len(table) - 1:
                     return False
+                if StageRule.LAST_STAGE in rules and stage != table.size - 1:
+                    return False
                 if StageRule.ALONE in rules and sum(other.cut_before for other in own) > 1:
                     return False
         return True

@@ -83,8 +83,9 @@ def recompute_chunk(model: Any, plan: Plan, *, chunk: int, rank: int | None = No
         rule = _("must be a cell of the plan, {chunks} x {ranks}", chunks=plan.num_chunks, ranks=plan.num_ranks)
         raise InputError(rule=rule, place=place)
     block = _block(model, place)
-    _check_block(block, plan.layers[chunk][rank], place)
-    count = plan.count(FULL, chunk, rank)
+    num_layers = plan.layers[chunk][rank] - plan.mtp_in(chunk, rank)  # those of further tokens are in no block
+    _check_block(block, num_layers, place)
+    count = min(plan.count(FULL, chunk, rank), num_layers)
     if count:
         # The block reads its configuration at every forward; a copy of its own leaves that of its layers as it is.
         block.config = copy.copy(block.config)

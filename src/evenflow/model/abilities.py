@@ -10,6 +10,7 @@ from evenflow.language import _
 from evenflow.model.cell_rule import CellRule
 from evenflow.model.recompute import FULL, NONE
 from evenflow.model.sizes import Sizes
+from evenflow.model.stage_rules import StageRule
 
 
 class Scope(Enum):
@@ -64,6 +65,20 @@ class Empty(Enum):
     ANY = "any"
 
 
+class Mtp(Enum):
+    """The stage of layers that predict further tokens, all in one."""
+
+    LAST_STAGE = "last_stage"
+    """The last one, beside the loss; the framework does not count them."""
+    LAST_CHUNK = "last_chunk"
+    """One in the last chunk of its rank. [Megatron-LM, `PipelineParallelLayerLayout`]"""
+
+    @property
+    def rule(self) -> StageRule:
+        """The rule for the stage of such a layer."""
+        return StageRule.LAST_STAGE if self is Mtp.LAST_STAGE else StageRule.LAST_CHUNK
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeRule:
     """A rule for ranks, chunks and microbatches."""
@@ -106,6 +121,7 @@ class Abilities:
     most_chunks: int | None = None
     """Most chunks per rank; None: any number."""
     empty: Empty = Empty.NONE
+    mtp: Mtp = Mtp.LAST_STAGE
     even_cut: bool = False
     """Whether all cells must hold equally many layers."""
     groups: Groups = Groups.USUAL

@@ -19,7 +19,7 @@ def check_cut(network: Network, layers: Cells, table: Stages) -> None:
         return
     num_chunks, num_ranks = table.shape
     end = 0
-    for chunk, rank in stage_cells(table):
+    for number, (chunk, rank) in enumerate(stage_cells(table), 1):
         count = layers[chunk][rank]
         end += count
         stage = network.layers[end - count : end]
@@ -29,7 +29,9 @@ def check_cut(network: Network, layers: Cells, table: Stages) -> None:
         for place, layer in enumerate(stage, end - count):
             for broken in sorted(layer.stage_rules):
                 fits = broken is not StageRule.ALONE or _is_one_block(stage)
-                if not fits or not broken.allows(chunk=chunk, rank=rank, num_chunks=num_chunks, num_ranks=num_ranks):
+                if not fits or not broken.allows(
+                    chunk=chunk, rank=rank, num_chunks=num_chunks, num_ranks=num_ranks, is_last=number == table.size
+                ):
                     raise _broken(network, place, broken.words, chunk=chunk, rank=rank)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -45,6 +46,8 @@ class Layer:
     """Whether a stage may begin with this layer; if not, it is in the stage of the layer before it."""
     stage_rules: frozenset[StageRule] = frozenset()
     """Rules for the stage that holds it."""
+    is_mtp: bool = False
+    """Whether it predicts further tokens (multi-token prediction), which frameworks count apart."""
 
     @property
     def backward_ns(self) -> int:
@@ -151,6 +154,12 @@ class Network:
             sizes = (block.parameter_bytes, block.activation_bytes, block.working_bytes)
             self._check_size(block.forward_ns, block.backward_ns, sizes, place=place)
             self._check_weight(block)
+        if any(first.layer.is_mtp and not then.layer.is_mtp for first, then in pairwise(self.runs)):
+            rule = _("must have the layers of multi-token prediction behind all others")
+            raise InputError(rule=rule, place=self.name)
+        if self.mtp_layers == self.num_layers:
+            rule = _("must have a layer besides those of multi-token prediction")
+            raise InputError(rule=rule, place=self.name)
         if not any(run.layer.forward_ns + run.layer.backward_ns for run in self.runs):
             raise InputError(rule=_("must have body layers that take some time"), place=self.name)
 
@@ -219,6 +228,11 @@ class Network:
     def num_layers(self) -> int:
         """Number of body layers."""
         return sum(run.count for run in self.runs)
+
+    @property
+    def mtp_layers(self) -> int:
+        """Number of body layers that predict further tokens, which are the last ones."""
+        return sum(run.count for run in self.runs if run.layer.is_mtp)
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
@@ -336,6 +350,20 @@ class Network:
             replace(run, layer=replace(run.layer, cut_before=True, stage_rules=frozenset())) for run in self.runs
         )
         return replace(self, runs=runs)
+
+    def with_mtp_rule(self, rule: StageRule) -> "Network":
+        """Return the network whose layers of multi-token prediction keep to one rule more."""
+        runs = tuple(
+            replace(run, layer=replace(run.layer, stage_rules=run.layer.stage_rules | {rule}))
+            if run.layer.is_mtp
+            else run
+            for run in self.runs
+        )
+        return replace(self, runs=runs)
+
+    def without_mtp(self) -> "Network":
+        """Return the network without its layers of multi-token prediction."""
+        return replace(self, runs=tuple(run for run in self.runs if not run.layer.is_mtp)) if self.mtp_layers else self
 
     def without_backward(self) -> "Network":
         """Return the network of a step that only runs forward: backwards take no time, and nothing is recomputed."""

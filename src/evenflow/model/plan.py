@@ -56,6 +56,8 @@ class Plan:
     """Parts that each sequence is cut into."""
     group_size: int | None = None
     """Microbatches of a group in an interleaved schedule; None: as many as fill the pipeline."""
+    mtp_layers: int = 0
+    """How many of the layers, the last ones, predict further tokens; frameworks count them apart."""
     order: tuple[str, ...] = ()
     """The plan's own order of work where it is not that of a family: one line per rank, its actions in the text form of
     `evenflow.schedule.text`, such as ``0F0,0F1,0B0,0B1``. Stages are on the ranks that run them.
@@ -79,6 +81,9 @@ class Plan:
             if not all(0 <= value <= LAYERS.most for row in table for value in row):
                 rule = _("must have counts from 0 to {most:,}", most=LAYERS.most)
                 raise InputError(value=[list(row) for row in table], rule=rule, place=name)
+        if not 0 <= self.mtp_layers <= self.num_layers:
+            rule = _("must be at most the {count} layers of the plan", count=self.num_layers)
+            raise InputError(value=self.mtp_layers, rule=rule, place="mtp_layers")
         if self.order and len(self.order) != self.num_ranks:
             raise InputError(
                 value=len(self.order),
@@ -127,6 +132,11 @@ class Plan:
     def num_layers(self) -> int:
         """Number of body layers."""
         return sum(sum(row) for row in self.layers)
+
+    def mtp_in(self, chunk: int, rank: int) -> int:
+        """Return how many layers of the cell predict further tokens, where stages are on ranks in turn."""
+        behind = sum(map(sum, self.layers[chunk + 1 :])) + sum(self.layers[chunk][rank + 1 :])
+        return min(self.layers[chunk][rank], max(0, self.mtp_layers - behind))
 
     @property
     def used_kinds(self) -> tuple[str, ...]:

@@ -16,9 +16,16 @@ class StageRule(StrEnum):
     """Its stage is not on rank 0."""
     LAST_CHUNK = "last_chunk"
     """Its stage is in the last chunk of its rank."""
+    LAST_STAGE = "last_stage"
+    """Its stage is the last one along the network."""
 
-    def allows(self, *, chunk: int, rank: int, num_chunks: int, num_ranks: int) -> bool:
-        """Return whether the stage of this cell may hold the layer; what else it holds does not count."""
+    def allows(self, *, chunk: int, rank: int, num_chunks: int, num_ranks: int, is_last: bool) -> bool:
+        """Return whether the stage of this cell may hold the layer; what else it holds does not count.
+
+        `is_last` says whether it is the last stage along the network.
+        """
+        if self is StageRule.LAST_STAGE:
+            return is_last
         if self is StageRule.LAST_RANK:
             return rank == num_ranks - 1
         if self is StageRule.NOT_FIRST_RANK:
@@ -34,4 +41,6 @@ class StageRule(StrEnum):
             return _("must be on the last rank")
         if self is StageRule.NOT_FIRST_RANK:
             return _("must not be on rank 0")
+        if self is StageRule.LAST_STAGE:
+            return _("must be in the last stage")
         return _("must be in the last chunk of its rank")

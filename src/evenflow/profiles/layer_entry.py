@@ -34,8 +34,11 @@ KIND_KEYS: Mapping[str, _Keys] = {
 }
 RULE_KEYS = ("cut_before", "stage_rules")
 """Keys that say where a stage may begin and which stages may hold the layers (see `layer_rows`)."""
+MTP_KEY = "mtp"
+"""Key that says whether the layers predict further tokens."""
 ENTRY_KEYS = {
     *RULE_KEYS,
+    MTP_KEY,
     "name", "type", "nb_layer", "time", "forward_time", "backward_time", "backward_coef",
     "memory_parameter", "memory_activation", "recompute_kinds", "model_name", "weight_time", "memory_until_weight",
     "memory_working",
@@ -78,6 +81,7 @@ def body_layer(entry: Fields, has_memory: bool) -> Layer:
         modes={NONE: plain, **_kinds(entry, backward_ms, plain.working_bytes)},
         stated_weight_ns=_weight_ns(entry, backward_ms),
         stated_until_weight_bytes=_until_weight_bytes(entry),
+        is_mtp=entry.flag(MTP_KEY) if MTP_KEY in entry else False,
     )
 
 
@@ -107,7 +111,7 @@ def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
         _mode(entry, keys, 0.0, 0)  # checked, though it means nothing
     if "recompute_kinds" in entry:
         raise entry.error("recompute_kinds", _("must be in a BODY entry, because head and tail never recompute"))
-    for key in RULE_KEYS:
+    for key in (*RULE_KEYS, MTP_KEY):
         if key in entry:
             raise entry.error(key, _("must be in a BODY entry: the first stage has the head, the last one the tail"))
     forward_ms, backward_ms = _times(entry)

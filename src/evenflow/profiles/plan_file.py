@@ -42,8 +42,9 @@ def parse_plan(text: str, *, place: str) -> Plan:
     """Return the plan in the text of a plan file; `place` names the file in messages.
 
     Only what makes the plan is read: `layers` and `recompute` (``[chunk][rank]``, exclusive counts), `ranks`,
-    `chunks`, `microbatches`, `schedule`, `sequence_splits`, `group_size` where it is not the usual one, and `order`
-    where the plan has its own. Other fields are ignored. A kind that no layer has is left out of `Plan.recompute`.
+    `chunks`, `microbatches`, `schedule`, `sequence_splits`, `group_size` where it is not the usual one, `mtp_layers`
+    where there are some, and `order` where the plan has its own. Other fields are ignored. A kind that no layer has is
+    left out of `Plan.recompute`.
 
     Raises:
         InputError: text that is not JSON, or a field that is missing, of a wrong type or against the others.
@@ -79,6 +80,7 @@ def _plan(fields: Fields) -> Plan:
     num_microbatches = fields.integer("microbatches", MICROBATCHES)
     sequence_splits = fields.integer("sequence_splits", SEQUENCE_SPLITS)
     group_size = fields.integer("group_size", MICROBATCHES) if "group_size" in fields else None
+    mtp_layers = fields.integer("mtp_layers", _COUNT) if "mtp_layers" in fields else 0
     order = fields.texts("order") if "order" in fields else ()
     with fields.at():
         return Plan(
@@ -88,6 +90,7 @@ def _plan(fields: Fields) -> Plan:
             recompute={kind: table for kind, table in tables.items() if any(map(any, table))},
             sequence_splits=sequence_splits,
             group_size=group_size,
+            mtp_layers=mtp_layers,
             order=order,
         )
 

@@ -1,6 +1,6 @@
 """A plan run on paper: its timeline, memory and bubbles, from the one cost model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -96,6 +96,8 @@ def simulate(
     deadlocks.
     """
     check_step(network, plan.sizes, communication)
+    if plan.mtp_layers != network.mtp_layers and plan.num_layers == network.num_layers:
+        plan = replace(plan, mtp_layers=network.mtp_layers)
     if schedule is None:
         schedule = schedule_of(plan)
     else:

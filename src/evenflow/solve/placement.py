@@ -120,8 +120,13 @@ def _under(network: Network, table: Integers, rules: Sequence[StageRule]) -> Pla
     num_chunks, num_ranks = table.shape
     banned = {
         own: [
-            any(not rule.allows(chunk=c, rank=r, num_chunks=num_chunks, num_ranks=num_ranks) for rule in own)
-            for c, r in stage_cells(table)
+            any(
+                not rule.allows(
+                    chunk=c, rank=r, num_chunks=num_chunks, num_ranks=num_ranks, is_last=number == table.size
+                )
+                for rule in own
+            )
+            for number, (c, r) in enumerate(stage_cells(table), 1)
         ]
         for own in set(kept)
     }

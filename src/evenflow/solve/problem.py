@@ -234,6 +234,7 @@ class Problem:
             group_size=self.schedule.group_size,
             layers=cells(table.sum(axis=2).tolist()),
             recompute=recompute,
+            mtp_layers=self.request.network.mtp_layers,
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Abilities, Empty, Groups, Plan, Recomputation, Scope
+from evenflow.model import FULL, NONE, Abilities, Empty, Groups, Mtp, Plan, Recomputation, Scope
 from evenflow.schedule import group_allowed, schedule_of, usual_group_size
 from evenflow.targets.stages import stages_of
 
@@ -37,6 +37,7 @@ def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputErr
                 remedy=_("plan for it with --target, or with another number of microbatches"),
             )
     yield from _cut_refusals(plan, abilities, title)
+    yield from _mtp_refusals(plan, abilities, title)
     yield from _recompute_refusals(plan, abilities, title)
 
 
@@ -57,6 +58,25 @@ def _cut_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[Inpu
             value=0,
             rule=none if abilities.empty is Empty.NONE else ends,
             place=_("layers, chunk {chunk}, rank {rank}", chunk=empty.chunk, rank=empty.rank),
+        )
+
+
+def _mtp_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:
+    if not plan.mtp_layers:
+        return
+    stages = stages_of(plan, schedule_of(plan).stage_ranks)
+    held = [stage for stage in stages if stage.layers.stop > max(stage.layers.start, plan.num_layers - plan.mtp_layers)]
+    is_last = abilities.mtp is Mtp.LAST_CHUNK and held[0].chunk == plan.num_chunks - 1
+    if len(held) > 1 or not (is_last or held[0] is stages[-1]):
+        last = _("must have those of multi-token prediction in the last stage for {title}", title=title)
+        one = _(
+            "must have those of multi-token prediction in one stage, the last of its rank, for {title}", title=title
+        )
+        yield InputError(
+            value=[list(row) for row in plan.layers],
+            rule=last if abilities.mtp is Mtp.LAST_STAGE else one,
+            place="layers",
+            remedy=_("plan for it with --target"),
         )
 
 

@@ -1,16 +1,17 @@
 """A target: a framework, what it can run, and how plans are written for it and read from its configuration."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from evenflow.errors import InputError
-from evenflow.language import _
-from evenflow.model import Abilities, Plan
+from evenflow.language import _, _n
+from evenflow.model import Abilities, Mtp, Plan
 from evenflow.predict.software import usual_software
 from evenflow.predict.training import Software
 from evenflow.profiles.measured.logs.log_format import LogFormat
 from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.further_tokens import without_mtp
 from evenflow.targets.refusal import refusal
 from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.tune.rules import DegreeRules
@@ -50,7 +51,9 @@ class GivenSizes:
     """What a user says of a run whose configuration does not say it; None where it is not said."""
 
     num_layers: int | None = None
-    """Body layers of the network."""
+    """Body layers of the network, but for those of multi-token prediction."""
+    mtp_layers: int = 0
+    """Body layers of multi-token prediction."""
     num_ranks: int | None = None
     num_microbatches: int | None = None
     may_be_alone: bool = False
@@ -116,6 +119,34 @@ class Target:
 
     told_version: Callable[[str, str], str | None] = lambda text, file: None
     """Return the version whose syntax a text has, given the name of its file; None where it does not tell."""
+
+    def written(self, plan: Plan, version: str) -> Written:
+        """Return what `plan` is in the framework's configuration; raises InputError for what it cannot run."""
+        written = self.write(self.counted(plan, version), version)
+        return self._with_mtp_note(written, plan, version)
+
+    def written_degrees(self, plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+        """Return the same with what stages of several devices do, of a framework that can be told."""
+        assert self.write_degrees is not None
+        written = self.write_degrees(self.counted(plan, version), planned, version)
+        return self._with_mtp_note(written, plan, version)
+
+    def counted(self, plan: Plan, version: str) -> Plan:
+        """Return `plan` with the layers that the framework counts: most leave out those that predict further tokens."""
+        return plan if self._counts_mtp(version) else without_mtp(plan)
+
+    def _counts_mtp(self, version: str) -> bool:
+        return self.abilities(version).mtp is Mtp.LAST_CHUNK
+
+    def _with_mtp_note(self, written: Written, plan: Plan, version: str) -> Written:
+        if not plan.mtp_layers or self._counts_mtp(version):
+            return written
+        note = _n(
+            "the last stage also has the layer of multi-token prediction, which is not counted",
+            "the last stage also has the {count} layers of multi-token prediction, which are not counted",
+            count=plan.mtp_layers,
+        )
+        return replace(written, notes=(*written.notes, note))
 
     def version_of(self, text: str, file: str) -> str:
         """Return the version whose syntax a text of the framework's configuration has; the newest where it is open."""

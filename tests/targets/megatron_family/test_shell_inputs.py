@@ -9,6 +9,8 @@ from evenflow.errors import InputError
 from evenflow.targets.megatron_family.shell_arguments import training_words
 from evenflow.targets.megatron_family.shell_inputs import ScriptInputs, given_to_scripts
 
+pytestmark = pytest.mark.processes
+
 TRAIN = "python pretrain_gpt.py --num-layers 8 "
 
 

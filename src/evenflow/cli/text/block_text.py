@@ -6,8 +6,9 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.simulate import Simulation, simulate
 from evenflow.targets.frameworks.mindformers.block import format_bodies, format_mindformers
-from evenflow.targets.frameworks.mindformers.values import TITLE, why_not
+from evenflow.targets.frameworks.mindformers.values import TITLE, check_writable, why_not
 from evenflow.targets.frameworks.mindformers.values import without_environment as run_without
+from evenflow.targets.further_tokens import without_mtp
 from evenflow.units import megabytes
 
 
@@ -20,7 +21,9 @@ def block_to_paste(simulation: Simulation, memory_limit_bytes: int | None) -> st
     plan, title = simulation.plan, TITLE
     without = without_environment(simulation, memory_limit_bytes)
     try:
-        block = format_mindformers(plan, without_environment=without) + format_bodies(simulation.network, plan)
+        check_writable(plan)
+        counted, network = without_mtp(plan), simulation.network.without_mtp()
+        block = format_mindformers(counted, without_environment=without) + format_bodies(network, counted)
     except InputError as error:
         click.echo(_("note: no block for {target}; {reason}", target=title, reason=str(error)), err=True)
         return ""

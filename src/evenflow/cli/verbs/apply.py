@@ -98,7 +98,7 @@ def apply(plan_file: str, file: Path, request: ApplyOptions) -> int:
     after = own.applied(fitted_plan.plan)
     check_scripts()
     changes = changed_lines(own.text, after, old=file, new=path) or _("no line changes: the plan is there already")
-    beside = beside_text(target.write(fitted_plan.plan, version))
+    beside = beside_text(target.written(fitted_plan.plan, version))
     outputs.write(_FILE, lambda: after, mark_first_line=True)
     outputs.write_json(lambda: {**fitted_fields(fitted_plan, target, version), "file": str(path)})
     note = "" if planned.degrees is None else _("note: {note}", note=pipeline_alone_note(target, plan_file=plan_file))

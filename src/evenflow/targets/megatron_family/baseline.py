@@ -57,14 +57,17 @@ def baseline(arguments: Arguments, sizes: GivenSizes) -> Baseline:
     num_ranks = arguments.num_ranks(sizes.num_ranks)
     _check_given(arguments, "pipeline_model_parallel_size", num_ranks, sizes.num_ranks)
     notes: list[str] = []
-    layers = _layers(arguments, num_ranks, sizes, notes)
+    layers, whole = _layers(arguments, num_ranks, sizes, notes)
     num_microbatches = _num_microbatches(arguments, num_ranks, sizes, notes)
     recompute, unknown = _recompute(arguments, layers, notes)
+    if arguments.values.get("recompute_method") != "block":  # which leaves out layers of multi-token prediction
+        recompute = {kind: whole if table == layers else table for kind, table in recompute.items()}
     group_size = arguments.integer(GROUP, MICROBATCHES) if len(layers) > 1 else None
     plan = Plan(
         schedule="interleaved" if len(layers) > 1 else "1f1b",
         num_microbatches=num_microbatches,
-        layers=layers,
+        layers=whole,
+        mtp_layers=sizes.mtp_layers,
         recompute=recompute,
         group_size=None if group_size == num_ranks else group_size,
     )
@@ -83,7 +86,8 @@ def baseline(arguments: Arguments, sizes: GivenSizes) -> Baseline:
     return Baseline(plan=plan, unknown=(*arguments.unknown, *unknown), notes=tuple(notes))
 
 
-def _layers(arguments: Arguments, num_ranks: int, sizes: GivenSizes, notes: list[str]) -> Cells:
+def _layers(arguments: Arguments, num_ranks: int, sizes: GivenSizes, notes: list[str]) -> tuple[Cells, Cells]:
+    """Return the layers of all cells, without and with those of multi-token prediction, where the network has them."""
     num_layers = arguments.integer("num_layers", LAYERS)
     layout = arguments.values.get(LAYOUT)
     if layout is not None:
@@ -98,7 +102,10 @@ def _layers(arguments: Arguments, num_ranks: int, sizes: GivenSizes, notes: list
         chunks = arguments.values.get(CHUNK_COUNT)
         if chunks is not None and chunks != len(layers):
             raise arguments.error(CHUNK_COUNT, _("must be {chunks}, as in the layout", chunks=len(layers)))
-        if any(parsed.mtp_layers[:-1]):
+        whole = parsed.cells(num_ranks, place=arguments.place(LAYOUT), with_mtp=sizes.mtp_layers > 0)
+        if not any(parsed.mtp_layers):
+            whole = _with_last(layers, sizes.mtp_layers)
+        if any(parsed.mtp_layers[:-1]) and not sizes.mtp_layers:
             notes.append(
                 _("layers of multi-token prediction are in another stage than the loss; the plan has them last")
             )
@@ -108,8 +115,27 @@ def _layers(arguments: Arguments, num_ranks: int, sizes: GivenSizes, notes: list
             remedy = _("give the layers of the network")
             raise InputError(rule=_("must be given"), place=arguments.place("num_layers"), remedy=remedy)
         layers = even_cut(arguments, num_layers=num_layers, num_ranks=num_ranks)
+        whole = _with_last(layers, sizes.mtp_layers)
     _check_given(arguments, "num_layers", sum(map(sum, layers)), sizes.num_layers)
-    return layers
+    if sizes.mtp_layers and (told := mtp_layers(arguments)) != sizes.mtp_layers:
+        rule = _("must be {count}, the layers of multi-token prediction of the model", count=sizes.mtp_layers)
+        raise InputError(value=told, rule=rule, place=arguments.place("mtp_num_layers"))
+    return layers, whole
+
+
+def _with_last(layers: Cells, more: int) -> Cells:
+    """Return the table with `more` layers in its last stage."""
+    *others, last = layers
+    return (*others, (*last[:-1], last[-1] + more))
+
+
+def mtp_layers(arguments: Arguments) -> int:
+    """Return the layers of multi-token prediction of a run: by number, or as the m of a layout."""
+    number = arguments.integer("mtp_num_layers", Range(least=0, most=LAYERS.most))
+    layout = arguments.values.get(LAYOUT)
+    if number is not None or layout is None:
+        return number or 0
+    return sum(parse_layout(layout, place=arguments.place(LAYOUT)).mtp_layers)
 
 
 def _num_microbatches(arguments: Arguments, num_ranks: int, sizes: GivenSizes, notes: list[str]) -> int:

@@ -9,12 +9,11 @@ from typing import NamedTuple, Self
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
-from evenflow.ranges import LAYERS, Range
 from evenflow.targets.megatron_family.arguments import ALIASES, PIPELINE_SIZE, Arguments, is_printed
-from evenflow.targets.megatron_family.baseline import told_microbatches
+from evenflow.targets.megatron_family.baseline import mtp_layers, told_microbatches
 from evenflow.targets.megatron_family.flag_keys import has_flag_keys
 from evenflow.targets.megatron_family.flags import DECIDED_FLAGS, LAYOUT_FLAG, Flags
-from evenflow.targets.megatron_family.layout import format_layout, parse_layout, write_out
+from evenflow.targets.megatron_family.layout import format_plan, write_out
 from evenflow.targets.megatron_family.shell_arguments import Flag, flags_of, shell_arguments, training_words
 from evenflow.targets.megatron_family.shell_script import parse_script
 from evenflow.targets.megatron_family.shell_values import Text
@@ -67,7 +66,7 @@ def apply_flags(
     wanted = {flag: values for flag, values in flags.items() if sets_layers or flag != "--num-layers"}
     for flag in wanted:
         if _key(flag) == _key(LAYOUT_FLAG):
-            wanted[flag] = (format_layout(plan.layers, mtp_layers=mtp_layers(arguments)),)
+            wanted[flag] = (format_plan(plan, mtp_layers=mtp_layers(arguments)),)
     return edited_script(FlagScript(text, file, anchor=ANCHOR), wanted, (*DECIDED_FLAGS, *decided))
 
 
@@ -89,19 +88,13 @@ def edited_script(before: "FlagScript", wanted: Flags, decided: Sequence[str]) -
     raise by_hand(before.file, ", ".join(wanted))
 
 
-def mtp_layers(arguments: Arguments) -> int:
-    """Return the layers of multi-token prediction, which a plan does not know: by number, or as the m of a layout."""
-    number = arguments.integer("mtp_num_layers", Range(least=0, most=LAYERS.most))
-    layout = arguments.values.get("pipeline_model_parallel_layout")
-    if number is not None or layout is None:
-        return number or 0
-    return sum(parse_layout(layout, place=arguments.place("pipeline_model_parallel_layout")).mtp_layers)
-
-
 def check_same_run(arguments: Arguments, plan: Plan) -> None:
     """Raise InputError unless the run has the layers and, where it tells them, the microbatches of the plan."""
-    if arguments.values.get("num_layers", plan.num_layers) != plan.num_layers:
-        raise arguments.error("num_layers", _("must be {count}, as in the plan", count=plan.num_layers))
+    num_layers = plan.num_layers - plan.mtp_layers
+    if arguments.values.get("num_layers", num_layers) != num_layers:
+        raise arguments.error("num_layers", _("must be {count}, as in the plan", count=num_layers))
+    if plan.mtp_layers and mtp_layers(arguments) != plan.mtp_layers:
+        raise arguments.error("mtp_num_layers", _("must be {count}, as in the plan", count=plan.mtp_layers))
     found = told_microbatches(arguments, plan.num_ranks)
     if found is not None and found != plan.num_microbatches:
         rule = _("must give the {count} microbatches of the plan", count=plan.num_microbatches)

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Mapping
 
 from evenflow.language import _
-from evenflow.model import FULL, SELECT, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule
-from evenflow.targets.megatron_family.layout import format_layout
+from evenflow.model import FULL, SELECT, Abilities, Empty, Groups, Mtp, Plan, Recomputation, Scope, SizeRule
+from evenflow.targets.megatron_family.layout import format_plan
 from evenflow.targets.target import Piece
 
 Flags = Mapping[str, tuple[str, ...]]
@@ -50,6 +50,7 @@ def megatron_abilities(recomputation: tuple[Recomputation, ...]) -> Abilities:
         schedules=("1f1b", "interleaved"),
         recomputation=recomputation,
         empty=Empty.ANY,
+        mtp=Mtp.LAST_CHUNK,
         groups=Groups.MEGATRON,
         sizes=(
             SizeRule(
@@ -73,9 +74,10 @@ STOCK_WAYS = (Recomputation(scope=Scope.COUNT), Recomputation(scope=Scope.MODEL,
 def plan_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Return the flags that cut the network and order the work; the layout decides the chunks as well."""
     flags: dict[str, tuple[str, ...]] = {
-        "--num-layers": (str(plan.num_layers),),
+        "--num-layers": (str(plan.num_layers - plan.mtp_layers),),
+        **({"--mtp-num-layers": (str(plan.mtp_layers),)} if plan.mtp_layers else {}),
         "--pipeline-model-parallel-size": (str(plan.num_ranks),),
-        LAYOUT_FLAG: (format_layout(plan.layers),),
+        LAYOUT_FLAG: (format_plan(plan),),
     }
     if plan.num_chunks > 1 and plan.group_size is not None:
         flags[GROUP_SIZE] = (str(plan.group_size),)
@@ -118,6 +120,15 @@ def flags_piece(name: str, flags: Flags) -> Piece:
     )
 
 
+def _recomputes_mtp(plan: Plan) -> bool:
+    """Return whether a layer of multi-token prediction, the last of its cell, is under full recomputation."""
+    return any(
+        plan.count(FULL, chunk, rank) > count - plan.mtp_in(chunk, rank)
+        for chunk, row in enumerate(plan.layers)
+        for rank, count in enumerate(row)
+    )
+
+
 def plan_notes(plan: Plan) -> tuple[str, ...]:
     """Return what has no flag of its own, or is easily wrong beside the flags."""
     notes = [
@@ -125,8 +136,13 @@ def plan_notes(plan: Plan) -> tuple[str, ...]:
             "--global-batch-size must be {count} x --micro-batch-size x the data-parallel size",
             count=plan.num_microbatches,
         ),
-        _("with multi-token prediction, put one m for each of its layers before L in the layout"),
     ]
+    if _recomputes_mtp(plan):
+        notes.append(
+            _("the plan recomputes the layers of multi-token prediction, which --recompute-method block leaves out")
+        )
+    if not plan.mtp_layers:
+        notes.append(_("with multi-token prediction, put one m for each of its layers before L in the layout"))
     if plan.num_chunks > 1 and plan.num_ranks == 2:
         notes.append(_("with 2 ranks, chunks need the overlap of messages: no --no-overlap-p2p-communication"))
     if any(map(any, plan.recompute.get(SELECT, ()))):

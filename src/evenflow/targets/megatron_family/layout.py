@@ -16,7 +16,7 @@ from itertools import groupby
 from evenflow.errors import InputError
 from evenflow.fields import not_one_of
 from evenflow.language import _
-from evenflow.model.plan import Cells, cells
+from evenflow.model.plan import Cells, Plan, cells
 from evenflow.ranges import LAYERS
 
 _LETTERS = {"embedding": "E", "decoder": "t", "mtp": "m", "loss": "L"}
@@ -37,8 +37,11 @@ class MegatronLayout:
     mtp_layers: tuple[int, ...]
     """Layers of multi-token prediction of every stage, all in one."""
 
-    def cells(self, num_ranks: int, *, place: str) -> Cells:
-        """Return the transformer layers ``[chunk][rank]``; raises InputError where the stages are no whole chunks."""
+    def cells(self, num_ranks: int, *, place: str, with_mtp: bool = False) -> Cells:
+        """Return the transformer layers ``[chunk][rank]``, `with_mtp` those of multi-token prediction as well.
+
+        Raises InputError where the stages are no whole chunks.
+        """
         if num_ranks < 1 or len(self.layers) % num_ranks:
             raise InputError(
                 value=len(self.layers),
@@ -48,7 +51,8 @@ class MegatronLayout:
         if any(self.mtp_layers[:-num_ranks]):
             rule = _("must have m in the last chunk of a rank")
             raise InputError(rule=rule, place=_stage(place, self._stage_of_mtp))
-        return cells([self.layers[first : first + num_ranks] for first in range(0, len(self.layers), num_ranks)])
+        counts = [count + with_mtp * more for count, more in zip(self.layers, self.mtp_layers, strict=True)]
+        return cells([counts[first : first + num_ranks] for first in range(0, len(counts), num_ranks)])
 
     @property
     def _stage_of_mtp(self) -> int:
@@ -77,18 +81,32 @@ def parse_layout(value: object, *, place: str) -> MegatronLayout:
     )
 
 
-def format_layout(layers: Cells, *, mtp_layers: int = 0) -> str:
+def format_plan(plan: Plan, *, mtp_layers: int = 0) -> str:
+    """Return the layout of a plan; `mtp_layers` are in its last stage where the plan does not count them."""
+    if plan.mtp_layers:
+        return format_layout(plan.layers, mtp_layers=plan.mtp_layers, are_counted=True)
+    return format_layout(plan.layers, mtp_layers=mtp_layers)
+
+
+def format_layout(layers: Cells, *, mtp_layers: int = 0, are_counted: bool = False) -> str:
     """Return the shortest plain layout of a table ``[chunk][rank]``; layers of multi-token prediction are last.
 
-    Equal stages in a row become a group where that is shorter.
+    They are the last layers of the table where they are counted, otherwise in the last stage. Equal stages in a row
+    become a group where that is shorter.
 
     >>> format_layout(((3, 4, 4, 4), (4, 4, 4, 1)))
     'Et*3|(t*4|)*6,tL'
+    >>> format_layout(((3, 4, 4, 1),), mtp_layers=1, are_counted=True)
+    'Et*3|t*4|t*4|mL'
     """
     counts = [count for row in layers for count in row]
-    stages = [_repeated("t", count) for count in counts]
+    predicted = [0] * (len(counts) - 1) + [mtp_layers]
+    for stage in reversed(range(len(counts))) if are_counted else ():
+        predicted[stage] = min(counts[stage], mtp_layers - sum(predicted[stage + 1 :]))
+        counts[stage] -= predicted[stage]
+    stages = [_repeated("t", count) + _repeated("m", more) for count, more in zip(counts, predicted, strict=True)]
     stages[0] = "E" + stages[0]
-    stages[-1] += _repeated("m", mtp_layers) + "L"
+    stages[-1] += "L"
     return "".join(_run(f"{stage}|", len(list(equal))) for stage, equal in groupby(stages[:-1])) + stages[-1]
 
 

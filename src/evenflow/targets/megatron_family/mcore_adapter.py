@@ -17,10 +17,10 @@ from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.ranges import MICROBATCHES as COUNTS
 from evenflow.ranges import SEQUENCES
 from evenflow.targets.megatron_family.arguments import KNOWN, OF_DEGREES, Arguments, arguments_of
-from evenflow.targets.megatron_family.baseline import GROUP, LAYOUT, baseline
+from evenflow.targets.megatron_family.baseline import GROUP, LAYOUT, baseline, mtp_layers
 from evenflow.targets.megatron_family.degrees.degree_settings import degree_settings, shares_optimizer
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
-from evenflow.targets.megatron_family.edit import check_same_run, mtp_layers, plain_layout
+from evenflow.targets.megatron_family.edit import check_same_run, plain_layout
 from evenflow.targets.megatron_family.even_cuts import CHUNK_COUNT
 from evenflow.targets.megatron_family.settings import (
     WITHOUT_LAYOUT,

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from evenflow.language import _
 from evenflow.model import SELECT, Plan
 from evenflow.targets.megatron_family.flags import recompute_flags
-from evenflow.targets.megatron_family.layout import format_layout
+from evenflow.targets.megatron_family.layout import format_plan
 
 Setting: TypeAlias = bool | int | float | str | list[str] | None
 
@@ -25,11 +25,12 @@ WITHOUT_LAYOUT: Mapping[str, Setting] = {
 def pipeline_settings(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
     """Return the ranks and the layout of `plan`, which says how many chunks there are, and its groups of microbatches.
 
-    `mtp_layers` is the number of layers of multi-token prediction, which a plan does not count.
+    `mtp_layers` is the number of layers of multi-token prediction where the plan does not count them.
     """
     return {
+        **({"mtp_num_layers": plan.mtp_layers} if plan.mtp_layers else {}),
         "pipeline_model_parallel_size": plan.num_ranks,
-        "pipeline_model_parallel_layout": format_layout(plan.layers, mtp_layers=mtp_layers),
+        "pipeline_model_parallel_layout": format_plan(plan, mtp_layers=mtp_layers),
         "microbatch_group_size_per_vp_stage": plan.group_size,
     }
 
@@ -82,7 +83,7 @@ def settings_notes(plan: Plan, *, has_layout: bool = True) -> tuple[str, ...]:
             count=plan.num_microbatches,
         )
     ]
-    if has_layout:
+    if has_layout and not plan.mtp_layers:
         notes.append(_("with multi-token prediction, put one m for each of its layers before L in the layout"))
     if any(map(any, plan.recompute.get(SELECT, ()))):
         notes.append(

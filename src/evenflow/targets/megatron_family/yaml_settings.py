@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from evenflow.errors import InputError
 from evenflow.export.train_yaml import apply_to_training_yaml
 from evenflow.export.yaml_edit import set_value
 from evenflow.fields import Fields, is_integer
@@ -55,9 +56,13 @@ def apply_settings(
     """
     section = section_of(text, path, file=file)
     old = section.values
-    if is_integer(old.get("num_layers")) and old["num_layers"] != plan.num_layers:
-        rule = _("must be the number of layers of the plan ({num_layers})", num_layers=plan.num_layers)
+    num_layers = plan.num_layers - plan.mtp_layers
+    if is_integer(old.get("num_layers")) and old["num_layers"] != num_layers:
+        rule = _("must be the number of layers of the plan ({num_layers})", num_layers=num_layers)
         raise section.error("num_layers", rule)
+    if plan.mtp_layers and (told := mtp_layers_in(section)) != plan.mtp_layers:
+        rule = _("must be {count}, as in the plan", count=plan.mtp_layers)
+        raise InputError(value=told, rule=rule, place=section.place("mtp_num_layers"))
     values = dict(settings)
     if old.get(LAYOUT) is not None and LAYOUT in values:
         mine = parse_layout(old[LAYOUT], place=section.place(LAYOUT))

@@ -70,7 +70,8 @@ class TargetFile:
     def applied(self, plan: Plan) -> str:
         """Return the text with all that `plan` decides; raises InputError where file or framework forbid it."""
         assert self.target.apply is not None  # of every target that `read` gives for it
-        return self.target.apply(self.text, str(self.path), plan)
+        version = self.target.version_of(self.text, str(self.path))
+        return self.target.apply(self.text, str(self.path), self.target.counted(plan, version))
 
     @property
     def has_comments(self) -> bool:

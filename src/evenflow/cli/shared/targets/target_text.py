@@ -24,8 +24,8 @@ _SHOWN_LINES, _SHOWN_OF_LINE = 2, 100
 def written_for(plan: Plan, degrees: PlannedDegrees | MissingDegrees | None, target: Target, version: str) -> Written:
     """Return a plan in the framework's configuration, with what stages of several devices do where it has a place."""
     if isinstance(degrees, PlannedDegrees) and target.write_degrees is not None:
-        return target.write_degrees(plan, degrees, version)
-    written = target.write(plan, version)
+        return target.written_degrees(plan, degrees, version)
+    written = target.written(plan, version)
     if degrees is None:
         return written
     return replace(written, notes=(*written.notes, pipeline_alone_note(target)))
@@ -51,7 +51,7 @@ def shown_piece(piece: Piece) -> str:
 def block_text(target: Target, version: str, plan: Plan, *, quiet: bool = False) -> str:
     """Return the text to paste for a plan, below what has checked it unless `quiet`; empty, with a note, if refused."""
     try:
-        block = written_text(target.write(plan, version))
+        block = written_text(target.written(plan, version))
     except InputError as error:
         click.echo(_("note: no block for {target}; {reason}", target=target.title, reason=str(error)), err=True)
         return ""

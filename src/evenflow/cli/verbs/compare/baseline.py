@@ -1,6 +1,6 @@
 """``--baseline``: what the user runs today, read from the framework's own file and simulated."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -12,6 +12,7 @@ from evenflow.errors import InputError
 from evenflow.language import _, _n
 from evenflow.model import Communication, Network
 from evenflow.simulate import Simulation, simulate
+from evenflow.targets.further_tokens import with_mtp_last
 from evenflow.targets.target import Baseline, GivenSizes, Target
 from evenflow.units import megabytes, milliseconds
 
@@ -37,6 +38,8 @@ class GivenBaseline:
         file = TargetFile.read(path, named, option=BASELINE_OF, does="read")
         assert file.target.read is not None
         baseline = file.target.read(file.text, str(path), sizes)
+        if not baseline.plan.mtp_layers:  # the framework does not count them
+            baseline = replace(baseline, plan=with_mtp_last(baseline.plan, sizes.mtp_layers))
         return cls(file=file, baseline=baseline)
 
     @property
@@ -89,7 +92,7 @@ class GivenBaseline:
         if self.target.apply is not None:
             try:
                 after = self.file.applied(plan)
-                beside = beside_text(self.target.write(plan, self.version))
+                beside = beside_text(self.target.written(plan, self.version))
             except InputError as error:
                 click.echo(_("note: the file cannot be edited; {reason}", reason=str(error)), err=True)
             else:

@@ -142,7 +142,10 @@ def _baseline(compare_options: CompareOptions, network: Network) -> GivenBaselin
     if compare_options.baseline_file is None:
         return None
     sizes = GivenSizes(
-        num_layers=network.num_layers, num_ranks=compare_options.ranks, num_microbatches=compare_options.microbatches
+        num_layers=network.num_layers - network.mtp_layers,
+        mtp_layers=network.mtp_layers,
+        num_ranks=compare_options.ranks,
+        num_microbatches=compare_options.microbatches,
     )
     return GivenBaseline.read(compare_options.baseline_file, compare_options.baseline_of, sizes)
 

@@ -14,7 +14,7 @@ from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.profiles.yaml_text import block_text
 from evenflow.targets.megatron_family.arguments import OF_DEGREES, arguments_of
-from evenflow.targets.megatron_family.baseline import baseline
+from evenflow.targets.megatron_family.baseline import baseline, mtp_layers
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron_family.degrees.degree_settings import (
     batch_settings,
@@ -24,7 +24,7 @@ from evenflow.targets.megatron_family.degrees.degree_settings import (
     without_layout,
 )
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
-from evenflow.targets.megatron_family.edit import check_same_run, mtp_layers
+from evenflow.targets.megatron_family.edit import check_same_run
 from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilities
 from evenflow.targets.megatron_family.logs import MEGATRON_BRIDGE
 from evenflow.targets.megatron_family.override_edit import apply_overrides

@@ -16,6 +16,7 @@ from evenflow.targets.frameworks.mindspeed.reader import (
     real_arguments,
     told_version,
 )
+from evenflow.targets.further_tokens import without_mtp
 from evenflow.targets.megatron_family.arguments import is_printed
 from evenflow.targets.megatron_family.degrees.degree_flags import degree_flags, degree_notes
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
@@ -71,9 +72,10 @@ def _context_words(exchange: str) -> str:
 def _plan_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
     flags = plan_flags(plan)
     if version == BY_MATRIX:
-        _check_divides(plan)
+        counted = without_mtp(plan)
+        _check_divides(counted)
         del flags["--pipeline-model-parallel-layout"]
-        flags[_MATRIX_FLAG] = (matrix_text(plan.layers),)
+        flags[_MATRIX_FLAG] = (matrix_text(counted.layers),)
         if plan.num_chunks > 1:
             flags["--num-virtual-stages-per-pipeline-rank"] = (str(plan.num_chunks),)
     return flags
@@ -87,7 +89,7 @@ def _notes(plan: Plan, version: str) -> tuple[str, ...]:
     else:
         replaced = _("leave out {flags}: {flag} replaces them", flags=excluded, flag=_MATRIX_FLAG)
         notes = [replaced, *settings_notes(plan, has_layout=False)]
-    if plan.num_chunks == 1:
+    if plan.num_chunks == 1 and not plan.mtp_layers:
         layers = ",".join(map(str, plan.layers[0]))
         notes.append(_("MindSpeed-LLM also takes the cut as --num-layer-list {layers}", layers=layers))
     return tuple(notes)

@@ -105,7 +105,8 @@ def _layer_ids(fields: Fields) -> tuple[int, ...] | None:
 def _recomputing(plan: Plan, ids: tuple[int, ...], fields: Fields, notes: list[str]) -> Plan:
     """Return `plan` with as many layers of every cell under `full` as `ids` has of it."""
     depths = fields.values.get("mtp_num_layers")
-    most = plan.num_layers + (depths if is_integer(depths) else 0) - 1
+    counted = plan.num_layers - plan.mtp_layers
+    most = counted + (depths if is_integer(depths) else 0) - 1
     if ids[0] < 0 or ids[-1] > most:
         raise fields.error(LAYER_IDS, _("must be ids from 0 to {most}", most=most))
     table = [[0] * plan.num_ranks for _chunk in range(plan.num_chunks)]
@@ -116,7 +117,7 @@ def _recomputing(plan: Plan, ids: tuple[int, ...], fields: Fields, notes: list[s
         are_first &= inside == list(stage.layers[: len(inside)])
     if not are_first:
         notes.append(_("the plan has as many recomputed layers in every cell as the file, but has them first"))
-    if ids[-1] >= plan.num_layers:
+    if ids[-1] >= plan.num_layers and not plan.mtp_layers:
         notes.append(_("the plan does not have the recomputation of layers of multi-token prediction"))
     return replace(plan, recompute={FULL: cells(table)})
 

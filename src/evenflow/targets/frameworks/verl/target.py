@@ -8,8 +8,9 @@ from evenflow.fields import is_integer_list
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.further_tokens import without_mtp
 from evenflow.targets.megatron_family.arguments import OF_DEGREES, arguments_of
-from evenflow.targets.megatron_family.baseline import LAYOUT, baseline
+from evenflow.targets.megatron_family.baseline import LAYOUT, baseline, mtp_layers
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron_family.degrees.degree_settings import (
     degree_settings,
@@ -18,7 +19,7 @@ from evenflow.targets.megatron_family.degrees.degree_settings import (
     without_layout,
 )
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
-from evenflow.targets.megatron_family.edit import check_same_run, mtp_layers
+from evenflow.targets.megatron_family.edit import check_same_run
 from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilities
 from evenflow.targets.megatron_family.mindspeed_cuts import MATRIX, parse_matrix, with_layers
 from evenflow.targets.megatron_family.override_edit import apply_overrides, told_overrides
@@ -138,7 +139,7 @@ def _apply(text: str, file: str, plan: Plan) -> str:
 
 def _matrix(plan: Plan, old: str) -> str:
     """Return the layers of every rank as a list, in quotation marks where the old one has them."""
-    ranks = ",".join(f"[{','.join(map(str, chunks))}]" for chunks in zip(*plan.layers, strict=True))
+    ranks = ",".join(f"[{','.join(map(str, chunks))}]" for chunks in zip(*without_mtp(plan).layers, strict=True))
     mark = old[:1] if old[:1] in ("'", '"') else ""
     return f"{mark}[{ranks}]{mark}"
 
