@@ -1,5 +1,6 @@
 """Layers of multi-token prediction: where frameworks have them, in what is written, read, planned and refused."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -7,11 +8,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import FULL, Abilities, Empty, LayerRun, Mtp, Network, Plan, Recomputation, Scope, cells
+from evenflow.model import FULL, NONE, Abilities, Empty, LayerRun, Mtp, Network, Plan, Recomputation, Scope, cells
+from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.schedule import schedule_of
+from evenflow.simulate import simulate
 from evenflow.solve import Status
 from evenflow.solve.for_target import solve_for_target
 from evenflow.solve.requests import ContestSearch
+from evenflow.targets.fitting import fitted
 from evenflow.targets.further_tokens import with_mtp_last, without_mtp
 from evenflow.targets.megatron_family.layout import format_plan, parse_layout
 from evenflow.targets.refusal import refusal
@@ -22,6 +26,11 @@ from tests.solve.exhaustive import Case, every_plan
 from tests.solve.test_stage_rules import RuledCase
 from tests.thoroughness import examples
 
+_LAYER = {
+    "name": "layer", "type": "BODY", "nb_layer": 3, "time": 1, "memory_parameter": 1, "memory_activation": 9,
+    "memory_recompute": 1,
+}  # fmt: skip
+MODEL = {"name": "mtp", "layers_description": [_LAYER, {**_LAYER, "name": "further", "nb_layer": 1, "mtp": True}]}
 ANY = Abilities(
     schedules=("1f1b", "interleaved", "zbv"), recomputation=(Recomputation(scope=Scope.LAYERS),), empty=Empty.ANY
 )
@@ -111,7 +120,7 @@ def test_the_plan_for_a_framework_is_the_best_of_those_it_runs(mtp, data):
     assume(others and (case.allow_empty or case.network.num_layers >= case.sizes.num_cells))
     runs = [*others, replace(last, is_mtp=True)]
     network = replace(case.network, runs=tuple(LayerRun(layer=layer, count=1) for layer in runs))
-    ruled = ruled_case(case, network.with_mtp_rule(mtp.rule))
+    ruled = ruled_case(case, replace(ANY, mtp=mtp).as_run(network))
     assume(ruled.cuts())
     best = every_plan(ruled).best_ns(None)
     abilities = replace(
@@ -153,3 +162,18 @@ def test_every_framework_writes_a_plan_with_such_a_layer(target):
     counts_it = abilities.mtp is Mtp.LAST_CHUNK
     assert ("mL" in everything) == counts_it
     assert ("the layer of multi-token prediction, which is not counted" in everything) == (not counts_it)
+
+
+def test_full_recomputation_of_megatron_leaves_them_out():
+    """The method `block` skips layers of multi-token prediction, so a plan for it keeps their activations."""
+    megatron = all_targets()["megatron"].abilities("0.13")
+    network = parse_layer_file(json.dumps(MODEL), place="mtp.json")
+    run = megatron.as_run(network)
+    assert run.layers[-1].modes[FULL] == run.layers[-1].modes[NONE] != network.layers[-1].modes[FULL]
+    assert run.layers[0] == network.layers[0]
+    plan = Plan(
+        schedule="1f1b", num_microbatches=4, layers=cells([[2, 2]]), recompute={FULL: cells([[2, 2]])}, mtp_layers=1
+    )
+    exact = fitted(plan, network, None, None, megatron, "Megatron-LM")
+    assert not exact.losses
+    assert exact.simulation.makespan_ns == simulate(run, plan).makespan_ns < simulate(network, plan).makespan_ns

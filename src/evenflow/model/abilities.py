@@ -1,13 +1,14 @@
 """The abilities of a framework: which schedules, cuts and recomputation it can run, as data for the planner."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.cell_rule import CellRule
+from evenflow.model.network import Layer, Network
 from evenflow.model.recompute import FULL, NONE
 from evenflow.model.sizes import Sizes
 from evenflow.model.stage_rules import StageRule
@@ -122,11 +123,29 @@ class Abilities:
     """Most chunks per rank; None: any number."""
     empty: Empty = Empty.NONE
     mtp: Mtp = Mtp.LAST_STAGE
+    keeps_mtp: bool = False
+    """Whether full recomputation leaves out layers of multi-token prediction."""
     even_cut: bool = False
     """Whether all cells must hold equally many layers."""
     groups: Groups = Groups.USUAL
     splits_sequences: bool = False
     sizes: tuple[SizeRule, ...] = ()
+
+    def as_run(self, network: Network) -> Network:
+        """Return `network` as the framework runs it: with its rules for layers of multi-token prediction."""
+        if not network.mtp_layers:
+            return network
+
+        def own(layer: Layer) -> Layer:
+            if not layer.is_mtp:
+                return layer
+            modes = dict(layer.modes)
+            if self.keeps_mtp and FULL in modes:
+                modes[FULL] = modes[NONE]
+            return replace(layer, modes=modes, stage_rules=layer.stage_rules | {self.mtp.rule})
+
+        runs = tuple(replace(run, layer=own(run.layer)) for run in network.runs)
+        return replace(network, runs=runs)
 
     def refusals(self, sizes: Sizes, schedule: str, *, title: str) -> Iterator[InputError]:
         """Yield the reasons why these sizes cannot be run under the family `schedule`; `title` names the framework."""

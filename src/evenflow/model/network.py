@@ -351,16 +351,6 @@ class Network:
         )
         return replace(self, runs=runs)
 
-    def with_mtp_rule(self, rule: StageRule) -> "Network":
-        """Return the network whose layers of multi-token prediction keep to one rule more."""
-        runs = tuple(
-            replace(run, layer=replace(run.layer, stage_rules=run.layer.stage_rules | {rule}))
-            if run.layer.is_mtp
-            else run
-            for run in self.runs
-        )
-        return replace(self, runs=runs)
-
     def without_mtp(self) -> "Network":
         """Return the network without its layers of multi-token prediction."""
         return replace(self, runs=tuple(run for run in self.runs if not run.layer.is_mtp)) if self.mtp_layers else self

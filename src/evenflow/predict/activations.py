@@ -7,7 +7,7 @@ The tensors of a dense layer without biases, rotary positions and fused attentio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from evenflow.model import FULL, SELECT
+from evenflow.model import FULL, NONE, SELECT
 from evenflow.predict.held import Held, added, largest
 from evenflow.predict.layer_parts import Addition
 from evenflow.predict.layer_work import HALF, MASK, SINGLE, expert_tensor, tokens, with_sizes_of
@@ -118,9 +118,25 @@ def tail_activations(training: Training) -> dict[Held, int]:
     before = sum(addition.kept for addition in model.tail_additions)
     normed = {Held.NORMS: round(HALF * _spread(training) * (2 * model.hidden + before))}
     block = layer_activations(training, model.further_kind, kind=training.recompute)
-    joined = {Held.NORMS: round(4 * HALF * _spread(training) * model.hidden)}
-    further = added(block, joined, {Held.LOGITS: _softmax(training)}, times=model.predicted_tokens)
+    further = added(
+        block, joined_activations(training), {Held.LOGITS: _softmax(training)}, times=model.predicted_tokens
+    )
     return added(normed, further, {Held.LOGITS: _softmax(training) if loss_waits(training) else 0})
+
+
+def joined_activations(training: Training, *, kind: str = NONE) -> dict[Held, int]:
+    """Return what a block that predicts a further token keeps before its layer, under a recompute kind.
+
+    Two norms keep their inputs, and the product of both results keeps those; under full recomputation the embedded
+    tokens stay, beside the input of the layer.
+    """
+    numbers = 1 if kind == FULL else 4
+    return {Held.NORMS: round(numbers * HALF * _spread(training) * training.model.hidden)}
+
+
+def further_logits(training: Training) -> dict[Held, int]:
+    """Return what the losses of further tokens keep until their backwards."""
+    return {Held.LOGITS: training.model.predicted_tokens * _softmax(training)}
 
 
 def tail_working(training: Training) -> dict[Held, int]:

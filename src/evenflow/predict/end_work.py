@@ -23,6 +23,24 @@ def tail_passes(training: Training) -> Passes:
 
     Blocks that predict further tokens run here too, each with an output layer and a loss of its own.
     """
+    everything = output = output_passes(training)
+    for _token in range(training.model.predicted_tokens):
+        everything = everything + mtp_passes(training) + output
+    return everything
+
+
+def mtp_passes(training: Training) -> Passes:
+    """Return the passes of a block that predicts a further token, without its output layer and its loss."""
+    here, hidden = tokens(training), training.model.hidden
+    joined = Passes(
+        (product(here, hidden, 2 * hidden, dtype=training.wide_format, module="mtp"),),
+        tuple(gradients(here, hidden, 2 * hidden, dtype=training.wide_format, module="mtp")),
+    )
+    return joined + layer_passes(training, training.model.further_kind)
+
+
+def output_passes(training: Training) -> Passes:
+    """Return the passes of the last norm, the output layer in 16 bits and the loss in 32, for one token of each."""
     model, degrees = training.model, training.degrees
     here = tokens(training)
     own = padded_vocabulary(training) / degrees.tensor
@@ -43,17 +61,7 @@ def tail_passes(training: Training) -> Passes:
     output = Passes(forward, backward)
     for addition in model.tail_additions:
         output += addition_passes(training, addition)
-    if not model.predicted_tokens:
-        return output
-    block = layer_passes(training, model.further_kind)
-    joined = Passes(
-        (product(here, model.hidden, 2 * model.hidden, dtype=training.wide_format, module="mtp"),),
-        tuple(gradients(here, model.hidden, 2 * model.hidden, dtype=training.wide_format, module="mtp")),
-    )
-    everything = output
-    for _token in range(model.predicted_tokens):
-        everything = everything + joined + block + output
-    return everything
+    return output
 
 
 def _sum_over_tensor(training: Training, size_bytes: float) -> tuple[Exchange, ...]:

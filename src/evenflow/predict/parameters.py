@@ -148,11 +148,22 @@ def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
     further = sum(addition.learned for addition in model.tail_additions) + (_norm(model) if model.norms.last else 0)
     dense = Parameters(further + table + (own_vocabulary if model.biases.logits else 0))
     if model.predicted_tokens and not (has_embedding or model.tied):
-        dense += Parameters(model.hidden * own_vocabulary)
+        dense += embedding_copy(training)
     for _block in range(model.predicted_tokens):
-        dense += layer_parameters(training, model.further_kind)
-        dense += Parameters(2 * model.hidden * model.hidden / training.degrees.tensor + 3 * model.hidden)
+        dense += mtp_parameters(training)
     return dense
+
+
+def embedding_copy(training: Training) -> Parameters:
+    """Return the parameters of a copy of the embedding, for blocks that predict further tokens on another rank."""
+    return Parameters(training.model.hidden * padded_vocabulary(training) / training.degrees.tensor)
+
+
+def mtp_parameters(training: Training) -> Parameters:
+    """Return the parameters of a block that predicts a further token, but for its embedding and output layer."""
+    hidden = training.model.hidden
+    joined = Parameters(2 * hidden * hidden / training.degrees.tensor + 3 * hidden)
+    return layer_parameters(training, training.model.further_kind) + joined
 
 
 def model_parameters(model: Transformer) -> int:

@@ -77,22 +77,22 @@ PassesKnown = dict[Training, PricedPass]
 def priced_network(training: Training, topology: Topology, *, known: PassesKnown | None = None) -> PricedNetwork:
     """Return the network of one pipeline of `training`; `known` caches passes on the same topology."""
     model = training.model
-    topology = _captured(training, topology)
+    topology = captured(training, topology)
     one_pass = _pass_of(training, topology, {} if known is None else known)
     kinds = model.kinds
-    made = {kind: _sharded(training, topology, part) for kind, part in one_pass.layers.items()}
-    head = _with_first_and_last(training, topology, _sharded(training, topology, one_pass.head), made[kinds[0]])
+    made = {kind: sharded(training, topology, part) for kind, part in one_pass.layers.items()}
+    head = _with_first_and_last(training, topology, sharded(training, topology, one_pass.head), made[kinds[0]])
     tail = one_pass.tail
     if training.degrees.pipeline == 1:
         tail = replace(tail, parameters=tail_parameters(training, has_embedding=True))
-    tail = _sharded(training, topology, tail)
-    runs = [(_layer(training, kind, made[kind], one_pass.kept[kind]), count) for kind, count in _runs(kinds)]
+    tail = sharded(training, topology, tail)
+    runs = [(layer_of(training, kind, made[kind], one_pass.kept[kind]), count) for kind, count in _runs(kinds)]
     network = Network(
         name=model.name,
         runs=tuple(LayerRun(layer=layer, count=count) for layer, count in runs),
-        head=replace(_end("embedding", training, head), activation_bytes=total(head_activations(training))),
+        head=replace(end_block("embedding", training, head), activation_bytes=total(head_activations(training))),
         tail=replace(
-            _end("output", training, tail),
+            end_block("output", training, tail),
             activation_bytes=total(tail_activations(training)),
             working_bytes=total(tail_working(training)),
         ),
@@ -101,7 +101,7 @@ def priced_network(training: Training, topology: Topology, *, known: PassesKnown
     return PricedNetwork(network=network, layers=tuple(made[kind] for kind in kinds), head=head, tail=tail)
 
 
-def _captured(training: Training, topology: Topology) -> Topology:
+def captured(training: Training, topology: Topology) -> Topology:
     """Return the topology as `training` launches its kernels: from captured graphs, the host costs nothing."""
     device = topology.accelerator
     if not training.software.captured_graphs:
@@ -112,23 +112,28 @@ def _captured(training: Training, topology: Topology) -> Topology:
 
 def _pass_of(training: Training, topology: Topology, known: PassesKnown) -> PricedPass:
     """Return the passes on one device, which do not depend on copies of the model, ranks or their order."""
-    degrees = training.degrees
-    alone = replace(
-        training, global_batch=training.microbatch, schedule=None, layout=(), group_size=None,
-        degrees=replace(
-            degrees, pipeline=1, chunks=1, data=1, sharding=Sharding.NOTHING, expert_tensor=expert_tensor(training),
-        ),
-    )  # fmt: skip
+    alone = on_one_device(training)
     priced_pass = known.get(alone)
     if priced_pass is None:
         kinds = dict.fromkeys(alone.model.kinds)
         priced_pass = known[alone] = PricedPass(
             layers={kind: _priced_layer(alone, topology, kind) for kind in kinds},
-            kept={kind: _kept(alone, kind) for kind in kinds},
-            head=_priced_end(topology, head_passes(alone), head_parameters(alone)),
-            tail=_priced_end(topology, tail_passes(alone), tail_parameters(alone, has_embedding=False)),
+            kept={kind: kept_by_kind(alone, kind) for kind in kinds},
+            head=priced_end(topology, head_passes(alone), head_parameters(alone)),
+            tail=priced_end(topology, tail_passes(alone), tail_parameters(alone, has_embedding=False)),
         )
     return priced_pass
+
+
+def on_one_device(training: Training) -> Training:
+    """Return the training of one microbatch without copies of the model and ranks."""
+    return replace(
+        training, global_batch=training.microbatch, schedule=None, layout=(), group_size=None,
+        degrees=replace(
+            training.degrees, pipeline=1, chunks=1, data=1, sharding=Sharding.NOTHING,
+            expert_tensor=expert_tensor(training),
+        ),
+    )  # fmt: skip
 
 
 def _runs(kinds: tuple[LayerKind, ...]) -> Iterator[tuple[LayerKind, int]]:
@@ -140,7 +145,11 @@ def _runs(kinds: tuple[LayerKind, ...]) -> Iterator[tuple[LayerKind, int]]:
 
 
 def _priced_layer(training: Training, topology: Topology, kind: LayerKind) -> PricedPart:
-    passes = layer_passes(training, kind)
+    return priced_layer(training, topology, layer_passes(training, kind), layer_parameters(training, kind))
+
+
+def priced_layer(training: Training, topology: Topology, passes: Passes, parameters: Parameters) -> PricedPart:
+    """Return a layer with these passes, whose backwards compute again what the recompute kinds do."""
     again = {
         NONE: (),
         SELECT: tuple(_selected(passes.forward, training.recompute_modules)),
@@ -150,7 +159,7 @@ def _priced_layer(training: Training, topology: Topology, kind: LayerKind) -> Pr
         forward=priced(passes.forward, topology),
         backward={mode: priced((*works, *passes.backward), topology) for mode, works in again.items()},
         recomputed={mode: priced(works, topology) for mode, works in again.items()},
-        parameters=layer_parameters(training, kind),
+        parameters=parameters,
     )
 
 
@@ -166,7 +175,8 @@ def _selected(works: Iterable[Work], modules: Collection[str]) -> Iterator[Work]
                 yield work
 
 
-def _priced_end(topology: Topology, passes: Passes, parameters: Parameters) -> PricedPart:
+def priced_end(topology: Topology, passes: Passes, parameters: Parameters) -> PricedPart:
+    """Return an end of the model with these passes."""
     return PricedPart(
         forward=priced(passes.forward, topology),
         backward={NONE: priced(passes.backward, topology)},
@@ -175,7 +185,7 @@ def _priced_end(topology: Topology, passes: Passes, parameters: Parameters) -> P
     )
 
 
-def _kept(training: Training, layer: LayerKind) -> dict[str, tuple[int, int]]:
+def kept_by_kind(training: Training, layer: LayerKind) -> dict[str, tuple[int, int]]:
     """Return the bytes of activations and of working memory of a layer, by recompute kind."""
     return {
         kind: (
@@ -186,7 +196,7 @@ def _kept(training: Training, layer: LayerKind) -> dict[str, tuple[int, int]]:
     }
 
 
-def _sharded(training: Training, topology: Topology, part: PricedPart) -> PricedPart:
+def sharded(training: Training, topology: Topology, part: PricedPart) -> PricedPart:
     """Add the exchanges of sharded parameters and gradients of every microbatch, hidden under neighbouring layers."""
     gather, reduce = exchanges_ns(training, topology, part.parameters)
     if not (gather or reduce):
@@ -236,7 +246,8 @@ def exchanges_ns(training: Training, topology: Topology, parameters: Parameters)
     return gather, reduce
 
 
-def _layer(training: Training, kind: LayerKind, part: PricedPart, kept: Mapping[str, tuple[int, int]]) -> Layer:
+def layer_of(training: Training, kind: LayerKind, part: PricedPart, kept: Mapping[str, tuple[int, int]]) -> Layer:
+    """Return a priced layer for the planner; `kept` has its activations and working memory by recompute kind."""
     modes = {
         mode: Mode(activation_bytes=stays, backward_ns=round(part.backward[mode].total_ns), working_bytes=working)
         for mode, (stays, working) in kept.items()
@@ -263,7 +274,8 @@ def _name(training: Training, kind: LayerKind) -> str:
     return ", ".join(words)
 
 
-def _end(name: str, training: Training, part: PricedPart) -> EndBlock:
+def end_block(name: str, training: Training, part: PricedPart) -> EndBlock:
+    """Return a priced end of the model for the planner, without its activations."""
     return EndBlock(
         name=name,
         forward_ns=round(part.forward.total_ns),

@@ -109,10 +109,9 @@ def _with_runnable_cells(request: Request, abilities: Abilities, *, title: str) 
             place=_("empty cells"),
             remedy=_("do not allow them"),
         )
-    network = request.network
     return replace(
         request,
-        network=network.with_mtp_rule(abilities.mtp.rule) if network.mtp_layers else network,
+        network=abilities.as_run(request.network),
         allow_empty=request.allow_empty or abilities.empty is Empty.ANY,
         only_ends_empty=request.only_ends_empty or abilities.empty is Empty.ENDS,
     )

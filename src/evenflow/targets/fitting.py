@@ -48,6 +48,8 @@ def fitted(
     Raises:
         InputError: the framework runs no plan of these sizes at all; or no plan was found in the time given.
     """
+    if refusal(plan, abilities, title=title) is None:
+        network = abilities.as_run(network)
     planned = simulate(network, plan, communication=communication)
     if refusal(plan, abilities, title=title) is None:
         return Fitted(plan=plan, simulation=planned)

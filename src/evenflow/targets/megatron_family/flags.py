@@ -51,6 +51,7 @@ def megatron_abilities(recomputation: tuple[Recomputation, ...]) -> Abilities:
         recomputation=recomputation,
         empty=Empty.ANY,
         mtp=Mtp.LAST_CHUNK,
+        keeps_mtp=True,
         groups=Groups.MEGATRON,
         sizes=(
             SizeRule(
@@ -120,15 +121,6 @@ def flags_piece(name: str, flags: Flags) -> Piece:
     )
 
 
-def _recomputes_mtp(plan: Plan) -> bool:
-    """Return whether a layer of multi-token prediction, the last of its cell, is under full recomputation."""
-    return any(
-        plan.count(FULL, chunk, rank) > count - plan.mtp_in(chunk, rank)
-        for chunk, row in enumerate(plan.layers)
-        for rank, count in enumerate(row)
-    )
-
-
 def plan_notes(plan: Plan) -> tuple[str, ...]:
     """Return what has no flag of its own, or is easily wrong beside the flags."""
     notes = [
@@ -137,10 +129,6 @@ def plan_notes(plan: Plan) -> tuple[str, ...]:
             count=plan.num_microbatches,
         ),
     ]
-    if _recomputes_mtp(plan):
-        notes.append(
-            _("the plan recomputes the layers of multi-token prediction, which --recompute-method block leaves out")
-        )
     if not plan.mtp_layers:
         notes.append(_("with multi-token prediction, put one m for each of its layers before L in the layout"))
     if plan.num_chunks > 1 and plan.num_ranks == 2:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenflow.cli.shared.training.planner_inputs import planner_inputs
 from evenflow.cli.verbs.predict.plan_command import next_plan
 from evenflow.cluster.topology import Topology
 from evenflow.model import Communication
@@ -23,6 +24,11 @@ from tests.thoroughness import examples
 
 GIGABYTE = 2**30
 FILE = Path("layers.json")
+
+
+def following_plan(prediction, layer_file, *, memory_limit_bytes):
+    inputs = planner_inputs(prediction, TOPOLOGY, memory_limit_bytes=memory_limit_bytes)
+    return next_plan(prediction, inputs, layer_file)
 
 
 @st.composite
@@ -54,7 +60,7 @@ def test_the_layer_file_loses_nothing(asked, devices_per_node):
     found = predict(asked, Topology(accelerator=DEVICE, domain_devices=devices_per_node))
     read = parse_layer_file(format_layer_file(found.network), place="layers.json")
     assert read == found.network
-    following = next_plan(found, FILE, memory_limit_bytes=80 * GIGABYTE)
+    following = following_plan(found, FILE, memory_limit_bytes=80 * GIGABYTE)
     words = dict(pairwise(shlex.split(following.command)))
     message = Communication(latency_ns=int(words.get("--p2p-latency", "0ns").removesuffix("ns")))
     again = simulate(read, found.simulation.plan, communication=message)
@@ -70,7 +76,7 @@ def test_a_plan_within_the_limit_fits_with_its_reserve(reserve, fuller):
     share = reserve / max(peaks)
     memory = tuple(RankMemory(parts={Held.MLP: peak, Held.RESERVE: round(share * peak)}) for peak in peaks)
     limit = round(fuller * max(peaks)) + 2**21
-    command = next_plan(with_memory(found, memory), FILE, memory_limit_bytes=limit).command
+    command = following_plan(with_memory(found, memory), FILE, memory_limit_bytes=limit).command
     planned = int(dict(pairwise(shlex.split(command)))["--memory"].removesuffix("MB")) * 2**20
     assert planned * (1 + share) <= limit * (1 + 1e-6)
     assert (planned + 2**21) * (1 + share) >= limit
@@ -86,11 +92,11 @@ def test_a_plan_within_the_limit_fits_with_its_reserve(reserve, fuller):
     ],
 )
 def test_sizes_are_in_the_command(changes, words):
-    command = next_plan(predict(training(**changes), TOPOLOGY), FILE, memory_limit_bytes=GIGABYTE).command
+    command = following_plan(predict(training(**changes), TOPOLOGY), FILE, memory_limit_bytes=GIGABYTE).command
     assert words in command
 
 
 def test_one_rank_sends_nothing_and_an_unknown_limit_is_none():
     found = predict(training(degrees=Degrees()), TOPOLOGY)
-    command = next_plan(found, Path("my layers.json"), memory_limit_bytes=0).command
+    command = following_plan(found, Path("my layers.json"), memory_limit_bytes=0).command
     assert command == "evenflow plan 'my layers.json' --ranks 1 --microbatches 16"

@@ -75,7 +75,9 @@ def configured_model(
     described = with_capacity(transformer_of_config(config.fields, name=config.name), settings.expert_capacity)
     training = _training_options(settings, pipeline, described.model, place=config.fields.file)
     job = training_job(training, described, written={*written, "recompute"}, named=_place)
-    inputs = planner_inputs(predict(job.training, job.topology), memory_limit_bytes=job.memory_limit_bytes)
+    inputs = planner_inputs(
+        predict(job.training, job.topology), job.topology, memory_limit_bytes=job.memory_limit_bytes
+    )
     return GivenModel(
         network=inputs.network,
         communication=inputs.communication,

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from evenflow.cluster.topology import Topology
 from evenflow.model import Communication, Network
 from evenflow.predict.prediction import Prediction
+from evenflow.predict.separate_mtp import with_separate_mtp
 from evenflow.units import MEGABYTE
 
 
@@ -18,7 +20,7 @@ class PlannerInputs:
     """Whole megabytes that a rank may hold beside the allocator's reserve; None where the limit is not known."""
 
 
-def planner_inputs(prediction: Prediction, *, memory_limit_bytes: int) -> PlannerInputs:
+def planner_inputs(prediction: Prediction, topology: Topology, *, memory_limit_bytes: int) -> PlannerInputs:
     """Return the inputs that stand for a prediction on devices of `memory_limit_bytes`, 0 where these are not known."""
     simulation = prediction.simulation
     messages = simulation.communication
@@ -27,7 +29,7 @@ def planner_inputs(prediction: Prediction, *, memory_limit_bytes: int) -> Planne
     )
     limit = int(memory_limit_bytes * seen) // MEGABYTE * MEGABYTE
     return PlannerInputs(
-        network=prediction.network,
+        network=with_separate_mtp(prediction.training, topology, prediction.network),
         communication=None if messages is None else Communication(latency_ns=messages.message_ns),
         memory_limit_bytes=limit or None,
     )

@@ -3,20 +3,21 @@
 import shlex
 from pathlib import Path
 
-from evenflow.cli.shared.training.planner_inputs import planner_inputs
+from evenflow.cli.shared.training.planner_inputs import PlannerInputs
 from evenflow.export.results.prediction_fields import NextPlan
 from evenflow.predict.prediction import Prediction
 from evenflow.simulate import simulate
+from evenflow.targets.further_tokens import with_mtp_last
 from evenflow.units import MEGABYTE
 
 
-def next_plan(prediction: Prediction, layer_file: Path, *, memory_limit_bytes: int) -> NextPlan:
+def next_plan(prediction: Prediction, inputs: PlannerInputs, layer_file: Path) -> NextPlan:
     """Return ``evenflow plan`` with the sizes, messages and memory of the prediction.
 
-    Its limit leaves the reserve out. The planner has one message time for all stages, here the longest, and sends
-    under computation: `pipeline_ns` is what the predicted plan takes there.
+    The limit of `inputs` leaves the reserve out. The planner has one message time for all stages, here the longest, and
+    sends under computation: `pipeline_ns` is what the predicted plan takes there.
     """
-    plan = prediction.simulation.plan
+    plan = with_mtp_last(prediction.simulation.plan, inputs.network.mtp_layers)
     arguments = [
         "evenflow", "plan", shlex.quote(str(layer_file)), "--ranks", str(plan.num_ranks),
         "--microbatches", str(plan.num_microbatches),
@@ -29,7 +30,6 @@ def next_plan(prediction: Prediction, layer_file: Path, *, memory_limit_bytes: i
         arguments += ["--group-size", str(plan.group_size)]
     if any(0 in row for row in plan.layers):
         arguments.append("--allow-empty")
-    inputs = planner_inputs(prediction, memory_limit_bytes=memory_limit_bytes)
     if inputs.memory_limit_bytes is not None:
         arguments += ["--memory", f"{inputs.memory_limit_bytes // MEGABYTE}MB"]
     if inputs.communication is not None:

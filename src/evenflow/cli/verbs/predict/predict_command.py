@@ -9,6 +9,7 @@ from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.sections import SectionedCommand
 from evenflow.cli.shared.training.option_names import changed_options, option
+from evenflow.cli.shared.training.planner_inputs import planner_inputs
 from evenflow.cli.shared.training.training_job import training_job
 from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.predict_text import predict_text
@@ -49,8 +50,9 @@ def predict(request: PredictOptions) -> int:
     model = request.described.described(training.sequence)
     job = training_job(training, model, written=options_given(), named=option)
     result = predict_step(job.training, job.topology)
-    outputs.write("--output", lambda: format_layer_file(result.priced.network))
     limit, layers = job.memory_limit_bytes, request.layer_file
+    inputs = planner_inputs(result, job.topology, memory_limit_bytes=limit)
+    outputs.write("--output", lambda: format_layer_file(inputs.network))
     is_over = bool(limit) and peak_bytes(result) > limit
     change = None
     if is_over:
@@ -60,7 +62,7 @@ def predict(request: PredictOptions) -> int:
         memory_limit_bytes=limit,
         assumed=job.assumed,
         notes=job.notes,
-        next_plan=None if layers is None else next_plan(result, layers, memory_limit_bytes=limit),
+        next_plan=None if layers is None else next_plan(result, inputs, layers),
         change=change,
         changed_options=() if change is None else changed_options(change.settings),
     )

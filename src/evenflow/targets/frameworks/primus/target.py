@@ -62,7 +62,7 @@ def _abilities(version: str) -> Abilities:
     )
     selective = Recomputation(scope=Scope.MODEL, kinds=(SELECT,))
     same = megatron_abilities((Recomputation(scope=Scope.LAYERS), selective))
-    return replace(same, schedules=(*same.schedules, "zb-h1"), sizes=(*same.sizes, enough))
+    return replace(same, schedules=(*same.schedules, "zb-h1"), sizes=(*same.sizes, enough), keeps_mtp=False)
 
 
 def _overrides(plan: Plan, *, mtp_layers: int = 0) -> dict[str, object]:
