@@ -5,7 +5,7 @@ Run it with ``make target-table``.
 
 from pathlib import Path
 
-from evenflow.model import Abilities, Empty, Groups, Recomputation, Scope
+from evenflow.model import Abilities, Empty, Groups, Recomputation, Scope, even_cut
 from evenflow.schedule import FAMILIES
 from evenflow.targets.registry import all_targets
 from evenflow.targets.target import Target
@@ -51,6 +51,15 @@ def ways(abilities: Abilities) -> list[Recomputation]:
     ]
 
 
+def cut_text(abilities: Abilities) -> str:
+    """Return which cuts a framework makes."""
+    if abilities.own_cut is None:
+        return "**any**"
+    if abilities.own_cut is not even_cut:
+        return "DeepSpeed's own"
+    return "equal stages" if abilities.own_cut_from == 1 else "**any**, equal stages with several chunks"
+
+
 def row(target: Target, version: str) -> tuple[str, ...]:
     """Return the cells of a framework's row beside its title."""
     abilities: Abilities = target.abilities(version)
@@ -61,12 +70,12 @@ def row(target: Target, version: str) -> tuple[str, ...]:
     does = [word for word, can in (("reads", target.read), ("edits", target.apply)) if can is not None]
     return (
         f"`{target.name}`",
-        ("equal stages" if abilities.even_cut else "**any**") + EMPTY[abilities.empty],
+        cut_text(abilities) + EMPTY[abilities.empty],
         "any" if abilities.most_chunks is None else str(abilities.most_chunks),
         "; ".join(map(way_text, ways(abilities))) or "–",
         ", ".join(orders),
         ", ".join(does) or "–",
-        target.checked_with or "–",
+        (version not in target.unchecked_versions and target.checked_with) or "–",
     )
 
 

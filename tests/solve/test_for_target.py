@@ -22,6 +22,7 @@ from evenflow.model import (
     Scope,
     SizeRule,
     Sizes,
+    even_cut,
 )
 from evenflow.schedule import FAMILIES
 from evenflow.simulate import simulate
@@ -189,7 +190,7 @@ def test_groups_are_chosen_of_those_that_can_be_run():
             "for which Some has a group size, got 3; the next one is 4",
         ),
         (MEGATRON, {"sequence_splits": 2}, {}, "sequence_splits must be 1 for Some"),
-        (replace(MEGATRON, even_cut=True), {"num_ranks": 3}, {"num_chunks": (1,)}, "multiple of the 3 cells"),
+        (replace(MEGATRON, own_cut=even_cut), {"num_ranks": 3}, {"num_chunks": (1,)}, "multiple of the 3 cells"),
         (
             replace(MEGATRON, sizes=(SizeRule(text="must be even", holds=lambda sizes, _: False, place="ranks"),)),
             {},

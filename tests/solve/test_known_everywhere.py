@@ -144,9 +144,7 @@ def test_a_running_plan_is_known_when_it_is_replanned():
 def test_what_a_framework_runs_of_a_plan_is_no_longer_than_its_even_plan(data, case):
     name = case.sizes.family
     assume(FAMILIES[name].has_chunks(case.sizes.num_chunks) and not FAMILIES[name].comparison_only)
-    abilities = Abilities(
-        schedules=(name,), recomputation=WAYS["by cell"], splits_sequences=True, groups=Groups.ANY, even_cut=False
-    )
+    abilities = Abilities(schedules=(name,), recomputation=WAYS["by cell"], splits_sequences=True, groups=Groups.ANY)
     planned = data.draw(plans_of(case))
     assume(all(count for row in planned.layers for count in row))
     assume(refusal(planned, abilities, title="it") is not None)  # else it stays as it is

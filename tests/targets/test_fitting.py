@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import Abilities, Empty, Groups, Plan, Recomputation, Scope
+from evenflow.model import Abilities, Empty, Groups, Plan, Recomputation, Scope, even_cut
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.schedule import make_schedule, schedule_of
 from evenflow.simulate import simulate
@@ -127,12 +127,12 @@ def test_a_family_that_is_run_as_an_order_of_its_own_stays():
 
 
 def test_an_even_cut_where_no_other_can_be_run():
-    even = replace(COUNTED, even_cut=True)
+    even = replace(COUNTED, own_cut=even_cut)
     plan = Plan(schedule="1f1b", num_microbatches=2, layers=((3, 1),))
     found = fit(plan, even)
     check(found, plan, even)
     assert found.plan.layers == ((2, 2),)
-    assert found.losses[0].what == "Framework has equally many layers in every stage"
+    assert found.losses[0].what == "Framework deals out the layers by itself"
     assert found.losses[0].sentence.endswith(": as fast, peak -120 MB on rank 0")
 
 
@@ -162,7 +162,7 @@ def test_groups_of_another_size():
             "a schedule of Framework has: 1f1b",
         ),
         ({}, {"layers": ((2, 2),), "sequence_splits": 2}, "sequence_splits must be 1 for Framework"),
-        ({"even_cut": True}, {"layers": ((2, 1, 1),)}, "must be a multiple of the 3 cells"),
+        ({"own_cut": even_cut}, {"layers": ((2, 1, 1),)}, "must be a multiple of the 3 cells"),
     ],
 )
 def test_what_cannot_be_run_at_all_is_one_message(changes: dict[str, object], plan: dict[str, object], says: str):

@@ -156,7 +156,7 @@ def test_every_framework_writes_a_plan_with_such_a_layer(target):
     abilities = target.abilities(target.versions[-1])
     if refusal(without_mtp(plan), abilities, title=target.title) is not None:
         plan = replace(plan, layers=cells([[2, 3]]))  # one that cuts evenly
-    assert refusal(plan, replace(abilities, even_cut=False), title=target.title) is None
+    assert refusal(plan, replace(abilities, own_cut=None), title=target.title) is None
     written = target.written(plan, target.versions[-1])
     everything = "".join((*(piece.text for piece in written.pieces), *written.notes))
     counts_it = abilities.mtp is Mtp.LAST_CHUNK

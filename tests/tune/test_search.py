@@ -9,7 +9,7 @@ import pytest
 
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
-from evenflow.model import FULL, NONE, SELECT, Abilities, Plan, Recomputation, Scope
+from evenflow.model import FULL, NONE, SELECT, Abilities, Plan, Recomputation, Scope, even_cut
 from evenflow.predict.training import Training
 from evenflow.predict.transformer import Experts, Transformer
 from evenflow.solve.clock import now_s, reproducible, spend
@@ -246,7 +246,7 @@ def test_plans_recompute_as_the_framework_can() -> None:
 
 def test_cells_are_equal_where_the_framework_knows_no_others() -> None:
     asked = small(
-        replace(DENSE, layers=6), abilities=replace(COUNTED, even_cut=True), fixed={Axis.ZERO: 1, Axis.TENSOR: 1}
+        replace(DENSE, layers=6), abilities=replace(COUNTED, own_cut=even_cut), fixed={Axis.ZERO: 1, Axis.TENSOR: 1}
     )
     answer = search(asked, time_limit_s=20)
     free = search(replace(asked, abilities=COUNTED), time_limit_s=20)

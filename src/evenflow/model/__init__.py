@@ -1,6 +1,6 @@
 """The model and the plan: plain values that check themselves and do nothing else."""
 
-from evenflow.model.abilities import Abilities, Empty, Groups, Mtp, Recomputation, Scope, SizeRule
+from evenflow.model.abilities import Abilities, Empty, Groups, Mtp, Recomputation, Scope, SizeRule, even_cut
 from evenflow.model.blocks import LayerBlocks, blocks_of
 from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixing
 from evenflow.model.cut_check import check_cut
@@ -53,6 +53,7 @@ __all__ = [
     "check_split",
     "check_step",
     "deal_layers",
+    "even_cut",
     "looped",
     "mixing",
     "ordered_kinds",

@@ -9,6 +9,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.cell_rule import CellRule
 from evenflow.model.network import Layer, Network
+from evenflow.model.plan import Cells, cells
 from evenflow.model.recompute import FULL, NONE
 from evenflow.model.sizes import Sizes
 from evenflow.model.stage_rules import StageRule
@@ -109,6 +110,20 @@ class SizeRule:
         return values[self.place]
 
 
+OwnCut = Callable[[int, Sizes], Cells | None]
+"""Returns the layers of all cells for a number of layers and the sizes; None where there is no such cut."""
+
+
+def even_cut(num_layers: int, sizes: Sizes) -> Cells | None:
+    """Return equally many layers for all cells; None where they do not divide.
+
+    >>> even_cut(8, Sizes(num_ranks=2, num_chunks=2, num_microbatches=2))
+    ((2, 2), (2, 2))
+    """
+    per_cell, rest = divmod(num_layers, sizes.num_cells)
+    return None if rest else cells([[per_cell] * sizes.num_ranks] * sizes.num_chunks)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
     """The schedules, cuts and recomputation that a framework can run."""
@@ -125,11 +140,17 @@ class Abilities:
     mtp: Mtp = Mtp.LAST_STAGE
     keeps_mtp: bool = False
     """Whether full recomputation leaves out layers of multi-token prediction."""
-    even_cut: bool = False
-    """Whether all cells must hold equally many layers."""
+    own_cut: OwnCut | None = None
+    """The cut that it makes by itself; None: it makes any."""
+    own_cut_from: int = 1
+    """The number of chunks from which it cuts by itself."""
     groups: Groups = Groups.USUAL
     splits_sequences: bool = False
     sizes: tuple[SizeRule, ...] = ()
+
+    def decides_cut(self, num_chunks: int) -> bool:
+        """Return whether the framework cuts a model into so many chunks for each rank by itself."""
+        return self.own_cut is not None and num_chunks >= self.own_cut_from
 
     def as_run(self, network: Network) -> Network:
         """Return `network` as the framework runs it: with its rules for layers of multi-token prediction."""

@@ -12,7 +12,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Empty, Groups, Plan, Request, Sizes, cells
+from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Empty, Groups, Plan, Request, Sizes
 from evenflow.schedule import (
     FAMILIES,
     different_group_sizes,
@@ -239,17 +239,17 @@ def _next_microbatches(sizes: Sizes, groups: Groups) -> int:
 
 
 def decided_layers(abilities: Abilities, num_layers: int, sizes: Sizes, *, place: str) -> Cells | None:
-    """Return the layers of every cell where the framework decides them: equally many; None where it does not.
+    """Return the layers of every cell where the framework decides them; None where it does not.
 
-    Raises InputError, with `place` for the layers, where they do not divide.
+    Raises InputError, with `place` for the layers, where it has no cut for them.
     """
-    if not abilities.even_cut:
+    if abilities.own_cut is None or not abilities.decides_cut(sizes.num_chunks):
         return None
-    per_cell, rest = divmod(num_layers, sizes.num_cells)
-    if rest:
+    layers = abilities.own_cut(num_layers, sizes)
+    if layers is None:
         rule = _("must be a multiple of the {count} cells, which all have as many", count=sizes.num_cells)
         raise InputError(value=num_layers, rule=rule, place=place)
-    return cells([[per_cell] * sizes.num_ranks] * sizes.num_chunks)
+    return layers
 
 
 def _named(outcome: Outcome, abilities: Abilities, *, title: str) -> Outcome:

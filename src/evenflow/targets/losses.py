@@ -105,8 +105,8 @@ def _steps(plan: Plan, found: Plan, abilities: Abilities, title: str) -> Iterato
         )
     if now.layers != found.layers:
         what = _("{title} has no stage without layers there", title=title)
-        if abilities.even_cut:
-            what = _("{title} has equally many layers in every stage", title=title)
+        if abilities.decides_cut(now.num_chunks):
+            what = _("{title} deals out the layers by itself", title=title)
         yield what, found
     elif _used(now) != _used(found):
         yield _recompute_loss(now, abilities, title), found

@@ -71,4 +71,4 @@ def write_plan(plan: Plan, target: str, *, version: str | None = None) -> Writte
     refused = refusal(plan, chosen.abilities(known), title=chosen.title)
     if refused is not None:
         raise refused
-    return chosen.write(plan, known)
+    return chosen.written(plan, known)

@@ -43,8 +43,9 @@ def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputErr
 
 def _cut_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:
     counts = [count for row in plan.layers for count in row]
-    if abilities.even_cut and len(set(counts)) > 1:
-        rule = _("must be equal in all cells for {title}", title=title)
+    decides = abilities.decides_cut(plan.num_chunks)
+    if abilities.own_cut is not None and decides and plan.layers != abilities.own_cut(plan.num_layers, plan.sizes):
+        rule = _("must be as {title} deals them out", title=title)
         yield InputError(value=[list(row) for row in plan.layers], rule=rule, place="layers")
     if abilities.empty is Empty.ANY or 0 not in counts:
         return

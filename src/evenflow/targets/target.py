@@ -85,6 +85,8 @@ class Target:
     """The package whose own code reads what is written, such as ``megatron-core 0.16.1``; empty where it is written to
     the documentation and nothing has run it.
     """
+    unchecked_versions: tuple[str, ...] = ()
+    """Those of `versions` whose texts nothing of the framework has read."""
     page: str
     """Name of the page in docs/targets, without its ending."""
     abilities: Callable[[str], Abilities]

@@ -48,7 +48,7 @@ class TuningQuestion:
     def full_cells(self) -> bool:
         """Whether plans with empty cells are left out, of which the framework runs some."""
         own = self.abilities
-        has_some = own is None or (own.empty is not Empty.NONE and not own.even_cut)
+        has_some = own is None or (own.empty is not Empty.NONE and own.own_cut is None)
         return has_some and not self.allow_empty and self.devices > 1 and self.fixed.get(Axis.PIPELINE) != 1
 
     @property

@@ -73,8 +73,10 @@ def _decision(
         allow_empty=any(0 in row for row in planned.plan.layers),
         communication=planned.communication,
     )
-    even_cut = target is not None and target.abilities(version or target.versions[-1]).even_cut
-    layers = planned.plan.layers if even_cut or request.layers is not None else None
+    cuts_itself = target is not None and target.abilities(version or target.versions[-1]).decides_cut(
+        planned.plan.num_chunks
+    )
+    layers = planned.plan.layers if cuts_itself or request.layers is not None else None
     request = replace(request, sizes=planned.plan.sizes, group_size=planned.plan.group_size, layers=layers)
     rules = _rules(request, target, version)
     problems = [problem_of_order(replace(request, cell_rule=rule), order) for rule in rules]

@@ -14,8 +14,12 @@ ALIASES: Mapping[str, str] = {
     "num_layers_in_first_pipeline_stage": "decoder_first_pipeline_num_layers",
     "num_layers_in_last_pipeline_stage": "decoder_last_pipeline_num_layers",
     "encoder_num_layers": "num_layers",
+    "num_nodes": "nnodes",
+    "num_gpus": "nproc_per_node",
 }
-"""Names under which Megatron-LM keeps a flag or a field of its configuration."""
+"""Names under which Megatron-LM keeps a flag or a field of its configuration, and torchrun the flags of DeepSpeed's
+launcher.
+"""
 PIPELINE_SIZE = "pipeline_model_parallel_size"
 SWITCHES = {
     "account_for_embedding_in_pipeline_split",
@@ -24,6 +28,9 @@ SWITCHES = {
     "distribute_saved_activations",
     "checkpoint_activations",
     "distribute_checkpointed_activations",
+    "deepspeed_activation_checkpointing",
+    "no_pipeline_parallel",
+    "untie_embeddings_and_output_weights",
 }
 """Arguments that are flags without a value."""
 _INTEGERS = {

@@ -2,9 +2,10 @@
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 
 from evenflow.language import _
-from evenflow.model import FULL, SELECT, Abilities, Empty, Groups, Mtp, Plan, Recomputation, Scope, SizeRule
+from evenflow.model import FULL, SELECT, Abilities, Empty, Groups, Mtp, Plan, Recomputation, Scope, SizeRule, even_cut
 from evenflow.targets.megatron_family.layout import format_plan
 from evenflow.targets.target import Piece
 
@@ -68,6 +69,18 @@ def megatron_abilities(recomputation: tuple[Recomputation, ...]) -> Abilities:
     )
 
 
+def without_layout_abilities() -> Abilities:
+    """Return what Megatron-LM runs without layouts: equal cells, and as many groups of microbatches as ranks."""
+    return replace(
+        megatron_abilities(STOCK_WAYS),
+        empty=Empty.NONE,
+        mtp=Mtp.LAST_STAGE,
+        keeps_mtp=False,
+        own_cut=even_cut,
+        groups=Groups.MULTIPLE,
+    )
+
+
 STOCK_WAYS = (Recomputation(scope=Scope.COUNT), Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT)))
 """Recomputation by Megatron-LM's own flags: the first K layers of every cell, or the same in all layers."""
 
@@ -82,6 +95,17 @@ def plan_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
     }
     if plan.num_chunks > 1 and plan.group_size is not None:
         flags[GROUP_SIZE] = (str(plan.group_size),)
+    return flags
+
+
+def even_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the flags of equal cells, for a Megatron-LM without layouts."""
+    flags: dict[str, tuple[str, ...]] = {
+        "--num-layers": (str(plan.num_layers),),
+        "--pipeline-model-parallel-size": (str(plan.num_ranks),),
+    }
+    if plan.num_chunks > 1:
+        flags["--num-layers-per-virtual-pipeline-stage"] = (str(plan.layers[0][0]),)
     return flags
 
 

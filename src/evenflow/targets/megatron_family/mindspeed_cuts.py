@@ -24,14 +24,25 @@ MATRIX, LIST, NOOP = "pipeline_num_transformer_layers", "num_layer_list", "noop_
 METHOD = "schedules_method"
 OWN = (MATRIX, LIST, NOOP, METHOD)
 _OWN_FLAG = re.compile("|".join(f"--{key.replace('_', '-')}" for key in OWN) + "|mindspeed", re.IGNORECASE)
+_ON_ASCEND = re.compile(
+    r"ascend-toolkit|\bASCEND_\w+=|\bHCCL_\w+=|--use-fused-(?:rmsnorm|swiglu|rotary-pos-emb)\b|--use-mc2\b|modellink",
+    re.IGNORECASE,
+)
+"""What only scripts for Ascend have, those of ModelLink too, which MindSpeed-LLM was before."""
 _NUMBERS = r"[0-9]{1,6}(?:,[0-9]{1,6})*"
 _RANK = rf"\[({_NUMBERS})\](?:\*([0-9]{{1,6}}))?"
 _WHOLE_MATRIX = re.compile(rf"\[{_RANK}(?:,{_RANK})*\]")
 
 
 def is_mindspeed_script(text: str, file: str) -> bool:
-    """Return whether a script for Megatron-LM has the name of MindSpeed, or its own flags for the pipeline."""
-    return is_run(text, file) and not is_printed(text) and bool(_OWN_FLAG.search(text))
+    """Return whether a script for Megatron-LM is for Ascend: by its name, its own flags or its environment."""
+    own = _OWN_FLAG.search(text) or _ON_ASCEND.search(text)
+    return is_run(text, file) and not is_printed(text) and bool(own)
+
+
+def is_before_mindspeed(text: str) -> bool:
+    """Return whether a script for Ascend has no mark of MindSpeed: then a list cuts it, as in ModelLink."""
+    return "mindspeed" not in text.lower() and "--pipeline-model-parallel-layout" not in text
 
 
 def matrix_text(layers: Cells) -> str:

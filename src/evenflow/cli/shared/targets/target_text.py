@@ -93,6 +93,8 @@ def pipeline_alone_note(target: Target, *, plan_file: str = "") -> str:
 def checked_text(target: Target, version: str, *, has_degrees: bool = False) -> str:
     """Return a sentence on what the texts for a target, and the degrees in them, were checked with."""
     names = {"title": target.title, "version": version}
+    if version in target.unchecked_versions:
+        return _("{title} {version}: written to the documentation, not run", **names)
     if target.degrees_checked_with and has_degrees:
         return _(
             "{title} {version}: pipeline and recomputation checked with {package}; meshes, copies and layers of such "

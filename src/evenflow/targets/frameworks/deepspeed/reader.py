@@ -6,9 +6,6 @@ also the two functions that stand before and after the layers [GPT-NeoX, `GPT2Mo
 the last rank get a layer less each.
 """
 
-import re
-from itertools import accumulate, pairwise
-
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, Plan, cells
@@ -16,6 +13,7 @@ from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import zero_stage
 from evenflow.ranges import LAYERS, MICROBATCHES, RANKS, Range
 from evenflow.targets.entry_lists.settings import FileSettings, even_counts, read_settings
+from evenflow.targets.entry_lists.typed_parts import LAYER, recomputed_layers, typed_ranks, words_of_method
 from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
@@ -23,7 +21,6 @@ from evenflow.targets.target import Baseline, GivenSizes
 _STAGES, _METHOD, _LAYERS = "pipe_parallel_size", "pipe_partition_method", "num_layers"
 _STEPS, _PIPELINE, _INTERVAL = "gradient_accumulation_steps", "pipeline", "activation_checkpoint_interval"
 _NEOX_METHOD = "type:transformer|mlp"
-_LAYER = "ParallelTransformerLayerPipe"
 _HEAD = ("EmbeddingPipe", "_pre_transformer_block")
 _TAIL = ("_post_transformer_block", "NormPipe", "ParallelLinearPipe")
 _MARKS = ("train_micro_batch_size_per_gpu", "train_batch_size", "zero_optimization")
@@ -51,8 +48,8 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
     interval = _interval(settings, is_neox=is_neox)
     if is_neox:
         ranks = _neox_ranks(settings, num_layers, num_ranks)
-        counts = [names.count(_LAYER) for names in ranks]
-        full = [_recomputed(names, interval) for names in ranks]
+        counts = [names.count(LAYER) for names in ranks]
+        full = [recomputed_layers(names, interval) for names in ranks]
         notes = []
     else:
         counts = even_counts(num_layers, num_ranks)
@@ -138,32 +135,14 @@ def _interval(settings: FileSettings, *, is_neox: bool) -> int:
 
 
 def _neox_ranks(settings: FileSettings, num_layers: int, num_ranks: int) -> list[list[str]]:
-    """Return the names of the entries of every rank.
-
-    The entries that count are dealt out evenly, and a rank begins with the first of its own.
-    [DeepSpeed, `partition_balanced`]
-    """
+    """Return the names of the entries of every rank."""
     fields = settings.fields
     method = fields.text(_METHOD) if _METHOD in fields else _NEOX_METHOD
-    found = re.fullmatch(r"type:(\w+(?:\|\w+)*)", method)
-    words = found[1].lower().split("|") if found else []
-    names = [*_HEAD, *[_LAYER] * num_layers, *_TAIL]
-    counting = [index for index, name in enumerate(names) if any(word in name.lower() for word in words)]
-    if len(counting) < num_layers:
+    words = words_of_method(method) or ()
+    if not any(word in LAYER.lower() for word in words):
         raise fields.error(
             _METHOD,
-            _("must be type: and words in the name {name}, for the cut to be known", name=_LAYER),
+            _("must be type: and words in the name {name}, for the cut to be known", name=LAYER),
             remedy=_("give the plan file of the cut that you run"),
         )
-    before = list(accumulate(even_counts(len(counting), num_ranks), initial=0))[1:-1]
-    cuts = [0, *(counting[index] for index in before), len(names)]
-    return [names[begin:end] for begin, end in pairwise(cuts)]
-
-
-def _recomputed(names: list[str], interval: int) -> int:
-    """Return how many layers of a rank recompute: those in groups of nothing but layers.
-
-    [DeepSpeed, `PipelineModule._is_checkpointable`]
-    """
-    groups = [names[begin : begin + interval] for begin in range(0, len(names), interval)] if interval else []
-    return sum(len(group) for group in groups if set(group) == {_LAYER})
+    return typed_ranks([*_HEAD, *[LAYER] * num_layers, *_TAIL], words, num_ranks)

@@ -15,6 +15,7 @@ from evenflow.targets.megatron_family.mindspeed_cuts import (
     METHOD,
     NOOP,
     OWN,
+    is_before_mindspeed,
     parse_matrix,
     parse_numbers,
     real_layers,
@@ -24,7 +25,7 @@ from evenflow.targets.megatron_family.shell_arguments import Flag, flags_of, she
 from evenflow.targets.megatron_family.shell_words import line_of
 from evenflow.targets.target import Baseline, GivenSizes
 
-BY_MATRIX, BY_LAYOUT = "26.0", "26.1"
+BY_LIST, BY_MATRIX, BY_LAYOUT = "1.0", "26.0", "26.1"
 """The versions by how they cut the network."""
 
 
@@ -70,14 +71,19 @@ def real_arguments(text: str, file: str) -> tuple[Arguments, bool]:
 
 
 def told_version(text: str, file: str) -> str | None:
-    """Return the version whose cut a script has: 26.0 has a matrix; None where it has none."""
+    """Return the version whose cut a script has: 26.0 has a matrix, scripts without the name of MindSpeed a list.
+
+    None where it may have any.
+    """
     if is_printed(text):
         return None
     try:
         own, _places = _own_flags(text, file)
     except InputError:
         return None
-    return BY_MATRIX if MATRIX in own else None
+    if MATRIX in own:
+        return BY_MATRIX
+    return BY_LIST if NOOP not in own and is_before_mindspeed(text) else None
 
 
 def _own_flags(text: str, file: str) -> tuple[dict[str, Flag], dict[str, str]]:

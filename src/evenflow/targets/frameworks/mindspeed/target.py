@@ -1,16 +1,19 @@
-"""MindSpeed: Megatron-LM on Ascend, with a flag of its own for the cut before it took Megatron's layout (26.1).
+"""MindSpeed: Megatron-LM on Ascend, with flags of its own for the cut before it took Megatron's layout (26.1).
 
 ``--pipeline-num-transformer-layers`` has a list for each rank with a number for each of its chunks; MindSpeed-LLM also
 has ``--num-layer-list``, a number for each rank. [MindSpeed, `UnalignedPipelineFeature`]
 """
 
+from dataclasses import replace
+
 from evenflow.errors import InputError
 from evenflow.fields import check_one_of
 from evenflow.language import _
-from evenflow.model import Plan
+from evenflow.model import Abilities, Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.frameworks.mindspeed.reader import (
     BY_LAYOUT,
+    BY_LIST,
     BY_MATRIX,
     read_script,
     real_arguments,
@@ -27,21 +30,30 @@ from evenflow.targets.megatron_family.flags import (
     CUT_FLAGS,
     LAYOUT_FLAG,
     STOCK_WAYS,
+    even_flags,
     flags_piece,
     megatron_abilities,
     plan_flags,
     plan_notes,
     recompute_flags,
+    without_layout_abilities,
 )
 from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script, matrix_text
 from evenflow.targets.megatron_family.settings import settings_notes
 from evenflow.targets.target import Target, Written
 
-_MATRIX_FLAG = "--pipeline-num-transformer-layers"
-_OWN_CUTS = (_MATRIX_FLAG, "--noop-layers", "--num-layer-list")
+_MATRIX_FLAG, _LIST_FLAG = "--pipeline-num-transformer-layers", "--num-layer-list"
+_OWN_CUTS = (_MATRIX_FLAG, "--noop-layers", _LIST_FLAG)
 _CONTEXT_FLAG = "--context-parallel-algo"
 _CONTEXT_WAYS = {"ring": "megatron_cp_algo", "all-to-all": "ulysses_cp_algo"}
 """MindSpeed's names of how context ranks exchange. [MindSpeed, `ContextParallelFeature`]"""
+
+
+def _abilities(version: str) -> Abilities:
+    """Return what a version can run: a list cuts one chunk for each rank freely, more chunks are equal."""
+    if version == BY_LIST:
+        return replace(without_layout_abilities(), own_cut_from=2)
+    return megatron_abilities(STOCK_WAYS)
 
 
 def _write(plan: Plan, version: str) -> Written:
@@ -70,6 +82,9 @@ def _context_words(exchange: str) -> str:
 
 
 def _plan_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
+    if version == BY_LIST:
+        listed = {_LIST_FLAG: (",".join(map(str, plan.layers[0])),)} if len(set(plan.layers[0])) > 1 else {}
+        return {**even_flags(plan), **listed}
     flags = plan_flags(plan)
     if version == BY_MATRIX:
         counted = without_mtp(plan)
@@ -84,6 +99,8 @@ def _plan_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
 def _notes(plan: Plan, version: str) -> tuple[str, ...]:
     flags = _plan_flags(plan, version)
     excluded = ", ".join(flag for flag in (*CUT_FLAGS, *_OWN_CUTS) if flag not in flags)
+    if version == BY_LIST:
+        return (_("leave out {flags}", flags=excluded), *settings_notes(plan, has_layout=False))
     if version == BY_LAYOUT:
         notes = [_("leave out {flags}: the layout replaces them", flags=excluded), *plan_notes(plan)]
     else:
@@ -131,10 +148,10 @@ def _apply(text: str, file: str, plan: Plan) -> str:
 TARGET = Target(
     name="mindspeed",
     title="MindSpeed",
-    versions=(BY_MATRIX, BY_LAYOUT),
+    versions=(BY_LIST, BY_MATRIX, BY_LAYOUT),
     checked_with="",
     page="mindspeed",
-    abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    abilities=_abilities,
     write=_write,
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),

@@ -1,0 +1,1 @@
+"""Megatron-DeepSpeed: plans as flags of its training scripts, and its scripts as plans."""
