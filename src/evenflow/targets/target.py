@@ -80,7 +80,7 @@ class Target:
     title: str
     """Name for people, such as ``Megatron-LM``."""
     versions: tuple[str, ...]
-    """Versions with a syntax of their own, the newest last, which is written unless another is asked for."""
+    """Versions with a syntax of their own; the last one is written unless another is asked for."""
     checked_with: str
     """The package whose own code reads what is written, such as ``megatron-core 0.16.1``; empty where it is written to
     the documentation and nothing has run it.
@@ -159,17 +159,19 @@ class Target:
         return refusal(plan, self.abilities(self.versions[-1]), title=self.title) is None
 
     def version(self, asked: str | None) -> str:
-        """Return the version to write for: the newest one up to `asked`; raises InputError for one that is older.
+        """Return the version to write for: the newest one up to `asked`, or the usual one.
 
-        A version between two that have a syntax of their own has that of the older.
+        A version between two that have a syntax of their own has that of the older; raises InputError for one that is
+        older than all.
         """
         if asked is None:
             return self.versions[-1]
-        known = [version for version in self.versions if _numbers(version) <= _numbers(asked)]
+        known = sorted((each for each in self.versions if _numbers(each) <= _numbers(asked)), key=_numbers)
         if not known or not _numbers(asked):
+            first = min(self.versions, key=_numbers)
             raise InputError(
                 value=asked,
-                rule=_("must be a version of {title} from {first} on", title=self.title, first=self.versions[0]),
+                rule=_("must be a version of {title} from {first} on", title=self.title, first=first),
                 place="--version-of",
                 remedy=_("known are {versions}", versions=", ".join(self.versions)),
             )

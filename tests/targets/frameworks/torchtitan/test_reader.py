@@ -12,6 +12,7 @@ from evenflow.model import FULL, NONE, Plan
 from evenflow.schedule import schedule_of
 from evenflow.targets.frameworks.torchtitan.reader import read
 from evenflow.targets.frameworks.torchtitan.settings_file import is_settings
+from evenflow.targets.frameworks.torchtitan.stated import stated_in_settings
 from evenflow.targets.frameworks.torchtitan.writer import write
 from evenflow.targets.stages import layers_by_kind, stages_of
 from evenflow.targets.target import Baseline, GivenSizes
@@ -66,9 +67,10 @@ class Config:
         return {key: value.saved() if isinstance(value, Config) else value for key, value in self.values.items()}
 
 
-@given(plans())
-def test_what_is_written_as_python_is_read_back_from_what_torchtitan_saves(plan: Plan) -> None:
-    module, order = write(plan, "0.3.0").pieces
+@pytest.mark.parametrize("version", ["0.3.0", "0.4.0"])
+@given(plan=plans())
+def test_what_is_written_as_python_is_read_back_from_what_torchtitan_saves(plan: Plan, version: str) -> None:
+    module, order = write(plan, version).pieces
     names: dict[str, object] = {"recompute_layers": lambda layers: {"debug": False, "layers": layers}}
     text = module.text.replace("from evenflow.adapters.torchtitan import recompute_layers", "")
     text = text.replace('if hasattr(config.loss, "loss_fn")', "if False")
@@ -81,6 +83,109 @@ def test_what_is_written_as_python_is_read_back_from_what_torchtitan_saves(plan:
     kinds = layers_by_kind(stages_of(found.plan, schedule_of(found.plan).stage_ranks))
     assert kinds == layers_by_kind(stages_of(plan, schedule_of(plan).stage_ranks))
     assert found.notes == ()
+
+
+@given(plan=plans())
+def test_what_is_written_as_python_is_read_as_it_is(plan: Plan) -> None:
+    """A function that makes a configuration and returns it with the plan is read without running it."""
+    module, order = write(plan, "0.4.0").pieces
+    body = module.text.partition('runs the plan."""\n')[2]
+    text = "from torchtitan.trainer import Trainer\n\ndef base():\n    return Trainer.Config()\n\n"
+    text += f"def mine():\n    config = base()\n{body}"
+    assert is_settings(text, "config_registry.py")
+    found = read_beside(text, order.text, "config_registry.py")
+    assert same(plan, found.plan)
+    assert found.unknown == ()
+    assert found.notes[-1].startswith("the file was read without running it")
+
+
+REGISTRY = """\
+from torchtitan.trainer import Trainer
+
+RANKS = 4
+
+def tiny():
+    return Trainer.Config(
+        training=TrainingConfig(num_tokens_per_microbatch_per_dp_rank=8 * 2048, max_context_length=2048),
+        parallelism=ParallelismConfig(pipeline_parallel_schedule="Interleaved1F1B"),
+        activation_checkpoint={policy},
+    )
+
+def mine():
+    config = tiny()
+    config.parallelism.pipeline_parallel_degree = 2
+    config.parallelism.num_pp_microbatches = 2 * 8
+    config.training.num_tokens_per_train_step = 64 * 2048
+    config.optimizer = default_adamw(lr=8e-4)
+    return config
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "full", "unknown"),
+    [
+        ("None", 0, 0),
+        ("FullAC.Config()", 8, 0),
+        ("SelectiveAC.Config()", 0, 1),
+        ("MemoryBudgetAC.Config(memory_budget=0.5)", 0, 1),
+        ("recompute_layers({'full': [0, 1, 2]})", 3, 0),
+    ],
+)
+def test_a_function_that_changes_what_another_makes(policy: str, full: int, unknown: int) -> None:
+    text = REGISTRY.format(policy=policy)
+    found = read(text, "config_registry.py", GivenSizes(num_layers=8))
+    assert (found.plan.num_ranks, found.plan.num_chunks, found.plan.num_microbatches) == (2, 2, 16)
+    assert found.plan.num_recomputed == full
+    assert len(found.unknown) == unknown
+    stated = stated_in_settings(text, "config_registry.py")
+    assert (stated.microbatch, stated.rank_batch, stated.global_batch, stated.sequence) == (8, 128, 64, 2048)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def f(:\n", "must be Python"),
+        ("x = 1\n", "must have one function that returns a configuration with pipeline_parallel_degree"),
+        (
+            REGISTRY.format(policy="None") + "\ndef other():\n    return mine()\n",
+            "must have one function .* got 'mine, other'; leave one of them",
+        ),
+        ("def f():\n    return f()\n", "must have one function"),
+    ],
+)
+def test_python_that_makes_no_configuration_or_several(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(text, "config_registry.py", GivenSizes(num_layers=8))
+
+
+def test_constants_of_the_file_are_known() -> None:
+    text = REGISTRY.format(policy="None").replace("degree = 2", "degree = RANKS")
+    assert read(text, "config_registry.py", GivenSizes(num_layers=8)).plan.num_ranks == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("degree = 2", "degree = 10**9", "pipeline_parallel_degree must be an integer .* got '10 .. 9'"),
+        ("degree = 2", "degree = ranks()", "got 'ranks"),
+        (
+            "    config.optimizer",
+            "    if RANKS > 2:\n        config.parallelism.pipeline_parallel_degree = 4\n    config.optimizer",
+            "pipeline_parallel_degree must be an integer .* got 'if RANKS > 2:'",
+        ),
+        ("activation_checkpoint=None", "activation_checkpoint=policy()", "activation_checkpoint"),
+    ],
+)
+def test_what_only_a_run_knows_is_refused(old: str, new: str, message: str) -> None:
+    text = REGISTRY.format(policy="None").replace(old, new)
+    with pytest.raises(InputError, match=message):
+        read(text, "config_registry.py", GivenSizes(num_layers=8))
+
+
+def test_batches_in_tokens_are_whole_sequences() -> None:
+    text = REGISTRY.format(policy="None").replace("8 * 2048", "8 * 2048 + 1")
+    with pytest.raises(InputError, match="must be a multiple of the 2048 tokens of a sequence, got 16385"):
+        stated_in_settings(text, "config_registry.py")
 
 
 TOML = """\

@@ -1,5 +1,7 @@
 """torchtitan: what each version can run."""
 
+import json
+
 import pytest
 from hypothesis import given
 
@@ -62,7 +64,11 @@ def test_one_rank_has_no_pipeline() -> None:
 def test_versions() -> None:
     toml = "[parallelism]\npipeline_parallel_degree = 2\n"
     assert TARGET.version_of(toml, "run.toml") == "0.2.2"
-    assert TARGET.version_of('{"model_spec": {}}', "config.json") == "0.3.0"
+    saved = {"model_spec": {}, "training": {"local_batch_size": 8}}
+    assert TARGET.version_of(json.dumps(saved), "config.json") == "0.3.0"
+    saved = {"model_spec": {}, "training": {"num_tokens_per_microbatch_per_dp_rank": 8192}}
+    assert TARGET.version_of(json.dumps(saved), "config.json") == "0.4.0"
+    assert [TARGET.version(asked) for asked in ("0.2.9", "0.3.5", "0.4")] == ["0.2.2", "0.3.0", "0.4.0"]
     assert TARGET.version_of('{"model": {}}', "config.json") == "0.2.2"
     assert TARGET.version_of("{", "config.json") == "0.3.0"
     assert TARGET.version(None) == "0.3.0"

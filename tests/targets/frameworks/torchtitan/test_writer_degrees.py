@@ -15,7 +15,7 @@ from evenflow.targets.frameworks.torchtitan.target import TARGET
 from evenflow.targets.frameworks.torchtitan.writer import parallelism_of
 
 SIZES = st.integers(1, 16)
-OLD, NEW = TARGET.versions
+OLD, BY_TOKENS, NEW = TARGET.versions
 
 
 def planned(*, replicas=1, **degrees):

@@ -12,7 +12,7 @@ from evenflow.profiles.yaml_file import optional_section
 from evenflow.ranges import LAYERS, MICROBATCHES, RANKS, Range
 from evenflow.schedule import schedule_of
 from evenflow.targets.frameworks.torchtitan.checkpointing import recomputed_layers
-from evenflow.targets.frameworks.torchtitan.settings_file import settings_of_file
+from evenflow.targets.frameworks.torchtitan.settings_file import counts_tokens, settings_of_file
 from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.target import Baseline, GivenSizes
 from evenflow.targets.torch.baseline import asked_name, asked_order, asked_plan, chunks_of
@@ -40,7 +40,7 @@ _LESS = Range(least=0, most=LAYERS.most)
 
 
 def read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
-    """Return the plan of a TOML file or a saved configuration.
+    """Return the plan of a TOML file, a Python file that makes a configuration, or a saved one.
 
     Raises:
         InputError: text that is neither, a run without a pipeline, a cut whose layers are neither there nor given, or
@@ -70,8 +70,14 @@ def read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
             *(parallelism.place(key) for key in parallelism.values if key.startswith("pipeline") and key not in _KNOWN),
             *recomputed.unknown,
         ),
-        notes=recomputed.notes,
+        notes=(*recomputed.notes, *_python_notes(file)),
     )
+
+
+def _python_notes(file: str) -> tuple[str, ...]:
+    if not file.endswith(".py"):
+        return ()
+    return (_("the file was read without running it: what functions of other files set is not known"),)
 
 
 def _alone(top: Fields, sizes: GivenSizes) -> Baseline:
@@ -81,13 +87,19 @@ def _alone(top: Fields, sizes: GivenSizes) -> Baseline:
     recomputed = recomputed_layers(top, parts, schedule_of(plan))
     counts = Counter(recomputed.kinds[0])
     recompute = {kind: ((count,),) for kind, count in counts.items() if kind != NONE}
-    return Baseline(plan=replace(plan, recompute=recompute), unknown=recomputed.unknown, notes=recomputed.notes)
+    return Baseline(
+        plan=replace(plan, recompute=recompute),
+        unknown=recomputed.unknown,
+        notes=(*recomputed.notes, *_python_notes(top.file)),
+    )
 
 
 def _microbatches(top: Fields, parallelism: Fields) -> int:
     if _COUNT in parallelism:
         return parallelism.integer(_COUNT, MICROBATCHES)
     training = optional_section(top, "training")
+    if counts_tokens(top):
+        return 1
     batch = training.integer("local_batch_size", MICROBATCHES) if "local_batch_size" in training else 8
     size = parallelism.integer(_MICROBATCH, MICROBATCHES) if _MICROBATCH in parallelism else 1
     if batch % size:

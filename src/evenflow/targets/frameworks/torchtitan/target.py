@@ -24,7 +24,7 @@ from evenflow.targets.frameworks.torchtitan.logs import TORCHTITAN
 from evenflow.targets.frameworks.torchtitan.reader import read
 from evenflow.targets.frameworks.torchtitan.settings_file import is_settings, told_version
 from evenflow.targets.frameworks.torchtitan.stated import stated_in_settings
-from evenflow.targets.frameworks.torchtitan.values import NEW, OLD, TITLE
+from evenflow.targets.frameworks.torchtitan.values import BY_TOKENS, NEW, OLD, TITLE
 from evenflow.targets.frameworks.torchtitan.writer import write, write_degrees
 from evenflow.targets.target import Target
 from evenflow.targets.torch.order_csv import whole_backward_families
@@ -42,7 +42,7 @@ def _abilities(version: str) -> Abilities:
     return Abilities(
         schedules=whole_backward_families(),
         own_order=True,
-        recomputation=(by_layer if version == NEW else for_all,),
+        recomputation=(for_all if version == OLD else by_layer,),
         empty=Empty.ENDS,
         groups=Groups.ANY,
         sizes=(
@@ -64,8 +64,8 @@ def _degree_rules(version: str) -> DegreeRules:
     return DegreeRules(
         shardings=_SHARED,
         pipeline_shardings=_SHARED,
-        splits_experts=version != NEW,
-        rules=(*shared, *((_sequence(Axis.CONTEXT, _parts),) if version == NEW else _old_rules())),
+        splits_experts=version == OLD,
+        rules=(*shared, *((_sequence(Axis.CONTEXT, _parts),) if version != OLD else _old_rules())),
     )
 
 
@@ -105,7 +105,8 @@ def _parts(training: Training) -> int:
 TARGET = Target(
     name="torchtitan",
     title=TITLE,
-    versions=(OLD, NEW),
+    versions=(OLD, BY_TOKENS, NEW),
+    unchecked_versions=(BY_TOKENS,),
     checked_with="torchtitan 0.2.2, 0.3.0",
     degrees_checked_with="torchtitan 0.2.2, 0.3.0",
     page="torchtitan",

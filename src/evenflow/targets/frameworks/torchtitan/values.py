@@ -11,11 +11,13 @@ from evenflow.targets.torch.module_names import ModuleNames, names_per_part
 from evenflow.targets.torch.order_csv import FILE_NAME, csv_order, is_v_shaped
 
 TITLE = "torchtitan"
-OLD, NEW = "0.2.2", "0.3.0"
-"""The versions with a syntax of their own: TOML, Python."""
+OLD, NEW, BY_TOKENS = "0.2.2", "0.3.0", "0.4.0"
+"""The versions with a syntax of their own: TOML, Python, and Python that counts batches in tokens, as after 0.3.0."""
+_NEW_NAMES = ModuleNames(first=("tok_embeddings",), last=("norm", "lm_head"))
 _NAMES = {
     OLD: ModuleNames(first=("tok_embeddings",), last=("norm", "output")),
-    NEW: ModuleNames(first=("tok_embeddings",), last=("norm", "lm_head")),
+    NEW: _NEW_NAMES,
+    BY_TOKENS: _NEW_NAMES,
 }
 
 

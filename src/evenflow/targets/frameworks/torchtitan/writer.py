@@ -1,4 +1,4 @@
-"""A plan as a fragment of TOML (0.2) or a Python module (0.3), and its order of work as a file."""
+"""A plan as a fragment of TOML (0.2) or a Python module (from 0.3 on), and its order of work as a file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,20 @@ from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.degree_rules import check_no_capacity
-from evenflow.targets.frameworks.torchtitan.values import NEW, OLD, TITLE, TorchtitanSettings, assignments, settings_of
+from evenflow.targets.frameworks.torchtitan.values import (
+    BY_TOKENS,
+    OLD,
+    TITLE,
+    TorchtitanSettings,
+    assignments,
+    settings_of,
+)
 from evenflow.targets.target import Piece, Written
 from evenflow.targets.torch.order_csv import FILE_NAME, order_piece, split_note
 
 MODULE = "evenflow_plan.py"
 """The usual name of the Python module."""
+_MICROBATCH = "pipeline_parallel_microbatch_size"
 _WHOLE_LOSS = (
     'if hasattr(config.loss, "loss_fn"):  # a chunked loss and split backwards lose the gradient of the last norm',
     "    config.loss = config.loss.loss_fn",
@@ -25,12 +33,17 @@ _WHOLE_LOSS = (
 def write(plan: Plan, version: str) -> Written:
     """Return `plan` for torchtitan; raises InputError for an order that its runtime cannot load."""
     settings = settings_of(plan, version)
+    by_tokens = version == BY_TOKENS
+    number = {"num_pp_microbatches": plan.num_microbatches}
     pipeline = _Sections(
-        training={"local_batch_size": plan.num_microbatches},
-        parallelism={**settings.parallelism, "pipeline_parallel_microbatch_size": 1},
+        training={} if by_tokens else {"local_batch_size": plan.num_microbatches},
+        parallelism={**settings.parallelism, **(number if by_tokens else {_MICROBATCH: 1})},
         settings=settings,
         has_pipeline=True,
     )
+    if by_tokens:
+        tokens = _("num_tokens_per_microbatch_per_dp_rank is the size of a microbatch, which the plan does not change")
+        return _written(pipeline, version, tokens)
     batch = _(
         "a step has local_batch_size / pipeline_parallel_microbatch_size = {count} microbatches; with larger "
         "microbatches, multiply both",
@@ -43,9 +56,12 @@ def write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
     """Return `plan` with what its stages of several devices do; raises InputError for what torchtitan does not."""
     has_pipeline = plan.num_ranks > 1
     settings = settings_of(plan, version)
-    pipeline = {**settings.parallelism, "pipeline_parallel_microbatch_size": planned.microbatch} if has_pipeline else {}
+    number = {"num_pp_microbatches": planned.num_microbatches}
+    split = number if version == BY_TOKENS else {_MICROBATCH: planned.microbatch}
+    pipeline = {**settings.parallelism, **split} if has_pipeline else {}
+    training = tokens_of(planned) if version == BY_TOKENS else training_of(planned, has_pipeline=has_pipeline)
     sections = _Sections(
-        training=training_of(planned, has_pipeline=has_pipeline),
+        training=training,
         parallelism={**parallelism_of(planned, version), **pipeline},
         settings=settings,
         has_pipeline=has_pipeline,
@@ -66,7 +82,7 @@ class _Sections:
 
 def _written(sections: _Sections, version: str, note: str) -> Written:
     settings = sections.settings
-    if version == NEW:
+    if version != OLD:
         piece = Piece(
             title=_("Python module, whose function changes a configuration of your config_registry.py"),
             syntax="python",
@@ -80,8 +96,6 @@ def _written(sections: _Sections, version: str, note: str) -> Written:
                 module=MODULE,
             ),
         )
-        if sections.has_pipeline:
-            notes += (_("versions after 0.3.0 have parallelism.num_pp_microbatches in the place of both batch sizes"),)
         if settings.schedule.splits_backward:
             notes += (
                 _(
@@ -178,6 +192,15 @@ def parallelism_of(planned: PlannedDegrees, version: str) -> dict[str, object]:
     if degrees.sharding in _RESHARDED:
         settings["fsdp_reshard_after_forward"] = _RESHARDED[degrees.sharding]
     return settings
+
+
+def tokens_of(planned: PlannedDegrees) -> dict[str, object]:
+    """Return the settings of the section `training` where batches are counted in tokens."""
+    return {
+        "num_tokens_per_microbatch_per_dp_rank": planned.microbatch * planned.sequence,
+        "num_tokens_per_train_step": planned.global_batch * planned.sequence,
+        "max_context_length": planned.sequence,
+    }
 
 
 def training_of(planned: PlannedDegrees, *, has_pipeline: bool) -> dict[str, object]:
