@@ -166,14 +166,14 @@ class Target:
         """
         if asked is None:
             return self.versions[-1]
-        known = sorted((each for each in self.versions if _numbers(each) <= _numbers(asked)), key=_numbers)
+        known = sorted((version for version in self.versions if _numbers(version) <= _numbers(asked)), key=_numbers)
         if not known or not _numbers(asked):
             first = min(self.versions, key=_numbers)
             raise InputError(
                 value=asked,
                 rule=_("must be a version of {title} from {first} on", title=self.title, first=first),
                 place="--version-of",
-                remedy=_("known are {versions}", versions=", ".join(self.versions)),
+                remedy=_("known are {versions}", versions=", ".join(sorted(self.versions, key=_numbers))),
             )
         return known[-1]
 

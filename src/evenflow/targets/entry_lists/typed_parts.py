@@ -20,13 +20,13 @@ def words_of_method(method: str) -> tuple[str, ...] | None:
     >>> words_of_method("type:transformer|embedding")
     ('transformer', 'embedding')
     """
-    found = re.fullmatch(r"type:(\w+(?:\|\w+)*)", method)
-    return None if found is None else tuple(found[1].lower().split("|"))
+    match = re.fullmatch(r"type:(\w+(?:\|\w+)*)", method)
+    return None if match is None else tuple(match[1].lower().split("|"))
 
 
-def typed_ranks(names: Sequence[str], words: Sequence[str], num_ranks: int) -> list[list[str]]:
+def typed_ranks(names: Sequence[str], types: Sequence[str], num_ranks: int) -> list[list[str]]:
     """Return the names of the entries of every rank; at least as many must have a word as there are ranks."""
-    counting = [index for index, name in enumerate(names) if any(word in name.lower() for word in words)]
+    counting = [index for index, name in enumerate(names) if any(word in name.lower() for word in types)]
     before = list(accumulate(even_counts(len(counting), num_ranks), initial=0))[1:-1]
     cuts = [0, *(counting[index] for index in before), len(names)]
     return [list(names[begin:end]) for begin, end in pairwise(cuts)]

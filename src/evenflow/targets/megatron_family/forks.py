@@ -45,6 +45,6 @@ def _checkout(file: Path) -> Path | None:
     """Return the folder above a script that has Megatron-LM in it; None where there is none."""
     try:
         folders = list(file.resolve().parents)[:_MOST_PARENTS]
-        return next((each for each in folders if any((each / name).is_file() for name in _ARGUMENTS)), None)
+        return next((folder for folder in folders if any((folder / name).is_file() for name in _ARGUMENTS)), None)
     except OSError:
         return None

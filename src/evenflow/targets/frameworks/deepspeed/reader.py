@@ -138,11 +138,11 @@ def _neox_ranks(settings: FileSettings, num_layers: int, num_ranks: int) -> list
     """Return the names of the entries of every rank."""
     fields = settings.fields
     method = fields.text(_METHOD) if _METHOD in fields else _NEOX_METHOD
-    words = words_of_method(method) or ()
-    if not any(word in LAYER.lower() for word in words):
+    types = words_of_method(method) or ()
+    if not any(word in LAYER.lower() for word in types):
         raise fields.error(
             _METHOD,
             _("must be type: and words in the name {name}, for the cut to be known", name=LAYER),
             remedy=_("give the plan file of the cut that you run"),
         )
-    return typed_ranks([*_HEAD, *[LAYER] * num_layers, *_TAIL], words, num_ranks)
+    return typed_ranks([*_HEAD, *[LAYER] * num_layers, *_TAIL], types, num_ranks)

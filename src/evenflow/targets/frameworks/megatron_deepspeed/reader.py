@@ -34,12 +34,12 @@ def told_version(text: str, file: str) -> str | None:
 
 def own_cut(method: str, num_layers: int, num_ranks: int, *, is_tied: bool = True) -> list[list[str]] | None:
     """Return the names of the entries of every rank; None where too few count for that, or the method is not known."""
-    words = words_of_method(method)
-    if words is None or not any(word in LAYER.lower() for word in words):
+    types = words_of_method(method)
+    if types is None or not any(word in LAYER.lower() for word in types):
         return None
     names = [*_HEAD, *[LAYER] * num_layers, *(_TAIL if is_tied else _UNTIED_TAIL)]
-    counting = sum(any(word in name.lower() for word in words) for name in names)
-    return None if counting < num_ranks else typed_ranks(names, words, num_ranks)
+    counting = sum(any(word in name.lower() for word in types) for name in names)
+    return None if counting < num_ranks else typed_ranks(names, types, num_ranks)
 
 
 def layers_of(ranks: list[list[str]]) -> Cells:
@@ -113,9 +113,9 @@ def _num_ranks(arguments: Arguments, sizes: GivenSizes) -> int:
 def _microbatches(arguments: Arguments, num_ranks: int, sizes: GivenSizes) -> int:
     """Return the microbatches of a step, which are DeepSpeed's steps of accumulation."""
     told = told_microbatches(arguments, num_ranks)
-    for found in (told, sizes.num_microbatches):
-        if found is not None:
-            return found
+    for number in (told, sizes.num_microbatches):
+        if number is not None:
+            return number
     raise InputError(
         rule=_("must be given, for the number of microbatches"),
         place=arguments.place("world_size"),

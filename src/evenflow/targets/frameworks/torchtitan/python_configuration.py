@@ -46,15 +46,15 @@ def configuration_in(text: str, *, file: str) -> Sections:
         made = {name: reader.made(name) for name in reader.functions}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InputError(rule=_("must be Python"), place=file) from None
-    found = {name: values for name, values in made.items() if _has_pipeline(values)}
-    if len(found) != 1:
+    with_pipeline = {name: values for name, values in made.items() if _has_pipeline(values)}
+    if len(with_pipeline) != 1:
         raise InputError(
-            value=", ".join(found) or None,
+            value=", ".join(with_pipeline) or None,
             rule=_("must have one function that returns a configuration with pipeline_parallel_degree"),
             place=file,
             remedy=_("leave one of them in the file, or give what debug.save_config_file saves"),
         )
-    ((_name, values),) = found.items()
+    ((_name, values),) = with_pipeline.items()
     return {"model_spec": {}, _POLICY: dict(_POLICIES["SelectiveAC"]), **values}
 
 
@@ -112,14 +112,14 @@ class _Reader:
             number = self._value(node.operand, variables, depth=depth)
             return -number if isinstance(number, int) else value
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            left, right = (self._value(each, variables, depth=depth) for each in (node.left, node.right))
+            left, right = (self._value(side, variables, depth=depth) for side in (node.left, node.right))
             if isinstance(left, int) and isinstance(right, int) and max(abs(left), abs(right)) < _LARGEST:
                 return _OPERATORS[type(node.op)](left, right)
         if isinstance(node, ast.List | ast.Tuple):
-            return [self._value(each, variables, depth=depth) for each in node.elts]
+            return [self._value(item, variables, depth=depth) for item in node.elts]
         if isinstance(node, ast.Dict):
             keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
-            values = [self._value(each, variables, depth=depth) for each in node.values]
+            values = [self._value(item, variables, depth=depth) for item in node.values]
             if len(keys) == len(values) and all(isinstance(key, str) for key in keys):
                 return dict(zip(map(str, keys), values, strict=True))
         return value
@@ -135,7 +135,7 @@ class _Reader:
         if not name.endswith("Config") and of is None:
             return ast.unparse(node)
         own = _POLICIES.get(of.id, {}) if isinstance(of, ast.Name) else {}
-        keywords = {each.arg: self._value(each.value, variables, depth=depth) for each in node.keywords if each.arg}
+        keywords = {pair.arg: self._value(pair.value, variables, depth=depth) for pair in node.keywords if pair.arg}
         return {**own, **keywords}
 
 

@@ -76,8 +76,8 @@ def _of_tokens(
 ) -> tuple[dict[str, int], dict[str, str]]:
     """Return the numbers with the sizes of batches where these are counted in tokens; they are whole sequences."""
     told = {"sequence": (training, "max_context_length"), "number": (parallelism, "num_pp_microbatches")}
-    found, where = whole_numbers(told)
-    sequence, number = found.get("sequence", 2048), found.get("number", 1)
+    batch, batch_places = whole_numbers(told)
+    sequence, number = batch.get("sequence", 2048), batch.get("number", 1)
 
     def sequences(key: str, usual: int) -> int:
         tokens = training.integer(key, _NUMBER) if training.values.get(key) not in _LEFT else usual
@@ -90,7 +90,7 @@ def _of_tokens(
     rank_batch = microbatch * (number if numbers["pipeline"] > 1 else 1)
     whole = {} if training.values.get(_WHOLE) in _LEFT else {"global_batch": sequences(_WHOLE, 0)}
     sizes = {"sequence": sequence, "microbatch": microbatch, "rank_batch": rank_batch, **whole}
-    own = {"sequence": where.get("sequence", ""), "global_batch": training.place(_WHOLE)}
+    own = {"sequence": batch_places.get("sequence", ""), "global_batch": training.place(_WHOLE)}
     return numbers | sizes, places | {name: place for name, place in own.items() if place and name in sizes}
 
 
