@@ -1,6 +1,7 @@
 # Everything happens in .venv, made on the first call; stamps remember what is installed there.
 
 PYTHON ?= python3
+PYTHON312 ?= python3.12
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -11,6 +12,7 @@ COLOSSALAI_VENV := .venv-colossalai
 PADDLE_VENV := .venv-paddle
 DEEPSPEED_VENV := .venv-deepspeed
 MEGATRON_VENV := .venv-megatron
+MEGATRON_NEXT_VENV := .venv-megatron-next
 HYDRA_VENV := .venv-hydra
 TITAN_OLD_VENV := .venv-torchtitan-0.2.2
 TITAN_VENV := .venv-torchtitan-0.3.0
@@ -29,7 +31,7 @@ BASE ?= main
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-quick affected test-slow test-thorough test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees check-trace check-architectures architecture-table clean
+.PHONY: help setup demo demo-175b test test-quick affected test-slow test-thorough test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-megatron-next check-bridge check-hydra check-torchtitan check-degrees check-trace check-architectures architecture-table clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -63,6 +65,7 @@ help:
 	@echo "make check-paddle       let the real PaddlePaddle build what evenflow writes, compare orders of work (installs 0.9 GB)"
 	@echo "make check-deepspeed    let the real DeepSpeed build what evenflow writes, and train with it (installs 1.0 GB)"
 	@echo "make check-megatron     let the real megatron-core run what evenflow writes, and train with it (installs 1.0 GB)"
+	@echo "make check-megatron-next  the same with megatron-core 0.19, its arguments.py and Megatron-Bridge 0.6; set MEGATRON_SOURCE to a checkout (Python 3.12)"
 	@echo "make check-bridge       let Megatron-Bridge's configuration take what evenflow writes (installs 1.0 GB)"
 	@echo "make check-hydra        let the real Hydra and verl's configuration read overrides (installs 35 MB)"
 	@echo "make check-torchtitan   let torchtitan and NeMo AutoModel build what evenflow writes, and train (installs 6 GB)"
@@ -175,7 +178,7 @@ bench-fidelity: $(VENV)/.stamp-dev
 	$(BIN)/python -m benchmarks fidelity --write $(ARGS)
 
 # Every framework's own package reads what evenflow writes for it; each has an environment of its own.
-check-targets: check-megatron check-bridge check-torchtitan check-deepspeed check-paddle check-colossalai check-mindformers check-hydra check-degrees
+check-targets: check-megatron check-megatron-next check-bridge check-torchtitan check-deepspeed check-paddle check-colossalai check-mindformers check-hydra check-degrees
 
 check-mindformers: setup $(MINDFORMERS_VENV)/.stamp $(PYNATIVE_VENV)/.stamp
 	$(BIN)/python checks/mindformers/check.py --python $(MINDFORMERS_VENV)/bin/python
@@ -198,6 +201,12 @@ check-torchtitan: setup $(TITAN_OLD_VENV)/.stamp $(TITAN_VENV)/.stamp $(AUTOMODE
 	$(BIN)/python checks/torchtitan/check.py --old $(TITAN_OLD_VENV)/bin/python --new $(TITAN_VENV)/bin/python \
 		--automodel $(AUTOMODEL_VENV)/bin/python
 
+check-megatron-next: setup $(MEGATRON_NEXT_VENV)/.stamp
+	$(BIN)/python checks/megatron/check.py --python $(MEGATRON_NEXT_VENV)/bin/python
+	@test -n "$(MEGATRON_SOURCE)" || { echo "set MEGATRON_SOURCE to a checkout of Megatron-LM: its arguments.py is in no package" >&2; exit 2; }
+	$(BIN)/python checks/megatron/check_arguments.py --python $(MEGATRON_NEXT_VENV)/bin/python --source $(MEGATRON_SOURCE)
+	$(BIN)/python checks/hydra/check_bridge.py --python $(MEGATRON_NEXT_VENV)/bin/python
+
 check-degrees: setup $(MEGATRON_VENV)/.stamp $(TITAN_OLD_VENV)/.stamp $(TITAN_VENV)/.stamp
 	$(BIN)/python checks/degrees/check.py --megatron $(MEGATRON_VENV)/bin/python \
 		--old $(TITAN_OLD_VENV)/bin/python --new $(TITAN_VENV)/bin/python
@@ -218,7 +227,7 @@ check-architectures: setup $(ARCHITECTURES_VENV)/.stamp
 
 clean:
 	$(FORGET_COMPILED)
-	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PYNATIVE_VENV) $(COLOSSALAI_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(MEGATRON_VENV) $(HYDRA_VENV) $(TITAN_OLD_VENV) $(TITAN_VENV) $(AUTOMODEL_VENV) $(PERFETTO_VENV) $(ARCHITECTURES_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PYNATIVE_VENV) $(COLOSSALAI_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(MEGATRON_VENV) $(MEGATRON_NEXT_VENV) $(HYDRA_VENV) $(TITAN_OLD_VENV) $(TITAN_VENV) $(AUTOMODEL_VENV) $(PERFETTO_VENV) $(ARCHITECTURES_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
 $(VENV)/.stamp-venv:
@@ -293,6 +302,15 @@ $(MEGATRON_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@$(PYTHON) -m venv $(MEGATRON_VENV)
 	@$(MEGATRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	@$(MEGATRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check megatron-core==0.16.1
+	@touch $@
+
+# From 0.17 on it needs Python 3.12.
+$(MEGATRON_NEXT_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@echo "installing megatron-core 0.19 into $(MEGATRON_NEXT_VENV) (once, a few minutes) ..."
+	@$(PYTHON312) -m venv $(MEGATRON_NEXT_VENV)
+	@$(MEGATRON_NEXT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	@$(MEGATRON_NEXT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check megatron-core==0.19.0 hydra-core==1.3.2
+	@$(MEGATRON_NEXT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps megatron-bridge==0.6.2
 	@touch $@
 
 # Both import triton; the versions of torchtitan want different ones of what they read data with.

@@ -8,6 +8,7 @@ each what the configuration has, or the message of the error.
 """
 
 import contextlib
+import importlib
 import importlib.util
 import json
 import logging
@@ -26,25 +27,21 @@ import torch  # noqa: E402
 from megatron.core.transformer.enums import LayerType  # noqa: E402
 
 
-def module_of_bridge(path: str) -> ModuleType:
-    """Return a module of Megatron-Bridge without the package around it."""
+def bare_package() -> None:
+    """Make Megatron-Bridge a package whose modules can be imported one by one, without running what is around them."""
     megatron = importlib.util.find_spec("megatron")
     assert megatron is not None
     assert megatron.submodule_search_locations
-    files = [Path(folder) / "bridge" / path for folder in megatron.submodule_search_locations]
-    spec = importlib.util.spec_from_file_location(
-        path.replace("/", "_").removesuffix(".py"), next(filter(Path.exists, files))
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    folders = [Path(folder) / "bridge" for folder in megatron.submodule_search_locations]
+    for name in ("", "models", "training", "training/utils", "utils"):
+        package = ModuleType(".".join(filter(None, ("megatron.bridge", *name.split("/")))))
+        package.__path__ = [str(folder / name) for folder in folders if (folder / name).is_dir()]
+        sys.modules[package.__name__] = package
 
 
-TransformerConfig = module_of_bridge("models/transformer_config.py").TransformerConfig
-overriding = module_of_bridge("training/utils/omegaconf_utils.py")
+bare_package()
+TransformerConfig = importlib.import_module("megatron.bridge.models.transformer_config").TransformerConfig
+overriding = importlib.import_module("megatron.bridge.training.utils.omegaconf_utils")
 
 
 @dataclass

@@ -23,6 +23,7 @@ from megatron.core import parallel_state  # noqa: E402
 from megatron.core.models.gpt import GPTModel  # noqa: E402
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  # noqa: E402
 from megatron.core.pipeline_parallel import schedules, utils  # noqa: E402
+from megatron.core.process_groups_config import ProcessGroupCollection  # noqa: E402
 from megatron.core.tensor_parallel import random  # noqa: E402
 from megatron.core.transformer import TransformerConfig  # noqa: E402
 from megatron.core.transformer.enums import LayerType  # noqa: E402
@@ -151,6 +152,7 @@ class Communicator:
         self.config = config
         self.pp_group = SimpleNamespace(size=lambda: config.pipeline_model_parallel_size, rank=lambda: rank)
         self.virtual_pipeline_model_parallel_size = config.virtual_pipeline_model_parallel_size
+        self.total_stages, self.current_stage = config.pipeline_model_parallel_size, rank
 
     def send_forward_backward_recv_forward_backward(self, *_tensors: Any, **_options: Any) -> tuple[str, str]:
         """Return the tensors of both neighbours."""
@@ -209,7 +211,7 @@ def order(case: dict[str, Any]) -> dict[str, Any]:
                 seq_length=SEQUENCE,
                 micro_batch_size=BATCH,
                 p2p_communicator=communicator,
-                pg_collection=SimpleNamespace(
+                pg_collection=ProcessGroupCollection(
                     tp=alone, cp=alone, embd=None, pos_embd=None, pp=communicator.pp_group, dp_cp=alone
                 ),
             )
