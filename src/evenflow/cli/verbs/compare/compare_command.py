@@ -120,9 +120,15 @@ def compare(compare_options: CompareOptions) -> int:
         fields |= certainty_fields(outcome.simulation, limit_bytes=limit)
     notes = {} if job.baseline is None else {YOURS: job.baseline.note_fields()}
     outputs.write_json(lambda: comparison_fields(fields, others, limit, notes=notes))
-    outputs.warn_of_size(sum(plan.simulation.timeline.schedule.num_actions for plan in made))
-    traced = [TracedStep.of(plan.simulation, name=plan.name, memory_limit_bytes=limit) for plan in made]
-    outputs.write("--trace", lambda: chrome_trace(traced))
+    actions = sum(plan.simulation.timeline.schedule.num_actions for plan in made)
+    outputs.warn_of_size(actions)
+    most = outputs.most_traced(actions, seconds=budget.left.seconds)
+
+    def trace() -> str:
+        steps = [TracedStep.of(plan.simulation, name=plan.name, memory_limit_bytes=limit) for plan in made]
+        return chrome_trace(steps, most_actions=most)
+
+    outputs.write("--trace", trace)
     _draw(made, outputs, limit)
     if made:
         files = [] if outcome.simulation is None else [fields | network_fields(outcome.simulation)]

@@ -137,8 +137,12 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs, budget: TimeBudget) -
 
     outputs.write("--svg", lambda: plan_svg(named(outcome.certificate().splitlines()[0]), memory_limit_bytes=limit))
     outputs.write("--html", page)
-    traced = TracedStep.of(simulation, memory_limit_bytes=outcome.memory_limit_bytes)
-    outputs.write("--trace", lambda: chrome_trace([traced]))
+    most = outputs.most_traced(simulation.timeline.schedule.num_actions, seconds=budget.left.seconds)
+
+    def trace() -> str:
+        return chrome_trace([TracedStep.of(simulation, memory_limit_bytes=limit)], most_actions=most)
+
+    outputs.write("--trace", trace)
     outputs.write("--order", lambda: format_schedule(simulation.timeline.schedule))
     if applied is not None:
         outputs.write("--apply", lambda: applied.applied(simulation.plan), mark_first_line=True)
