@@ -135,8 +135,9 @@ def _hole(part: _Part, first_process: int) -> Iterator[str]:
     """Yield a mark where actions are left out."""
     if part.num_left_out:
         begins_ns, ends_ns = part.hole_ns
-        name = _("{count:,} actions are left out, to {end} us", count=part.num_left_out, end=_us(ends_ns))
-        yield f'{{"ph":"i","s":"p","pid":{first_process},"tid":{_WORK},"ts":{_us(begins_ns)},"name":{json.dumps(name)}}}'
+        words = _("{count:,} actions are left out, to {end} us", count=part.num_left_out, end=_us(ends_ns))
+        name = json.dumps(words)
+        yield f'{{"ph":"i","s":"p","pid":{first_process},"tid":{_WORK},"ts":{_us(begins_ns)},"name":{name}}}'
 
 
 def _processes(step: TracedStep, first_process: int) -> Iterator[str]:
