@@ -139,7 +139,7 @@ class _Search:
                 begin(partial(_use_machine_code, self.question, splits))
             waiting = self._bound()
             self._first_rows(waiting)
-            wait(is_over=lambda: self._is_over(self.time_limit_s))
+            self._wait_for_machine_code(self.time_limit_s)
             self._coarse(waiting)
             self._first_rows(waiting)  # some plan is better than none, also when the time is over
             self._exact()
@@ -231,9 +231,13 @@ class _Search:
                     break
             self._tell()
             if len(self.best) >= self.rows:  # the compiler has its share of the interpreter
-                pause = TimeLeft.of(now_s() - began)
-                wait(is_over=lambda pause=pause: pause.is_over)
+                self._wait_for_machine_code(now_s() - began)
         waiting += seen
+
+    def _wait_for_machine_code(self, seconds: float) -> None:
+        """Wait until machine code is there, for so many seconds and no longer than the time limit."""
+        pause = TimeLeft.of(seconds)
+        wait(is_over=lambda: pause.is_over or self._is_over(self.time_limit_s))
 
     def _coarse(self, waiting: list[_Waiting]) -> None:
         """Give first plans to all configurations that may get into the ranking, in the order of their bounds."""
