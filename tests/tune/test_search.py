@@ -14,11 +14,10 @@ from evenflow.model import FULL, NONE, SELECT, Abilities, Plan, Recomputation, S
 from evenflow.predict.training import Training
 from evenflow.predict.transformer import Experts, Transformer
 from evenflow.solve.clock import now_s, reproducible, spend
-from evenflow.tune import machine_code
 from evenflow.tune.axes import Axis, schedule_of
 from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Pricing
-from evenflow.tune.coarse import coarse, recomputing_what_it_must
+from evenflow.tune.coarse import MACHINE_CODE, coarse, recomputing_what_it_must
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import TuningProgress, search
 from evenflow.tune.space import space_of
@@ -298,12 +297,12 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def compiling(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
     """The machine code is being made until this is set."""
-    monkeypatch.setattr(machine_code._Making, "thread", None)
+    monkeypatch.setattr(MACHINE_CODE, "_thread", None)
     end = Event()
-    machine_code.begin(end.wait)
+    MACHINE_CODE.begin(end.wait)
     yield end
     end.set()
-    thread = machine_code._Making.thread
+    thread = MACHINE_CODE._thread
     assert thread is not None
     thread.join()
 

@@ -10,13 +10,16 @@ from evenflow.model import Plan
 from evenflow.predict.training import Training
 from evenflow.simulate import Integers
 from evenflow.solve.known_plans import even_known
+from evenflow.solve.machine_code import MachineCode
 from evenflow.solve.problem import Problem
 from evenflow.solve.recompute_ways import RecomputeWay
 from evenflow.solve.search.dealing import dealt, first_plan
 from evenflow.solve.start import recomputing_less
 from evenflow.tune.candidate import PlannedStep, Pricing
-from evenflow.tune.machine_code import is_made
 from evenflow.tune.variants import variants_of
+
+MACHINE_CODE = MachineCode()
+"""Of bounds and first plans."""
 
 
 def coarse(pricing: Pricing, training: Training) -> PlannedStep | None:
@@ -55,7 +58,7 @@ def recomputing_what_it_must(pricing: Pricing, training: Training, plan: Plan) -
 
 def _plans(free: Problem, ways: tuple[RecomputeWay, ...]) -> Iterator[tuple[Problem, Integers | None]]:
     """Yield first plans of the ways to recompute that may be the best, each with the fewest layers that fit."""
-    plan, fitting = (first_plan, dealt) if is_made() else (_even_plan, even_known)
+    plan, fitting = (first_plan, dealt) if MACHINE_CODE.is_made else (_even_plan, even_known)
     own = [way for way in ways if way.bounds is None]
     counted = sorted((way for way in own if way.count is not None), key=lambda way: way.count or 0)
     for way in own:

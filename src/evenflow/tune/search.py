@@ -17,9 +17,8 @@ from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Candidate, PlannedStep, Pricing
-from evenflow.tune.coarse import coarse, recomputing_what_it_must
+from evenflow.tune.coarse import MACHINE_CODE, coarse, recomputing_what_it_must
 from evenflow.tune.inner import InnerProblem
-from evenflow.tune.machine_code import begin, is_made, wait
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.row import SplitRow, least_bound_ns, num_refuted
 from evenflow.tune.rows.split import Split
@@ -136,7 +135,7 @@ class _Search:
                 for number, split in enumerate(splits)
             }
             if splits:
-                begin(partial(_use_machine_code, self.question, splits))
+                MACHINE_CODE.begin(partial(_use_machine_code, self.question, splits))
             waiting = self._bound()
             self._first_rows(waiting)
             self._wait_for_machine_code(self.time_limit_s)
@@ -199,7 +198,7 @@ class _Search:
         """Make the configurations of a row, each with a bound of its own while there is time."""
         del self.unmade[row]
         for candidate in row.candidates():
-            if is_made() and not self._is_over(self.time_limit_s):
+            if MACHINE_CODE.is_made and not self._is_over(self.time_limit_s):
                 self._raise(candidate, self.bounds.step_ns(candidate.training))
             yield candidate.lower_bound_ns, _ONE, len(self.made), candidate
             self.made.append(candidate)
@@ -215,7 +214,7 @@ class _Search:
         while waiting:
             is_late, began = self._is_over(self.time_limit_s), now_s()
             must_try = is_late and not self.best and num_tried < _LATE_PLANS and not self.is_interrupted
-            if not must_try and (is_late or is_made()):
+            if not must_try and (is_late or MACHINE_CODE.is_made):
                 break
             entry = waiting.pop()
             job = entry[-1]
@@ -237,7 +236,7 @@ class _Search:
     def _wait_for_machine_code(self, seconds: float) -> None:
         """Wait until machine code is there, for so many seconds and no longer than the time limit."""
         pause = TimeLeft.of(seconds)
-        wait(is_over=lambda: pause.is_over or self._is_over(self.time_limit_s))
+        MACHINE_CODE.wait(is_over=lambda: pause.is_over or self._is_over(self.time_limit_s))
 
     def _coarse(self, waiting: list[_Waiting]) -> None:
         """Give first plans to all configurations that may get into the ranking, in the order of their bounds."""

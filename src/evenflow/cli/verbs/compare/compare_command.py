@@ -15,6 +15,7 @@ from evenflow.cli.shared.compared_plans import (
     picture_paths,
     recommended_plan,
 )
+from evenflow.cli.shared.compiling_note import note_compiling
 from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.memory_margin import certainty_fields, certainty_note
@@ -104,6 +105,7 @@ def compare(compare_options: CompareOptions) -> int:
     with shown_progress() as progress:
         beside = [plan for plan in others if isinstance(plan, NamedPlan)]
         outcome = recommended(job, beside, time_limit_s=budget.search_s, progress=progress)
+    note_compiling()
     made = [plan for plan in (recommended_plan(outcome), *beside) if plan is not None]
     _print(made, others, outcome, limit)
     for note in shorter_notes(job, beside, outcome):

@@ -8,6 +8,7 @@ import click
 
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.exit_status import status_code
+from evenflow.cli.shared.compiling_note import note_compiling
 from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.memory_margin import certainty_fields, certainty_note
@@ -102,6 +103,7 @@ def plan(request: PlanOptions) -> int:
     job = job.within(budget.search_s)
     with shown_progress(quiet=plan_options.quiet) as progress:
         answer = solve_job(job, progress)
+    note_compiling()
     try:
         _write(answer, job, outputs, budget)
     finally:  # a file that fails does not take the plan with it

@@ -6,6 +6,7 @@ from dataclasses import replace
 import click
 
 from evenflow.cli.exit_status import INFEASIBLE, TIMEOUT
+from evenflow.cli.shared.compiling_note import note_compiling
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_tuning
 from evenflow.cli.shared.reproducible import may_be_reproducible
@@ -27,10 +28,8 @@ from evenflow.draw.ranking_picture import ranking_svg
 from evenflow.export.results.json_text import finite
 from evenflow.export.results.tune_fields import TuneSetting, tune_fields
 from evenflow.interruption import answer_exists
-from evenflow.language import _
 from evenflow.solve.time_left import TimeLeft
 from evenflow.targets.training_baseline import read_training
-from evenflow.tune.machine_code import is_made
 from evenflow.tune.search import search
 from evenflow.tune.tuned import Tuned
 
@@ -84,7 +83,7 @@ def tune(request: TuneOptions) -> int:
     with shown_tuning() as progress:
         seconds = time_left.seconds * ranking_share(request.after)
         found = search(job.question, rows=request.rows, time_limit_s=seconds, progress=progress)
-    _note_cut_short()
+    note_compiling()
     answer_exists()  # a signal leaves the ranking, or that there is none, and ends what comes after it
     target = request.target
     setting = TuneSetting(
@@ -122,16 +121,6 @@ def tune(request: TuneOptions) -> int:
     text = tune_text(found, setting, plan_file=plan_file, yours=own)
     outputs.say(text, *answers.text())
     return 0
-
-
-def _note_cut_short() -> None:
-    """Say what the ranking lacks where its time was over before there was machine code for it."""
-    if not is_made():
-        note = _(
-            "note: the time was over before the loops of evenflow were compiled, which is done once: layers are dealt "
-            "evenly and little is proven; run it again, or with a longer --time-limit"
-        )
-        click.echo(note, err=True)
 
 
 def _title(found: Tuned) -> str:
