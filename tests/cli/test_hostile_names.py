@@ -57,5 +57,16 @@ def test_json_keeps_a_name_as_it_is(place: Path, evenflow: Evenflow) -> None:
 def test_large_files_are_announced(place: Path, evenflow: Evenflow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evenflow.cli.shared.files.output_files._MANY_ACTIONS", 8)
     arguments = ("simulate", "hostile.json", *SIZES)
-    assert "a trace has about" not in evenflow(*arguments).stderr
+    assert "takes a while" not in evenflow(*arguments).stderr
     assert "note: --trace of 8 actions takes a while" in evenflow(*arguments, "--trace", "out.json").stderr
+
+
+def test_a_trace_too_large_is_cut(place: Path, evenflow: Evenflow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evenflow.cli.shared.files.output_files._MOST_TRACED", 4)
+    result = evenflow("simulate", "hostile.json", *SIZES, "--trace", "out.json")
+    assert "note: --trace has 4 of 8 actions, the first and the last: all of them would take 0 s and 0 MB" in (
+        " ".join(result.stderr.split())
+    )
+    events = json.loads(Path("out.json").read_text())["traceEvents"]
+    assert sum(event.get("cat") in ("forward", "backward") for event in events) == 4
+    assert [event["name"].split(", to")[0] for event in events if event["ph"] == "i"] == ["4 actions are left out"]

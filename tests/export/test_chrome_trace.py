@@ -53,6 +53,30 @@ def test_every_action_is_a_slice_at_its_time(simulation: Simulation):
     assert trace.processes == {rank + 1: f"rank {rank}" for rank in range(schedule.num_ranks)}
 
 
+@given(simulations(), st.data())
+def test_a_cut_trace_has_the_first_and_the_last_actions(simulation: Simulation, data: st.DataObject):
+    step, count = TracedStep.of(simulation), simulation.timeline.schedule.num_actions
+    most = data.draw(st.integers(0, count + 1))
+    every, text = read_trace(chrome_trace([step])), chrome_trace([step], most_actions=most)
+    cut = read_trace(text)
+    assert len(work(cut)) == min(most, count)
+    assert set(map(str, cut.slices)) <= set(map(str, every.slices))
+    assert (f'"{count - most:,} actions are left out' in text) == (most < count)
+    if most >= count:
+        assert text == chrome_trace([step])
+        return
+    starts = sorted(each.start_ns for each in work(every))
+    first = (most + 1) // 2
+    assert sorted(each.start_ns for each in work(cut)) == starts[:first] + starts[len(starts) - (most - first) :]
+
+
+def test_steps_of_a_cut_trace_have_equal_shares():
+    schedule = make_schedule("1f1b", num_ranks=2, num_chunks=1, num_microbatches=50)
+    step = TracedStep.of(equal_stages(schedule, forward_ns=1000, backward_ns=2000))
+    cut = read_trace(chrome_trace([step, step], most_actions=60))
+    assert Counter(each.process > 2 for each in work(cut)) == {False: 30, True: 30}
+
+
 def test_a_large_trace_takes_little_more_memory_than_its_text() -> None:
     schedule = make_schedule("1f1b", num_ranks=2, num_chunks=1, num_microbatches=4000)
     step = TracedStep.of(equal_stages(schedule, forward_ns=1000, backward_ns=2000))

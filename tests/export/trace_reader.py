@@ -59,6 +59,8 @@ def read_trace(text: str) -> ReadTrace:
         elif event["ph"] == "C":
             (value,) = event["args"].values()
             counters.setdefault((event["pid"], event["name"]), []).append((_ns(event["ts"]), value))
+        elif event["ph"] == "i":
+            assert event["s"] == "p"
         else:
             place = event["pid"], event["tid"]
             if event["ph"] == "E":

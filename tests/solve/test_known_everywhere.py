@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from evenflow.baselines.even_plan import even_plan
@@ -140,7 +140,9 @@ def test_a_running_plan_is_known_when_it_is_replanned():
 
 
 @given(data=st.data(), case=cases(any_order=False))
-@settings(max_examples=examples(9), deadline=None, phases=NO_SHRINKING)
+@settings(
+    max_examples=examples(9), deadline=None, phases=NO_SHRINKING, suppress_health_check=[HealthCheck.filter_too_much]
+)
 def test_what_a_framework_runs_of_a_plan_is_no_longer_than_its_even_plan(data, case):
     name = case.sizes.family
     assume(FAMILIES[name].has_chunks(case.sizes.num_chunks) and not FAMILIES[name].comparison_only)

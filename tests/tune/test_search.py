@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations, combinations_with_replacement, pairwise, product
+from threading import Event
 
 import pytest
 
@@ -16,7 +17,7 @@ from evenflow.solve.clock import now_s, reproducible, spend
 from evenflow.tune.axes import Axis, schedule_of
 from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Pricing
-from evenflow.tune.coarse import coarse, recomputing_what_it_must
+from evenflow.tune.coarse import MACHINE_CODE, coarse, recomputing_what_it_must
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import TuningProgress, search
 from evenflow.tune.space import space_of
@@ -275,13 +276,78 @@ def test_the_answer_is_the_same_each_time() -> None:
     assert first.best.training == second.best.training
 
 
-def test_without_time_nothing_is_claimed() -> None:
+def test_without_time_there_is_a_first_plan_and_next_to_nothing_is_claimed() -> None:
     answer = search(small(), time_limit_s=0.0)
-    assert answer.best is None
-    assert answer.gap is None
+    assert answer.best is not None
     # A bound on the whole space takes no time.
     assert 0 < answer.lower_bound_ns <= search(small(), time_limit_s=30, rows=1).lower_bound_ns
-    assert answer.certificate() == "no configuration was found in the time given"
+    assert answer.gap is not None
+    assert answer.gap > 0
+    none = search(small(memory_limit_bytes=2 * 2**30), time_limit_s=0.0)
+    assert none.best is None
+    assert none.certificate() == "no configuration was found in the time given"
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that reports whatever it does, however soon it is over."""
+    monkeypatch.setattr(sys.modules[search.__module__], "_REPORT_SECONDS", 0.0)
+
+
+@pytest.fixture
+def compiling(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
+    """The machine code is being made until this is set."""
+    monkeypatch.setattr(MACHINE_CODE, "_thread", None)
+    end = Event()
+    MACHINE_CODE.begin(end.wait)
+    yield end
+    end.set()
+    thread = MACHINE_CODE._thread
+    assert thread is not None
+    thread.join()
+
+
+@pytest.fixture
+def never_compiled(compiling: Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of a loop that is not there yet would last as long as the compiler works."""
+
+    def compiled(*_given: object) -> None:
+        pytest.fail("the search waits for the compiler")
+
+    monkeypatch.setattr(StepBounds, "step_ns", compiled)
+    monkeypatch.setattr(StepBounds, "order_ns", compiled)
+    of_coarse = sys.modules[coarse.__module__]
+    monkeypatch.setattr(of_coarse, "first_plan", compiled)
+    monkeypatch.setattr(of_coarse, "dealt", compiled)
+
+
+@pytest.mark.usefixtures("never_compiled")
+@pytest.mark.parametrize("limit_s", [0.0, 0.4])
+@pytest.mark.parametrize(
+    "asked",
+    [*QUESTIONS.values(), small(abilities=COUNTED, memory_limit_bytes=9 * 2**30)],
+    ids=[*QUESTIONS.keys(), "counted"],
+)
+def test_a_search_that_is_over_before_its_loops_are_compiled_has_plans_all_the_same(
+    asked: TuningQuestion, limit_s: float
+) -> None:
+    answer = search(asked, time_limit_s=limit_s)
+    assert answer.best is not None
+    assert answer.lower_bound_ns <= answer.best.step_ns
+    for one in answer.ranked:
+        assert one.found is not None
+        assert max(one.found.rank_bytes) <= asked.memory_limit_bytes
+        assert one.lower_bound_ns <= one.step_ns
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_search_is_whole_where_its_loops_are_compiled_in_time(compiling: Event) -> None:
+    asked = QUESTIONS["tight"]
+    answer = search(asked, time_limit_s=60, progress=lambda progress: compiling.set() if progress.solved else None)
+    assert answer.best is not None
+    assert compiling.is_set()
+    assert answer.gap == pytest.approx(0, abs=1e-3)
+    assert all(one.lower_bound_ns <= one.step_ns for one in answer.candidates)
 
 
 def test_nothing_fits() -> None:
@@ -289,12 +355,6 @@ def test_nothing_fits() -> None:
     assert answer.ranked == ()
     assert answer.candidates
     assert answer.lower_bound_ns == float("inf")
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search that reports whatever it does, however soon it is over."""
-    monkeypatch.setattr(sys.modules[search.__module__], "_REPORT_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("at_once")

@@ -10,7 +10,7 @@ from evenflow.simulate import simulate
 from evenflow.solve import Outcome, Status
 from evenflow.solve.clock import Clock
 from evenflow.solve.problem import Problem
-from evenflow.solve.race import Race
+from evenflow.solve.race import Race, RaceSettings
 from evenflow_torch.auto import refine as refine_module
 from evenflow_torch.auto.deadline import Deadline
 from evenflow_torch.auto.refine import Refinement, refine
@@ -62,6 +62,21 @@ def test_recomputing_single_layers_is_shorter(pipeline: TwoLevelPlan, refinement
             assert alone <= one.timeline.makespan_ns <= one.outcome.makespan_ns
 
 
+def test_the_stages_are_known_to_every_order(pipeline: TwoLevelPlan) -> None:
+    """Also where there is hardly any time: on equal submeshes they are cells of a plan like any other."""
+    found = refine(outcome(pipeline), provider(), deadline=Deadline.after(0.3))
+    assert found.tried
+    for one in found.tried:
+        if one.num_chunks == 1:
+            network = provider().network_on(Submesh(1, 1), one.sharding)
+            of_stages = replace(pipeline.pipeline, schedule=one.schedule)
+            alone = simulate(network, of_stages, communication=pipeline.communication)
+            if alone.fits(CLUSTER.memory_bytes):
+                assert one.outcome.makespan_ns <= alone.makespan_ns
+            else:
+                assert one.schedule != "1f1b"
+
+
 def test_no_layer_recomputes_that_there_is_memory_to_keep(pipeline: TwoLevelPlan, refinement: Refinement) -> None:
     for one in refinement.tried:
         if one.outcome.plan is not None:
@@ -86,8 +101,8 @@ def test_rounds_end_when_one_brings_nothing(pipeline: TwoLevelPlan, monkeypatch:
     limits = []
 
     class Stubborn:
-        def __init__(self, problem: Problem) -> None:
-            self.found = replace(Race(problem).run(Clock(limit_s=1)), status=Status.FEASIBLE)
+        def __init__(self, problem: Problem, settings: RaceSettings) -> None:
+            self.found = replace(Race(problem, settings).run(Clock(limit_s=1)), status=Status.FEASIBLE)
 
         def run(self, clock: Clock) -> Outcome:
             limits.append(clock.limit_s)

@@ -3,6 +3,8 @@
 A rank has a thread with its actions, with the recomputation inside a backward, one with its idle time by cause, and a
 counter of its memory. The causes of a gap stand one after the other; only their lengths mean something.
 
+Of a step with very many actions it may have the first and the last alone.
+
 The actions of one microbatch are a chain of arrows along their dependencies: a flow whose name is `bind_id`, which
 comes in and goes out. Several steps, such as the plans of a comparison, are groups of processes on one time axis.
 
@@ -16,7 +18,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
+from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate import IdleGaps, Simulation, StageCosts, Timeline, memory_curve
@@ -65,28 +69,75 @@ class TracedStep:
         )
 
 
-def chrome_trace(steps: Sequence[TracedStep]) -> str:
+def chrome_trace(steps: Sequence[TracedStep], *, most_actions: int | None = None) -> str:
     """Return the trace of `steps` as text; the same steps always give the same text.
 
-    Times are in microseconds with three digits behind the point: to the nanosecond.
+    Times are in microseconds with three digits behind the point: to the nanosecond. With `most_actions` in all, every
+    step with more than its share of them has its first and its last actions, and a mark where others are left out.
     """
     # One event in a line, and an end that leaves room for the mark of what evenflow writes.
-    events, pages = _events(steps), ['{\n  "displayTimeUnit": "ns",\n  "traceEvents": [']
+    most = None if most_actions is None else most_actions // len(steps)
+    events, pages = _events(steps, most), ['{\n  "displayTimeUnit": "ns",\n  "traceEvents": [']
     while page := ",\n".join(islice(events, _PAGE)):
         pages += [",\n" if len(pages) > 1 else "\n", page]
     return "".join([*pages, "\n]\n}\n"])
 
 
-def _events(steps: Sequence[TracedStep]) -> Iterator[str]:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Part:
+    """What a trace has of a step: all, or what is first and last."""
+
+    in_time: Integers
+    """Places in the graph's sequence of the actions that it has, in order of their starts; causes before effects."""
+    is_in: NDArray[np.bool_]
+    """Whether it has an action, and the end of a rank, shape [num_actions + num_ranks]."""
+    num_left_out: int
+    hole_ns: tuple[int, int]
+    """When the last of the first actions starts, and the first of the last ones."""
+
+    @classmethod
+    def of(cls, timeline: Timeline, most: int | None) -> "_Part":
+        schedule, sequence = timeline.schedule, timeline.graph.sequence
+        starts_ns = timeline.start_ns[sequence]
+        in_time = np.argsort(starts_ns, kind="stable")
+        num_left_out = 0 if most is None else max(0, schedule.num_actions - most)
+        if not num_left_out:
+            whole = np.ones(schedule.num_actions + schedule.num_ranks, dtype=bool)
+            return cls(in_time=in_time, is_in=whole, num_left_out=0, hole_ns=(timeline.makespan_ns, 0))
+        num_first = (schedule.num_actions - num_left_out + 1) // 2
+        first, last = in_time[:num_first], in_time[num_first + num_left_out :]
+        is_in = np.zeros(schedule.num_actions + schedule.num_ranks, dtype=bool)
+        is_in[sequence[first]] = is_in[sequence[last]] = is_in[schedule.num_actions :] = True
+        begins_ns = int(starts_ns[first].max(initial=0))
+        ends_ns = int(starts_ns[last].min(initial=timeline.makespan_ns))
+        return cls(
+            in_time=np.concatenate((first, last)),
+            is_in=is_in,
+            num_left_out=num_left_out,
+            hole_ns=(begins_ns, ends_ns),
+        )
+
+
+def _events(steps: Sequence[TracedStep], most: int | None) -> Iterator[str]:
     first_process = first_flow = 1
     for step in steps:
-        schedule = step.timeline.schedule
+        schedule, part = step.timeline.schedule, _Part.of(step.timeline, most)
         yield from _processes(step, first_process)
-        yield from _actions(step, first_process, first_flow)
-        yield from _idle(step, first_process)
-        yield from _memory(step, first_process)
+        yield from _hole(part, first_process)
+        yield from _actions(step, part, first_process, first_flow)
+        yield from _idle(step, part, first_process)
+        yield from _memory(step, part, first_process)
         first_process += schedule.num_ranks
         first_flow += schedule.num_units
+
+
+def _hole(part: _Part, first_process: int) -> Iterator[str]:
+    """Yield a mark where actions are left out."""
+    if part.num_left_out:
+        begins_ns, ends_ns = part.hole_ns
+        words = _("{count:,} actions are left out, to {end} us", count=part.num_left_out, end=_us(ends_ns))
+        name = json.dumps(words)
+        yield f'{{"ph":"i","s":"p","pid":{first_process},"tid":{_WORK},"ts":{_us(begins_ns)},"name":{name}}}'
 
 
 def _processes(step: TracedStep, first_process: int) -> Iterator[str]:
@@ -104,14 +155,16 @@ def _processes(step: TracedStep, first_process: int) -> Iterator[str]:
             yield _event(ph="M", pid=process, tid=_CAUSES, name="thread_name", args={"name": "idle by cause"})
 
 
-def _actions(step: TracedStep, first_process: int, first_flow: int) -> Iterator[str]:
+def _actions(step: TracedStep, part: _Part, first_process: int, first_flow: int) -> Iterator[str]:
     """Yield begin and end of every action; causes stand before their effects, which matters where times are equal."""
     timeline = step.timeline
     schedule, graph = timeline.schedule, timeline.graph
-    sends = np.zeros(schedule.num_actions + 1, dtype=bool)
-    sends[graph.dependencies] = True
-    in_time = np.argsort(timeline.start_ns[graph.sequence], kind="stable")
-    indices = graph.sequence[in_time]
+    in_time = part.in_time
+    indices, dependencies = graph.sequence[in_time], graph.dependencies[in_time]
+    is_there, sends = np.zeros((2, schedule.num_actions + 1), dtype=bool)
+    is_there[in_time + 1] = True  # an arrow has both of its ends
+    is_received = (dependencies > 0) & is_there[dependencies]
+    sends[dependencies[is_received]] = True
     labels = _Words(schedule, step.plan)
     recomputed_ns = np.zeros(schedule.num_actions, dtype=np.int64) if step.recompute_ns is None else step.recompute_ns
     columns = (
@@ -121,7 +174,7 @@ def _actions(step: TracedStep, first_process: int, first_flow: int) -> Iterator[
         timeline.start_ns[indices],
         timeline.end_ns[indices],
         recomputed_ns[indices],
-        graph.dependencies[in_time] > 0,
+        is_received,
         sends[1:][in_time],
     )
     for kind, process, unit, start_ns, end_ns, recompute_ns, receives, is_needed in zip(
@@ -173,7 +226,7 @@ def _layers(schedule: Schedule, plan: Plan) -> list[dict[str, str]]:
     return by_stage
 
 
-def _idle(step: TracedStep, first_process: int) -> Iterator[str]:
+def _idle(step: TracedStep, part: _Part, first_process: int) -> Iterator[str]:
     """Yield the gaps of every rank, cut into their causes."""
     timeline, causes = step.timeline, step.causes
     if causes is None:
@@ -187,7 +240,7 @@ def _idle(step: TracedStep, first_process: int) -> Iterator[str]:
     ends = np.concatenate((timeline.start_ns, np.full(timeline.schedule.num_ranks, timeline.makespan_ns)))
     processes = np.concatenate((timeline.schedule.ranks, np.arange(timeline.schedule.num_ranks))) + first_process
     rows = np.stack((processes, ends - causes.total_ns, *by_name.values()), axis=1)
-    for process, gap_ns, *lengths_ns in rows[causes.total_ns > 0].tolist():
+    for process, gap_ns, *lengths_ns in rows[part.is_in & (causes.total_ns > 0)].tolist():
         start_ns = gap_ns
         for name, length_ns in zip(by_name, lengths_ns, strict=True):
             if length_ns:
@@ -197,13 +250,15 @@ def _idle(step: TracedStep, first_process: int) -> Iterator[str]:
                 yield f'{{"ph":"E",{position}{_us(start_ns)}}}'
 
 
-def _memory(step: TracedStep, first_process: int) -> Iterator[str]:
+def _memory(step: TracedStep, part: _Part, first_process: int) -> Iterator[str]:
     """Yield the bytes that every rank holds as they change, and the limit."""
     if step.costs is None:
         return
     for rank in range(step.timeline.schedule.num_ranks):
         process = first_process + rank
         times_ns, held = memory_curve(step.timeline, step.costs, rank)
+        is_in = (times_ns <= part.hole_ns[0]) | (times_ns >= part.hole_ns[1])
+        times_ns, held = times_ns[is_in], held[is_in]
         for time_ns, size in zip(times_ns.tolist(), held.tolist(), strict=True):
             yield f'{{"ph":"C","pid":{process},"ts":{_us(time_ns)},"name":"memory","args":{{"bytes":{size}}}}}'
         if step.memory_limit_bytes is not None:

@@ -1,7 +1,7 @@
 """The exact simulator of a step: the time of every action, the memory of every rank, and the causes of idle time."""
 
 from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fractions, idle_times, runs_by_cause
-from evenflow.simulate.compiled import is_compiling, is_kept
+from evenflow.simulate.compiled import compiling, is_compiling, is_kept
 from evenflow.simulate.costs import (
     Integers,
     LayerSums,
@@ -33,6 +33,7 @@ __all__ = [
     "Timeline",
     "as_fractions",
     "build_graph",
+    "compiling",
     "costs_of_counts",
     "duration_table",
     "gaps_ns",

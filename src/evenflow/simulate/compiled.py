@@ -1,7 +1,8 @@
 """The compiler of inner loops: numba, imported at the first use; the machine code is cached on disk."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,8 @@ class _Compiling:
 
     num_functions = 0
     """Functions that are being compiled now, one for the sake of the other: the compiler works for one thread."""
+    num_threads = 0
+    """Threads that compile several of them, one after the other."""
     is_kept = True
     """Whether there is a folder for the machine code."""
 
@@ -50,7 +53,17 @@ def compiled(function: Callable[..., Any], *, inline: str = "never") -> Callable
 
 def is_compiling() -> bool:
     """Return whether a loop is compiled at this moment, in whichever thread."""
-    return _Compiling.num_functions > 0
+    return _Compiling.num_functions > 0 or _Compiling.num_threads > 0
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Let `is_compiling` be so for the whole block, also between two loops: one thread at a time may say so."""
+    _Compiling.num_threads += 1
+    try:
+        yield
+    finally:
+        _Compiling.num_threads -= 1
 
 
 def is_kept() -> bool:

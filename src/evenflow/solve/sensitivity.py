@@ -15,6 +15,7 @@ from evenflow.solve.clock import Clock
 from evenflow.solve.memory_curve import MemoryCurve, memory_curve
 from evenflow.solve.problem import problem_of_order
 from evenflow.solve.race import Race, RaceSettings
+from evenflow.solve.time_left import TimeLeft
 from evenflow.units import GIGABYTE
 
 _CURVE_SHARE = 0.6
@@ -62,6 +63,7 @@ def sensitivity(
     problem = problem_of_order(request, order)
     if problem.memory_limit_bytes is None or was_interrupted():
         return None
+    left = TimeLeft.of(time_limit_s)
     binding = binding_limits(problem, plan)
     curve_s = time_limit_s * (_CURVE_SHARE if binding else 1)
     first_bytes = sorted({problem.limit + limit_of_rank.more_bytes for limit_of_rank in binding})[:_FIRST_LIMITS]
@@ -70,6 +72,8 @@ def sensitivity(
         return None
     ranks = []
     for limit_of_rank in binding:
+        if left.is_over:
+            break
         more = max(RANK_BYTES, limit_of_rank.more_bytes)
         more_bytes = tuple(more if rank == limit_of_rank.rank else 0 for rank in range(problem.num_ranks))
         race = Race(replace(problem, more_bytes=more_bytes), RaceSettings(patience_s=0.5, advise=False, known=(plan,)))

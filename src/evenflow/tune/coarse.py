@@ -1,4 +1,7 @@
-"""A first plan of a configuration in milliseconds: layers dealt by time, each rank with what it must recompute."""
+"""A first plan of a configuration in milliseconds: layers dealt by time, each rank with what it must recompute.
+
+While the loops that deal them are compiled, it is an even cut, by plain code.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,12 +9,17 @@ from dataclasses import replace
 from evenflow.model import Plan
 from evenflow.predict.training import Training
 from evenflow.simulate import Integers
+from evenflow.solve.known_plans import even_known
+from evenflow.solve.machine_code import MachineCode
 from evenflow.solve.problem import Problem
 from evenflow.solve.recompute_ways import RecomputeWay
 from evenflow.solve.search.dealing import dealt, first_plan
 from evenflow.solve.start import recomputing_less
 from evenflow.tune.candidate import PlannedStep, Pricing
 from evenflow.tune.variants import variants_of
+
+MACHINE_CODE = MachineCode()
+"""Of bounds and first plans."""
 
 
 def coarse(pricing: Pricing, training: Training) -> PlannedStep | None:
@@ -50,23 +58,30 @@ def recomputing_what_it_must(pricing: Pricing, training: Training, plan: Plan) -
 
 def _plans(free: Problem, ways: tuple[RecomputeWay, ...]) -> Iterator[tuple[Problem, Integers | None]]:
     """Yield first plans of the ways to recompute that may be the best, each with the fewest layers that fit."""
+    plan, fitting = (first_plan, dealt) if MACHINE_CODE.is_made else (_even_plan, even_known)
     own = [way for way in ways if way.bounds is None]
     counted = sorted((way for way in own if way.count is not None), key=lambda way: way.count or 0)
     for way in own:
         if way.count is None:
             problem = _under(free, way)
-            counts = first_plan(problem)
+            counts = plan(problem)
             yield problem, counts
             if counts is not None and way.rule.kinds == ("none",):
                 return  # nothing recomputed: no other way is shorter
     low, high = 0, len(counted)
     while low < high:
         middle = (low + high) // 2
-        fits = dealt(_under(free, counted[middle])) is not None
+        fits = fitting(_under(free, counted[middle])) is not None
         low, high = (low, middle) if fits else (middle + 1, high)
     if low < len(counted):
         problem = _under(free, counted[low])
-        yield problem, first_plan(problem)
+        yield problem, plan(problem)
+
+
+def _even_plan(problem: Problem) -> Integers | None:
+    """Return the counts of an even cut that fits; None where none does."""
+    counts = even_known(problem)
+    return None if counts is None else recomputing_less(problem, counts)
 
 
 def _under(free: Problem, way: RecomputeWay) -> Problem:

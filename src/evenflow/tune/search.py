@@ -4,21 +4,24 @@ Configurations are taken in the order of their lower bounds. What is proven is a
 all configurations, solved or not, is a time that none of them undercuts.
 """
 
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from heapq import heapify, heappop, heappush
 from math import isfinite
 
 from evenflow.interruption import answer_exists, on_interrupt
 from evenflow.solve.clock import now_s, shown_s
 from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Candidate, PlannedStep, Pricing
-from evenflow.tune.coarse import coarse, recomputing_what_it_must
+from evenflow.tune.coarse import MACHINE_CODE, coarse, recomputing_what_it_must
 from evenflow.tune.inner import InnerProblem
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.row import SplitRow, least_bound_ns, num_refuted
+from evenflow.tune.rows.split import Split
 from evenflow.tune.rows.split_bound import floor_ns, split_ns
 from evenflow.tune.space import space_of
 from evenflow.tune.tuned import Tuned
@@ -31,6 +34,11 @@ _COARSE_SHARE = 0.5
 """Share of the time behind these after which no more first plans are made, so that the rows are solved."""
 _FEW_SHARE = 0.8
 """The same while there are not enough rows."""
+_PLAIN_ACTIONS = 20_000
+"""Actions up to which plain code simulates a step in a fraction of a second."""
+_ALL_FITS_BYTES = 2**46
+_LATE_PLANS = 10
+"""Rows and configurations that are looked at for a first answer when the time is over."""
 _ROW, _ONE, _ORDER = range(3)
 """What has been bounded: a row with all of its configurations, one of them, or one with its orders of work."""
 _Waiting = tuple[float, int, int, SplitRow | Candidate]
@@ -63,6 +71,26 @@ def search(
 ) -> Tuned:
     """Return the ranking of all configurations of a question, with the proof."""
     return _Search(question, rows, now_s(), time_limit_s, progress).run()
+
+
+def _use_machine_code(question: TuningQuestion, splits: Sequence[Split]) -> None:
+    """Bound and plan one configuration, where everything fits: what is compiled for it is compiled for all.
+
+    It is one with a pipeline, where there is one, and with few actions.
+    """
+    training = min(
+        (split.first for split in splits),
+        key=lambda first: (first.degrees.pipeline == 1, first.sizes.num_cells * first.sizes.num_microbatches),
+    )
+    pricing = Pricing(question=replace(question, memory_limit_bytes=_ALL_FITS_BYTES))
+    StepBounds(pricing=pricing).order_ns(training)
+    coarse(pricing, training)
+
+
+def _num_actions(job: SplitRow | Candidate) -> int:
+    """Return about how many actions a step has of a row's first configuration, or of this one."""
+    sizes = job.split.first.sizes if isinstance(job, SplitRow) else job.training.sizes
+    return 2 * sizes.num_cells * sizes.num_microbatches
 
 
 class _Search:
@@ -106,7 +134,13 @@ class _Search:
                 SplitRow(split=split, pricing=self.pricing, lower_bound_ns=self.floor_ns): number
                 for number, split in enumerate(splits)
             }
-            self._coarse(self._bound())
+            if splits:
+                MACHINE_CODE.begin(partial(_use_machine_code, self.question, splits))
+            waiting = self._bound()
+            self._first_rows(waiting)
+            self._wait_for_machine_code(self.time_limit_s)
+            self._coarse(waiting)
+            self._first_rows(waiting)  # some plan is better than none, also when the time is over
             self._exact()
             self._recompute_less()
         return Tuned(
@@ -149,8 +183,8 @@ class _Search:
         """Bound rows, each with all of its configurations, and return them; the others keep the bound of the space."""
         bounded: list[_Waiting] = []
         for row, number in self.unmade.items():
-            if self._is_over(_BOUND_SHARE * self.time_limit_s):
-                break
+            if self._is_over(_BOUND_SHARE * self.time_limit_s) and (number >= _LATE_PLANS or self.is_interrupted):
+                break  # some are there for a first answer
             self._price(row)
             bounded.append((row.lower_bound_ns, _ROW, number, row))
             self._tell()
@@ -164,10 +198,45 @@ class _Search:
         """Make the configurations of a row, each with a bound of its own while there is time."""
         del self.unmade[row]
         for candidate in row.candidates():
-            if not self._is_over(self.time_limit_s):
+            if MACHINE_CODE.is_made and not self._is_over(self.time_limit_s):
                 self._raise(candidate, self.bounds.step_ns(candidate.training))
             yield candidate.lower_bound_ns, _ONE, len(self.made), candidate
             self.made.append(candidate)
+
+    def _first_rows(self, waiting: list[_Waiting]) -> None:
+        """Give first plans to rows while machine code is made; and to one where the time was over before there was any.
+
+        Of each row, configurations with the first order of work are tried.
+        """
+        seen: list[_Waiting] = []
+        num_tried = 0
+        waiting.sort(reverse=True)
+        while waiting:
+            is_late, began = self._is_over(self.time_limit_s), now_s()
+            must_try = is_late and not self.best and num_tried < _LATE_PLANS and not self.is_interrupted
+            if not must_try and (is_late or MACHINE_CODE.is_made):
+                break
+            entry = waiting.pop()
+            job = entry[-1]
+            if not is_late and _num_actions(job) > _PLAIN_ACTIONS:
+                seen.append(entry)
+                continue
+            ones, step = (list(self._make(job)), len(job.split.orders)) if isinstance(job, SplitRow) else ([entry], 1)
+            seen += ones
+            for *_rest, one in ones[::step]:
+                assert isinstance(one, Candidate)
+                num_tried += 1
+                if isfinite(one.lower_bound_ns) and self._take(one, coarse(self.pricing, one.training)):
+                    break
+            self._tell()
+            if len(self.best) >= self.rows:  # the compiler has its share of the interpreter
+                self._wait_for_machine_code(now_s() - began)
+        waiting += seen
+
+    def _wait_for_machine_code(self, seconds: float) -> None:
+        """Wait until machine code is there, for so many seconds and no longer than the time limit."""
+        pause = TimeLeft.of(seconds)
+        MACHINE_CODE.wait(is_over=lambda: pause.is_over or self._is_over(self.time_limit_s))
 
     def _coarse(self, waiting: list[_Waiting]) -> None:
         """Give first plans to all configurations that may get into the ranking, in the order of their bounds."""

@@ -53,3 +53,12 @@ def test_what_memory_is_worth_to_the_ways_of_a_framework(simulation: Simulation)
     found = decided([timeline(simulation, 999)], target=target_named("megatron"), time_limit_s=4.0)[0]
     assert found.run[0].title.startswith("Megatron-LM")
     assert found.decision
+
+
+def test_without_time_for_so_many_actions_it_is_said(simulation: Simulation, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("evenflow.cli.shared.decided_plans._ACTION_SECONDS", 0.1)
+    found, other = decided([timeline(simulation, 999), timeline(simulation, 999)], time_limit_s=0.0)
+    assert [each.text for each in found.decision] == [
+        "There was no time for what memory is worth, and for what frameworks run of the plan."
+    ]
+    assert (found.run, found.curve, other.decision) == ((), (), ())

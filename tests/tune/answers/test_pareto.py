@@ -14,6 +14,7 @@ from evenflow.tune.answers.pareto import (
     device_counts,
     distance,
     front,
+    on_all_devices,
     on_devices,
     peak_bytes,
     smaller_limits,
@@ -59,6 +60,19 @@ def test_steps_against_memory() -> None:
 def test_fewer_devices_are_whole_nodes_or_parts_of_one(devices: int, node: int, counts: list[int]) -> None:
     topology = replace(ASKED.topology, domain_devices=node)
     assert device_counts(replace(ASKED, devices=devices, topology=topology)) == counts
+
+
+def test_a_configuration_of_fewer_devices_has_more_copies_on_all() -> None:
+    half = search(on_devices(ASKED, ASKED.devices // 2), rows=1, time_limit_s=2)
+    assert half.candidates
+    legal = {one.training for one in answer().candidates}
+    found = [(one.training, on_all_devices(ASKED, one.training)) for one in half.candidates]
+    assert any(more is not None for _training, more in found)
+    for training, more in found:
+        if more is not None:
+            assert more.degrees.devices == ASKED.devices
+            assert replace(more.degrees, data=training.degrees.data) == training.degrees
+            assert more in legal
 
 
 def test_steps_against_devices() -> None:

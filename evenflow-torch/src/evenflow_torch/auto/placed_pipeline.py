@@ -16,7 +16,7 @@ from evenflow.cluster import (
     Submesh,
     blocks_of,
 )
-from evenflow.model import NONE, Layer, Network, Plan
+from evenflow.model import Layer, Network
 from evenflow.simulate import Simulation, simulate
 from evenflow_torch.auto.refine import Refined, Refinement
 from evenflow_torch.auto.sharding.mesh_costs import LayerCost, StageOption
@@ -267,17 +267,7 @@ def _refined_simulation(refined: Refined) -> Simulation:
 
 def simulated(plan: TwoLevelPlan, provider: ShardedStages) -> Simulation:
     """Simulate a two-level plan with each message's own time."""
-    by_kind = [stage.cost.layers_by_kind(stage.end - stage.first) for stage in plan.stages]
-    pipeline = Plan(
-        schedule=plan.schedule,
-        num_microbatches=plan.num_microbatches,
-        layers=(tuple(stage.end - stage.first for stage in plan.stages),),
-        recompute={
-            kind: (tuple(counts.get(kind, 0) for counts in by_kind),)
-            for kind in dict.fromkeys(kind for counts in by_kind for kind in counts if kind != NONE)
-        },
-    )
-    simulation = simulate(_network(plan, provider), pipeline, communication=plan.communication)
+    simulation = simulate(_network(plan, provider), plan.pipeline, communication=plan.communication)
     return replace(simulation, timeline=plan.timeline)
 
 

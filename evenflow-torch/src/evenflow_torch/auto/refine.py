@@ -6,6 +6,7 @@ solver then chooses layers and recomputation of every cell under the exact simul
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +14,14 @@ import numpy as np
 from evenflow.cluster import plan_resharding
 from evenflow.errors import Interrupted
 from evenflow.interruption import was_interrupted
-from evenflow.model import ANY_CONTENT, Request, Sizes
+from evenflow.model import ANY_CONTENT, Plan, Request, Sizes
 from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate import Timeline, run
 from evenflow.solve import Outcome, Status
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock
 from evenflow.solve.problem import Problem, make_problem
-from evenflow.solve.race import Race
+from evenflow.solve.race import Race, RaceSettings
 from evenflow_torch.auto.deadline import Deadline
 from evenflow_torch.auto.sharding.ways import MeshSharding
 from evenflow_torch.auto.stages.stage_provider import StageProvider
@@ -117,21 +118,24 @@ def _refined(
         if base.stages[-1].end >= num_chunks * len(base.stages)
     ]
     tried: dict[tuple[MeshSharding, str, int], Refined] = {}
-    open_ = {variant: _race(base, provider, *variant) for variant in variants}
+    known = [base.pipeline]
+    open_: dict[tuple[MeshSharding, str, int], tuple[Problem, Race] | None] = dict.fromkeys(variants)
     seconds, best_ns = _FIRST_SECONDS, math.inf
     num_rounds = 0
     while open_ and not deadline.is_over and num_rounds != max_rounds:
         num_rounds += 1
-        for place, (variant, (problem, race)) in enumerate(tuple(open_.items())):
+        for place, (variant, begun) in enumerate(tuple(open_.items())):
             left_s = deadline.left_s
             if not left_s:
                 break
+            problem, race = open_[variant] = begun or _race(base, provider, *variant, known=known)
             clock = Clock(limit_s=min(seconds, left_s / (len(open_) - place)))
             try:
                 outcome = with_binding(race.run(clock), problem)
             except Interrupted:
                 open_ = {}
                 break
+            known += [] if outcome.plan is None else [outcome.plan]
             timeline = _simulated(base, provider, variant[0], outcome)
             tried[variant] = Refined(
                 sharding=variant[0], schedule=variant[1], num_chunks=variant[2], outcome=outcome, timeline=timeline
@@ -154,9 +158,15 @@ def _refined(
 
 
 def _race(
-    base: TwoLevelPlan, provider: StageProvider, sharding: MeshSharding, schedule: str, num_chunks: int
+    base: TwoLevelPlan,
+    provider: StageProvider,
+    sharding: MeshSharding,
+    schedule: str,
+    num_chunks: int,
+    *,
+    known: Sequence[Plan] = (),
 ) -> tuple[Problem, Race]:
-    """The exact problem of one sharding and schedule, and what solves it in rounds."""
+    """The exact problem of one sharding and schedule, and what solves it in rounds, from the best `known` cells."""
     request = Request(
         network=provider.network_on(base.stages[0].submesh, sharding),
         sizes=Sizes(num_ranks=len(base.stages), num_chunks=num_chunks, num_microbatches=base.num_microbatches),
@@ -165,7 +175,7 @@ def _race(
         communication=base.communication,
     )
     problem = make_problem(request, schedule=schedule)
-    return problem, Race(problem)
+    return problem, Race(problem, RaceSettings(known=known))
 
 
 def _simulated(

@@ -21,6 +21,8 @@ from evenflow.targets.target import Target
 
 MOST_SECONDS = 10.0
 """For each of the two parts."""
+_LEAST_SECONDS, _ACTION_SECONDS = 0.5, 2e-6
+"""What each part may take in any case, and what it takes at least for every action: steps are simulated for it."""
 
 
 def decided(
@@ -42,6 +44,9 @@ def decided(
     first = shown[0]
     if first.plan is None or was_interrupted():
         return list(shown)
+    if max(time_limit_s, _LEAST_SECONDS) < _ACTION_SECONDS * first.schedule.num_actions:
+        no_time = _("There was no time for what memory is worth, and for what frameworks run of the plan.")
+        return [replace(first, decision=(Advice(text=no_time),)), *shown[1:]]
     planned = parse_plan_file(first.plan, place=first.name)
     with shown_step(_("what more or less memory is worth")) as show:
         decision, curve = _decision(planned, request, target, version, time_limit_s, lower_bound_ns)

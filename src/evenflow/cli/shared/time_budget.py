@@ -7,6 +7,8 @@ from evenflow.solve.time_left import TimeLeft
 
 _LEAST_SHARE = 0.1
 """Of the limit, what a search has at least: files of many actions could need all of it."""
+_ACTION_SECONDS = 7e-7
+"""For each action of a step, behind the search: it ends within a simulation, and the answer is simulated again."""
 _PAGE_SHARE = 0.2
 _MOST_PAGE_SECONDS = 10.0
 """What a page keeps for what memory is worth and for what frameworks run, where the search takes all it has."""
@@ -21,12 +23,12 @@ class TimeBudget:
     limit_s: float
     left: TimeLeft
     behind_s: float
-    """Seconds that the files will need."""
+    """Seconds that the answer and its files will need."""
 
     @classmethod
     def of(cls, limit_s: float, outputs: Outputs, *, num_actions: int) -> "TimeBudget":
         """Return the budget of a command that writes timelines of so many actions in all."""
-        behind_s = outputs.needed_seconds(num_actions)
+        behind_s = outputs.needed_seconds(num_actions) + _ACTION_SECONDS * num_actions
         if outputs.has(HTML):
             behind_s += min(_PAGE_SHARE * limit_s, _MOST_PAGE_SECONDS)
         return cls(limit_s=limit_s, left=TimeLeft.of_command(limit_s), behind_s=behind_s)

@@ -13,7 +13,7 @@ from evenflow.simulate import Simulation, simulate
 from evenflow.solve.clock import Clock, now_s
 from evenflow.solve.group_choice import tried_group_sizes
 from evenflow.solve.known_plans import in_own_order
-from evenflow.solve.order.order_search import search_order
+from evenflow.solve.order.order_search import SEARCHER, load_kernels, search_order
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds
 from evenflow.solve.outcome import Outcome, ProgressCallback
 from evenflow.solve.problem import Problem, problem_of_order
@@ -178,6 +178,11 @@ class _Rounds:
 
     def _improve(self) -> None:
         """Alternate on the plan of each family and those known: the shortest of them need not be the best start."""
+        if self._left_s <= 0:
+            return
+        SEARCHER.begin(load_kernels)
+        if not SEARCHER.wait(is_over=lambda: self._left_s <= 0 or self._is_interrupted):
+            return
         tracks = self._shortest_of_each() + [given for given in self.given if given.plan.order]
         seconds = _STARTS_SHARE * self._left_s / max(1, len(tracks))
         tracks = [self._with_best_order(track, seconds=seconds, seed=0) for track in tracks]

@@ -10,7 +10,7 @@ from evenflow.simulate import Simulation, simulate
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock, now_s
 from evenflow.solve.known_plans import in_own_order
-from evenflow.solve.order.made_orders import family_orders
+from evenflow.solve.order.made_orders import MAKERS, family_orders, load_makers
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds, work_of
 from evenflow.solve.outcome import Outcome, ProgressCallback, Status
 from evenflow.solve.problem import Problem, make_problem, problem_of_order
@@ -116,6 +116,9 @@ class _Fitting:
     def _make_order(self) -> None:
         """Take the shortest order made for the best cells, if it is shorter than theirs."""
         splits, shortest = self.problem.schedule.splits_backward, None
+        MAKERS.begin(load_makers)
+        if not MAKERS.wait(is_over=lambda: self.clock.left_s <= 0 or was_interrupted()):
+            return
         with abandonable():
             for made in family_orders(
                 self.problem.schedule.name, work_of(self.best, self.problem, split_backward=splits)

@@ -18,6 +18,7 @@ from evenflow.schedule.insertion import STUCK, insert
 from evenflow.schedule.pattern import Pattern, unrolled
 from evenflow.simulate import build_graph, run
 from evenflow.simulate.compiled import compiled
+from evenflow.solve.machine_code import MachineCode
 from evenflow.solve.order.kernel_stages import kernel_stages
 from evenflow.solve.order.keys import KINDS, Keys
 from evenflow.solve.work import Work, unit_work
@@ -91,6 +92,10 @@ def pattern_orders(pattern: Pattern, work: Work, *, splits: NDArray[np.bool_], n
                 yield squeezed
     for key, patience in product(keys, _PATIENCE):
         yield maker.listed(key, patience)
+
+
+MAKERS = MachineCode()
+"""What makes orders."""
 
 
 def load_makers() -> None:

@@ -19,11 +19,14 @@ from evenflow.schedule import (
 from evenflow.simulate import stage_costs
 from evenflow.solve.bounds import GivenCellsBound, given_cells_bound
 from evenflow.solve.clock import now_s
+from evenflow.solve.machine_code import MachineCode
 from evenflow.solve.order.made_orders import load_makers
 from evenflow.solve.order.searcher import OrderSearch
 from evenflow.solve.outcome import ProgressCallback
 from evenflow.solve.work import make_work, unit_work
 
+SEARCHER = MachineCode()
+"""What `load_kernels` makes."""
 _STARTS_SHARE = 0.5
 """Most of the time for the orders of families."""
 

@@ -6,7 +6,7 @@ from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.schedule import Schedule, order_lines
-from evenflow.simulate import Simulation
+from evenflow.simulate import Simulation, is_compiling
 from evenflow.solve.binding import with_binding
 from evenflow.solve.bounds import AnyPlan, any_order_bound_ns, given_cells_bound
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
@@ -88,7 +88,7 @@ def ordered_outcome(
     best = under_order.simulate(recomputing_less(under_order, under_order.counts(best.plan)))
     bound = any_order_bound_ns(AnyPlan.of(problem.request, may_split=split_backward))
     of_cells = bound  # it holds for these cells too
-    if not interrupted and not was_interrupted():
+    if not interrupted and not was_interrupted() and not is_compiling():  # the compiler would let it wait
         of_cells = max(bound, given_cells_bound(work_of(best, problem, split_backward=split_backward)).lower_bound_ns)
     outcome = OrderedOutcome(
         status=Status.OPTIMAL if bound >= best.makespan_ns * (1 - 2 * TOLERANCE) else Status.FEASIBLE,

@@ -9,7 +9,7 @@ from evenflow.solve.bounds import even_memory_bytes
 from evenflow.solve.time_left import TimeLeft
 from evenflow.tune.bounds import StepBounds
 from evenflow.tune.candidate import Pricing
-from evenflow.tune.coarse import coarse
+from evenflow.tune.coarse import MACHINE_CODE, coarse
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.split import Split
 from evenflow.tune.rows.split_bound import that_hold_least
@@ -41,6 +41,8 @@ class Needed:
 
 def needed(question: TuningQuestion, time_left: TimeLeft) -> Needed:
     """Return the memory and the devices with which a configuration would fit, as far as time allows to find them."""
+    if not MACHINE_CODE.wait(is_over=lambda: time_left.is_over):  # bounds would wait for it
+        return Needed(bytes_at_least=0, memory_bytes=None, devices=None, had_time=False)
     at_least, memory = _smallest_limit(question, time_left.share(1 / 2))
     devices = _fewest_devices(question, time_left)
     return Needed(bytes_at_least=at_least, memory_bytes=memory, devices=devices, had_time=not time_left.is_over)

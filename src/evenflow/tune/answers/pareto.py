@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from operator import le
 from typing import TypeVar
 
+from evenflow.predict.training import Training
 from evenflow.tune.answers.explain import changes_between
+from evenflow.tune.answers.standing import outside_space
 from evenflow.tune.axes import Axis, Value, schedule_of
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.coarse import coarse
@@ -81,6 +83,16 @@ def on_devices(question: TuningQuestion, devices: int) -> TuningQuestion:
     """Return the question for another number of devices; a fixed data-parallel degree is given up."""
     fixed: dict[Axis, Value] = {axis: value for axis, value in question.fixed.items() if axis != Axis.DATA}
     return replace(question, devices=devices, fixed=fixed)
+
+
+def on_all_devices(question: TuningQuestion, training: Training) -> Training | None:
+    """Return a configuration of fewer devices with more copies of the model; None where the space has no such one."""
+    degrees = training.degrees
+    times, rest = divmod(question.devices, degrees.devices)
+    if rest or question.global_batch % (times * degrees.data * training.microbatch):
+        return None
+    more = replace(training, degrees=replace(degrees, data=times * degrees.data))
+    return more if outside_space(question, more) is None else None
 
 
 def by_devices(answers: Iterable[OnDevices]) -> list[OnDevices]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenflow.cluster import Cluster, ReshardingPlan, Submesh, TensorLayout, assign, plan_resharding
 from evenflow.language import _
-from evenflow.model import NONE, Communication
+from evenflow.model import NONE, Communication, Plan
 from evenflow.schedule import NUM_OPS, Op, make_schedule
 from evenflow.simulate import Timeline, build_graph, duration_table, run
 from evenflow.units import MEGABYTE, megabytes
@@ -86,6 +86,18 @@ class TwoLevelPlan:
     """Nanoseconds of a step by equation 2, which the stages were chosen for."""
     lower_bound_ns: int
     """Nanoseconds that no stages on submeshes undercut by equation 2."""
+
+    @property
+    def pipeline(self) -> Plan:
+        """Layers and recomputation of its stages, each as a cell of a rank."""
+        by_kind = [stage.cost.layers_by_kind(stage.end - stage.first) for stage in self.stages]
+        kinds = dict.fromkeys(kind for counts in by_kind for kind in counts if kind != NONE)
+        return Plan(
+            schedule=self.schedule,
+            num_microbatches=self.num_microbatches,
+            layers=(tuple(stage.end - stage.first for stage in self.stages),),
+            recompute={kind: (tuple(counts.get(kind, 0) for counts in by_kind),) for kind in kinds},
+        )
 
     @cached_property
     def activations(self) -> tuple[ReshardingPlan, ...]:

@@ -182,7 +182,8 @@ def _answer(result: "AutoPlan", training: AutoRequest, outputs: Outputs, *, seco
     outputs.write("--svg", lambda: two_level_svg(result.simulation, result.cluster, result.stages, title=title))
     outputs.write("--html", lambda: _page(result, fields(), title=title))
     traced = TracedStep.of(result.simulation, memory_limit_bytes=result.cluster.memory_bytes)
-    outputs.write("--trace", lambda: chrome_trace([traced]))
+    most = outputs.most_traced(result.simulation.timeline.schedule.num_actions)
+    outputs.write("--trace", lambda: chrome_trace([traced], most_actions=most))
     text = auto_text(result, training, seconds=seconds)
     outputs.say(text)
     return 0

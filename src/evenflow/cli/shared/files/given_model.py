@@ -75,7 +75,7 @@ def _free_of(plan: Plan, request: Any, written_out: Collection[str]) -> dict[str
     known: dict[str, Any] = {}
     if target is None and request.applied_file is None:
         known["allow_empty"] = any(0 in row for row in plan.layers)
-        known["mix"] = "any" if _mixes(plan) else "mindformers"
+        known["mix"] = "any" if mixes_any(plan) else "mindformers"
     if any(name in written_out for name in _DECIDING):
         return known
     if not plan.order:
@@ -93,7 +93,7 @@ def _free_of(plan: Plan, request: Any, written_out: Collection[str]) -> dict[str
     return known | {"schedule": SEARCH, "split_backward": schedule_of(plan).splits_backward}
 
 
-def _mixes(plan: Plan) -> bool:
+def mixes_any(plan: Plan) -> bool:
     """Return whether cells mix kinds that MindFormers cannot."""
     apart = SELECT_OR_COMM.apart
     assert apart is not None

@@ -39,6 +39,8 @@ _ACTIONS = re.compile(rb"(?:\d+[FBIW]\d+(?:,\d+[FBIW]\d+)*\n)+")
 _MANY_ACTIONS = 200_000
 _TRACED_BYTES = 360
 """About how many bytes of a trace an action has."""
+_MOST_TRACED, _FEWEST_TRACED = 500_000, 20_000
+"""Actions of all steps of a trace: more take gigabytes of memory here and in what opens it; fewer take no time."""
 _ACTION_SECONDS = {SVG: 1e-6, HTML: 5e-6, TRACE: 1e-5, "--order": 1e-6}
 _PNG_SECONDS = 1.0
 _MOST_BYTES = 2**28
@@ -143,20 +145,40 @@ class Outputs:
         """Return about how long files of a step of so many actions take to be made, on a usual machine."""
         pictures = [path for option, path in self._paths.items() if option in self._pictures]
         drawn_s = _PNG_SECONDS * sum(path.suffix == ".png" for path in pictures)
-        return drawn_s + num_actions * sum(_ACTION_SECONDS.get(option, 0.0) for option in self._paths)
+        counts = {TRACE: min(num_actions, _MOST_TRACED)}
+        return drawn_s + sum(
+            counts.get(option, num_actions) * _ACTION_SECONDS.get(option, 0.0) for option in self._paths
+        )
 
     def warn_of_size(self, num_actions: int) -> None:
         """Say which of the files take long for a step of so many actions, before they are made."""
         options = [option for option in (HTML, TRACE) if option in self._paths]
         if num_actions >= _MANY_ACTIONS and options:
             note = _(
-                "note: {options} of {actions:,} actions takes a while, and a trace has about {size:,} MB; "
+                "note: {options} of {actions:,} actions takes a while; "
                 "with fewer microbatches the step looks much the same",
                 options=", ".join(options),
                 actions=num_actions,
+            )
+            click.echo(note, err=True)
+
+    def most_traced(self, num_actions: int, *, seconds: float | None = None) -> int:
+        """Return how many of the actions of all steps go into the trace, in so much time, and say so if not all do."""
+        most = _MOST_TRACED
+        if seconds is not None:
+            most = max(_FEWEST_TRACED, min(most, int(seconds / _ACTION_SECONDS[TRACE])))
+        if self.has(TRACE) and most < num_actions:
+            note = _(
+                "note: {option} has {kept:,} of {actions:,} actions, the first and the last: "
+                "all of them would take {seconds:,.0f} s and {size:,} MB",
+                option=TRACE,
+                kept=most,
+                actions=num_actions,
+                seconds=num_actions * _ACTION_SECONDS[TRACE],
                 size=num_actions * _TRACED_BYTES // 10**6,
             )
             click.echo(note, err=True)
+        return most
 
     def write_json(self, make_fields: Callable[[], Mapping[str, object]]) -> None:
         """Make and write the fields of ``--json`` where it was asked for."""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from evenflow import solve
 from evenflow.baselines.named_plans import NamedPlan, Skipped, naive_plans
 from evenflow.cli.exit_status import status_code
 from evenflow.cli.shared.compared_plans import (
@@ -16,6 +15,7 @@ from evenflow.cli.shared.compared_plans import (
     picture_paths,
     recommended_plan,
 )
+from evenflow.cli.shared.compiling_note import note_compiling
 from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.memory_margin import certainty_fields, certainty_note
@@ -34,7 +34,8 @@ from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.tables import binding_note
 from evenflow.cli.verbs.compare.baseline import BASELINE, YOURS
-from evenflow.cli.verbs.compare.compare_options import CompareJob, CompareOptions, compare_job
+from evenflow.cli.verbs.compare.compare_options import CompareOptions, compare_job
+from evenflow.cli.verbs.compare.recommendation import recommended, shorter_notes
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.outcome_fields import RECOMMENDED, comparison_fields, outcome_fields
 from evenflow.language import _
@@ -42,9 +43,7 @@ from evenflow.model import Plan, Request
 from evenflow.profiles.plan_fields import network_fields
 from evenflow.schedule import default_family
 from evenflow.simulate import simulate
-from evenflow.solve import Outcome, ProgressCallback
-from evenflow.solve.for_target import solve_for_target
-from evenflow.solve.requests import ContestSearch
+from evenflow.solve import Outcome
 
 COMPARISON_PICTURE = "comparison.svg"
 GIVEN = "given"
@@ -104,25 +103,33 @@ def compare(compare_options: CompareOptions) -> int:
     actions = max(drawn, default=0) * (len(drawn) + 1)  # the recommended plan has about as many as the longest
     budget = TimeBudget.of(compare_options.time_limit, outputs, num_actions=actions)
     with shown_progress() as progress:
-        known = [plan.simulation.plan for plan in others if isinstance(plan, NamedPlan)]
-        outcome = _solve(job, known, budget.search_s, progress)
-    recommended = recommended_plan(outcome)
-    made = [plan for plan in (recommended, *others) if isinstance(plan, NamedPlan)]
+        beside = [plan for plan in others if isinstance(plan, NamedPlan)]
+        outcome = recommended(job, beside, time_limit_s=budget.search_s, progress=progress)
+    note_compiling()
+    made = [plan for plan in (recommended_plan(outcome), *beside) if plan is not None]
     _print(made, others, outcome, limit)
+    for note in shorter_notes(job, beside, outcome):
+        click.echo(note, err=True)
     if job.baseline is not None and yours is not None:
         job.baseline.print_notes()
     if outcome.simulation is not None and job.baseline is not None and yours is not None:
         click.echo(f"\n{job.baseline.advice(yours.simulation, outcome.simulation, limit)}")
     elif outcome.simulation is not None and (block := block_to_paste(outcome.simulation, limit)):
         click.echo(f"\n{RECOMMENDED}:\n{block}")
-    fields = outcome_fields(outcome, request.sizes, schedule=job.schedule)
+    fields = outcome_fields(outcome, request.sizes, schedule=job.schedule)  # the latter where there is no plan
     if outcome.simulation is not None:
         fields |= certainty_fields(outcome.simulation, limit_bytes=limit)
     notes = {} if job.baseline is None else {YOURS: job.baseline.note_fields()}
     outputs.write_json(lambda: comparison_fields(fields, others, limit, notes=notes))
-    outputs.warn_of_size(sum(plan.simulation.timeline.schedule.num_actions for plan in made))
-    traced = [TracedStep.of(plan.simulation, name=plan.name, memory_limit_bytes=limit) for plan in made]
-    outputs.write("--trace", lambda: chrome_trace(traced))
+    actions = sum(plan.simulation.timeline.schedule.num_actions for plan in made)
+    outputs.warn_of_size(actions)
+    most = outputs.most_traced(actions, seconds=budget.left.seconds)
+
+    def trace() -> str:
+        steps = [TracedStep.of(plan.simulation, name=plan.name, memory_limit_bytes=limit) for plan in made]
+        return chrome_trace(steps, most_actions=most)
+
+    outputs.write("--trace", trace)
     _draw(made, outputs, limit)
     if made:
         files = [] if outcome.simulation is None else [fields | network_fields(outcome.simulation)]
@@ -149,22 +156,6 @@ def compare(compare_options: CompareOptions) -> int:
         )
     )
     return status_code(outcome.status)
-
-
-def _solve(job: CompareJob, known: Sequence[Plan], time_limit_s: float, progress: ProgressCallback | None) -> Outcome:
-    """Return the best plan, with a baseline among those that its framework can run; `known` are those beside it."""
-    if job.baseline is None:
-        return solve.solve(
-            job.request, schedule=job.schedule, time_limit_s=time_limit_s, progress=progress, known=known
-        )
-    target = job.baseline.target
-    return solve_for_target(
-        job.request,
-        target.abilities(job.baseline.version),
-        ContestSearch(num_chunks=job.chunk_counts, time_limit_s=time_limit_s, progress=progress, known=known),
-        title=target.title,
-        schedules=() if job.tries_all else (job.schedule,),
-    ).outcome
 
 
 def _of_file(plan: Plan, request: Request) -> NamedPlan:

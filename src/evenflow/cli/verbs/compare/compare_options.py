@@ -7,7 +7,7 @@ import click
 
 from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
-from evenflow.cli.shared.files.given_model import GivenModel
+from evenflow.cli.shared.files.given_model import GivenModel, mixes_any
 from evenflow.cli.shared.memory_margin import with_error_free
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.rank_options import RankOptions
@@ -17,7 +17,7 @@ from evenflow.cli.shared.training.configuration_options import ConfigurationOpti
 from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF, GivenBaseline
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Network, Plan, Request, Sizes
+from evenflow.model import Network, Plan, Request, Sizes, mixing
 from evenflow.profiles.plan_file import PlanFile
 from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, SEARCH_TIME
 from evenflow.schedule import default_family
@@ -95,6 +95,10 @@ class CompareJob:
     """Whether the recommended plan may have any schedule of the baseline's framework."""
     chunk_counts: tuple[int, ...]
     """Numbers of chunks that it may have; none: 1 to 4."""
+    has_schedule: bool
+    """Whether an option says which schedule it has."""
+    has_chunks: bool
+    """Whether an option says how many chunks it has."""
 
 
 def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJob:
@@ -117,11 +121,15 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
     limit = model.memory_limit_bytes if compare_options.memory is None else options.memory_limit(compare_options.memory)
     network, limit = compare_options.unequal_ranks.applied(network, limit, num_ranks=sizes.num_ranks)
     communication = compare_options.messages.communication(sequence_splits=sizes.sequence_splits) or model.communication
+    own = [
+        row for given in (plan, None if planned is None else planned.plan) if given is not None for row in given.layers
+    ]
     request = Request(
         network=network,
         sizes=sizes,
         memory_limit_bytes=limit if network.has_memory else None,
-        allow_empty=compare_options.allow_empty or (plan is not None and any(0 in row for row in plan.layers)),
+        cell_rule=mixing(planned is not None and mixes_any(planned.plan)),
+        allow_empty=compare_options.allow_empty or any(0 in row for row in own),
         communication=communication,
     )
     given_limit = request.memory_limit_bytes
@@ -135,6 +143,8 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
         file_plan=None if planned is None else planned.plan,
         tries_all=tries_all,
         chunk_counts=() if tries_all and compare_options.chunks is None else (sizes.num_chunks,),
+        has_schedule=not tries_all and (compare_options.schedule is not None or compare_options.less_memory),
+        has_chunks=compare_options.chunks is not None,
     )
 
 

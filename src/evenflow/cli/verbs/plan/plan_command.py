@@ -8,6 +8,7 @@ import click
 
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.exit_status import status_code
+from evenflow.cli.shared.compiling_note import note_compiling
 from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.memory_margin import certainty_fields, certainty_note
@@ -106,6 +107,7 @@ def plan(request: PlanOptions) -> int:
     job = job.within(budget.search_s)
     with shown_progress(quiet=plan_options.quiet) as progress:
         answer = solve_job(job, progress)
+    note_compiling()
     try:
         _write(answer, job, outputs, budget)
     finally:  # a file that fails does not take the plan with it
@@ -141,8 +143,12 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs, budget: TimeBudget) -
 
     outputs.write("--svg", lambda: plan_svg(named(outcome.certificate().splitlines()[0]), memory_limit_bytes=limit))
     outputs.write("--html", page)
-    traced = TracedStep.of(simulation, memory_limit_bytes=outcome.memory_limit_bytes)
-    outputs.write("--trace", lambda: chrome_trace([traced]))
+    most = outputs.most_traced(simulation.timeline.schedule.num_actions, seconds=budget.left.seconds)
+
+    def trace() -> str:
+        return chrome_trace([TracedStep.of(simulation, memory_limit_bytes=limit)], most_actions=most)
+
+    outputs.write("--trace", trace)
     outputs.write("--order", lambda: format_schedule(simulation.timeline.schedule))
     if applied is not None:
         after = applied.applied(simulation.plan)

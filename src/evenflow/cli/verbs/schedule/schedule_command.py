@@ -160,5 +160,6 @@ def _write(outputs: Outputs, simulation: Simulation, formula: Formula | None) ->
     is_of_family = formula is not None  # any other order has no name that a plan could say
     plan = format_object(plan_file_fields(simulation, None)) if is_of_family else None
     outputs.write("--html", lambda: schedule_html(simulation, plan=plan, made_by=MADE_BY))
-    outputs.write("--trace", lambda: chrome_trace([TracedStep.of(simulation)]))
+    most = outputs.most_traced(simulation.timeline.schedule.num_actions)
+    outputs.write("--trace", lambda: chrome_trace([TracedStep.of(simulation)], most_actions=most))
     outputs.say(is_apart=True)

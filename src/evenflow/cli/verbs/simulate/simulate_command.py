@@ -117,7 +117,11 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
     named = NamedPlan(name="simulated", simulation=simulation)
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
     outputs.write("--html", lambda: plans_html([named], memory_limit_bytes=limit, decide=decided))
-    outputs.write("--trace", lambda: chrome_trace([TracedStep.of(simulation, memory_limit_bytes=limit)]))
+    most = outputs.most_traced(simulation.timeline.schedule.num_actions)
+    outputs.write(
+        "--trace",
+        lambda: chrome_trace([TracedStep.of(simulation, memory_limit_bytes=limit)], most_actions=most),
+    )
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan
     answer = plan_text(simulation, limit, certificate=makespan)

@@ -10,6 +10,7 @@ from evenflow.cli.text.tune.pareto_text import devices_text, distance_text, memo
 from evenflow.export.results.tune_answers import solved_fields
 from evenflow.language import _
 from evenflow.solve.time_left import TimeLeft
+from evenflow.tune.answers.alone import solved
 from evenflow.tune.answers.pareto import (
     OnDevices,
     by_devices,
@@ -17,6 +18,7 @@ from evenflow.tune.answers.pareto import (
     by_memory,
     device_counts,
     distance,
+    on_all_devices,
     on_devices,
     smaller_limits,
 )
@@ -25,6 +27,8 @@ from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import search
 from evenflow.tune.tuned import Tuned
 
+_SECONDS = 0.5
+"""Of a configuration that fewer devices show to be faster."""
 _MEMORY_SHARE, _DEVICES_SHARE = 0.35, 0.8
 """Shares of what is left for narrower memory, then for fewer devices where changes are counted too."""
 
@@ -65,8 +69,15 @@ class Fronts:
 
     @property
     def solved(self) -> Iterator[Candidate]:
-        """The configurations that were solved for them."""
+        """The configurations that were solved for them; of fewer devices that are faster, with more copies on all."""
         yield from by_memory(self.tuned, self._narrower)
+        best = self.tuned.best
+        for one in self._on_devices:
+            if one.best is not None and best is not None and one.best.step_ns < best.step_ns:
+                more = on_all_devices(self.tuned.question, one.best.training)
+                found = None if more is None else solved(self.tuned.question, more, time_limit_s=_SECONDS)
+                if found is not None and found.found is not None:
+                    yield found
         if self.today is not None:
             yield from self._changes
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import click
 
 from evenflow.cli.exit_status import INFEASIBLE, TIMEOUT
+from evenflow.cli.shared.compiling_note import note_compiling
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_tuning
 from evenflow.cli.shared.reproducible import may_be_reproducible
@@ -82,6 +83,7 @@ def tune(request: TuneOptions) -> int:
     with shown_tuning() as progress:
         seconds = time_left.seconds * ranking_share(request.after)
         found = search(job.question, rows=request.rows, time_limit_s=seconds, progress=progress)
+    note_compiling()
     answer_exists()  # a signal leaves the ranking, or that there is none, and ends what comes after it
     target = request.target
     setting = TuneSetting(

@@ -1,0 +1,19 @@
+"""A command whose time was over before its loops were compiled says so; a call of the library does not."""
+
+import pytest
+
+from evenflow.cli.shared import compiling_note
+from evenflow.simulate import compiling
+
+
+@pytest.mark.parametrize(("is_command", "is_compiled"), [(True, False), (False, False), (True, True)])
+def test_who_says_it(is_command, is_compiled, monkeypatch, capsys):
+    monkeypatch.setattr(compiling_note, "command_began_s", lambda: 1.0 if is_command else None)
+    if is_compiled:
+        monkeypatch.setattr(compiling_note, "is_compiling", lambda: False)
+        compiling_note.note_compiling()
+    else:
+        with compiling():
+            compiling_note.note_compiling()
+    said = "note: the time was over before the loops of evenflow were compiled"
+    assert (said in capsys.readouterr().err) == (is_command and not is_compiled)
