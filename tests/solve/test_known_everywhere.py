@@ -12,9 +12,11 @@ from evenflow.model import COMM, FULL, SELECT, Abilities, Empty, Groups, Plan, R
 from evenflow.schedule import FAMILIES
 from evenflow.simulate import simulate
 from evenflow.solve import Outcome, solve, solve_best
+from evenflow.solve.clock import Clock
 from evenflow.solve.for_target import search_for_target, solve_for_target
 from evenflow.solve.order.alternate import plan_any_order, solve_any_order
 from evenflow.solve.order.fitted import solve_fitted
+from evenflow.solve.race import Race
 from evenflow.solve.replan import replan
 from evenflow.solve.requests import ContestSearch
 from evenflow.targets.fitting import fitted
@@ -159,3 +161,33 @@ def test_what_a_framework_runs_of_a_plan_is_no_longer_than_its_even_plan(data, c
     least = min(int(step.costs.backward_ns.sum()) for step in able)
     quickest = [step.makespan_ns for step in able if step.costs.backward_ns.sum() == least]
     assert found.simulation.makespan_ns <= max(quickest)
+
+
+@given(data=st.data(), case=cases(any_order=False), after_s=st.sampled_from([None, NO_TIME, 0.1]))
+@settings(max_examples=examples(12), deadline=None, phases=NO_SHRINKING)
+def test_a_race_learns_between_its_runs(data, case, after_s):
+    plans = [data.draw(plans_of(case)) for _ in range(3)]
+    free = case.problem()
+    limit = data.draw(st.sampled_from([None, max(free.simulate(free.counts(plans[0])).peak_memory_bytes)]))
+    problem = case.problem(limit)
+    race = Race(problem)
+    if after_s is not None:
+        race.run(Clock(limit_s=after_s))
+    for each in plans:
+        race.learn(each)
+    outcome = race.run(Clock(limit_s=NO_TIME))
+    for each in plans:
+        if is_allowed(problem, each):
+            assert outcome.makespan_ns <= problem.simulate(problem.counts(each)).makespan_ns
+
+
+def test_candidates_of_a_contest_hear_of_the_shortest_cells(monkeypatch):
+    heard: list[Plan] = []
+    learn = Race.learn
+    monkeypatch.setattr(Race, "learn", lambda race, plan: (heard.append(plan), learn(race, plan)))
+    sizes = Sizes(num_ranks=4, num_microbatches=9)
+    request = Request(network=NETWORK, sizes=sizes, memory_limit_bytes=1500 * 2**20)
+    best = solve_best(request, ContestSearch(num_chunks=(1,), time_limit_s=2), families=["1f1b", "gpipe", "zb-h1"])
+    assert best.outcome.plan is not None
+    assert heard
+    assert all(each.num_layers == NETWORK.num_layers for each in heard)

@@ -16,7 +16,7 @@ from evenflow.solve.backends.highs import Program
 from evenflow.solve.bounds import ramp_bound_ns
 from evenflow.solve.clock import Clock, counts_work, now_s
 from evenflow.solve.infeasible import explain
-from evenflow.solve.known_plans import even_known, shortest_known
+from evenflow.solve.known_plans import allowed_counts, even_known, shortest_known
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.outcome import Outcome
 from evenflow.solve.problem import Problem
@@ -113,6 +113,19 @@ class ProverThread:
         """Makespan of the shortest plan that is known before the first run; infinite without one."""
         return min((makespan_ns for makespan_ns, _counts in self._seeds), default=float("inf"))
 
+    def learn(self, plan: Plan) -> None:
+        """Take a plan that became known since: the next run's answer is not longer, where the problem allows it."""
+        counts = allowed_counts(self._problem, plan)
+        if counts is None:
+            return
+        makespan_ns, incumbent = self._problem.simulate(counts).makespan_ns, self.standing.incumbent
+        if makespan_ns >= (self.known_ns if incumbent is None else incumbent[0]):
+            return
+        self._known = counts
+        self._seeds.append((makespan_ns, counts))
+        if self.standing.search is not None:
+            self.standing.search.offer(counts)
+
     @property
     def is_alive(self) -> bool:
         """Whether a long step of the last run has not noticed yet that the run is over."""
@@ -139,9 +152,8 @@ class ProverThread:
         self.ended.clear()
         if self._prover:
             self._prover.resume()
-        if self.standing.incumbent is None:
-            for makespan_ns, counts in self._seeds:
-                self.standing.begin(makespan_ns, counts, seconds=clock.spent_s)
+        for makespan_ns, counts in self._seeds:
+            self.standing.begin(makespan_ns, counts, seconds=clock.spent_s)
 
     def stop(self) -> None:
         """Ask the run to end soon."""

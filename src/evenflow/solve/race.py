@@ -66,6 +66,10 @@ class Race:
         """Makespan of the shortest plan that is known before the first run; infinite without one."""
         return self._prover.known_ns
 
+    def learn(self, plan: Plan) -> None:
+        """Take a plan that became known since the last run: the next answer is not longer, if the problem allows it."""
+        self._prover.learn(plan)
+
     def run(self, clock: Clock, *, progress: ProgressCallback | None = None, cutoff_ns: int | None = None) -> Outcome:
         """Run until the plan is proven optimal or the time of `clock` is up, and return the outcome.
 

@@ -38,10 +38,12 @@ def fitted(
     allow_empty: bool = False,
     time_limit_s: float = 20.0,
     progress: ProgressCallback | None = None,
+    known: Sequence[Plan] = (),
 ) -> Fitted:
     """Return `plan` as a framework with these abilities runs it, within `limit` bytes on every rank where that can be.
 
     The cut is kept where the framework has such cuts, and so are schedule and group size; the solver chooses the rest.
+    Of plans with the same cut that are `known`, it is no longer than those that it could be.
     Where it must cut anew, cells may be empty with `allow_empty`. Without a limit it keeps to the memory of `plan`.
     Where nothing fits, the plan that comes nearest to fitting is returned, which is over the limit.
 
@@ -60,7 +62,7 @@ def fitted(
         communication=communication,
     )
 
-    left, known = TimeLeft.of(time_limit_s), [plan]
+    left, pool = TimeLeft.of(time_limit_s), [plan, *known]
 
     def nearest(schedules: Sequence[str], layers: Cells | None) -> Simulation | None:
         """Return the best plan within the limit, or within the smallest limit that does."""
@@ -72,11 +74,11 @@ def fitted(
                 group_sizes="usual" if plan.group_size is None else "every",
                 time_limit_s=left.seconds / 2,  # others may follow; with none left, the best that is known is taken
                 progress=progress,
-                known=tuple(known),
+                known=tuple(pool),
             )
             outcome = solve_for_target(request, abilities, search, title=title, schedules=schedules).outcome
             if outcome.plan is not None:
-                known.append(outcome.plan)
+                pool.append(outcome.plan)
             if outcome.infeasibility is None:
                 break
             request = replace(request, memory_limit_bytes=outcome.infeasibility.smallest_limit_bytes)

@@ -61,6 +61,8 @@ class Entry:
     """Plans that are known and that it allows: its own is not longer."""
     known_ns: float = float("inf")
     """Makespan of the shortest of them and of the even plan, once it has a race."""
+    learnt: Plan | None = None
+    """The plan of another candidate that its race has heard of last."""
     race: Race | None = None
     outcome: Outcome | None = None
     reason: str = ""
@@ -273,6 +275,10 @@ class Contest:
         """Let a candidate run on for some seconds."""
         assert entry.race is not None
         race, best_ns, clock = entry.race, self.best_ns, Clock(limit_s=seconds)
+        shortest = self._shortest_beside(entry)
+        if shortest is not None and shortest is not entry.learnt:
+            race.learn(shortest)
+            entry.learnt = shortest
         cutoff_ns = None if best_ns == float("inf") else int(best_ns)
         try:
             outcome = race.run(clock, progress=self._told(entry), cutoff_ns=cutoff_ns)
@@ -281,6 +287,12 @@ class Contest:
             self._stopped.set()
         if race.interrupted.is_set():
             self._stopped.set()
+
+    def _shortest_beside(self, entry: Entry) -> Plan | None:
+        """Return the shortest plan of the other candidates with as many chunks: their cells may do under its order."""
+        others = [other for other in self.entries if other is not entry and other.num_chunks == entry.num_chunks]
+        best = min(others, key=lambda other: other.makespan_ns, default=None)
+        return None if best is None or best.outcome is None or best.makespan_ns == math.inf else best.outcome.plan
 
     def _told(self, entry: Entry) -> ProgressCallback | None:
         """Return a callback that reports on all candidates while one has its turn."""

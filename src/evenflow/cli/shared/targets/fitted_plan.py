@@ -1,5 +1,6 @@
 """A plan file as a framework will really run it, and whether it may be written so."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evenflow.cli.shared.files.input_files import read_network, read_text
@@ -55,8 +56,9 @@ def fit_plan(
     time_limit_s: float,
     allow_empty: bool = False,
     quiet: bool = False,
+    known: Sequence[Plan] = (),
 ) -> FittedPlan:
-    """Return the plan as `version` of the target runs it.
+    """Return the plan as `version` of the target runs it; `known` are other plans of the same step.
 
     Raises:
         InputError: the target runs nothing of the kind; or it cannot run the plan, and the model is not known.
@@ -85,5 +87,6 @@ def fit_plan(
             allow_empty=allow_empty,
             time_limit_s=time_limit_s,
             progress=progress,
+            known=known,
         )
     return FittedPlan(original=planned.plan, plan=nearest.plan, fitted=nearest, memory_limit_bytes=limit)

@@ -7,6 +7,7 @@ from evenflow.cli.shared.targets.target_text import shown_piece, written_for
 from evenflow.errors import InputError
 from evenflow.interruption import was_interrupted
 from evenflow.language import _, joined
+from evenflow.model import Plan
 from evenflow.profiles.plan_degrees import MissingDegrees
 from evenflow.profiles.plan_file import PlanFile
 from evenflow.report.shown import RunBlock
@@ -26,6 +27,7 @@ def run_blocks(planned: PlanFile, *, first: Target | None = None, time_limit_s: 
     began = now_s()
     targets = sorted(all_targets().values(), key=lambda known: (known is not first, not known.can_run(planned.plan)))
     blocks: list[RunBlock] = []
+    known: list[Plan] = []
     for target in targets:
         left_s = time_limit_s - (now_s() - began)
         if was_interrupted() or (left_s <= 0 and not target.can_run(planned.plan)):
@@ -35,7 +37,8 @@ def run_blocks(planned: PlanFile, *, first: Target | None = None, time_limit_s: 
         version = target.versions[-1]
         try:
             seconds = max(0.1, min(_TARGET_SECONDS, left_s))
-            fitted_plan = fit_plan(planned, target, version, time_limit_s=seconds, quiet=True)
+            fitted_plan = fit_plan(planned, target, version, time_limit_s=seconds, quiet=True, known=known)
+            known.append(fitted_plan.plan)
             blocks += _blocks(fitted_plan, planned, target, version)
         except InputError:  # it runs nothing of the kind
             continue
