@@ -44,6 +44,12 @@ def test_a_plan_for_another_number_of_layers_is_refused() -> None:
         cut(as_row(row(2)), plan, runnable_order(plan))
 
 
+def test_a_plan_with_layers_of_multi_token_prediction_is_refused() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=1, layers=((1, 3),), mtp_layers=1)
+    with pytest.raises(InputError, match="the plan must have no layers of multi-token prediction"):
+        cut(as_row(row(2)), plan, runnable_order(plan))
+
+
 def test_only_stages_with_split_backwards_leave_weights_for_later() -> None:
     plan = Plan(schedule="search", num_microbatches=1, layers=((1, 1),), order=("0F0,0B0", "1F0,1I0,1W0"))
     stages = cut(as_row([nn.Linear(1, 1), nn.Linear(1, 1)]), plan, runnable_order(plan))

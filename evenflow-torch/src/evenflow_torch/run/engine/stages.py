@@ -81,7 +81,14 @@ def cut(model: ModelRow, plan: Plan, schedule: Schedule) -> tuple[StageParts, ..
 
 
 def check_layers(plan: Plan, num_layers: int) -> None:
-    """Raise InputError unless the plan has as many layers as the model."""
+    """Raise InputError unless the plan has as many layers as the model, none of them for further tokens."""
+    if plan.mtp_layers:
+        raise InputError(
+            value=plan.mtp_layers,
+            rule=_("must have no layers of multi-token prediction, which are not trained here"),
+            place=_("the plan"),
+            remedy=_("plan a configuration with num_nextn_predict_layers 0, or a layer file without them"),
+        )
     if plan.num_layers != num_layers:
         raise InputError(
             value=plan.num_layers,
