@@ -16,6 +16,7 @@ from benchmarks import (
     first_plan,
     group_size,
     interruptions,
+    layouts,
     measure,
     orders,
     peer_schedulers,
@@ -176,6 +177,17 @@ def zero_bubble_command(
 def group_size_command(time_limit: float = 30.0) -> None:
     """Measure what other group sizes of interleaved schedules save in memory and in time."""
     click.echo(group_size.report(time_limit))
+
+
+@benchmarks.command("layouts")
+@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for each plan.")
+@click.option("--write", is_flag=True, help="Write the table into docs/tables.")
+def layouts_command(time_limit: float = 60.0, write: bool = False) -> None:
+    """Plan beside the layouts of published recipes, under the same predicted costs."""
+    table = layouts.report([layouts.compare(layout, time_limit_s=time_limit) for layout in layouts.LAYOUTS])
+    click.echo(table)
+    if write:
+        fidelity.write("layouts", table)
 
 
 @benchmarks.command("auto")

@@ -12,7 +12,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Empty, Groups, Plan, Request, Sizes
+from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Empty, Groups, Plan, Request, Sizes, even_cut
 from evenflow.schedule import (
     FAMILIES,
     different_group_sizes,
@@ -247,7 +247,9 @@ def decided_layers(abilities: Abilities, num_layers: int, sizes: Sizes, *, place
         return None
     layers = abilities.own_cut(num_layers, sizes)
     if layers is None:
-        rule = _("must be a multiple of the {count} cells, which all have as many", count=sizes.num_cells)
+        equal = _("must be a multiple of the {count} cells, which all have as many", count=sizes.num_cells)
+        other = _("must be enough for the {count} cells that the framework deals them out to", count=sizes.num_cells)
+        rule = equal if abilities.own_cut is even_cut else other
         raise InputError(value=num_layers, rule=rule, place=place)
     return layers
 

@@ -5,11 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import FULL, Plan, Sizes
+from evenflow.model import FULL, Plan, Request, Sizes
+from evenflow.solve.for_target import solve_for_target
+from evenflow.solve.requests import ContestSearch
 from evenflow.targets.frameworks.megatron_deepspeed.reader import own_cut, planned_cut
 from evenflow.targets.frameworks.megatron_deepspeed.target import TARGET
 from evenflow.targets.refusal import refusal
 from evenflow.targets.target import GivenSizes
+from tests.networks import plain_network
 from tests.targets.pages import page_of
 
 SCRIPT = """\
@@ -114,3 +117,11 @@ def test_the_page_shows_what_is_written():
     cut = ((5, *(6,) * 10, 5),)
     plan = Plan(schedule="1f1b", num_microbatches=128, layers=cut, recompute={FULL: cut})
     assert TARGET.write(plan, "2.4").pieces[0].text in page_of(TARGET)
+
+
+def test_too_few_layers_are_refused():
+    request = Request(
+        network=plain_network(4), sizes=Sizes(num_ranks=6, num_chunks=1, num_microbatches=8), allow_empty=True
+    )
+    with pytest.raises(InputError, match="must be enough for the 6 cells that the framework deals them out to, got 4"):
+        solve_for_target(request, TARGET.abilities("3.0"), ContestSearch(num_chunks=(1,)), title=TARGET.title)
