@@ -4,7 +4,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from threading import RLock
 from typing import Any
+
+
+_importing = RLock()
 
 
 class _Compiling:
@@ -20,8 +24,12 @@ class _Compiling:
 
 @cache
 def _watch() -> None:
-    """Let the compiler tell, from now on, when it compiles; what it reads from the disk it does not compile."""
-    from numba.core import event
+    """Let the compiler tell, from now on, when it compiles; what it reads from the disk it does not compile.
+
+    One thread imports it: it initializes LLVM under a lock of its own, beside the locks of modules.
+    """
+    with _importing:
+        from numba.core import event
 
     class Listener(event.Listener):  # type: ignore[misc]
         def on_start(self, event: object) -> None:

@@ -69,7 +69,16 @@ def solve_for_target(
             kept = search.layers.get(count)
         return replace(request, sizes=sizes, layers=kept, group_size=None)
 
-    tried = {count: request_of(count) for count in dict.fromkeys(count for _name, count in pairs)}
+    tried: dict[int, Request] = {}
+    refusals: list[InputError] = []
+    for count in dict.fromkeys(count for _name, count in pairs):
+        try:
+            tried[count] = request_of(count)
+        except InputError as error:  # the framework's own cut does not go into so many chunks
+            refusals.append(error)
+    if not tried:
+        raise refusals[0]
+    pairs = [(name, count) for name, count in pairs if count in tried]
     floors = floors_of(tried)
     entries: list[Entry] = []
     ways: dict[CellRule, RecomputeWay] = {}
