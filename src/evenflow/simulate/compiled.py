@@ -7,7 +7,6 @@ from functools import cache
 from threading import RLock
 from typing import Any
 
-
 _importing = RLock()
 
 
