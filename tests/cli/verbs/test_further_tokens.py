@@ -57,3 +57,18 @@ def test_other_frameworks_have_it_in_their_last_stage(script, folder, evenflow):
     assert result.exit_code == 0, result.stderr
     assert "# with num_layers 4 " in result.stdout
     assert "the last stage also has the layer of multi-token prediction, which is not counted" in result.stdout
+
+
+def test_a_layout_with_block_recomputation_is_known_to_the_search(script, folder, evenflow):
+    """The method `block` skips the layer of multi-token prediction, which costs the same in the plan of the search."""
+    more = " --recompute-granularity full --recompute-method block --recompute-num-layers 2\n"
+    script.write_text(SCRIPT.replace("Et*3|tmL", "Et*3|t|m|L").rstrip("\n") + more)
+    text = script.read_text().replace("--num-layers 4", "--num-layers 4 --no-overlap-p2p-communication")
+    script.write_text(text)
+    asked = ("compare", "mtp.json", "--baseline", "run.sh", "--time-limit", 5, "--json", "both.json")
+    compared = evenflow(*asked)
+    assert compared.exit_code == 0, compared.stderr
+    plans = json.loads((folder / "both.json").read_text())
+    assert plans["yours"]["layers"] == [[3, 1], [1, 0]]
+    assert plans["yours"]["recompute"]["full"] == [[2, 1], [1, 0]]
+    assert plans["recommended"]["makespan_ms"] <= plans["yours"]["makespan_ms"]

@@ -57,16 +57,14 @@ def baseline(arguments: Arguments, sizes: GivenSizes) -> Baseline:
     num_ranks = arguments.num_ranks(sizes.num_ranks)
     _check_given(arguments, "pipeline_model_parallel_size", num_ranks, sizes.num_ranks)
     notes: list[str] = []
-    layers, whole = _layers(arguments, num_ranks, sizes, notes)
+    layers = _layers(arguments, num_ranks, sizes, notes)
     num_microbatches = _num_microbatches(arguments, num_ranks, sizes, notes)
     recompute, unknown = _recompute(arguments, layers, notes)
-    if arguments.values.get("recompute_method") != "block":  # which leaves out layers of multi-token prediction
-        recompute = {kind: whole if table == layers else table for kind, table in recompute.items()}
     group_size = arguments.integer(GROUP, MICROBATCHES) if len(layers) > 1 else None
     plan = Plan(
         schedule="interleaved" if len(layers) > 1 else "1f1b",
         num_microbatches=num_microbatches,
-        layers=whole,
+        layers=layers,
         mtp_layers=sizes.mtp_layers,
         recompute=recompute,
         group_size=None if group_size == num_ranks else group_size,
@@ -86,8 +84,8 @@ def baseline(arguments: Arguments, sizes: GivenSizes) -> Baseline:
     return Baseline(plan=plan, unknown=(*arguments.unknown, *unknown), notes=tuple(notes))
 
 
-def _layers(arguments: Arguments, num_ranks: int, sizes: GivenSizes, notes: list[str]) -> tuple[Cells, Cells]:
-    """Return the layers of all cells, without and with those of multi-token prediction, where the network has them."""
+def _layers(arguments: Arguments, num_ranks: int, sizes: GivenSizes, notes: list[str]) -> Cells:
+    """Return the layers of all cells, with those of multi-token prediction where the network has them."""
     num_layers = arguments.integer("num_layers", LAYERS)
     layout = arguments.values.get(LAYOUT)
     if layout is not None:
@@ -120,7 +118,7 @@ def _layers(arguments: Arguments, num_ranks: int, sizes: GivenSizes, notes: list
     if sizes.mtp_layers and (told := mtp_layers(arguments)) != sizes.mtp_layers:
         rule = _("must be {count}, the layers of multi-token prediction of the model", count=sizes.mtp_layers)
         raise InputError(value=told, rule=rule, place=arguments.place("mtp_num_layers"))
-    return layers, whole
+    return whole
 
 
 def _with_last(layers: Cells, more: int) -> Cells:
