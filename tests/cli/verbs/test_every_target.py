@@ -25,7 +25,7 @@ def model(folder):
 def test_what_is_planned_for_it_is_exact(model, folder, evenflow, target, version):
     of_version = ("--version-of", version)
     made = evenflow(
-        "plan", "model.json", "--ranks", 4, "--microbatches", 8, "--memory", "700MB", "--time-limit", 2,
+        "plan", "model.json", "--ranks", 4, "--microbatches", 8, "--memory", "700MB", "--time-limit", 1,
         "--target", target.name, *of_version, "--json", "plan.json",
     )  # fmt: skip
     assert made.exit_code == 0, made.stderr
@@ -55,7 +55,7 @@ PLANS = {
 def test_any_plan_is_exact_or_priced_or_refused_in_one_message(model, folder, evenflow, target, plan):
     made = evenflow("simulate", "model.json", "--microbatches", 8, *PLANS[plan], "--json", "plan.json")
     assert made.exit_code == 0, made.stderr
-    result = evenflow("export", "plan.json", "--to", target.name, "--time-limit", 2)
+    result = evenflow("export", "plan.json", "--to", target.name, "--time-limit", 1)
     if result.exit_code == 2:
         assert target.title in result.stderr
         assert result.stderr.startswith("error: ")

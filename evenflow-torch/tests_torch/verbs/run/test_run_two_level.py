@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from evenflow.cli.main import main
-from tests_torch.run.warm_ranks import start_warm
+from tests_torch.run.warm_ranks import start_warm, without_crashes
 
 pytestmark = pytest.mark.processes
 
@@ -50,7 +50,7 @@ def verified(plan: Path, num_processes: int) -> dict[str, Any]:
     arguments += ["--steps", "3", "--device", "cpu", "--lr", "0.01", "--json", str(answer)]
     with pytest.MonkeyPatch.context() as patch:
         start_warm(patch)
-        done = CliRunner().invoke(main, arguments)
+        done = without_crashes(lambda: CliRunner().invoke(main, arguments))
     assert done.exit_code == 0, done.stderr
     assert f"starting {num_processes} processes" in done.stderr
     result: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
