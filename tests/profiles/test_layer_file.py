@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -301,6 +302,7 @@ def layers(draw: st.DrawFn, has_memory: bool) -> Layer:
         },
         stated_weight_ns=draw(st.none() | st.integers(0, backward_ns)),
         stated_until_weight_bytes=draw(st.none() | sizes) if has_memory else None,
+        boundary_bytes=draw(st.none() | st.integers(0, 10**13)),
     )
 
 
@@ -321,7 +323,7 @@ def networks(draw: st.DrawFn) -> Network:
             LayerRun(layer=draw(layers(has_memory)), count=draw(st.integers(1, 200)))
             for _ in range(draw(st.integers(1, 3)))
         ),
-        head=draw(blocks),
+        head=draw(blocks | blocks.map(lambda block: replace(block, name="end", boundary_bytes=5))),
         tail=draw(blocks),
         constant_bytes=draw(memory),
         has_memory=has_memory,
@@ -465,6 +467,38 @@ def test_layers_of_multi_token_prediction():
 def test_layers_of_multi_token_prediction_are_the_last_ones(entries: list[dict[str, object]], message: str):
     with pytest.raises(InputError, match=message):
         rows(*entries)
+
+
+def test_what_layers_send_on():
+    entries = [
+        {"name": "embedding", "type": "HEAD", "nb_layer": 1, "time": 1, "boundary_bytes": 7},
+        body(nb_layer=2, boundary_bytes=100),
+        body(nb_layer=1),
+    ]
+    network = parse_layer_file(json.dumps({"name": "x", "layers_description": entries}), place="x.json")
+    assert network.boundaries == (7, 100, 100, None)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([body(boundary_bytes=-1)], "boundary_bytes must be .*from 0"),
+        ([body(boundary_bytes="2MB")], "boundary_bytes must be"),
+        (
+            [body(), {"name": "end", "type": "TAIL", "nb_layer": 1, "time": 1, "boundary_bytes": 1}],
+            "boundary_bytes must be in a BODY or HEAD entry: nothing comes behind the tail",
+        ),
+    ],
+)
+def test_what_nobody_can_send_on(entries: list[dict[str, object]], message: str):
+    with pytest.raises(InputError, match=message):
+        rows(*entries)
+
+
+def test_a_tail_sends_nothing_on():
+    network = parse_layer_file(json.dumps({"name": "x", "layers_description": [body()]}), place="x.json")
+    with pytest.raises(InputError, match="nothing comes behind the tail"):
+        replace(network, tail=EndBlock(boundary_bytes=1))
 
 
 def test_ranks_that_differ():

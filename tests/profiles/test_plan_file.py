@@ -64,7 +64,13 @@ def test_reading_what_was_written_gives_the_same_plan(plan: Plan):
 
 @given(
     networks(),
-    st.none() | st.builds(Communication, latency_ns=st.integers(0, 10**14), transfer_ns=st.integers(0, 10**14)),
+    st.none()
+    | st.builds(
+        Communication,
+        latency_ns=st.integers(0, 10**13),
+        transfer_ns=st.integers(0, 10**13),
+        bytes_per_s=st.none() | st.integers(10**9, 10**15),
+    ),
 )
 def test_reading_what_was_written_gives_the_same_network_and_messages(network: Network, messages: Communication | None):
     plan = Plan(schedule="1f1b", num_microbatches=1, layers=((network.num_layers,),))
@@ -91,6 +97,8 @@ def test_a_file_of_an_older_version_has_no_network():
         ({"communication": 3}, "communication", "named fields"),
         ({"communication": {"latency_ms": 1}}, "communication", "must have the field 'transfer_ms'"),
         ({"communication": {"latency_ms": 1, "transfer_ms": 1e99}}, "communication.transfer_ms", "to 100,000,000"),
+        ({"communication": {"latency_ms": 1, "transfer_ms": 1, "bytes_per_s": 0}},
+         "communication.bytes_per_s", "from 1"),
         ({"memory_limit_mb": "56GB"}, "memory_limit_mb", "a number"),
     ],
 )  # fmt: skip

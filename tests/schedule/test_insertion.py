@@ -34,7 +34,9 @@ def inserted(
     starts = np.arange(ranks + 1) * per_rank
     ones = np.ones(stages, dtype=np.int64)
     rooms, units = np.full(ranks, room), np.arange(microbatches)
-    makespan = insert(rows, np.array(placement), times, message, ones, ones, rooms, units, starts, codes)
+    makespan = insert(
+        rows, np.array(placement), times, np.full_like(times, message), ones, ones, rooms, units, starts, codes
+    )
     order = Schedule.from_orders(
         name="inserted",
         num_stages=stages,

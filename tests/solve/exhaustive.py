@@ -4,8 +4,10 @@ Nothing here comes from the solver or from the cost model: only `Network`, the s
 of `oracle`.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement, pairwise
 from math import comb, prod
@@ -39,10 +41,21 @@ class Case:
     allow_empty: bool = False
     only_ends_empty: bool = False
     message_ns: int = 0
+    bytes_per_s: int | None = None
+    """Bandwidth, for layers that say how many bytes they send on."""
 
     @property
     def communication(self) -> Communication | None:
+        if self.bytes_per_s is not None:
+            return Communication(latency_ns=self.message_ns, bytes_per_s=self.bytes_per_s)
         return Communication(latency_ns=self.message_ns) if self.message_ns else None
+
+    def sent_ns(self, border: int) -> int:
+        """Time of what a stage sends on whose last layer is the one before `border`."""
+        size = (self.split.head if border == 0 else self.split.layers[border - 1]).boundary_bytes
+        if size is None or self.bytes_per_s is None:
+            return self.message_ns
+        return self.message_ns + math.ceil(Fraction(10**9 * size, self.bytes_per_s))
 
     @property
     def schedule(self) -> Schedule:
@@ -146,6 +159,7 @@ def every_plan(case: Case) -> Plans:
     networks = [slowed(case.split, ranks[rank].speed if ranks else 1.0) for rank in rank_of]
     known: dict[tuple[int, int, int, float], NDArray[np.int64]] = {}
     tables: list[list[NDArray[np.int64]]] = [[] for _ in range(stages)]
+    sent: list[NDArray[np.int64]] = []
     for cut in case.cuts():
         contents = []
         for stage, (start, end) in enumerate(pairwise(cut)):
@@ -157,11 +171,12 @@ def every_plan(case: Case) -> Plans:
                 known[key] = np.array(_contents(network, start, end, blocks, case.cell_rule), dtype=np.int64)
             contents.append(known[key])
         grid = np.indices([len(table) for table in contents]).reshape(stages, -1)
+        sent.append(np.repeat([[case.sent_ns(border)] for border in cut[1:]], grid.shape[1], axis=1))
         for stage, table in enumerate(contents):
             tables[stage].append(table[grid[stage]])
     costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 7]
     return Plans(
-        makespans_ns=_makespans(case.schedule, costs, case.message_ns),
+        makespans_ns=_makespans(case.schedule, costs, np.concatenate(sent, axis=1)),
         rank_peaks_bytes=_peaks(case.schedule, costs)
         + case.network.constant_bytes
         + np.array([rank.reserved_bytes for rank in ranks] or [0] * case.sizes.num_ranks)[:, np.newaxis],
@@ -226,8 +241,8 @@ def _duration(costs: Costs, action: Action) -> Costs:
     return {Op.F: forward, Op.B: backward, Op.I: backward - weight, Op.W: weight}[action.op]
 
 
-def _makespans(schedule: Schedule, costs: Costs, message_ns: int) -> Costs:
-    """Of all plans; costs are [stage, plan, 7]."""
+def _makespans(schedule: Schedule, costs: Costs, sent_ns: Costs) -> Costs:
+    """Of all plans; costs are [stage, plan, 7], and what a message behind each stage takes is [stage, plan]."""
     orders = orders_of(schedule)
     ends = end_times(orders, schedule.num_stages, lambda action: 1)
     before = {after: action for order in orders for action, after in pairwise(order)}
@@ -239,7 +254,8 @@ def _makespans(schedule: Schedule, costs: Costs, message_ns: int) -> Costs:
         for needed in inputs_of(action, schedule.num_stages):
             if needed in done:
                 crosses = rank_of[needed] != rank_of[action]
-                start = np.maximum(start, done[needed] + (message_ns if crosses else 0))
+                message_ns = sent_ns[min(needed.stage, action.stage)] if crosses else 0
+                start = np.maximum(start, done[needed] + message_ns)
         done[action] = start + _duration(costs, action)
     return np.max([done[order[-1]] for order in orders], axis=0)
 

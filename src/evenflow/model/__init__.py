@@ -3,9 +3,10 @@
 from evenflow.model.abilities import Abilities, Empty, Groups, Mtp, Recomputation, Scope, SizeRule, even_cut
 from evenflow.model.blocks import LayerBlocks, blocks_of
 from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixing
+from evenflow.model.communication import Communication
 from evenflow.model.cut_check import check_cut
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.model.plan import Cells, Communication, Plan, cells
+from evenflow.model.plan import Cells, Plan, cells
 from evenflow.model.rank_traits import RankTraits
 from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, OFFLOAD, SELECT, ordered_kinds
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts

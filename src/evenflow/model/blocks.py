@@ -70,6 +70,7 @@ def _joined(layers: Sequence[Layer]) -> Layer:
         stated_weight_ns=sum(layer.weight_ns for layer in layers),
         stated_until_weight_bytes=sum(layer.until_weight_bytes for layer in layers),
         stage_rules=frozenset(rule for layer in layers for rule in layer.stage_rules),
+        boundary_bytes=layers[-1].boundary_bytes,
     )
 
 

@@ -48,6 +48,10 @@ class Layer:
     """Rules for the stage that holds it."""
     is_mtp: bool = False
     """Whether it predicts further tokens (multi-token prediction), which frameworks count apart."""
+    boundary_bytes: int | None = None
+    """Bytes that a stage which ends with this layer sends on for one microbatch, and gets back as a gradient; None: as
+    many as the request says of every message.
+    """
 
     @property
     def backward_ns(self) -> int:
@@ -100,6 +104,8 @@ class EndBlock:
     """Time of the weight gradient; None: half of the backward (see `weight_ns`)."""
     stated_until_weight_bytes: int | None = None
     """Bytes held for the weight gradient; None: all activations (see `until_weight_bytes`)."""
+    boundary_bytes: int | None = None
+    """Of a head, bytes that a first stage without body layers sends on (see `Layer.boundary_bytes`)."""
 
     @property
     def weight_ns(self) -> int:
@@ -151,9 +157,15 @@ class Network:
             self._check_weight(run.layer)
         for block in (self.head, self.tail):
             place = f"{self.name}, {block.name or _('head or tail')}"
-            sizes = (block.parameter_bytes, block.activation_bytes, block.working_bytes)
+            sizes = (block.parameter_bytes, block.activation_bytes, block.working_bytes, block.boundary_bytes or 0)
             self._check_size(block.forward_ns, block.backward_ns, sizes, place=place)
             self._check_weight(block)
+        if self.tail.boundary_bytes is not None:
+            raise InputError(
+                value=self.tail.boundary_bytes,
+                rule=_("must be of the head or a layer: nothing comes behind the tail"),
+                place=_("{place}, what it sends on", place=f"{self.name}, {self.tail.name or _('head or tail')}"),
+            )
         if any(first.layer.is_mtp and not then.layer.is_mtp for first, then in pairwise(self.runs)):
             rule = _("must have the layers of multi-token prediction behind all others")
             raise InputError(rule=rule, place=self.name)
@@ -167,6 +179,7 @@ class Network:
         place = f"{self.name}, layer {layer.name}"
         if NONE not in layer.modes:
             raise InputError(value=sorted(layer.modes), rule=_("must have the recompute kind 'none'"), place=place)
+        MEMORY_BYTES.check(layer.boundary_bytes or 0, place=_("{place}, what it sends on", place=place))
         for kind, mode in layer.modes.items():
             self._check_size(
                 layer.forward_ns,
@@ -238,6 +251,15 @@ class Network:
     def layers(self) -> tuple[Layer, ...]:
         """The body layers one by one, in order."""
         return tuple(run.layer for run in self.runs for _ in range(run.count))
+
+    @cached_property
+    def boundaries(self) -> tuple[int | None, ...] | None:
+        """Bytes sent on where a stage ends behind the head and behind each body layer, [1 + num_layers].
+
+        None where they are not known for any; a single one is None where it is not.
+        """
+        sizes = (self.head.boundary_bytes, *(layer.boundary_bytes for layer in self.layers))
+        return None if all(size is None for size in sizes) else sizes
 
     @cached_property
     def speeds(self) -> tuple[float, ...]:
@@ -328,6 +350,7 @@ class Network:
                 modes=modes,
                 stated_weight_ns=split_time(layer.stated_weight_ns),
                 stated_until_weight_bytes=split_memory(layer.stated_until_weight_bytes),
+                boundary_bytes=split_memory(layer.boundary_bytes),
             )
 
         def split_block(block: EndBlock) -> EndBlock:
@@ -339,6 +362,7 @@ class Network:
                 working_bytes=-(-block.working_bytes // sequence_splits),
                 stated_weight_ns=split_time(block.stated_weight_ns),
                 stated_until_weight_bytes=split_memory(block.stated_until_weight_bytes),
+                boundary_bytes=split_memory(block.boundary_bytes),
             )
 
         runs = tuple(LayerRun(layer=split_layer(run.layer), count=run.count) for run in self.runs)

@@ -8,7 +8,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.recompute import NONE
 from evenflow.model.sizes import Sizes
-from evenflow.ranges import LAYERS, TIME_NS
+from evenflow.ranges import LAYERS
 
 Cells: TypeAlias = tuple[tuple[int, ...], ...]
 """One integer per cell, indexed ``[chunk][rank]``."""
@@ -17,25 +17,6 @@ Cells: TypeAlias = tuple[tuple[int, ...], ...]
 def cells(rows: Sequence[Sequence[int]]) -> Cells:
     """Return `rows` as an immutable ``[chunk][rank]`` table."""
     return tuple(tuple(int(value) for value in row) for row in rows)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Communication:
-    """The time of one point-to-point transfer between neighbouring stages on different ranks."""
-
-    latency_ns: int = 0
-    """Part of the time that does not depend on the size of the message."""
-    transfer_ns: int = 0
-    """Part of the time that its bytes take."""
-
-    def __post_init__(self) -> None:
-        TIME_NS.check(self.latency_ns, place=_("the latency of a message"))
-        TIME_NS.check(self.transfer_ns, place=_("the transfer of a message, its size by the bandwidth"))
-
-    @property
-    def message_ns(self) -> int:
-        """Time from the end of the sending action to the earliest start of the receiving one."""
-        return self.latency_ns + self.transfer_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,9 @@ from evenflow.asking import check_fields
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.cell_rule import SELECT_OR_COMM, CellRule
+from evenflow.model.communication import Communication
 from evenflow.model.network import Network
-from evenflow.model.plan import Cells, Communication
+from evenflow.model.plan import Cells
 from evenflow.model.sizes import Sizes
 from evenflow.questions import MEMORY_LIMIT
 
@@ -51,8 +52,14 @@ class Request:
 
     @property
     def message_ns(self) -> int:
-        """Time of one transfer between ranks."""
-        return self.communication.message_ns if self.communication else 0
+        """Time of one transfer between ranks; where the network says what its layers send on, the shortest one."""
+        if self.communication is None:
+            return 0
+        times_ns = self.communication.border_times_ns(self.network.split_sequence(self.sizes.sequence_splits))
+        if times_ns is None or self.sizes.num_cells == 1:
+            return self.communication.message_ns
+        # Unless cells may be empty, none ends before the first layer, and only the last one behind the last.
+        return min(times_ns if self.allow_empty else times_ns[1:-1], default=self.communication.message_ns)
 
 
 def check_step(network: Network, sizes: Sizes, communication: Communication | None) -> None:
@@ -66,5 +73,7 @@ def check_step(network: Network, sizes: Sizes, communication: Communication | No
             rule=_("must be as many as there are ranks, {num_ranks}", num_ranks=sizes.num_ranks),
             place=_("{name}, the ranks whose speed and memory it says", name=network.name),
         )
-    message_ns = communication.message_ns if communication else 0
-    network.check_step(sizes.num_units, messages_ns=2 * sizes.num_cells * sizes.num_units * message_ns)
+    longest_ns = 0
+    if communication is not None:
+        longest_ns = max(communication.border_times_ns(network) or (), default=communication.message_ns)
+    network.check_step(sizes.num_units, messages_ns=2 * sizes.num_cells * sizes.num_units * longest_ns)

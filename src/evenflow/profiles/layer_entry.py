@@ -7,7 +7,7 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, Mode
-from evenflow.ranges import COEFFICIENT, LAYERS, MEGABYTES, MILLISECONDS
+from evenflow.ranges import COEFFICIENT, LAYERS, MEGABYTES, MEMORY_BYTES, MILLISECONDS
 from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
 
 PLAIN_BACKWARD_RATIO = 2.0
@@ -36,9 +36,12 @@ RULE_KEYS = ("cut_before", "stage_rules")
 """Keys that say where a stage may begin and which stages may hold the layers (see `layer_rows`)."""
 MTP_KEY = "mtp"
 """Key that says whether the layers predict further tokens."""
+BOUNDARY_KEY = "boundary_bytes"
+"""Key that says how many bytes a stage sends on which ends with the layer."""
 ENTRY_KEYS = {
     *RULE_KEYS,
     MTP_KEY,
+    BOUNDARY_KEY,
     "name", "type", "nb_layer", "time", "forward_time", "backward_time", "backward_coef",
     "memory_parameter", "memory_activation", "recompute_kinds", "model_name", "weight_time", "memory_until_weight",
     "memory_working",
@@ -82,6 +85,7 @@ def body_layer(entry: Fields, has_memory: bool) -> Layer:
         stated_weight_ns=_weight_ns(entry, backward_ms),
         stated_until_weight_bytes=_until_weight_bytes(entry),
         is_mtp=entry.flag(MTP_KEY) if MTP_KEY in entry else False,
+        boundary_bytes=_boundary_bytes(entry),
     )
 
 
@@ -102,6 +106,7 @@ def end_block(entries: Sequence[Fields], has_memory: bool) -> EndBlock:
         stated_until_weight_bytes=sum(count * block.until_weight_bytes for count, block in blocks)
         if states_memory
         else None,
+        boundary_bytes=blocks[-1][1].boundary_bytes if blocks else None,
     )
 
 
@@ -114,6 +119,8 @@ def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
     for key in (*RULE_KEYS, MTP_KEY):
         if key in entry:
             raise entry.error(key, _("must be in a BODY entry: the first stage has the head, the last one the tail"))
+    if BOUNDARY_KEY in entry and entry.text("type") == "TAIL":
+        raise entry.error(BOUNDARY_KEY, _("must be in a BODY or HEAD entry: nothing comes behind the tail"))
     forward_ms, backward_ms = _times(entry)
     return EndBlock(
         forward_ns=nanoseconds_from_milliseconds(forward_ms),
@@ -123,6 +130,7 @@ def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
         working_bytes=bytes_of(entry, "memory_working") if has_memory else 0,
         stated_weight_ns=_weight_ns(entry, backward_ms),
         stated_until_weight_bytes=_until_weight_bytes(entry) if has_memory else None,
+        boundary_bytes=_boundary_bytes(entry),
     )
 
 
@@ -162,6 +170,11 @@ def _weight_ns(entry: Fields, backward_ms: float) -> int | None:
 def _until_weight_bytes(entry: Fields) -> int | None:
     """Return the stated memory that is held until the weight gradient; None where the entry has none."""
     return bytes_of(entry, "memory_until_weight") if "memory_until_weight" in entry else None
+
+
+def _boundary_bytes(entry: Fields) -> int | None:
+    """Return the stated bytes that a stage sends on which ends here; None where the entry has none."""
+    return entry.integer(BOUNDARY_KEY, MEMORY_BYTES) if BOUNDARY_KEY in entry else None
 
 
 def _require_memory(entry: Fields) -> None:

@@ -14,6 +14,7 @@ Times are milliseconds, memory is megabytes (2**20 bytes), each of ONE layer for
     weight gradient        = `weight_time`, else half of the backward; a part of it, which some schedules run on its own
     backward under a kind  = its `…_time`, else (1 + its `…_coef`) * backward
     working memory         = `memory_working`, else 0; under a kind its `working_…`, else the same
+    message                = `boundary_bytes`: BYTES that a stage sends on which ends with the layer, else --boundary
 
 A kind's `…_time` is the WHOLE backward with the recomputation in it, as in the original, so it is never below the
 backward without. Several HEAD entries add up, and so do TAIL entries (of working memory the
@@ -32,7 +33,7 @@ from evenflow.fields import Fields, as_fields, is_integer, load_json, read_text
 from evenflow.language import _
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Network, RankTraits
 from evenflow.model.peak_error import PeakError
-from evenflow.profiles.layer_entry import BODY_MEMORY, ENTRY_KEYS, KIND_KEYS, bytes_of, end_block
+from evenflow.profiles.layer_entry import BODY_MEMORY, BOUNDARY_KEY, ENTRY_KEYS, KIND_KEYS, bytes_of, end_block
 from evenflow.profiles.layer_rows import body_fields, entries_of_body, runs_of_body
 from evenflow.profiles.model_configuration import refuse_configuration
 from evenflow.ranges import PEAKS, RANK_SPEED, RANKS
@@ -206,6 +207,8 @@ def _entry(kind: str, part: Layer | EndBlock, has_memory: bool, *, count: int = 
     }
     if part.stated_weight_ns is not None:
         entry["weight_time"] = milliseconds(part.stated_weight_ns)
+    if part.boundary_bytes is not None:
+        entry[BOUNDARY_KEY] = part.boundary_bytes
     if has_memory:
         entry["memory_parameter"] = megabytes(part.parameter_bytes)
         entry["memory_activation"] = megabytes(kept.activation_bytes)

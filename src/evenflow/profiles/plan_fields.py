@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evenflow.model import BOTH, COMM, FULL, SELECT, Cells
+from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Communication
 from evenflow.profiles.layer_file import layer_file_fields
 from evenflow.simulate import FillDrain, Simulation, as_fractions
 from evenflow.solve import BindingLimit
@@ -78,10 +78,17 @@ def network_fields(simulation: Simulation) -> dict[str, object]:
     messages = simulation.communication
     return {
         "network": layer_file_fields(simulation.network),
-        "communication": None
-        if messages is None
-        else {"latency_ms": milliseconds(messages.latency_ns), "transfer_ms": milliseconds(messages.transfer_ns)},
+        "communication": None if messages is None else _communication_fields(messages),
     }
+
+
+def _communication_fields(messages: Communication) -> dict[str, object]:
+    """Return what messages cost; the bandwidth where it is known, for layers that say how many bytes they send on."""
+    fields: dict[str, object] = {
+        "latency_ms": milliseconds(messages.latency_ns),
+        "transfer_ms": milliseconds(messages.transfer_ns),
+    }
+    return fields if messages.bytes_per_s is None else {**fields, "bytes_per_s": messages.bytes_per_s}
 
 
 def _binding_fields(limit: BindingLimit) -> dict[str, object]:

@@ -10,7 +10,17 @@ from evenflow.profiles.layer_file import network_of
 from evenflow.profiles.model_configuration import refuse_configuration
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees, read_degrees
 from evenflow.profiles.report_file import read_plan_text
-from evenflow.ranges import CHUNKS, LAYERS, MEGABYTES, MICROBATCHES, MILLISECONDS, RANKS, SEQUENCE_SPLITS, Range
+from evenflow.ranges import (
+    BYTES_PER_S,
+    CHUNKS,
+    LAYERS,
+    MEGABYTES,
+    MICROBATCHES,
+    MILLISECONDS,
+    RANKS,
+    SEQUENCE_SPLITS,
+    Range,
+)
 from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
 
 _COUNT = Range(least=0, most=LAYERS.most)
@@ -117,6 +127,9 @@ def _communication(fields: Fields) -> Communication | None:
     return Communication(
         latency_ns=nanoseconds_from_milliseconds(messages.number("latency_ms", MILLISECONDS)),
         transfer_ns=nanoseconds_from_milliseconds(messages.number("transfer_ms", MILLISECONDS)),
+        bytes_per_s=None
+        if messages.values.get("bytes_per_s") is None
+        else messages.integer("bytes_per_s", BYTES_PER_S),
     )
 
 

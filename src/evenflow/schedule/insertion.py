@@ -21,7 +21,7 @@ def insert(
     pattern: Any,
     stage_ranks: Any,
     durations: Any,
-    message_ns: int,
+    messages: Any,
     activations: Any,
     waiting: Any,
     room: Any,
@@ -31,9 +31,9 @@ def insert(
 ) -> Any:
     """Fill `codes` [3, num_actions] with the ops, stages and units of all ranks; returns the makespan, or `STUCK`.
 
-    `pattern` [3, num_actions] has ops, stages and places in order (see `unrolled`); `durations` stand by ``NUM_OPS *
-    stage + op``, and the bytes of `activations`, and of those `waiting` for weight gradients, by stage. A rank may hold
-    `room` bytes.
+    `pattern` [3, num_actions] has ops, stages and places in order (see `unrolled`); `durations`, and the times of
+    `messages` that actions wait for, stand by ``NUM_OPS * stage + op``, and the bytes of `activations`, and of those
+    `waiting` for weight gradients, by stage. A rank may hold `room` bytes.
     """
     num_stages, num_units, count = len(stage_ranks), len(gradient_units), pattern.shape[1]
     starts = np.zeros(count, dtype=np.int64)
@@ -69,7 +69,7 @@ def insert(
         last_held = held[head - 1] if head > first else 0
         if needed < 0 or last_held + change > room[rank]:
             return STUCK
-        ready = max(kind_ends[op, stage], needed + (message_ns if travels else 0))
+        ready = max(kind_ends[op, stage], needed + (messages[NUM_OPS * stage + op] if travels else 0))
         if op != FORWARD and op != WEIGHT_GRADIENT:
             ready = max(ready, passes[0, stage, unit])
         length = durations[NUM_OPS * stage + op]

@@ -50,7 +50,7 @@ def one_f_one_b_v(*, num_ranks: int, num_microbatches: int) -> Schedule:
     rank_starts = np.arange(num_ranks + 1) * 4 * num_microbatches
     codes = np.empty(pattern.shape, dtype=np.int32)
     makespan = insert(
-        pattern, np.array(stage_ranks), durations.reshape(-1), 0, ones, ones,
+        pattern, np.array(stage_ranks), durations.reshape(-1), np.zeros(durations.size, dtype=np.int64), ones, ones,
         np.full(num_ranks, 2 * (2 * num_ranks // 3 + 1)), np.arange(num_microbatches), rank_starts, codes,
     )  # fmt: skip
     assert makespan != STUCK  # the pattern fits, as a test of many sizes shows

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Network, Plan, check_cut
+from evenflow.model import Communication, Network, Plan, check_cut
 from evenflow.schedule import NUM_OPS, Op, Schedule
 
 Integers = NDArray[np.int64]
+_UNKNOWN = -1
+"""The size of a message of which the network does not say it."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,6 +41,11 @@ class LayerSums:
     """Bytes of activations, shape [num_kinds, num_layers + 1]."""
     working_bytes: Integers
     """Bytes that a layer's actions need for themselves, shape [num_kinds, num_layers]; no sums: the largest counts."""
+    boundary_bytes: Integers | None = None
+    """Bytes sent on where a stage ends at each border, shape [num_layers + 1]; no sums. -1: the network does not say.
+
+    None: it says none.
+    """
     slower: Mapping[float, tuple[Network, "LayerSums"]] = field(default_factory=dict)
     """The network on ranks of each other speed than 1, and its sums."""
 
@@ -83,7 +90,7 @@ def layer_sums(network: Network, *, slower: Mapping[float, Network] | None = Non
     """
     if slower is None:
         slower = {speed: network.at_speed(speed) for speed in network.speeds if speed != 1}
-    layers, kinds = network.layers, network.kinds
+    layers, kinds, boundaries = network.layers, network.kinds, network.boundaries
 
     def prefix(values: list[int]) -> Integers:
         return np.concatenate(([0], np.cumsum(np.array(values, dtype=np.int64))))
@@ -99,6 +106,9 @@ def layer_sums(network: Network, *, slower: Mapping[float, Network] | None = Non
         working_bytes=np.array(
             [[layer.modes[kind].working_bytes for layer in layers] for kind in kinds], dtype=np.int64
         ),
+        boundary_bytes=None
+        if boundaries is None
+        else np.array([_UNKNOWN if size is None else size for size in boundaries], dtype=np.int64),
         slower={speed: (other, layer_sums(other, slower={})) for speed, other in slower.items()},
     )
 
@@ -124,11 +134,36 @@ class StageCosts:
     """Bytes of weights, gradients, optimizer state and constant memory, shape [num_ranks]."""
     working_bytes: Integers
     """Bytes that an action needs for itself at most, of all that run on a rank, shape [num_ranks]."""
+    sent_bytes: Integers | None = None
+    """Bytes that every stage sends on, shape [num_stages]; -1: the network does not say; None: it says none."""
+
+    def messages(self, communication: Communication | None) -> Communication | Integers | None:
+        """Return `communication` or, where the network says what messages have, their times as `run` takes them.
+
+        A forward waits for what the stage before sends on, a gradient for what comes back for what its stage sends on.
+        """
+        if communication is None or communication.bytes_per_s is None or self.sent_bytes is None:
+            return communication
+        return message_table(message_times(self.sent_bytes, communication))
 
     @cached_property
     def durations(self) -> Integers:
         """Durations of actions by class of `Graph`, shape [NUM_OPS * num_stages]."""
         return duration_table(self.forward_ns, self.backward_ns, self.weight_ns)
+
+
+def message_table(sent_ns: Integers) -> Integers:
+    """Return the time that the input of actions travels by class of `Graph`, from that of what each stage sends on."""
+    table = np.zeros((len(sent_ns), NUM_OPS), dtype=np.int64)
+    table[1:, Op.F] = sent_ns[:-1]
+    table[:-1, Op.B] = table[:-1, Op.I] = sent_ns[:-1]
+    return table.reshape(-1)
+
+
+def message_times(sizes: Integers, communication: Communication) -> Integers:
+    """Return the time of a message of each of `sizes` in bytes, in the same shape; -1: the network does not say."""
+    times = [communication.message_of_ns(None if size == _UNKNOWN else size) for size in sizes.tolist()]
+    return np.array(times, dtype=np.int64)
 
 
 def duration_table(forward_ns: Integers, backward_ns: Integers, weight_ns: Integers) -> Integers:
@@ -234,4 +269,5 @@ def _costs_at_one_speed(network: Network, sums: LayerSums, counts: Integers, sta
         until_weight_bytes=waiting,
         static_bytes=static,
         working_bytes=working[stage_table].max(axis=0),
+        sent_bytes=None if sums.boundary_bytes is None else sums.boundary_bytes[last],
     )

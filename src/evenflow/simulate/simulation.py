@@ -104,5 +104,5 @@ def simulate(
         check_sizes_of(plan, schedule)
         check_complete(schedule)
     costs = stage_costs(network, plan, schedule)
-    timeline = run(build_graph(schedule), costs.durations, communication)
+    timeline = run(build_graph(schedule), costs.durations, costs.messages(communication))
     return Simulation(network=network, plan=plan, communication=communication, costs=costs, timeline=timeline)

@@ -93,7 +93,7 @@ def run(graph: Graph, durations: Times, communication: Communication | Times | N
     )
 
 
-def makespan_ns(graph: Graph, durations: Times, communication: Communication | None = None) -> int:
+def makespan_ns(graph: Graph, durations: Times, communication: Communication | Times | None = None) -> int:
     """Return the makespan of `run` alone, for callers that try many durations: compiled, whatever the size."""
     ends = _ends(graph, durations, _messages(graph, communication), num_actions=COMPILE_FROM_ACTIONS)
     return int(ends[graph.rank_lasts].max())

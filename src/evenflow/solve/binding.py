@@ -17,7 +17,7 @@ import numpy as np
 from evenflow.interruption import was_interrupted
 from evenflow.model import FULL, NONE, Plan
 from evenflow.schedule import NUM_OPS
-from evenflow.simulate import Integers, StageCosts, makespan_ns, run
+from evenflow.simulate import Integers, StageCosts, run
 from evenflow.solve.outcome import BindingLimit, Outcome
 from evenflow.solve.problem import Problem
 
@@ -116,7 +116,7 @@ class _Step:
 
     @classmethod
     def of(cls, problem: Problem, costs: StageCosts) -> "_Step":
-        timeline = run(problem.graph, costs.durations, problem.request.communication)
+        timeline = run(problem.graph, costs.durations, costs.messages(problem.request.communication))
         actions, schedule = timeline.critical_path(), problem.schedule
         classes = schedule.stages[actions].astype(np.int64) * NUM_OPS + schedule.ops[actions]
         path = np.bincount(classes, minlength=len(costs.durations))
@@ -126,4 +126,4 @@ class _Step:
         """Return whether the step is longer than with `costs`; it is not where its path is not."""
         if self.path @ (self.durations - costs.durations) <= 0:
             return False
-        return makespan_ns(problem.graph, costs.durations, problem.request.communication) < self.makespan_ns
+        return problem.makespan_ns(costs) < self.makespan_ns

@@ -33,6 +33,8 @@ from evenflow.simulate import (
     costs_of_counts,
     layer_sums,
     live_vectors,
+    makespan_ns,
+    message_table,
     network_of_units,
     plan_counts,
     simulate,
@@ -98,10 +100,31 @@ class Problem:
         """Memory that no rank may exceed; None: no limit."""
         return self.request.memory_limit_bytes
 
-    @property
+    @cached_property
     def message_ns(self) -> int:
-        """Time of one transfer between ranks."""
+        """Time of one transfer between ranks, the shortest one where they depend on the cut."""
         return self.request.message_ns
+
+    @cached_property
+    def border_times_ns(self) -> Integers | None:
+        """Time of what a cell sends on that ends at each border, shape [num_layers + 1]; None where all are alike."""
+        communication = self.request.communication
+        times_ns = communication.border_times_ns(self.network) if communication else None
+        return None if times_ns is None else np.array(times_ns, dtype=np.int64)
+
+    @cached_property
+    def shortest_messages(self) -> Integers:
+        """Time that the input of every action travels at least, whatever the cut, in the order of the graph."""
+        times_ns = self.border_times_ns
+        if times_ns is None:
+            return np.asarray(self.graph.crosses_ranks * np.int64(self.message_ns))
+        if self.fixed_bounds is not None:
+            sent_ns = times_ns[self.fixed_bounds[1:]]
+        else:
+            ends = np.arange(1, self.num_cells + 1) * self.min_layers
+            spare = self.num_layers - self.num_cells * self.min_layers
+            sent_ns = np.array([times_ns[end : end + spare + 1].min() for end in ends])
+        return np.asarray(self.graph.crosses_ranks * message_table(sent_ns)[self.graph.classes])
 
     @cached_property
     def fixed_bounds(self) -> Integers | None:
@@ -174,6 +197,10 @@ class Problem:
     def costs(self, counts: Integers) -> StageCosts:
         """Return the costs of the stages with these counts [num_cells, num_kinds]."""
         return costs_of_counts(self.network, self.sums, counts, self.schedule.stage_table)
+
+    def makespan_ns(self, costs: StageCosts) -> int:
+        """Return the time of a step with these costs."""
+        return makespan_ns(self.graph, costs.durations, costs.messages(self.request.communication))
 
     def rank_memory(self, costs: StageCosts) -> Integers:
         """Return the peak memory of each rank in bytes, shape [num_ranks]."""

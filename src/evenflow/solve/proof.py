@@ -12,7 +12,7 @@ place of steps 2 to 4.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class Prover:
         self, problem: Problem, *, report: Callable[[str, float], None] = lambda phase, bound_ns: None
     ) -> None:
         self.problem = problem
-        self.paths = CriticalPaths(problem.graph, problem.message_ns)
+        self.paths = CriticalPaths(problem.graph, problem.shortest_messages)
         self._report = report
         self._deadline = float("inf")
         self._enough_ns = 0.0
@@ -100,11 +100,21 @@ class Prover:
 
     def forget(self) -> None:
         """Drop what was collected so far: the critical paths of a target out of reach only burden lower ones."""
-        self.paths = CriticalPaths(self.problem.graph, self.problem.message_ns)
+        self.paths = CriticalPaths(self.problem.graph, self.problem.shortest_messages)
         self._left = None
 
     def refute(self, target_ns: int, *, seconds: float, floor_ns: float = 0.0) -> TargetAnswer:
-        """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound."""
+        """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound.
+
+        Where messages depend on the cut, each counts with the shortest time that it may take.
+        """
+        answer = self._refute(target_ns, seconds=seconds, floor_ns=floor_ns)
+        if answer.counts is None or self.problem.border_times_ns is None:
+            return answer
+        is_within = self.problem.simulate(answer.counts).makespan_ns <= target_ns
+        return answer if is_within else replace(answer, counts=None)
+
+    def _refute(self, target_ns: int, *, seconds: float, floor_ns: float) -> TargetAnswer:
         self._deadline = 0.0 if self._stopped else now_s() + seconds
         self._enough_ns = target_ns + max(_NOISE_NS, _NOISE * target_ns)
         self.searches_cuts = False

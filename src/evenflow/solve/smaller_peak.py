@@ -6,7 +6,7 @@ from itertools import permutations
 
 import numpy as np
 
-from evenflow.simulate import Integers, StageCosts, makespan_ns
+from evenflow.simulate import Integers, StageCosts
 from evenflow.solve.problem import Problem
 from evenflow.solve.start import may_hold, recomputing_less
 
@@ -17,7 +17,7 @@ def smaller_peak(problem: Problem, counts: Integers) -> Integers:
     The fullest rank recomputes more as long as the step allows it; then all recompute as little as the new peak allows.
     """
     costs = problem.costs(counts)
-    step_ns = makespan_ns(problem.graph, costs.durations, problem.request.communication)
+    step_ns = problem.makespan_ns(costs)
     peaks = problem.rank_memory(costs)
     smaller: tuple[Integers, StageCosts] | None = counts, costs
     while smaller is not None:
@@ -41,8 +41,5 @@ def _holding_less(problem: Problem, counts: Integers, rank: int, step_ns: int) -
                 number //= 2
                 if may_hold(problem, changed[cell]):
                     costs = problem.costs(changed)
-                    if (
-                        problem.rank_peak(costs, rank) < peak_bytes
-                        and makespan_ns(problem.graph, costs.durations, problem.request.communication) <= step_ns
-                    ):
+                    if problem.rank_peak(costs, rank) < peak_bytes and problem.makespan_ns(costs) <= step_ns:
                         yield changed, costs

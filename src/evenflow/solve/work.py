@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Communication, stage_table
-from evenflow.schedule import Op, Schedule
-from evenflow.simulate import Integers, StageCosts, build_graph, peak_bytes, run
+from evenflow.schedule import NUM_OPS, Op, Schedule
+from evenflow.simulate import Integers, StageCosts, build_graph, message_table, peak_bytes, run
 from evenflow.units import megabytes
 
 UNLIMITED = np.iinfo(np.int64).max // 4
@@ -36,10 +36,18 @@ class Work:
     room_bytes: Integers
     """Bytes that each rank may hold beside its static and working memory, shape [num_ranks]."""
 
+    @cached_property
+    def messages(self) -> Integers:
+        """Time that the input of actions from another rank travels by class of `Graph`, [NUM_OPS * num_stages]."""
+        messages = self.costs.messages(self.communication)
+        if isinstance(messages, np.ndarray):
+            return messages
+        return message_table(np.full(self.num_stages, messages.message_ns if messages else 0, dtype=np.int64))
+
     @property
-    def message_ns(self) -> int:
-        """Time of one transfer between ranks."""
-        return self.communication.message_ns if self.communication else 0
+    def sent_ns(self) -> Integers:
+        """Time of what each stage sends on to another rank, and of what comes back, shape [num_stages]."""
+        return self.messages.reshape(-1, NUM_OPS)[:, Op.B]
 
     @property
     def num_stages(self) -> int:
@@ -103,7 +111,7 @@ class Work:
 
     def makespan_ns(self, schedule: Schedule) -> int:
         """Return how long a step takes under an order, as the simulator says."""
-        return run(build_graph(schedule), self.costs.durations, self.communication).makespan_ns
+        return run(build_graph(schedule), self.costs.durations, self.messages).makespan_ns
 
     def alone_bytes(self, splits: NDArray[np.bool_]) -> Integers:
         """Return the bytes that each rank holds beside its static memory with one microbatch at a time, [num_ranks].

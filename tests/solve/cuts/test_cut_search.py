@@ -33,7 +33,7 @@ def test_it_can_be_interrupted_at_any_moment(data):
     assume(groups is not None and all(map(len, groups)))
     graph = cut_graph(problem, groups)
     assume(graph is not None)
-    search = CutSearch(graph, CriticalPaths(problem.graph, problem.message_ns), target_ns=target)
+    search = CutSearch(graph, CriticalPaths(problem.graph, problem.shortest_messages), target_ns=target)
     questions = data.draw(st.integers(2, 20))
     while not search.refuted and search.found is None:
         assert min(search.bound_ns, target) <= best

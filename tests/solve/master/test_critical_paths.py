@@ -24,7 +24,8 @@ def cases(draw: st.DrawFn) -> tuple[CriticalPaths, list[np.ndarray]]:
     chunks = draw(st.integers(1, 3))
     sizes = {"num_ranks": draw(st.integers(1, 4)), "num_chunks": chunks, "num_microbatches": draw(st.integers(1, 6))}
     schedule = make_schedule("interleaved" if chunks > 1 else "1f1b", **sizes)
-    paths = CriticalPaths(build_graph(schedule), draw(st.sampled_from([0, 5])))
+    graph = build_graph(schedule)
+    paths = CriticalPaths(graph, graph.crosses_ranks * np.int64(draw(st.sampled_from([0, 5]))))
     count = NUM_OPS * schedule.num_stages
     durations = st.lists(st.integers(1, 50), min_size=count, max_size=count)
     return paths, [np.array(draw(durations), dtype=np.int64) for _ in range(3)]

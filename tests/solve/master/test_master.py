@@ -26,7 +26,7 @@ def groups_of(problem: Problem, target_ns: int, *, by_cell: bool) -> list[Column
 
 
 def master_of(problem: Problem, target_ns: int, *, by_cell: bool) -> Master:
-    paths = CriticalPaths(problem.graph, problem.message_ns)
+    paths = CriticalPaths(problem.graph, problem.shortest_messages)
     paths.add_longest(problem.costs(even_start(problem)).durations, above_ns=0)
     groups = groups_of(problem, target_ns, by_cell=by_cell)
     return Master(problem, groups, paths, scale_ns=target_ns, by_cell=by_cell, keep_going=lambda: True)

@@ -3,10 +3,12 @@
 import math
 from dataclasses import dataclass, field
 
+import click
+
 from evenflow.asking import Metadata, asked, optional
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Communication
+from evenflow.model import Communication, Network
 from evenflow.ranges import BYTES_PER_S, MEGABYTES, TIME_NS, Range
 from evenflow.units import MEGABYTE, parse_bandwidth, parse_memory, parse_time
 
@@ -36,22 +38,29 @@ class MessageOptions:
         _LATENCY, metavar="TIME", help="Latency of a message between ranks, such as 500us."
     )
     p2p_bandwidth: str | None = optional(
-        _BANDWIDTH, metavar="RATE", help=f"Bandwidth between ranks, such as 200Gbps or 25GBps; needs {_BOUNDARY}."
+        _BANDWIDTH,
+        metavar="RATE",
+        help=f"Bandwidth between ranks, such as 200Gbps or 25GBps; needs {_BOUNDARY}, "
+        "unless the layer file has boundary_bytes.",
     )
     boundary: str | None = optional(
-        _BOUNDARY, metavar="SIZE", help="Size of what one microbatch sends to the next stage, such as 64MB."
+        _BOUNDARY,
+        metavar="SIZE",
+        help="Size of what one microbatch sends to the next stage, such as 64MB, behind layers without boundary_bytes.",
     )
 
-    def communication(self, *, sequence_splits: int = 1) -> Communication | None:
-        """Return the cost of a message; None where nothing was given.
+    def communication(self, network: Network, *, sequence_splits: int = 1) -> Communication | None:
+        """Return the cost of messages between the stages of `network`; None where nothing was given.
 
-        ``transfer = boundary / bandwidth``; a part of a split sequence sends its share of the boundary.
+        ``transfer = boundary / bandwidth``; a part of a split sequence sends its share of the boundary. Layers may say
+        the boundary themselves.
 
         Raises:
             InputError: a value that breaks a rule, both spellings of one option, bandwidth or boundary alone.
         """
         latency_ns, gigabits_per_s, boundary_bytes = self._latency_ns(), self._gigabits_per_s(), self._boundary_bytes()
-        if (gigabits_per_s is None) != (boundary_bytes is None):
+        says_all = all(layer.boundary_bytes is not None for layer in network.layers[:-1])
+        if (gigabits_per_s is None) != (boundary_bytes is None) and not (boundary_bytes is None and says_all):
             present, missing = (_BANDWIDTH, _BOUNDARY) if boundary_bytes is None else (_BOUNDARY, _BANDWIDTH)
             raise InputError(
                 rule=_("must come with {missing}: the two together are the transfer time", missing=missing),
@@ -64,7 +73,26 @@ class MessageOptions:
         if gigabits_per_s is not None and boundary_bytes is not None:
             # 10^9 bits a second are one bit a nanosecond.
             transfer_ns = 8 * boundary_bytes / sequence_splits / gigabits_per_s
-        return Communication(latency_ns=latency_ns or 0, transfer_ns=math.ceil(transfer_ns))
+        return Communication(
+            latency_ns=latency_ns or 0,
+            transfer_ns=math.ceil(transfer_ns),
+            bytes_per_s=None
+            if network.boundaries is None or gigabits_per_s is None
+            else max(1, round(gigabits_per_s * 1e9 / 8)),
+        )
+
+    def communication_or(
+        self, planned: Communication | None, network: Network, *, sequence_splits: int
+    ) -> Communication | None:
+        """Return the cost of messages, or the one `planned` for where none was given.
+
+        Say where it leaves the sizes out that the layers say.
+        """
+        communication = self.communication(network, sequence_splits=sequence_splits) or planned
+        if network.boundaries is not None and (communication is None or communication.bytes_per_s is None):
+            note = _("the boundary_bytes of the layers take no time without {option}", option=_BANDWIDTH)
+            click.echo(_("note: {note}", note=note), err=True)
+        return communication
 
     def _latency_ns(self) -> int | None:
         old = self._old(_LATENCY, self.p2p_latency_us, self.p2p_latency)

@@ -18,7 +18,7 @@ from evenflow.units import megabytes
 def plan_text(simulation: Simulation, memory_limit_bytes: int | None, *, certificate: str, binding: str = "") -> str:
     """Return headline, plan, certificate, memory with the limits that bind (`binding`), bubbles, as paragraphs."""
     memory = memory_note(simulation, memory_limit_bytes)
-    notes = [certificate, memory, binding, ranks_note(simulation.network), message_note(simulation.communication)]
+    notes = [certificate, memory, binding, ranks_note(simulation.network), message_note(simulation)]
     return "\n\n".join(
         (
             headline(simulation),

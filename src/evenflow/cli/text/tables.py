@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 
 from evenflow.cli.text.display_width import display_width, padded
 from evenflow.language import _, _n
-from evenflow.model import NONE, Communication, Network
+from evenflow.model import NONE, Network
 from evenflow.plain_text import on_one_line
-from evenflow.simulate import FillDrain, Simulation
+from evenflow.simulate import FillDrain, Simulation, message_times
 from evenflow.solve import Outcome
 from evenflow.solve.outcome import BindingLimit
 from evenflow.units import MEGABYTE, megabytes, milliseconds
@@ -209,10 +209,21 @@ def ranks_note(network: Network) -> str:
     return _("unequal ranks: {notes}", notes="; ".join(notes)) if notes else ""
 
 
-def message_note(message: Communication | None) -> str:
+def message_note(simulation: Simulation) -> str:
     """Return one sentence on what a message costs; empty where messages are free."""
+    message = simulation.communication
     if message is None:
         return ""
+    costs = simulation.costs
+    if costs.sent_bytes is not None and message.bytes_per_s is not None and len(costs.sent_bytes) > 1:
+        transfers_ns = message_times(costs.sent_bytes[:-1], message) - message.latency_ns
+        return _(
+            "messages between ranks: {latency_us:,.3f} us latency + {least_us:,.3f} to {most_us:,.3f} us transfer, "
+            "by the layers that send them",
+            latency_us=message.latency_ns / 1000,
+            least_us=int(transfers_ns.min()) / 1000,
+            most_us=int(transfers_ns.max()) / 1000,
+        )
     return _(
         "messages between ranks: {latency_us:,.3f} us latency + {transfer_us:,.3f} us transfer",
         latency_us=message.latency_ns / 1000,

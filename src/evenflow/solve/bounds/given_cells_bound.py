@@ -257,7 +257,7 @@ def _tails(jobs: _Jobs) -> _Table:
 
 def _message(work: Work, source: int, target: int) -> int:
     """Return the time in ns of a message between two stages; 0 on one rank."""
-    return work.message_ns if work.stage_ranks[source] != work.stage_ranks[target] else 0
+    return int(work.sent_ns[min(source, target)]) if work.stage_ranks[source] != work.stage_ranks[target] else 0
 
 
 def _first_arrivals(jobs: _Jobs) -> list[int]:

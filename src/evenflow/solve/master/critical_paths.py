@@ -52,10 +52,11 @@ class Chains:
 class CriticalPaths:
     """A collection of critical paths of a graph, whose union it returns as chains."""
 
-    def __init__(self, graph: Graph, message_ns: int) -> None:
+    def __init__(self, graph: Graph, messages_ns: Integers) -> None:
+        """Begin with none; `messages_ns` is how long the input of each action travels, in the order of the graph."""
         self._graph = graph
         count = len(graph.sequence)
-        self._messages = graph.crosses_ranks * np.int64(message_ns)
+        self._messages = messages_ns
         self._ranks = graph.schedule.ranks[graph.sequence]
         self._actions_of_rank = [np.flatnonzero(self._ranks == rank) for rank in range(graph.schedule.num_ranks)]
         self._successors = np.zeros((count + 1, 3), dtype=np.int64)

@@ -25,5 +25,6 @@ def kernel_stages(work: Work, splits: NDArray[np.bool_]) -> Any:
         work.gradient_units,
         work.num_units,
         work.sequence_splits,
-        work.message_ns,
+        work.messages,
+        bool(work.messages.any()),
     )

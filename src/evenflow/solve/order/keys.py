@@ -24,9 +24,9 @@ def template_keys(work: Work, draw: np.random.Generator) -> Keys:
     """
     costs, (num_chunks, num_ranks) = work.costs, work.stage_table.shape
     period = float((costs.forward_ns + costs.backward_ns)[work.stage_table].sum(axis=0).max())
-    forward_way = np.cumsum(costs.forward_ns + work.message_ns) - costs.forward_ns
+    forward_way = np.cumsum(costs.forward_ns + work.sent_ns) - costs.forward_ns
     gradient = costs.backward_ns - (costs.weight_ns if work.may_split else 0)
-    gradient_way = np.cumsum((gradient + work.message_ns)[::-1])[::-1] - gradient
+    gradient_way = np.cumsum((gradient + work.sent_ns)[::-1])[::-1] - gradient
     chunks = np.zeros(work.num_stages)
     chunks[work.stage_table] = np.arange(num_chunks)[:, np.newaxis]
     group = int(draw.choice([1, 1, num_ranks, max(1, num_ranks // 2), work.num_units]))
@@ -60,10 +60,10 @@ def disturbed_keys(work: Work, schedule: Schedule, draw: np.random.Generator) ->
 def _starts(work: Work, schedule: Schedule) -> tuple[Integers, Integers]:
     """Return the earliest and latest starts of all actions with which the step takes no longer."""
     graph, durations = build_graph(schedule), work.costs.durations
-    timeline = run(graph, durations, work.communication)
+    timeline = run(graph, durations, work.messages)
     latest_ends = np.full(len(graph.sequence) + 1, timeline.makespan_ns, dtype=np.int64)
     lengths = durations[graph.classes]
-    messages = graph.crosses_ranks * np.int64(work.message_ns)
+    messages = graph.crosses_ranks * work.messages[graph.classes]
     for index in range(len(graph.sequence) - 1, -1, -1):
         start = latest_ends[index + 1] - lengths[index]
         before, needed = graph.rank_predecessors[index], graph.dependencies[index]

@@ -41,7 +41,9 @@ class Stages(NamedTuple):
     gradient_units: Any
     num_units: int
     sequence_splits: int
-    message_ns: int
+    messages: Any
+    """Time that the input of actions from another rank travels by ``NUM_OPS * stage + op``."""
+    has_messages: bool
 
 
 class DoneActions(NamedTuple):
@@ -129,7 +131,7 @@ def ready_at(op: int, stage: int, stages: Stages, done: DoneActions, forward_end
         if done.forwards[stage - 1] <= unit:
             return NEVER
         travels = stages.ranks[stage - 1] != stages.ranks[stage]
-        return forward_ends[stage - 1, unit] + (stages.message_ns if travels else 0)
+        return forward_ends[stage - 1, unit] + (stages.messages[NUM_OPS * stage + FORWARD] if travels else 0)
     if op == WEIGHT_GRADIENT:
         return 0 if done.weights[stage] < done.gradients[stage] else NEVER
     place = done.gradients[stage]
@@ -141,7 +143,7 @@ def ready_at(op: int, stage: int, stages: Stages, done: DoneActions, forward_end
     if done.gradients[stage + 1] <= place:
         return NEVER
     travels = stages.ranks[stage + 1] != stages.ranks[stage]
-    return gradient_ends[stage + 1, place] + (stages.message_ns if travels else 0)
+    return gradient_ends[stage + 1, place] + (stages.messages[NUM_OPS * stage + op] if travels else 0)
 
 
 @compiled

@@ -16,7 +16,7 @@ from evenflow.errors import InputError
 from evenflow.schedule import FAMILIES, NUM_OPS, Op, Schedule, make_schedule
 from evenflow.schedule.insertion import STUCK, insert
 from evenflow.schedule.pattern import Pattern, unrolled
-from evenflow.simulate import build_graph, run
+from evenflow.simulate import Integers, build_graph, run
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.machine_code import MachineCode
 from evenflow.solve.order.kernel_stages import kernel_stages
@@ -79,11 +79,12 @@ def pattern_orders(pattern: Pattern, work: Work, *, splits: NDArray[np.bool_], n
     own = np.stack((pattern.forwards, pattern.gradients, pattern.gradients)).astype(float)
     own[1:] += pattern.period * (work.sequence_splits - 1)
     keys: list[Keys] = [own[:, :, np.newaxis] + slots]
-    for durations, message_ns in ((_equal_times(work), 0), (work.costs.durations, work.message_ns)):
-        order = maker.inserted(rows, durations, message_ns)
+    no_messages = np.zeros_like(work.messages)
+    for durations, messages in ((_equal_times(work), no_messages), (work.costs.durations, work.messages)):
+        order = maker.inserted(rows, durations, messages)
         if order is not None:
             yield MadeOrder(schedule=order, makespan_ns=work.makespan_ns(order))
-            keys.append(_starts_of(order, durations, message_ns, work))
+            keys.append(_starts_of(order, durations, messages, work))
     shares = _GAP_SHARES if splits.any() else (1.0,)
     for share, early in product(shares, _EARLY):
         for key in keys:
@@ -114,11 +115,11 @@ class _Maker:
         self._stages = kernel_stages(work, splits)
         self._starts = work.rank_starts(splits)
 
-    def inserted(self, rows: NDArray[np.int64], durations: NDArray[np.int64], message_ns: int) -> Schedule | None:
+    def inserted(self, rows: Integers, durations: Integers, messages: Integers) -> Schedule | None:
         """Return the order of `insert` for these times; None where it gets stuck."""
         stages, codes = self._stages, self._codes()
         makespan = compiled(insert)(
-            rows, stages.ranks, durations, message_ns, stages.activation, stages.waiting, stages.room,
+            rows, stages.ranks, durations, messages, stages.activation, stages.waiting, stages.room,
             stages.gradient_units, self._starts, codes,
         )  # fmt: skip
         return None if makespan == STUCK else self._schedule(codes)
@@ -154,10 +155,9 @@ def _equal_times(work: Work) -> NDArray[np.int64]:
     return table.reshape(-1)
 
 
-def _starts_of(order: Schedule, durations: NDArray[np.int64], message_ns: int, work: Work) -> Keys:
+def _starts_of(order: Schedule, durations: Integers, messages: Integers, work: Work) -> Keys:
     """Return the starts of all actions under `order` as keys."""
-    communication = work.communication if message_ns else None
-    timeline = run(build_graph(order), durations, communication)
+    timeline = run(build_graph(order), durations, messages)
     gradients = np.argsort(work.gradient_units)
     places = np.stack((np.arange(work.num_units), gradients, gradients))
     keys = np.zeros((3, work.num_stages, work.num_units))

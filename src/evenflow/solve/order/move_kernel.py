@@ -47,6 +47,8 @@ class Room(NamedTuple):
     rank_predecessors: Any
     classes: Any
     crosses_ranks: Any
+    messages: Any
+    """Time that the input of each action travels."""
     rank_lasts: Any
     ends: Any
     critical: Any
@@ -64,10 +66,11 @@ def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
     )  # fmt: skip
     if placed < len(order.ops):
         return _STUCK
-    if stages.message_ns:
-        messages = room.crosses_ranks * stages.message_ns
+    if stages.has_messages:
+        for index in range(len(room.messages)):
+            room.messages[index] = stages.messages[room.classes[index]] if room.crosses_ranks[index] else 0
         _longest_path_with_messages(
-            room.rank_predecessors, room.dependencies, room.classes, stages.durations, messages, room.ends
+            room.rank_predecessors, room.dependencies, room.classes, stages.durations, room.messages, room.ends
         )
     else:
         _longest_path(room.rank_predecessors, room.dependencies, room.classes, stages.durations, room.ends)
@@ -90,7 +93,8 @@ def _critical_arcs(stages: Stages, room: Room) -> int:
         before, needed = room.rank_predecessors[position - 1], room.dependencies[position - 1]
         arrival = 0
         if needed:
-            arrival = room.ends[needed] + (stages.message_ns if room.crosses_ranks[position - 1] else 0)
+            message = stages.messages[room.classes[position - 1]] if room.crosses_ranks[position - 1] else 0
+            arrival = room.ends[needed] + message
         by_rank = before > 0 and room.ends[before] == start
         if by_rank and (arrival < start or np.random.random() < 0.5):
             room.critical[count] = room.sequence[position - 1]

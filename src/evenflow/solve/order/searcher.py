@@ -197,6 +197,7 @@ class OrderSearch:
             np.zeros((2, schedule.num_stages, schedule.num_units), dtype=np.uint32),
             *(np.zeros(count, dtype=np.uint32) for _ in range(4)),  # type: ignore[call-arg]
             np.zeros(count, dtype=np.bool_),
+            np.zeros(count, dtype=np.int64),
             np.zeros(schedule.num_ranks, dtype=np.uint32),
             np.zeros(count + 1, dtype=np.int64),
             np.zeros(count, dtype=np.int64),

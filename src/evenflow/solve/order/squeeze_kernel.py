@@ -133,7 +133,8 @@ def _decide(
             # Whatever makes its input has not begun yet, and takes its time.
             before = stage - 1 if kind == 0 else stage + 1
             if 0 <= before <= last:
-                gap = stages.durations[NUM_OPS * before + op_of(kind, stages.splits[before])] + stages.message_ns
+                gap = stages.durations[NUM_OPS * before + op_of(kind, stages.splits[before])]
+                gap += stages.messages[NUM_OPS * stage + op]
             else:
                 gap = 0
         elif ready - free < gap:

@@ -135,9 +135,8 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
         )
         fixed_working[cell] = max(fixed_working[cell], block.working_bytes)
     live_starts = np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
-    messages = np.zeros(0, dtype=np.int64)
-    if problem.message_ns:
-        messages = graph.crosses_ranks * np.int64(problem.message_ns)
+    times = problem.border_times_ns
+    has_messages = problem.message_ns > 0 or times is not None
     # No cell ever holds more layers than there are, so with that as the least none can give one away; contents are
     # not copied between ranks where layers are not taken as equal. What is left changes kinds within cells.
     moves_layers = problem.request.layers is None
@@ -175,7 +174,9 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             graph.dependencies,
             graph.classes,
             graph.rank_lasts,
-            messages,
+            problem.shortest_messages.copy() if has_messages else np.zeros(0, dtype=np.int64),
+            np.zeros(0, dtype=np.bool_) if times is None else graph.crosses_ranks,
+            np.zeros(0, dtype=np.int64) if times is None else times,
             np.zeros(problem.schedule.num_actions + 1, dtype=np.int64),
         ),
     )

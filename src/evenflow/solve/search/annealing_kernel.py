@@ -87,13 +87,18 @@ class Memory(NamedTuple):
 
 
 class GraphArrays(NamedTuple):
-    """The arrays of the graph (see `Graph`), `messages` [num_actions] or empty, and room for the end times."""
+    """The arrays of the graph (see `Graph`), the times of messages, and room for the end times."""
 
     rank_predecessors: Any
     dependencies: Any
     classes: Any
     rank_lasts: Any
     messages: Any
+    """Time that the input of each action travels, shape [num_actions]; empty: no time."""
+    crosses_ranks: Any
+    """Where messages depend on the cut, whether each input comes from another rank, shape [num_actions]; else empty."""
+    border_times: Any
+    """Where messages depend on the cut, the time of what a cell sends on that ends at each border; else empty."""
     ends: Any
 
 
@@ -383,6 +388,15 @@ def _loads(state: State, stages: Any) -> tuple[int, int]:
 
 
 @compiled
+def _price_messages(state: State, order: GraphArrays) -> None:
+    """Compute the time that every input travels anew: it is that of the cut between its two cells."""
+    for index in range(len(order.messages)):
+        if order.crosses_ranks[index]:
+            stage, op = order.classes[index] // NUM_OPS, order.classes[index] % NUM_OPS
+            order.messages[index] = order.border_times[state.starts[stage if op == FORWARD else stage + 1]]
+
+
+@compiled
 def _makespan(state: State, order: GraphArrays, splits_backward: bool, durations: Any) -> int:
     """Return the exact makespan."""
     for cell in range(len(state.starts)):
@@ -391,6 +405,8 @@ def _makespan(state: State, order: GraphArrays, splits_backward: bool, durations
         if splits_backward:
             durations[NUM_OPS * cell + INPUT_GRADIENT] = state.costs[1, cell] - state.costs[4, cell]
             durations[NUM_OPS * cell + WEIGHT_GRADIENT] = state.costs[4, cell]
+    if len(order.border_times):
+        _price_messages(state, order)
     if len(order.messages):
         _longest_path_with_messages(
             order.rank_predecessors, order.dependencies, order.classes, durations, order.messages, order.ends

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from evenflow.profiles.plan_file import parse_plan
+from tests.cli.conftest import TINY
 
 EVEN = ("--microbatches", 2, "--layers", "2,2")
 
@@ -67,6 +68,27 @@ def test_messages_between_ranks_take_time(folder, evenflow):
     assert float(step.split()[3]) == 19.0
     assert "500.000 us latency" in result.stdout
     assert "p2p" in result.stdout
+
+
+def test_messages_take_what_the_layers_before_the_cut_send(folder, evenflow):
+    (entry,) = TINY["layers_description"]
+    sizes = [{**entry, "nb_layer": 1, "boundary_bytes": size} for size in (1000, 500, 1, 1)]
+    (folder / "sizes.json").write_text(json.dumps({**TINY, "layers_description": sizes}))
+    command = ("simulate", "sizes.json", "--microbatches", 2, "--p2p-bandwidth", "1MB/s")
+    steps = {}
+    for layers in ("1,3", "2,2", "3,1"):
+        result = evenflow(*command, "--layers", layers, "--json", "p.json", "--overwrite")
+        assert result.exit_code == 0, result.stderr
+        steps[layers] = json.loads((folder / "p.json").read_text())
+        free = evenflow(*command[:4], "--layers", layers, "--json", "q.json", "--overwrite")
+        assert "note: the boundary_bytes of the layers take no time without --p2p-bandwidth" in free.stderr
+        without = json.loads((folder / "q.json").read_text())["makespan_ms"]
+        sent_ms = {"1,3": 1.0, "2,2": 0.5, "3,1": 0.001}[layers]
+        assert steps[layers]["makespan_ms"] == pytest.approx(without + 2 * sent_ms)
+        assert f"{1000 * sent_ms:,.3f} to {1000 * sent_ms:,.3f} us transfer" in result.stdout
+    again = evenflow("simulate", "p.json", "--json", "again.json")
+    assert again.exit_code == 0, again.stderr
+    assert json.loads((folder / "again.json").read_text())["makespan_ms"] == steps["3,1"]["makespan_ms"]
 
 
 def test_over_the_limit_is_said_with_the_ranks(folder, evenflow):

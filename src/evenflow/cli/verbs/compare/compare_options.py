@@ -120,7 +120,9 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
     note_left_out(network, sequence_splits=sizes.sequence_splits, schedule=schedule)
     limit = model.memory_limit_bytes if compare_options.memory is None else options.memory_limit(compare_options.memory)
     network, limit = compare_options.unequal_ranks.applied(network, limit, num_ranks=sizes.num_ranks)
-    communication = compare_options.messages.communication(sequence_splits=sizes.sequence_splits) or model.communication
+    communication = compare_options.messages.communication_or(
+        model.communication, network, sequence_splits=sizes.sequence_splits
+    )
     own = [
         row for given in (plan, None if planned is None else planned.plan) if given is not None for row in given.layers
     ]

@@ -95,8 +95,8 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
     """
     limit = model.memory_limit_bytes if plan_options.memory is None else options.memory_limit(plan_options.memory)
     network, limit = plan_options.unequal_ranks.applied(model.network, limit, num_ranks=plan_options.ranks)
-    communication = (
-        plan_options.messages.communication(sequence_splits=plan_options.sequence_splits) or model.communication
+    communication = plan_options.messages.communication_or(
+        model.communication, network, sequence_splits=plan_options.sequence_splits
     )
     applied, plan_options = _applied_file(plan_options)
     target, task = plan_options.target, plan_options.task

@@ -96,7 +96,9 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
         inputs={_("the input file {file}", file=file): Path(config_path(file)) for file in files},
         overwrite=request.overwrite,
     )
-    communication = request.messages.communication(sequence_splits=plan.sequence_splits) or model.communication
+    communication = request.messages.communication_or(
+        model.communication, network, sequence_splits=plan.sequence_splits
+    )
     if not network.has_memory:
         limit = None
     choice = ""
