@@ -145,7 +145,7 @@ def baselines() -> dict[str, dict[str, Any]]:
         cases[f"neox-{index:03}"] = {
             "ranks": ranks,
             "layers": made.randint(ranks, 50),
-            "method": made.choice(["type:transformer|mlp", "type:ParallelTransformerLayerPipe", "type:transformer"]),
+            "method": made.choice(["type:transformer|mlp", "type:^Parallel.*Pipe$", "type:transformer", "uniform"]),
             "interval": made.choice([0, 1, 1, 2, 3]),
         }
     return cases

@@ -13,6 +13,7 @@ from evenflow.simulate.costs import (
     message_times,
     network_of_units,
     plan_counts,
+    sent_across,
     stage_costs,
 )
 from evenflow.simulate.even_layout import idle_bubbles
@@ -57,6 +58,7 @@ __all__ = [
     "plan_counts",
     "run",
     "runs_by_cause",
+    "sent_across",
     "simulate",
     "stage_costs",
 ]

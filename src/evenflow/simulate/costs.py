@@ -160,6 +160,14 @@ def message_table(sent_ns: Integers) -> Integers:
     return table.reshape(-1)
 
 
+def sent_across(message_counts: Integers) -> Integers:
+    """Return how many messages cross behind each stage, from those of each class: the inverse of `message_table`."""
+    table = message_counts.reshape(-1, NUM_OPS)
+    found = table[:, Op.B] + table[:, Op.I]
+    found[:-1] += table[1:, Op.F]
+    return np.asarray(found)
+
+
 def message_times(sizes: Integers, communication: Communication) -> Integers:
     """Return the time of a message of each of `sizes` in bytes, in the same shape; -1: the network does not say."""
     times = [communication.message_of_ns(None if size == _UNKNOWN else size) for size in sizes.tolist()]

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.language import _
-from evenflow.simulate import Integers
+from evenflow.simulate import Integers, StageCosts, message_table
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.clock import now_s
 from evenflow.solve.columns.rank_columns import ColumnGroup, all_options, cell_groups, rank_groups
 from evenflow.solve.cuts.cut_graph import cut_graph
 from evenflow.solve.cuts.cut_search import CutSearch
-from evenflow.solve.master.critical_paths import CriticalPaths
+from evenflow.solve.master.critical_paths import CriticalPaths, LongestPaths
 from evenflow.solve.master.master import Master
 from evenflow.solve.problem import Problem
 
@@ -76,6 +76,8 @@ class Prover:
         """Bound above which the target is refuted."""
         self._left: tuple[int, list[ColumnGroup]] | None = None
         """Last target that was not refuted, with the columns of ranks that might still meet it."""
+        self._waits: list[LongestPaths] = []
+        """Paths of plans whose messages take longer than the shortest ones."""
         self._suspended: tuple[CutSearch, list[ColumnGroup]] | None = None
         """Last search over cuts that ran out of time, with the columns of its graph."""
         self.searches_cuts = False
@@ -281,7 +283,7 @@ class Prover:
     def _finish(self, master: Master, target_ns: int, floor_ns: float) -> TargetAnswer:
         """Decide the columns that are left by integer programs, each with the critical paths of the plans before."""
         while True:
-            self._program, members = master.program(target_ns)
+            self._program, members = master.program(target_ns, self._waits)
             solution = self._program.solve(time_limit_s=self._deadline - now_s())
             if solution.status == "infeasible":
                 return TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
@@ -291,12 +293,25 @@ class Prover:
             counts = self._counts(master.groups, members, solution.values)
             costs = self.problem.costs(counts)
             fits = bool((self.problem.rank_memory(costs) <= self.problem.limits).all())
-            if fits and self.paths.makespan(costs.durations) <= target_ns:
-                return TargetAnswer(refuted=False, bound_ns=floor_ns, counts=counts)
             is_new = self.paths.add_longest(costs.durations, above_ns=target_ns)
+            if fits and not is_new and self.paths.makespan(costs.durations) <= target_ns:
+                if self.problem.border_times_ns is None or self.problem.makespan_ns(costs) <= target_ns:
+                    return TargetAnswer(refuted=False, bound_ns=floor_ns, counts=counts)
+                self._learn_messages(costs, target_ns)
+                is_new = True
             if now_s() >= self._deadline or not is_new:
                 return TargetAnswer(refuted=False, bound_ns=floor_ns)
             self._report(_("integer program"), floor_ns)
+
+    def _learn_messages(self, costs: StageCosts, target_ns: int) -> None:
+        """Add the longest paths of a plan with the messages of its cut."""
+        graph = self.problem.graph
+        table = np.asarray(costs.messages(self.problem.request.communication))
+        paths = CriticalPaths(graph, np.asarray(graph.crosses_ranks * table[graph.classes]))
+        longest = paths.count_longest(costs.durations, above_ns=target_ns)
+        ranks = np.array(self.problem.schedule.stage_ranks)
+        crosses = message_table(np.append(ranks[:-1] != ranks[1:], False).astype(np.int64))
+        self._waits.append(longest._replace(message_counts=longest.message_counts * crosses))
 
     def _counts(self, groups: list[ColumnGroup], members: list[range], values: NDArray[np.float64]) -> Integers:
         """Return the plan of an integer solution, shape [num_cells, num_kinds]."""

@@ -63,7 +63,9 @@ def test_what_is_not_needed_is_forgotten(case: tuple[CriticalPaths, list[np.ndar
 def test_counted_paths_are_paths_and_the_longest_of_their_ranks(case: tuple[CriticalPaths, list[np.ndarray]]):
     paths, (first, second, _) = case
     makespan = paths.makespan(first)
-    counts, messages = paths.count_longest(first, above_ns=-1)
+    counts, message_counts, messages = paths.count_longest(first, above_ns=-1)
+    assert (message_counts <= counts).all()
+    assert (message_counts.sum(axis=1) * 5 >= messages).all()
     assert (counts @ first + messages).max() == makespan
     assert (counts @ second + messages <= paths.makespan(second)).all(), "no path is longer than the longest"
-    assert len(paths.count_longest(first, above_ns=makespan)[0]) == 0
+    assert len(paths.count_longest(first, above_ns=makespan).counts) == 0

@@ -76,6 +76,15 @@ def test_only_what_stands_in_a_condition_is_conditional() -> None:
     ]  # fmt: skip
 
 
+def test_a_value_that_only_a_run_knows_is_not_the_same_in_a_condition() -> None:
+    """Both values are unknown: that does not make them equal."""
+    text = 'E="--x $U"\nif y; then E="$E --z 3"; fi\nrun $E'
+    (command,) = [words for words in run_through(parse_script(text, file=""), text, file="")[0] if len(words) > 1]
+    assert [(word.text, word.is_conditional) for word in command] == [
+        ("run", False), ("--x", False), ("$U", False), ("--z", True), ("3", True)
+    ]  # fmt: skip
+
+
 @given(st.lists(st.text(alphabet="ab '\"\\$`#|*()-=\n\t", max_size=6), min_size=1, max_size=4))
 def test_quoted_words_come_back(words: list[str]) -> None:
     text = shlex.join(["run", *words])

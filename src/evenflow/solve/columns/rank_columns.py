@@ -56,6 +56,14 @@ class ColumnGroup:
         """Return the group with the columns where `keep` holds."""
         return ColumnGroup(cells=self.cells, options=self.options, chosen=self.chosen[keep])
 
+    def layers_until(self, cell: int) -> Integers:
+        """Return the layers of each column in its cells up to `cell`, shape [num_columns]."""
+        found = np.zeros(len(self), dtype=np.int64)
+        for at, (own, options) in enumerate(zip(self.cells, self.options, strict=True)):
+            if own <= cell:
+                found += options.layers[self.chosen[:, at]]
+        return found
+
     def counts(self, column: int) -> NDArray[np.int32]:
         """Return the layers by kind of each cell of `column`, shape [len(cells), num_kinds]."""
         return np.stack([options.counts[self.chosen[column, at]] for at, options in enumerate(self.options)])

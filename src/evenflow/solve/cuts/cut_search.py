@@ -219,8 +219,9 @@ class CutSearch:
 
     def _longest(self, durations: Floats, *, above_ns: float) -> Floats:
         """Return longest paths through each rank, shape [num_paths, num_slots + 1]."""
-        counts, messages_ns = self._paths.count_longest(self._by_class(durations), above_ns=above_ns)
-        return np.concatenate((counts[:, self._classes], messages_ns[:, np.newaxis]), axis=1).astype(np.float64)
+        paths = self._paths.count_longest(self._by_class(durations), above_ns=above_ns)
+        rows = (paths.counts[:, self._classes], paths.messages_ns[:, np.newaxis])
+        return np.concatenate(rows, axis=1).astype(np.float64)
 
     # 3. ---------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ time but never correctness.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,17 @@ class Chains:
 
     def __len__(self) -> int:
         return len(self.ends)
+
+
+class LongestPaths(NamedTuple):
+    """Different longest paths, one a row."""
+
+    counts: Integers
+    """Actions of each class of durations (see `Graph`), shape [num_paths, NUM_OPS * num_stages]."""
+    message_counts: Integers
+    """Those whose input from another action the path waits for, in the same shape."""
+    messages_ns: Integers
+    """Time of its messages, shape [num_paths]."""
 
 
 class CriticalPaths:
@@ -105,15 +117,12 @@ class CriticalPaths:
                 is_new |= bool(compiled(mark)(path, len(path), self._graph.rank_predecessors, self._marks))
         return is_new
 
-    def count_longest(self, durations: Integers, *, above_ns: float) -> tuple[Integers, Integers]:
-        """Find the different longest paths through ranks that are longer than `above_ns`.
-
-        Returns how often each class of durations (see `Graph`) stands on each, shape [num_paths, NUM_OPS * num_stages],
-        and the time of its messages.
-        """
+    def count_longest(self, durations: Integers, *, above_ns: float) -> LongestPaths:
+        """Return the different longest paths through ranks that are longer than `above_ns`."""
         self.makespan(durations)
         graph = self._graph
         counts = np.zeros((graph.schedule.num_ranks, len(durations)), dtype=np.int64)
+        message_counts = np.zeros_like(counts)
         messages_ns = np.zeros(len(counts), dtype=np.int64)
         num_paths = compiled(count_paths)(
             self._ranks,
@@ -127,9 +136,10 @@ class CriticalPaths:
             self._tails,
             int(above_ns),
             counts,
+            message_counts,
             messages_ns,
         )
-        return counts[:num_paths], messages_ns[:num_paths]
+        return LongestPaths(counts[:num_paths], message_counts[:num_paths], messages_ns[:num_paths])
 
     def _path_through(self, position: int, durations: Integers) -> NDArray[np.int64]:
         """Return the positions of a longest path through `position`, last first."""

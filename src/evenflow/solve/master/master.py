@@ -11,20 +11,20 @@ Its value, after pricing, is a lower bound for every plan whose columns are all 
 `scale_ns` takes `SCALE`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import NUM_OPS
-from evenflow.simulate import Integers
+from evenflow.simulate import Integers, sent_across
 from evenflow.solve.backends.highs import INFINITY, Program
 from evenflow.solve.backends.incremental import Infeasible, LinearProgram
 from evenflow.solve.backends.packed import Packed, appended, empty, single
 from evenflow.solve.columns.cell_options import CellOptions
 from evenflow.solve.columns.rank_columns import ColumnGroup
-from evenflow.solve.master.critical_paths import CriticalPaths
+from evenflow.solve.master.critical_paths import CriticalPaths, LongestPaths
 from evenflow.solve.master.matrix import Floats, Mask, Matrix, RowLayout, chain_rows, sink_rows
 from evenflow.solve.problem import Problem
 
@@ -65,6 +65,7 @@ class Master:
         self.factor = SCALE / scale_ns
         """Scaled time per nanosecond."""
         self._layout = RowLayout.of(problem, by_cell=by_cell)
+        self._border_times_ns = problem.border_times_ns
         self._duration_classes = self._layout.duration_classes
         self._matrices = [Matrix(problem, group, self._layout, self.factor) for group in groups]
         self._row_lower, self._row_upper = self._layout.bounds(problem)
@@ -249,10 +250,11 @@ class Master:
             self.drop(group, reduced - self.slack[group] > room) for group, reduced in enumerate(self.reduced_costs)
         )
 
-    def program(self, upper_ns: float) -> tuple[Program, list[range]]:
+    def program(self, upper_ns: float, waits: Sequence[LongestPaths] = ()) -> tuple[Program, list[range]]:
         """Return the integer program over the alive columns with a makespan of at most `upper_ns`.
 
-        With it come the program columns of each group.
+        `waits` are paths whose messages take as long as their cut says. With the program come its columns of each
+        group.
         """
         program = Program()
         program.column(cost=1.0, upper=upper_ns * self.factor)
@@ -272,7 +274,30 @@ class Master:
         rows = sink_rows(chains, targets, first_end=ends.start)
         for row in range(len(rows)):
             self._add_row(program, rows, row, 0.0)
+        sent: dict[int, range] = {}
+        for paths in waits:
+            for counts, message_counts in zip(paths.counts, paths.message_counts, strict=True):
+                borders = sent_across(message_counts)
+                for cell in np.flatnonzero(borders).tolist():
+                    if cell not in sent:
+                        sent[cell] = self._add_border(program, cell, members)
+                indices = [np.zeros(1, dtype=np.int64), np.array(durations)]
+                entries = [np.ones(1), -counts[self._duration_classes].astype(np.float64)]
+                for cell in np.flatnonzero(borders).tolist():
+                    indices.append(np.array(sent[cell]))
+                    entries.append(-borders[cell] * self._border_times_ns * self.factor)
+                program.row(np.concatenate(indices), np.concatenate(entries), lower=0.0)
         return program, members
+
+    def _add_border(self, program: Program, cell: int, members: list[range]) -> range:
+        """Return new columns that are one at the border behind a cell, one for each border between layers."""
+        places = program.columns(self.problem.num_layers + 1, upper=1.0, integer=True)
+        program.row(np.array(places), np.ones(len(places)), lower=1.0, upper=1.0)
+        layers = np.concatenate([group.layers_until(cell) for group in self.groups])
+        indices = np.concatenate((np.array(places), *map(np.array, members)))
+        entries = np.concatenate((np.arange(len(places)), -layers)).astype(np.float64)
+        program.row(indices, entries, lower=0.0, upper=0.0)
+        return places
 
     def _fixed_rows(self, durations: range, members: list[range]) -> Packed:
         """Return the rows of the layout over the program columns of durations and of the groups."""

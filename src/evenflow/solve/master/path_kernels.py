@@ -71,13 +71,15 @@ def count_paths(
     tails: Any,
     above: int,
     counts: Any,
+    message_counts: Any,
     message_times: Any,
 ) -> int:
     """Count the actions on a longest path through each rank, if it is longer than `above`.
 
     A rank gets none if the action through which its path goes is on the path of a rank before it. Returns the number of
-    paths; fills `counts` [num_ranks, num_classes] with their actions of each class and `message_times` [num_ranks] with
-    the time of their messages. `ranks` [num_actions] has the rank of every position but the first.
+    paths; fills `counts` [num_ranks, num_classes] with their actions of each class, `message_counts` with those whose
+    input the path waits for, and `message_times` [num_ranks] with the time of their messages. `ranks` [num_actions] has
+    the rank of every position but the first.
     """
     tops = np.zeros(len(counts), dtype=np.int64)
     for index in range(len(classes)):
@@ -91,6 +93,7 @@ def count_paths(
         if top == 0 or covered[top]:
             continue
         counts[num_paths] = 0
+        message_counts[num_paths] = 0
         message_times[num_paths] = 0
         position = top
         while position > 0:
@@ -101,6 +104,7 @@ def count_paths(
                 position = rank_predecessors[position - 1]
             else:
                 message_times[num_paths] += messages[position - 1]
+                message_counts[num_paths, classes[position - 1]] += 1
                 position = dependencies[position - 1]
         position = top
         moved = True
@@ -115,6 +119,7 @@ def count_paths(
                     covered[after] = True
                     counts[num_paths, classes[after - 1]] += 1
                     message_times[num_paths] += message
+                    message_counts[num_paths, classes[after - 1]] += kind > 0
                     position = after
                     moved = True
                     break

@@ -1,35 +1,61 @@
-"""The cut that DeepSpeed's `PipelineModule` makes by itself with ``partition_method="type:WORDS"``.
+"""The cut that DeepSpeed's `PipelineModule` makes by itself, by its partition method.
 
-The entries whose name has one of the words are dealt out evenly, and a rank begins with the first of its own.
-[DeepSpeed, `PipelineModule._partition_layers`, `partition_balanced`]
+``uniform`` deals out all entries evenly; ``type:PATTERN`` those whose name has the pattern, and a rank begins with the
+first of its own. Others need the parameters of every entry. [DeepSpeed, `PipelineModule._partition_layers`,
+`partition_balanced`]
 """
 
 import re
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
+from evenflow.language import _
 from evenflow.targets.entry_lists.settings import even_counts
 
 LAYER = "ParallelTransformerLayerPipe"
 """The class of a transformer layer in models that were made of Megatron-LM's."""
 
 
-def words_of_method(method: str) -> tuple[str, ...] | None:
-    """Return the words of a partition method in small letters; None for another method.
+_PATTERN = re.compile(r"[\w|^$]+(?:\.\*[\w|^$]*){0,3}")
+"""Patterns that are searched for."""
 
-    >>> words_of_method("type:transformer|embedding")
-    ('transformer', 'embedding')
+
+def ranks_by_method(names: Sequence[str], method: str, num_ranks: int) -> list[list[str]] | None:
+    """Return the names of the entries of every rank; None where too few count for that, or the method is another.
+
+    >>> ranks_by_method(["Embedding", "Layer", "Layer", "Layer", "Norm"], "type:layer", 2)
+    [['Embedding', 'Layer', 'Layer'], ['Layer', 'Norm']]
     """
-    match = re.fullmatch(r"type:(\w+(?:\|\w+)*)", method)
-    return None if match is None else tuple(match[1].lower().split("|"))
-
-
-def typed_ranks(names: Sequence[str], types: Sequence[str], num_ranks: int) -> list[list[str]]:
-    """Return the names of the entries of every rank; at least as many must have a word as there are ranks."""
-    counting = [index for index, name in enumerate(names) if any(word in name.lower() for word in types)]
+    counting = counting_entries(names, method)
+    if counting is None or len(counting) < num_ranks:
+        return None
     before = list(accumulate(even_counts(len(counting), num_ranks), initial=0))[1:-1]
     cuts = [0, *(counting[index] for index in before), len(names)]
     return [list(names[begin:end]) for begin, end in pairwise(cuts)]
+
+
+def counting_entries(names: Sequence[str], method: str) -> list[int] | None:
+    """Return the places of the entries that a method deals out evenly; None for a method that is not known.
+
+    A pattern is a regular expression in small letters, found anywhere in a name in any case. Of those with groups or
+    many repetitions nothing is known: they could be searched for ever.
+    """
+    kind, _colon, rest = method.lower().partition(":")
+    pattern = rest.partition(":")[0]
+    if kind == "uniform":
+        return list(range(len(names)))
+    if kind != "type" or not _PATTERN.fullmatch(pattern):
+        return None
+    found = re.compile(pattern, re.IGNORECASE)
+    return [index for index, name in enumerate(names) if found.search(name)]
+
+
+def older_cut_notes(names: Sequence[str], method: str, num_ranks: int) -> list[str]:
+    """Return a note where a DeepSpeed before 0.12.5 cuts otherwise: it fills one rank after the other."""
+    counting = counting_entries(names, method) or []
+    if method.lower() == "uniform" or len(counting) % num_ranks == 0:
+        return []
+    return [_("DeepSpeed before 0.12.5 cuts otherwise: it fills one rank after the other, and the last has the rest")]
 
 
 def recomputed_layers(names: Sequence[str], interval: int) -> int:

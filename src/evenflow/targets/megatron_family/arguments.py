@@ -61,14 +61,22 @@ _TEXTS = {
     "recompute_method",
     "activations_checkpoint_method",
 }
-LISTS = {"recompute_modules", "rampup_batch_size"}
+LISTS = {"recompute_modules", "rampup_batch_size", "num_experts"}
 """Arguments with any number of values."""
-KNOWN = frozenset(SWITCHES | _INTEGERS | _TEXTS | LISTS)
+KNOWN = frozenset(SWITCHES | _INTEGERS | _TEXTS | LISTS - {"num_experts"})
 """Arguments that are read."""
 DEGREE_SWITCHES = {"sequence_parallel", "use_distributed_optimizer", "use_megatron_fsdp", "use_torch_fsdp2"}
 _DEGREE_INTEGERS = {"expert_model_parallel_size", "expert_tensor_parallel_size", "seq_length"}
 OF_DEGREES = KNOWN | DEGREE_SWITCHES | _DEGREE_INTEGERS | {"data_parallel_sharding_strategy", "cp_comm_type"}
 """Arguments that are read for degrees and the batch too."""
+_DEEPSPEED_SWITCHES, _DEEPSPEED_INTEGERS = {"fp16", "bf16"}, {"ds_sequence_parallel_size"}
+OF_DEEPSPEED = (
+    KNOWN
+    | _DEEPSPEED_SWITCHES
+    | _DEEPSPEED_INTEGERS
+    | {"pp_partition_method", "deepspeed_config", "normalization", "num_experts"}
+)
+"""Arguments that are read where DeepSpeed runs the pipeline."""
 _RELEVANT = re.compile(
     r"pipeline|virtual|vpp|recompute|microbatch|micro_batches|layer_split|layer_list|noop_layers|layers_per_stage"
     r"|checkpoint(ed)?_activations|activations_checkpoint|hybrid.*pattern|decoder_num_layers|embedding_stage|offload_modules|cpu_offloading"
@@ -183,10 +191,11 @@ def decoded(key: str, texts: Sequence[str]) -> object:
     """
     if key in LISTS:
         return [text for each in texts for text in each.split()]
-    if key in SWITCHES | DEGREE_SWITCHES:
+    if key in SWITCHES | DEGREE_SWITCHES | _DEEPSPEED_SWITCHES:
         return True
     text = texts[0] if texts else ""
-    return int(text) if key in _INTEGERS | _DEGREE_INTEGERS and _INTEGER.fullmatch(text) else text
+    is_number = key in _INTEGERS | _DEGREE_INTEGERS | _DEEPSPEED_INTEGERS and _INTEGER.fullmatch(text)
+    return int(text) if is_number else text
 
 
 def arguments_of(

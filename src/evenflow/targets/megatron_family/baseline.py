@@ -162,7 +162,7 @@ def told_microbatches(arguments: Arguments, num_ranks: int) -> int | None:
     whole = arguments.integer("global_batch_size", TRAINED_SIZE)
     if micro is None or whole is None:
         return None if micro is None else 1
-    replicas = _replicas(arguments, num_ranks)
+    replicas = data_parallel_size(arguments, num_ranks)
     if replicas is None:
         return None
     if whole % (micro * replicas):
@@ -172,7 +172,7 @@ def told_microbatches(arguments: Arguments, num_ranks: int) -> int | None:
     return whole // (micro * replicas)
 
 
-def _replicas(arguments: Arguments, num_ranks: int) -> int | None:
+def data_parallel_size(arguments: Arguments, num_ranks: int) -> int | None:
     """Return the data-parallel size; None where the number of devices is not told."""
     replicas = arguments.integer("data_parallel_size", DEVICES)
     if replicas is not None:
@@ -185,6 +185,7 @@ def _replicas(arguments: Arguments, num_ranks: int) -> int | None:
         return None
     tensor = arguments.integer("tensor_model_parallel_size", DEVICES) or 1
     context = arguments.integer("context_parallel_size", DEVICES) or 1
+    context *= arguments.integer("ds_sequence_parallel_size", DEVICES) or 1
     if world % (tensor * context * num_ranks):
         raise InputError(
             value=world,

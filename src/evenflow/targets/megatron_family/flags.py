@@ -69,10 +69,10 @@ def megatron_abilities(recomputation: tuple[Recomputation, ...]) -> Abilities:
     )
 
 
-def without_layout_abilities() -> Abilities:
-    """Return what Megatron-LM runs without layouts: equal cells, and as many groups of microbatches as ranks."""
+def without_layout_abilities(ways: tuple[Recomputation, ...] | None = None) -> Abilities:
+    """Return what Megatron-LM runs without layouts: equal cells, and microbatches that are a multiple of the ranks."""
     return replace(
-        megatron_abilities(STOCK_WAYS),
+        megatron_abilities(STOCK_WAYS if ways is None else ways),
         empty=Empty.NONE,
         mtp=Mtp.LAST_STAGE,
         keeps_mtp=False,
@@ -83,6 +83,8 @@ def without_layout_abilities() -> Abilities:
 
 STOCK_WAYS = (Recomputation(scope=Scope.COUNT), Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT)))
 """Recomputation by Megatron-LM's own flags: the first K layers of every cell, or the same in all layers."""
+OLD_WAYS = (Recomputation(scope=Scope.MODEL, kinds=(FULL,)),)
+"""Recomputation by the flags of Megatron-LM 2: of all layers or of none."""
 
 
 def plan_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -109,10 +111,11 @@ def even_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
     return flags
 
 
-def recompute_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
+def recompute_flags(plan: Plan, *, has_modules: bool = True) -> dict[str, tuple[str, ...]]:
     """Return the flags for the recomputation of a plan that keeps to `STOCK_WAYS`; none where nothing is recomputed.
 
-    The method `block` recomputes the first layers of every cell, as many as it has up to the number.
+    `has_modules` says whether selective recomputation names modules; before, it was core attention alone. The method
+    `block` recomputes the first layers of every cell, as many as it has up to the number.
     [Megatron-LM, `TransformerBlock._checkpointed_forward`]
     """
     if most := max(map(max, plan.recompute.get(FULL, ((0,),)))):
@@ -122,8 +125,14 @@ def recompute_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
             "--recompute-num-layers": (str(most),),
         }
     if any(map(any, plan.recompute.get(SELECT, ()))):
-        return {"--recompute-granularity": ("selective",), "--recompute-modules": ("core_attn",)}
+        modules = {"--recompute-modules": ("core_attn",)} if has_modules else {}
+        return {"--recompute-granularity": ("selective",), **modules}
     return {}
+
+
+def old_recompute_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the flags for the recomputation of a plan that keeps to `OLD_WAYS`, for Megatron-LM 2."""
+    return {"--checkpoint-activations": ()} if plan.used_kinds else {}
 
 
 def shell_words(flags: Flags) -> list[str]:

@@ -17,6 +17,7 @@ from evenflow.ranges import LAYERS, RANKS
 from evenflow.targets.megatron_family.arguments import Arguments, is_printed
 from evenflow.targets.megatron_family.baseline import LAYOUT, baseline, is_run
 from evenflow.targets.megatron_family.even_cuts import CHUNK_COUNT, FIRST, LAST, STAGE_LAYERS, STAGES
+from evenflow.targets.megatron_family.forks import file_above
 from evenflow.targets.megatron_family.layout import format_layout
 from evenflow.targets.target import Baseline, GivenSizes
 
@@ -29,20 +30,28 @@ _ON_ASCEND = re.compile(
     re.IGNORECASE,
 )
 """What only scripts for Ascend have, those of ModelLink too, which MindSpeed-LLM was before."""
+_NEW_PACKAGE, _OLD_PACKAGE = "mindspeed_llm/__init__.py", "modellink/__init__.py"
+"""In a checkout of MindSpeed-LLM, and in one of ModelLink."""
 _NUMBERS = r"[0-9]{1,6}(?:,[0-9]{1,6})*"
 _RANK = rf"\[({_NUMBERS})\](?:\*([0-9]{{1,6}}))?"
 _WHOLE_MATRIX = re.compile(rf"\[{_RANK}(?:,{_RANK})*\]")
 
 
 def is_mindspeed_script(text: str, file: str) -> bool:
-    """Return whether a script for Megatron-LM is for Ascend: by its name, its own flags or its environment."""
-    own = _OWN_FLAG.search(text) or _ON_ASCEND.search(text)
-    return is_run(text, file) and not is_printed(text) and bool(own)
+    """Return whether a script for Megatron-LM is for Ascend: by its own flags, its environment or its checkout."""
+    if not is_run(text, file) or is_printed(text):
+        return False
+    return (
+        bool(_OWN_FLAG.search(text) or _ON_ASCEND.search(text))
+        or file_above(file, (_NEW_PACKAGE, _OLD_PACKAGE)) is not None
+    )
 
 
-def is_before_mindspeed(text: str) -> bool:
+def is_before_mindspeed(text: str, file: str) -> bool:
     """Return whether a script for Ascend has no mark of MindSpeed: then a list cuts it, as in ModelLink."""
-    return "mindspeed" not in text.lower() and "--pipeline-model-parallel-layout" not in text
+    if "--pipeline-model-parallel-layout" in text:
+        return False
+    return "mindspeed" not in text.lower() and file_above(file, (_NEW_PACKAGE,)) is None
 
 
 def matrix_text(layers: Cells) -> str:

@@ -246,13 +246,14 @@ class _Evaluation:
                 new = replace(old, text=old.text + new.text, marks=old.marks + new.marks, is_known=is_known)
             elif statement.appends:
                 new = (*_as_list(old), new)
-        if not is_conditional or _plain(old) == _plain(new):
+        if not is_conditional or _is_same(old, new):
             self.values[statement.name] = new
         elif isinstance(new, Text) and not _has_flags(new):
             self.values[statement.name] = self._raw(statement.words[0], f"${statement.name}")
         else:
             before, after = _as_words(old), _as_words(new)
-            more = after[len(before) :] if [*map(_plain, after[: len(before)])] == [*map(_plain, before)] else after
+            texts = [word.text for word in before]
+            more = after[len(before) :] if [word.text for word in after[: len(before)]] == texts else after
             self.values[statement.name] = (*before, *map(_conditional, more))
 
     def commands_in(self, words: tuple[Text, ...], *, depth: int = 1) -> list[tuple[Text, ...]]:
@@ -542,7 +543,10 @@ def _as_list(value: tuple[Text, ...] | Text | None) -> tuple[Text, ...]:
     return () if value is None else (value,) if isinstance(value, Text) else value
 
 
-def _plain(value: tuple[Text, ...] | Text | None) -> list[str] | str | None:
-    if isinstance(value, Text):
-        return value.text if value.is_known else None
-    return None if value is None else [word.text for word in value]
+def _is_same(old: tuple[Text, ...] | Text | None, new: tuple[Text, ...] | Text) -> bool:
+    """Return whether two values are known to have the same text."""
+    if isinstance(old, Text) and isinstance(new, Text):
+        return old.is_known and new.is_known and old.text == new.text
+    if isinstance(old, tuple) and isinstance(new, tuple):
+        return [word.text for word in old] == [word.text for word in new]
+    return False

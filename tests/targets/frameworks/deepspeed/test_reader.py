@@ -38,7 +38,9 @@ def test_gpt_neox_counts_the_functions_beside_its_layers() -> None:
     assert baseline.plan.layers == ((11, 12, 11, 10),)
     assert baseline.plan.recompute == {FULL: ((11, 12, 11, 10),)}
     assert (baseline.plan.schedule, baseline.plan.num_microbatches) == ("1f1b", 32)
-    assert baseline.unknown == baseline.notes == ()
+    assert baseline.unknown == ()
+    [note] = baseline.notes
+    assert note.startswith("DeepSpeed before 0.12.5 cuts otherwise")
     assert TARGET.recognise(NEOX, "20B.yml")
 
 
@@ -68,8 +70,22 @@ def test_what_decides_the_cut_and_the_recomputation(
 
 
 def test_groups_of_layers_are_said() -> None:
-    [note] = read(NEOX.replace('"checkpoint-num-layers": 1', '"checkpoint-num-layers": 3')).notes
-    assert note == "layers recompute in groups of 3, which keep less than the plan says"
+    notes = read(NEOX.replace('"checkpoint-num-layers": 1', '"checkpoint-num-layers": 3')).notes
+    assert "layers recompute in groups of 3, which keep less than the plan says" in notes
+
+
+@pytest.mark.parametrize(
+    ("method", "layers"),
+    [
+        ("uniform", (11, 12, 12, 9)),
+        ("type:^ParallelT.*pipe$", (11, 11, 11, 11)),
+        ("type:transformer|embedding", (10, 12, 12, 10)),
+    ],
+)
+def test_every_method_that_names_can_tell(method: str, layers: tuple[int, ...]) -> None:
+    baseline = read(NEOX.replace('"num-layers"', f'"pipe-partition-method": "{method}", "num-layers"'))
+    assert baseline.plan.layers == (layers,)
+    assert any("before 0.12.5" in note for note in baseline.notes) == method.endswith("embedding")
 
 
 def test_a_configuration_of_deepspeed_says_less() -> None:
@@ -108,13 +124,13 @@ def test_what_is_not_understood_is_named() -> None:
             NEOX.replace('"num-layers"', '"pipe-partition-method": "parameters", "num-layers"'),
             "a.yml",
             {},
-            "in the name ParallelTransformerLayerPipe, for the cut to be known, got 'parameters'",
+            "must be uniform, or type: with a pattern that 4 entries have, such as Parallel",
         ),
         (
             NEOX.replace('"num-layers"', '"pipe-partition-method": "type:(a+)+", "num-layers"'),
             "a.yml",
             {},
-            "must be type: and words",
+            "must be uniform, or type: with a pattern",
         ),
         (
             NEOX.replace('"num-layers"', '"pipe-partition-method": 3, "num-layers"'),

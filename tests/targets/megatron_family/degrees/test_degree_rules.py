@@ -79,5 +79,19 @@ def test_frameworks_on_megatron_have_its_rules():
     broken_one = training(MIXTURE, tensor=2, sequence_parallel=False)
     for name in built:
         target = all_targets()[name]
-        for version in target.versions:
+        for version in target.versions[-2:]:
             assert broken(target.degree_rules(version), broken_one) == ["tensor"], name
+
+
+def test_megatron_lm_2_splits_layers_and_copies_them():
+    rules = all_targets()["megatron"].degree_rules("0.1")
+    assert broken(rules, training(DENSE, tensor=2, data=2, sharding=Sharding.NOTHING)) == []
+    assert broken(rules, training(DENSE, context=2, data=2)) == ["zero", "context"]
+    assert broken(rules, training(MIXTURE, data=2, sharding=Sharding.NOTHING)) == ["expert"]
+
+
+def test_before_layouts_experts_are_split_as_other_layers():
+    rules = all_targets()["megatron"].degree_rules("0.2")
+    changes = {"tensor": 2, "expert": 2, "data": 2, "sequence_parallel": True}
+    assert broken(rules, training(MIXTURE, **changes, expert_tensor=2)) == []
+    assert broken(rules, training(MIXTURE, **changes, expert_tensor=1)) == ["expert-tensor"]

@@ -13,7 +13,7 @@ from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import zero_stage
 from evenflow.ranges import LAYERS, MICROBATCHES, RANKS, Range
 from evenflow.targets.entry_lists.settings import FileSettings, even_counts, read_settings
-from evenflow.targets.entry_lists.typed_parts import LAYER, recomputed_layers, typed_ranks, words_of_method
+from evenflow.targets.entry_lists.typed_parts import LAYER, older_cut_notes, ranks_by_method, recomputed_layers
 from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
@@ -47,10 +47,10 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
         raise InputError(value=num_layers, rule=rule, place=settings.fields.place(_LAYERS))
     interval = _interval(settings, is_neox=is_neox)
     if is_neox:
-        ranks = _neox_ranks(settings, num_layers, num_ranks)
+        notes: list[str] = []
+        ranks = _neox_ranks(settings, num_layers, num_ranks, notes)
         counts = [names.count(LAYER) for names in ranks]
         full = [recomputed_layers(names, interval) for names in ranks]
-        notes = []
     else:
         counts = even_counts(num_layers, num_ranks)
         full = counts if interval else []
@@ -134,15 +134,21 @@ def _interval(settings: FileSettings, *, is_neox: bool) -> int:
     return pipeline.integer(_INTERVAL, Range(least=0, most=LAYERS.most))
 
 
-def _neox_ranks(settings: FileSettings, num_layers: int, num_ranks: int) -> list[list[str]]:
+def _neox_ranks(settings: FileSettings, num_layers: int, num_ranks: int, notes: list[str]) -> list[list[str]]:
     """Return the names of the entries of every rank."""
     fields = settings.fields
     method = fields.text(_METHOD) if _METHOD in fields else _NEOX_METHOD
-    types = words_of_method(method) or ()
-    if not any(word in LAYER.lower() for word in types):
+    names = [*_HEAD, *[LAYER] * num_layers, *_TAIL]
+    ranks = ranks_by_method(names, method, num_ranks)
+    if ranks is None:
         raise fields.error(
             _METHOD,
-            _("must be type: and words in the name {name}, for the cut to be known", name=LAYER),
+            _(
+                "must be uniform, or type: with a pattern that {ranks} entries have, such as {name}",
+                ranks=num_ranks,
+                name=LAYER,
+            ),
             remedy=_("give the plan file of the cut that you run"),
         )
-    return typed_ranks([*_HEAD, *[LAYER] * num_layers, *_TAIL], types, num_ranks)
+    notes += older_cut_notes(names, method, num_ranks)
+    return ranks

@@ -4,42 +4,55 @@ from evenflow.language import _
 from evenflow.model import Abilities, Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron_family.baseline import is_run, read_run
-from evenflow.targets.megatron_family.degrees.degree_flags import degree_notes, parallel_flags
-from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron_family.degrees.degree_flags import degree_notes, older_degree_flags, parallel_flags
+from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules, older_rules
 from evenflow.targets.megatron_family.degrees.stated import stated_in_run
 from evenflow.targets.megatron_family.edit import apply_flags
 from evenflow.targets.megatron_family.flags import (
     CUT_FLAGS,
+    OLD_WAYS,
     STOCK_WAYS,
     even_flags,
     flags_piece,
     megatron_abilities,
+    old_recompute_flags,
     plan_flags,
     plan_notes,
     recompute_flags,
     without_layout_abilities,
 )
-from evenflow.targets.megatron_family.forks import is_megatron_deepspeed, knows_no_layout
+from evenflow.targets.megatron_family.forks import has_old_checkpointing, is_megatron_deepspeed, knows_no_layout
 from evenflow.targets.megatron_family.logs import MEGATRON
 from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script
 from evenflow.targets.target import Target, Written
+from evenflow.tune.rules import DegreeRules
 
-BY_LAYERS, BY_LAYOUT = "0.2", "0.13"
-"""Versions of megatron-core by how they cut the network: equal cells, or any by a layout."""
+BEFORE_CORE, BY_LAYERS, BY_LAYOUT = "0.1", "0.2", "0.13"
+"""Versions of megatron-core by how they cut the network: equal cells, or any by a layout. The first stands for
+Megatron-LM 2, which had no core, and recomputes by other flags.
+"""
 
 
 def _abilities(version: str) -> Abilities:
-    return megatron_abilities(STOCK_WAYS) if version == BY_LAYOUT else without_layout_abilities()
+    if version == BY_LAYOUT:
+        return megatron_abilities(STOCK_WAYS)
+    return without_layout_abilities(OLD_WAYS if version == BEFORE_CORE else STOCK_WAYS)
+
+
+def _older_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
+    """Return the flags of a plan for a version without layouts."""
+    if version == BEFORE_CORE:
+        return {**even_flags(plan), **old_recompute_flags(plan)}
+    return {**even_flags(plan), **recompute_flags(plan, has_modules=False)}
 
 
 def _write(plan: Plan, version: str) -> Written:
-    if version == BY_LAYERS:
-        flags = {**even_flags(plan), **recompute_flags(plan)}
+    if version != BY_LAYOUT:
         batch = _(
             "--global-batch-size must be {count} x --micro-batch-size x the data-parallel size",
             count=plan.num_microbatches,
         )
-        return Written(pieces=(flags_piece("PIPELINE_ARGS", flags),), notes=(batch,))
+        return Written(pieces=(flags_piece("PIPELINE_ARGS", _older_flags(plan, version)),), notes=(batch,))
     flags = {**plan_flags(plan), **recompute_flags(plan)}
     return Written(
         pieces=(flags_piece("PIPELINE_ARGS", flags),),
@@ -48,6 +61,9 @@ def _write(plan: Plan, version: str) -> Written:
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    if version != BY_LAYOUT:
+        flags = {**_older_flags(plan, version), **older_degree_flags(planned, has_axes=version == BY_LAYERS)}
+        return Written(pieces=(flags_piece("PARALLEL_ARGS", flags),), notes=degree_notes(planned))
     flags = {**parallel_flags(plan, planned), **recompute_flags(plan)}
     notes = (_("leave out {flags}: the layout replaces them", flags=", ".join(CUT_FLAGS)), *plan_notes(plan)[1:])
     return Written(
@@ -56,24 +72,36 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
     )
 
 
+def _degree_rules(version: str) -> DegreeRules:
+    return megatron_rules() if version == BY_LAYOUT else older_rules(has_axes=version == BY_LAYERS)
+
+
+def _told_version(text: str, file: str) -> str | None:
+    if not knows_no_layout(text, file):
+        return None
+    return BEFORE_CORE if has_old_checkpointing(text, file) else BY_LAYERS
+
+
 def _apply(text: str, file: str, plan: Plan) -> str:
-    cut = even_flags(plan) if knows_no_layout(text, file) else plan_flags(plan)
-    return apply_flags(text, file, plan, {**cut, **recompute_flags(plan)})
+    version = _told_version(text, file)
+    if version is not None:
+        return apply_flags(text, file, plan, _older_flags(plan, version))
+    return apply_flags(text, file, plan, {**plan_flags(plan), **recompute_flags(plan)})
 
 
 TARGET = Target(
     name="megatron",
     title="Megatron-LM",
-    versions=(BY_LAYERS, BY_LAYOUT),
-    unchecked_versions=(BY_LAYERS,),
+    versions=(BEFORE_CORE, BY_LAYERS, BY_LAYOUT),
+    unchecked_versions=(BEFORE_CORE, BY_LAYERS),
     checked_with="megatron-core 0.16.1, 0.19.0",
     degrees_checked_with="megatron-core 0.16.1",
     page="megatron",
     abilities=_abilities,
     write=_write,
-    degree_rules=lambda version: megatron_rules(),
+    degree_rules=_degree_rules,
     write_degrees=_write_degrees,
-    told_version=lambda text, file: BY_LAYERS if knows_no_layout(text, file) else None,
+    told_version=_told_version,
     read=read_run,
     read_degrees=stated_in_run,
     recognise=lambda text, file: (

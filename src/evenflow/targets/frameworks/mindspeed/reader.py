@@ -83,7 +83,7 @@ def told_version(text: str, file: str) -> str | None:
         return None
     if MATRIX in own:
         return BY_MATRIX
-    return BY_LIST if NOOP not in own and is_before_mindspeed(text) else None
+    return BY_LIST if NOOP not in own and is_before_mindspeed(text, file) else None
 
 
 def _own_flags(text: str, file: str) -> tuple[dict[str, Flag], dict[str, str]]:

@@ -57,7 +57,7 @@ def _abilities(version: str) -> Abilities:
 
 
 def _write(plan: Plan, version: str) -> Written:
-    piece = flags_piece("PIPELINE_ARGS", {**_plan_flags(plan, version), **recompute_flags(plan)})
+    piece = flags_piece("PIPELINE_ARGS", {**_plan_flags(plan, version), **_recompute_flags(plan, version)})
     return Written(pieces=(piece,), notes=_notes(plan, version))
 
 
@@ -67,7 +67,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
     of_plan = _plan_flags(plan, version)
     if plan.num_ranks == 1:
         of_plan = {flag: values for flag, values in of_plan.items() if flag not in (LAYOUT_FLAG, _MATRIX_FLAG)}
-    flags = {**of_plan, **degree_flags(planned), **recompute_flags(plan)}
+    flags = {**of_plan, **degree_flags(planned), **_recompute_flags(plan, version)}
     if degrees.context > 1:
         flags.pop("--cp-comm-type", None)
         flags[_CONTEXT_FLAG] = (_context_words(degrees.context_exchange),)
@@ -79,6 +79,10 @@ def _context_words(exchange: str) -> str:
     """Return MindSpeed's name of a way in which context ranks exchange; raises InputError for one that it lacks."""
     check_one_of(exchange, _CONTEXT_WAYS, place=_("the plan"))
     return _CONTEXT_WAYS[exchange]
+
+
+def _recompute_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
+    return recompute_flags(plan, has_modules=version != BY_LIST)
 
 
 def _plan_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
@@ -132,7 +136,7 @@ def _apply(text: str, file: str, plan: Plan) -> str:
     version = told_version(text, file) or BY_LAYOUT
     if is_printed(text):
         raise InputError(rule=_("must be a script: this is what a run printed"), place=file)
-    flags = {**_plan_flags(plan, version), **recompute_flags(plan)}
+    flags = {**_plan_flags(plan, version), **_recompute_flags(plan, version)}
     arguments, has_noop_layers = real_arguments(text, file)
     return apply_flags(
         text,

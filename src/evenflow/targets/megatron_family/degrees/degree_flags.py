@@ -1,5 +1,6 @@
 """Degrees in the flags of Megatron-LM."""
 
+from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
@@ -49,6 +50,46 @@ def degree_flags(planned: PlannedDegrees) -> dict[str, tuple[str, ...]]:
         flags["--no-gradient-accumulation-fusion"] = ()
         flags["--ckpt-format"] = ("fsdp_dtensor",)
     return flags
+
+
+def older_degree_flags(planned: PlannedDegrees, *, has_axes: bool) -> dict[str, tuple[str, ...]]:
+    """Return the flags for everything but the pipeline of a Megatron-LM before core 0.13, or of one before core.
+
+    `has_axes` says whether it distributes sequences, experts and the optimizer's state, as core does.
+
+    Raises:
+        InputError: something that it has no flag for.
+    """
+    _check_older(planned, has_axes=has_axes)
+    flags = degree_flags(planned)
+    flags.pop("--expert-tensor-parallel-size", None)
+    if planned.degrees.context == 1:
+        del flags["--context-parallel-size"]
+    return flags
+
+
+def _check_older(planned: PlannedDegrees, *, has_axes: bool) -> None:
+    degrees = planned.degrees
+    known = (Sharding.NOTHING, Sharding.OPTIMIZER) if has_axes else (Sharding.NOTHING,)
+    split = expert_split(degrees)
+    refused = {
+        f"ZeRO-{degrees.sharding}": degrees.sharding not in known,
+        f"expert_tensor {split}": split not in (None, degrees.tensor),
+        f"context {degrees.context}": degrees.context > 1 and not has_axes,
+        f"context_exchange {degrees.context_exchange}": degrees.context > 1 and degrees.context_exchange != "ring",
+        f"expert {degrees.expert}": degrees.expert > 1 and not has_axes,
+        f"replicas {planned.replicas}": planned.replicas > 1,
+        f"expert_capacity {planned.expert_capacity}": planned.expert_capacity is not None,
+        "sequence_parallel": degrees.sequence_parallel and degrees.tensor > 1 and not has_axes,
+    }
+    value = next((value for value, is_refused in refused.items() if is_refused), None)
+    if value is not None:
+        raise InputError(
+            value=value,
+            rule=_("must be what this version of Megatron-LM has a flag for"),
+            place=_("the plan"),
+            remedy=_("write it for the newest version, or plan again with --version-of"),
+        )
 
 
 def parallel_flags(plan: Plan, planned: PlannedDegrees) -> dict[str, tuple[str, ...]]:

@@ -5,6 +5,8 @@ experts; heads of keys and values are split where there are fewer than tensor ra
 `check_training` holds both.
 """
 
+from dataclasses import replace
+
 from evenflow.language import _
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import Sharding
@@ -14,6 +16,31 @@ from evenflow.tune.rules import DegreeRule, DegreeRules
 
 _ALL: tuple[Sharding, ...] = tuple(Sharding)
 _OPTIMIZER = (Sharding.NOTHING, Sharding.OPTIMIZER)
+
+
+def older_rules(*, has_axes: bool) -> DegreeRules:
+    """Return what the degrees of a Megatron-LM before core 0.13 must keep to, or of one before core.
+
+    Experts are split as the other layers are. Without `has_axes` there are tensor and data ranks alone, and no experts.
+    """
+    of_core = megatron_rules(has_fsdp=False)
+    split_alike = DegreeRule(
+        axis=Axis.EXPERT_TENSOR,
+        text=lambda training: _("must be {number}", number=training.degrees.tensor),
+        holds=lambda training: training.model.experts is None or expert_tensor(training) == training.degrees.tensor,
+    )
+    if has_axes:
+        return replace(of_core, rules=(*of_core.rules, split_alike))
+    alone = (
+        DegreeRule(
+            axis=Axis.EXPERT,
+            text=_("must be 1, of a model without experts"),
+            holds=lambda training: training.model.experts is None,
+        ),
+        DegreeRule(axis=Axis.CONTEXT, text=_("must be 1"), holds=lambda training: training.degrees.context == 1),
+    )
+    nothing = (Sharding.NOTHING,)
+    return DegreeRules(shardings=nothing, pipeline_shardings=nothing, sequence_parallel=False, rules=alone)
 
 
 def megatron_rules(*, has_fsdp: bool = True) -> DegreeRules:
