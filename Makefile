@@ -50,6 +50,7 @@ help:
 	@echo "make docs               build the documentation into site/"
 	@echo "make schedule-pages     measure the schedule families and write docs/schedules"
 	@echo "make target-table       write the table of docs/targets from the data of the frameworks"
+	@echo "make architecture-table write the tables of docs/architectures.md from what make check-architectures ARGS=--write found"
 	@echo "make accelerator-table  write the table of docs/accelerators.md from the data sheets"
 	@echo "make prediction-example write what the example of evenflow predict prints into its page"
 	@echo "make page               build script and style of the report page from web/ (needs Node.js)"
@@ -131,6 +132,9 @@ schedule-pages: setup
 
 target-table: setup
 	$(BIN)/python scripts/make_target_table.py
+
+architecture-table: setup
+	$(BIN)/python scripts/make_architecture_page.py
 
 accelerator-table: setup
 	$(BIN)/python scripts/make_accelerator_table.py

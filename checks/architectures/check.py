@@ -2,7 +2,8 @@
 
 Every type of a causal language model, and of a model that answers with text about images, is built at its default
 configuration (`build.py`, in an environment of its own), and evenflow reads that configuration. A type that is known
-must be equal to the digit; none may be off by more than 1 %, nor be read as something else in silence. With
+must be equal to the digit; none may be off by more than 1 %, nor be read as something else in silence. The same holds
+for models as they were released (`released.py`), which are predicted and planned too. With
 ``--fields``, every field of every type that is read is changed as well: what changes the model must change the
 reading in the same way, or be refused by name.
 """
@@ -19,6 +20,7 @@ from typing import Any
 import click
 from changes import changes
 from outcomes import Outcome, outcome
+from released import as_row, released_models
 
 HERE = Path(__file__).resolve().parent
 COUNTS = HERE.parents[1] / "docs" / "tables" / "architectures.json"
@@ -32,7 +34,7 @@ COUNTS = HERE.parents[1] / "docs" / "tables" / "architectures.json"
     help="The interpreter of the environment that has transformers.",
 )
 @click.option("--fields", is_flag=True, help="Change every field as well, which takes half an hour.")
-@click.option("--write", is_flag=True, help="Write the counts that docs/architectures.md shows.")
+@click.option("--write", is_flag=True, help="Write what docs/architectures.md shows.")
 @click.argument("types", nargs=-1)
 def check(python: Path, fields: bool, write: bool, types: tuple[str, ...]) -> None:
     """Build, read, compare; TYPES alone, or all."""
@@ -43,13 +45,26 @@ def check(python: Path, fields: bool, write: bool, types: tuple[str, ...]) -> No
     kinds = Counter(one.kind for one in outcomes)
     click.echo(f"transformers {found['version']}: {', '.join(f'{kinds[kind]} {kind}' for kind in sorted(kinds))}")
     wrong = [one for one in outcomes if one.is_wrong]
+    rows = dict(released_rows(python)) if not types else {}
+    for name, row in rows.items():
+        done = ", ".join(word for word in ("predicted", "planned") if row[word]) or "neither predicted nor planned"
+        click.echo(f"{name:28} {row['published']:>8} {row['built']:>17,} {row['read']:>17,}  {done}")
+        if row["built"] != row["read"] or not (row["predicted"] and row["planned"]):
+            wrong.append(Outcome(name=name, built=row["built"], read=row["read"], failure=done))
     if fields:
         wrong += list(wrong_changes(python, found["models"], outcomes))
     for one in wrong:
         click.echo(f"wrong: {one.line}", err=True)
     if write:
-        COUNTS.write_text(json.dumps(as_counts(found["version"], outcomes), indent=1) + "\n", encoding="utf-8")
+        counts = as_counts(found["version"], outcomes) | {"released": rows}
+        COUNTS.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
     sys.exit(bool(wrong))
+
+
+def released_rows(python: Path) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Yield the released models by their names, each as a row of the page."""
+    for name, model in built(python, released_models())["models"].items():
+        yield name, as_row(name, outcome(name, model), model["config"])
 
 
 def built(python: Path, asked: dict[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:

@@ -1,0 +1,84 @@
+"""Released models: how evenflow reads, predicts and plans them. Part of `make check-architectures`.
+
+`released.json` has the sizes that their publishers state, as fields that differ from the defaults of their type, or as
+an example of this repository; a type without either is released at its defaults.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from outcomes import Outcome
+
+from evenflow.fields import as_fields
+from evenflow.predict.transformer import Transformer
+from evenflow.profiles.transformer.config_file import transformer_of_config
+
+HERE = Path(__file__).resolve().parent
+EXAMPLES = HERE.parents[1] / "examples" / "configs"
+PREDICTED = ("--pipeline", "8", "--global-batch", "16", "--seq", "2048")
+PLANNED = ("--ranks", "8", "--microbatches", "16", "--time-limit", "3")
+SIZES = ("--accelerator", "h200", "--memory", "90TB")
+"""An accelerator with room for any model: whether one fits is not asked here."""
+
+
+def released() -> dict[str, dict[str, Any]]:
+    """Return what is said of each model, by its name."""
+    found: dict[str, dict[str, Any]] = json.loads((HERE / "released.json").read_text("utf-8"))
+    return found
+
+
+def released_models() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return the type and the fields of each model, as `build.py` takes them."""
+    return {name: (about["model_type"], _fields(about)) for name, about in released().items()}
+
+
+def _fields(about: dict[str, Any]) -> dict[str, Any]:
+    if "example" in about:
+        return dict(json.loads((EXAMPLES / about["example"]).read_text("utf-8")))
+    return dict(about.get("config", {}))
+
+
+def as_row(name: str, outcome: Outcome, config: dict[str, Any]) -> dict[str, Any]:
+    """Return what the page shows of a model that was built."""
+    about = {key: value for key, value in released()[name].items() if key != "config"}
+    model = transformer_of_config(as_fields(config, file="config.json")).model
+    return {
+        **about,
+        "built": outcome.built,
+        "read": outcome.read,
+        "parts": parts_of(model),
+        "predicted": _succeeds(["predict", "--model"], config, *PREDICTED),
+        "planned": _succeeds(["plan"], config, *PLANNED),
+    }
+
+
+def parts_of(model: Transformer) -> list[str]:
+    """Return what layers of a model are made of, in a few words."""
+    kinds = model.kinds
+    states = model.states.mixer
+    words = {
+        "latent attention": model.latent is not None and any(kind.attention for kind in kinds),
+        "attention": model.latent is None and any(kind.attention and not kind.window for kind in kinds),
+        "windowed attention": any(kind.window for kind in kinds),
+        "an indexer": any(kind.indexed for kind in kinds),
+        "" if states is None else states.name: states is not None,
+        "MLP": any(kind.mlp for kind in kinds),
+        "experts": any(kind.experts for kind in kinds),
+        "half blocks": not all(kind.mixes and kind.transforms for kind in kinds),
+        f"{model.streams} residual streams": model.streams > 1,
+        "MTP": model.predicted_tokens > 0,
+    }
+    return [word for word, is_there in words.items() if is_there]
+
+
+def _succeeds(command: list[str], config: dict[str, Any], *options: str) -> bool:
+    """Return whether a command of evenflow ends well with this configuration."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "config.json"
+        file.write_text(json.dumps(config), encoding="utf-8")
+        words = [sys.executable, "-m", "evenflow", *command, str(file), *SIZES, *options]
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
