@@ -143,12 +143,13 @@ def tail_working(training: Training) -> dict[Held, int]:
     """Return the working memory of the loss: logits in 16 bits and their softmax in 32.
 
     A loss that does not work in place has the gradients of the softmax and of the logits beside it, in 32 bits. A fully
-    sharded output layer is whole meanwhile.
+    sharded output layer is whole meanwhile, where the pipeline does not keep all of them whole.
     """
     softmax = _softmax(training)
     beside = softmax * HALF // SINGLE if training.software.fused_loss else 2 * softmax
     needed = {Held.LOGITS: beside + (0 if loss_waits(training) else softmax)}
-    if training.degrees.sharding is Sharding.PARAMETERS and dense_group(training.degrees).size > 1:
+    degrees = training.degrees
+    if degrees.sharding is Sharding.PARAMETERS and degrees.pipeline == 1 and dense_group(degrees).size > 1:
         own_vocabulary = padded_vocabulary(training) / training.degrees.tensor
         needed[Held.BUFFERS] = round(HALF * own_vocabulary * training.model.hidden)
     return needed

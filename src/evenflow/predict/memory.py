@@ -92,9 +92,10 @@ def constant_bytes(training: Training, accelerator: Accelerator) -> int:
 def _gathered_bytes(training: Training) -> int:
     """Return what fully sharded parameters take while they are whole: two layers' weights and one layer's gradients.
 
-    The next layer is gathered while one runs; gradients are summed up in the format in which they are kept.
+    The next layer is gathered while one runs; gradients are summed up in the format in which they are kept. Beside a
+    pipeline all of them are whole (`state_parts`).
     """
-    if training.degrees.sharding is not Sharding.PARAMETERS:
+    if training.degrees.sharding is not Sharding.PARAMETERS or training.degrees.pipeline > 1:
         return 0
     model = training.model
     every = [layer_parameters(training, kind) for kind in set(model.kinds)]

@@ -11,15 +11,19 @@ def state_parts(training: Training, parameters: Parameters) -> dict[Held, int]:
     """Return the bytes of one device for `parameters`, by purpose.
 
     The optimizer is mixed-precision Adam (see `kept_bytes`). Fully sharded parameters are the 32-bit ones themselves.
+    A pipeline keeps whole what it has gathered, in 16 bits, and reduces gradients once a step: they are whole until then.
     Weights of products in 8 bits are kept in 8 bits, once in each order of the matrix, or in 16: two bytes either way.
     """
     sharding, software = training.degrees.sharding, training.software
     is_single = training.precision == "fp32" or sharding is Sharding.PARAMETERS
     kept = kept_bytes("adam", weight_bytes=SINGLE if is_single else HALF, gradient_bytes=software.gradient_bytes)
+    is_alone = training.degrees.pipeline == 1
+    shares_gradients = is_alone and sharding in (Sharding.GRADIENTS, Sharding.PARAMETERS)
     weights = gradients = optimizer = 0.0
     for group, count in shares(training, parameters):
         weights += count * kept.weight / (group.size if sharding is Sharding.PARAMETERS else 1)
-        shares_gradients = sharding in (Sharding.GRADIENTS, Sharding.PARAMETERS)
+        if sharding is Sharding.PARAMETERS and not is_alone and group.size > 1:
+            weights += count * HALF
         gradients += count * kept.gradient / (group.size if shares_gradients else 1)
         optimizer += count * kept.state / (1 if sharding is Sharding.NOTHING else group.size)
     return {Held.PARAMETERS: round(weights), Held.GRADIENTS: round(gradients), Held.OPTIMIZER: round(optimizer)}
