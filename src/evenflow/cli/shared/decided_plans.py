@@ -21,7 +21,7 @@ from evenflow.targets.target import Target
 
 MOST_SECONDS = 10.0
 """For each of the two parts."""
-_LEAST_SECONDS, _ACTION_SECONDS = 0.5, 2e-6
+_LEAST_SECONDS, _ACTION_SECONDS = 0.5, 3.2e-6
 """What each part may take in any case, and what it takes at least for every action: steps are simulated for it."""
 
 

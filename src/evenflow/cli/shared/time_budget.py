@@ -24,14 +24,17 @@ class TimeBudget:
     left: TimeLeft
     behind_s: float
     """Seconds that the answer and its files will need."""
+    files_s: float
+    """Seconds to write the files."""
 
     @classmethod
     def of(cls, limit_s: float, outputs: Outputs, *, num_actions: int) -> "TimeBudget":
         """Return the budget of a command that writes timelines of so many actions in all."""
-        behind_s = outputs.needed_seconds(num_actions) + _ACTION_SECONDS * num_actions
+        files_s = outputs.needed_seconds(num_actions)
+        behind_s = files_s + _ACTION_SECONDS * num_actions
         if outputs.has(HTML):
             behind_s += min(_PAGE_SHARE * limit_s, _MOST_PAGE_SECONDS)
-        return cls(limit_s=limit_s, left=TimeLeft.of_command(limit_s), behind_s=behind_s)
+        return cls(limit_s=limit_s, left=TimeLeft.of_command(limit_s), behind_s=behind_s, files_s=files_s)
 
     @property
     def search_s(self) -> float:
@@ -40,5 +43,5 @@ class TimeBudget:
 
     @property
     def decision_s(self) -> float:
-        """Seconds from now on for each of the two parts of a page that search."""
-        return min(_MOST_PART_SECONDS, self.left.seconds / 2)
+        """Seconds from now on for each of the two parts of a page that search, where the files are still to be written."""
+        return min(_MOST_PART_SECONDS, max(0.0, self.left.seconds - self.files_s) / 2)
