@@ -43,5 +43,5 @@ class TimeBudget:
 
     @property
     def decision_s(self) -> float:
-        """Seconds from now on for each of the two parts of a page that search, where the files are still to be written."""
+        """Seconds from now on for each of the two parts of a page that search, before the files are written."""
         return min(_MOST_PART_SECONDS, max(0.0, self.left.seconds - self.files_s) / 2)
