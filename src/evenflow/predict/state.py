@@ -12,7 +12,8 @@ def state_parts(training: Training, parameters: Parameters) -> dict[Held, int]:
 
     The optimizer is mixed-precision Adam (see `kept_bytes`). Fully sharded parameters are the 32-bit ones themselves.
     A pipeline keeps whole what it has gathered, in 16 bits, and reduces gradients once a step: they are whole until
-    then. Weights of products in 8 bits are kept in 8 bits, once in each order of the matrix, or in 16: two bytes either way.
+    then. Weights of products in 8 bits are kept in 8 bits, once in each order of the matrix, or in 16: two bytes either
+    way.
     """
     sharding, software = training.degrees.sharding, training.software
     is_single = training.precision == "fp32" or sharding is Sharding.PARAMETERS
