@@ -2,7 +2,8 @@
 
 The flags of random plans, some with layers of multi-token prediction, go through `megatron/training/arguments.py` of a
 checkout and its check of layouts. Layers of every cell, groups and recomputation must come out as they went in. Layouts
-that are spoiled on purpose must be refused.
+that are spoiled on purpose must be refused. Patterns of hybrid models, with the bars that bash sets, must have the
+symbols of every stage, and patterns with a bar too many must be refused.
 """
 
 import json
@@ -26,7 +27,10 @@ from evenflow.targets.registry import target_named
 
 FOLDER = Path(__file__).resolve().parent
 TARGET = target_named("megatron")
+HYBRID = target_named("megatron-hybrid")
 PLANS, SEED = 300, 7
+SPOILED_SHARE = 0.2
+"""Of the patterns of hybrid models."""
 
 
 @click.command()
@@ -41,15 +45,23 @@ def check(python: Path, source: Path) -> None:
     runnable = [plan for plan in plans if refusal(plan, TARGET.abilities("0.13"), title=TARGET.title) is None]
     words = [words_of(plan) for plan in runnable]
     spoiled = [other for plan, each in zip(runnable, words, strict=True) if (other := spoiled_words(plan, each))]
-    version, results = parsed(python, source, [*words, *spoiled])
+    hybrids = [hybrid_case(numbers, plan) for plan in runnable if min(map(min, plan.layers))]
+    version, results = parsed(python, source, [*words, *spoiled, *hybrids])
+    of_hybrids = results[len(words) + len(spoiled) :]
+    del results[len(words) + len(spoiled) :]
     failures = [fault for plan, result in zip(runnable, results, strict=False) if (fault := fault_of(plan, result))]
     failures += [
         f"{other} is accepted" for other, result in zip(spoiled, results[len(runnable) :], strict=True)
         if "error" not in result
     ]  # fmt: skip
+    failures += [
+        f"{case} is read as {result}" for case, result in zip(hybrids, of_hybrids, strict=True)
+        if result != case["wanted"] and not (case["is_spoiled"] and "error" in result)
+    ]  # fmt: skip
     click.echo(
         f"megatron-core {version}: {len(runnable)} plans, {sum(plan.mtp_layers > 0 for plan in runnable)} of them with "
-        f"multi-token prediction, {len(spoiled)} layouts spoiled on purpose; {len(failures)} failures"
+        f"multi-token prediction, {len(spoiled)} layouts spoiled on purpose; {len(hybrids)} patterns of hybrid models, "
+        f"{sum(case['is_spoiled'] for case in hybrids)} of them spoiled; {len(failures)} failures"
     )
     for failure in failures[:20]:
         click.echo(failure, err=True)
@@ -59,6 +71,27 @@ def check(python: Path, source: Path) -> None:
 def with_mtp(source: random.Random, plan: Plan) -> Plan:
     """Return a plan whose last layers, or none of them, are of multi-token prediction."""
     return replace(plan, mtp_layers=min(source.choice((0, 1, 1, 2)), plan.num_layers - 1))
+
+
+def hybrid_case(source: random.Random, plan: Plan) -> dict[str, Any]:
+    """Return the words of a plan with a random pattern, as bash makes them, and the symbols of its stages."""
+    plan = replace(plan, mtp_layers=0)
+    symbols = "".join(source.choices("MG*-E", k=plan.num_layers))
+    further = source.choice(("", "/*-", "/ME/ME"))
+    script = f"PATTERN='M{symbols[1:]}{further}'\n{HYBRID.written(plan, '0.17').pieces[0].text}"
+    printed = subprocess.run(
+        ["bash", "-c", f"{script}printf '%s\\n' \"${{PIPELINE_ARGS[@]}}\""], capture_output=True, text=True, check=True
+    )
+    words = printed.stdout.splitlines()
+    left, stages = f"M{symbols[1:]}", [[""] * plan.num_chunks for _rank in range(plan.num_ranks)]
+    for chunk, row in enumerate(plan.layers):
+        for rank, count in enumerate(row):
+            stages[rank][chunk], left = left[:count], left[count:]
+    is_spoiled = plan.num_ranks > 1 and source.random() < SPOILED_SHARE
+    if is_spoiled:
+        words[1] = f"M|{words[1]}"
+    wanted = {"stages": stages, "further": further.split("/")[1:]}
+    return {"words": words, "chunks": plan.num_chunks, "wanted": wanted, "is_spoiled": is_spoiled}
 
 
 def words_of(plan: Plan) -> list[str]:
@@ -76,7 +109,7 @@ def spoiled_words(plan: Plan, words: list[str]) -> list[str] | None:
     return None if "m*" in layout else [*words[:place], spoiled, *words[place + 1 :]]
 
 
-def parsed(python: Path, source: Path, cases: list[list[str]]) -> tuple[str, list[dict[str, Any]]]:
+def parsed(python: Path, source: Path, cases: list[Any]) -> tuple[str, list[dict[str, Any]]]:
     """Return the version of the checkout, and what it makes of the words."""
     with tempfile.TemporaryDirectory() as folder:
         cases_file, results_file = Path(folder) / "cases.json", Path(folder) / "results.json"

@@ -22,6 +22,7 @@ from evenflow.targets.megatron_family.flags import (
     without_layout_abilities,
 )
 from evenflow.targets.megatron_family.forks import has_old_checkpointing, is_megatron_deepspeed, knows_no_layout
+from evenflow.targets.megatron_family.hybrid_pattern import is_hybrid
 from evenflow.targets.megatron_family.logs import MEGATRON
 from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script
 from evenflow.targets.target import Target, Written
@@ -89,6 +90,9 @@ def _apply(text: str, file: str, plan: Plan) -> str:
     return apply_flags(text, file, plan, {**plan_flags(plan), **recompute_flags(plan)})
 
 
+_OTHERS = (is_mindspeed_script, is_megatron_deepspeed, is_hybrid)
+"""What else is made of Megatron-LM's flags."""
+
 TARGET = Target(
     name="megatron",
     title="Megatron-LM",
@@ -104,9 +108,7 @@ TARGET = Target(
     told_version=_told_version,
     read=read_run,
     read_degrees=stated_in_run,
-    recognise=lambda text, file: (
-        is_run(text, file) and not is_mindspeed_script(text, file) and not is_megatron_deepspeed(text, file)
-    ),
+    recognise=lambda text, file: is_run(text, file) and not any(is_other(text, file) for is_other in _OTHERS),
     apply=_apply,
     logs=(MEGATRON,),
 )
