@@ -121,8 +121,8 @@ KEPT = (
     "schedule/families.py",  # checked above, and names of papers
 )
 """Files with texts of several words that are in English for everybody."""
-CODE = re.compile(r'^"""|\bimport \w| = |:  # |^  # ')
-"""Of a text that is Python, for a training script."""
+CODE = re.compile(r'^"""|\bimport \w| = |:  # |^  # |^\w+\(\) \{')
+"""Of a text that is Python or a function of a shell, for a training script."""
 WORDS = re.compile(r"[a-z]{2,} [a-z]+ [a-z]{2,}")
 FAULTS = {"AssertionError", "AttributeError", "ValueError", "RuntimeError"}
 """Errors of a program, not of its user."""
