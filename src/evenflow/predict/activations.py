@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from evenflow.model import FULL, NONE, SELECT
 from evenflow.predict.held import Held, added, largest
 from evenflow.predict.layer_parts import Addition
-from evenflow.predict.layer_work import HALF, MASK, SINGLE, expert_tensor, tokens, with_sizes_of
+from evenflow.predict.layer_work import HALF, MASK, SINGLE, expert_tensor, layer_passes, tokens, with_sizes_of
 from evenflow.predict.parameters import dense_group, padded_vocabulary
 from evenflow.predict.training import FORMATS, PRODUCTS, Sharding, Training
 from evenflow.predict.transformer import LayerKind
+from evenflow.predict.work import Operators
 
 _ITEM = {"float8": 1.0, "float4": 0.5}
 """Bytes of a number in an input that a product in this format keeps."""
@@ -43,6 +44,8 @@ class Tensor:
 
 def layer_tensors(training: Training, layer: LayerKind) -> tuple[Tensor, ...]:
     """Return what one body layer keeps of a microbatch without recomputation, its input first."""
+    if layer.frozen:
+        return ()
     training = with_sizes_of(training, layer)
     tensors: list[Tensor] = []
     for _time in range(training.model.repeats):
@@ -55,11 +58,21 @@ def layer_tensors(training: Training, layer: LayerKind) -> tuple[Tensor, ...]:
             tensors += _dropout(training, "MLP's dropout")
     tensors += _experts(training) if layer.experts else []
     tensors += _indexer(training, layer)
+    tensors += _adapters(training, layer)
     further = training.model.additions_of(layer)
     if training.model.streams > 1:
         beside = HALF * _spread(training) * (training.model.streams - 1) * training.model.hidden
         tensors.append(Tensor("input", Held.NORMS, beside))
     return (*tensors, *(_addition(training, addition) for addition in further))
+
+
+def _adapters(training: Training, layer: LayerKind) -> list[Tensor]:
+    """Return the narrow results of adapters, which their second products keep."""
+    if not training.model.adapter_rank:
+        return []
+    works = layer_passes(training, layer).forward
+    narrow = sum(work.narrow for work in works if isinstance(work, Operators))
+    return [Tensor("narrow results of adapters", Held.MLP, HALF * narrow)]
 
 
 def _addition(training: Training, addition: Addition) -> Tensor:
@@ -88,6 +101,8 @@ def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[He
     Tensors are computed again, and gradients come up: first those of the MLP, then those of attention, when the MLP's
     tensors are free again.
     """
+    if layer.frozen:
+        return {}
     tensors = layer_tensors(training, layer)
     training = with_sizes_of(training, layer)
     of_mlp = {Held.MLP, Held.EXPERTS}

@@ -15,7 +15,7 @@ def head_passes(training: Training) -> Passes:
     passes = Passes(tuple(forward), (elementwise(3 * passed, 3, "embedding"),))
     for addition in training.model.head_additions:
         passes += addition_passes(training, addition)
-    return passes
+    return passes if training.model.trains_ends[0] else Passes(passes.forward, ())
 
 
 def tail_passes(training: Training) -> Passes:
@@ -52,9 +52,12 @@ def output_passes(training: Training) -> Passes:
         elementwise(logits * (HALF + SINGLE + 3 * SINGLE), 5, "loss"),
         *_sum_over_tensor(training, 3 * SINGLE * here),
     )
+    of_output = gradients(here, own, model.hidden, dtype=training.wide_format, module="output")
+    if not model.trains_ends[1]:
+        del of_output[1]  # the gradient of the weight
     backward: tuple[Work, ...] = (
         elementwise(logits * (2 * SINGLE + HALF), 3, "loss"),
-        *gradients(here, own, model.hidden, dtype=training.wide_format, module="output"),
+        *of_output,
         *_sum_over_tensor(training, passed),
         elementwise(3 * passed, 2, "norm"),
     )

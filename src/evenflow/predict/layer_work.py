@@ -15,6 +15,8 @@ SINGLE = 4
 """Bytes of a number in 32 bits: in the loss, the router, the optimizer."""
 MASK = 1
 """Bytes of a number in a dropout mask."""
+ADAPTERS = "adapters"
+"""The sub-module of adapters beside products."""
 _ROUTING_CALLS = 16
 """Operators that route tokens to experts and back: scores and their choice, the map and the counts of tokens, the loss
 of the load, permuting, sorting; and the same backward."""
@@ -48,7 +50,8 @@ def layer_passes(training: Training, kind: LayerKind) -> Passes:
         passes += _indexer(training, model.indexer)
     for addition in model.additions_of(kind):
         passes += addition_passes(training, addition)
-    return passes + _experts(training) if kind.experts else passes
+    passes = passes + _experts(training) if kind.experts else passes
+    return Passes(passes.forward, ()) if kind.frozen else passes
 
 
 def with_sizes_of(training: Training, kind: LayerKind) -> Training:
@@ -147,14 +150,36 @@ def _norm(training: Training, numbers: float, count: int) -> Passes:
     return Passes((once,), (again,))
 
 
-def _linear(training: Training, rows: float, columns: float, depth: float, module: str, count: float = 1) -> Passes:
+def _linear(
+    training: Training, rows: float, columns: float, depth: float, module: str, count: float = 1, *,
+    is_router: bool = False,
+) -> Passes:  # fmt: skip
+    """Return the work of `count` equal products; a router has no adapters."""
     dtype = FORMATS[training.precision]
     forward: list[Work] = [product(rows, columns, depth, dtype=dtype, module=module, count=count)]
     backward = gradients(rows, columns, depth, dtype=dtype, module=module, count=count)
     if dtype in ("float8", "float4"):  # inputs and gradients are cast, and their scales found
         forward.append(elementwise(1.5 * HALF * rows * depth * count, 1, module))
         backward.append(elementwise(2.0 * HALF * rows * columns * count, 1, module))
+    if training.model.adapter_rank and not is_router:
+        del backward[1]  # the gradient of the weight, which is not trained
+        adapters = _adapters(training, rows, columns, depth, count)
+        return Passes((*forward, *adapters.forward), (*backward, *adapters.backward))
     return Passes(tuple(forward), tuple(backward))
+
+
+def _adapters(training: Training, rows: float, columns: float, depth: float, count: float) -> Passes:
+    """Return the work of the two narrow products beside one, whose result is added to its own."""
+    rank, dtype = training.model.adapter_rank, training.wide_format
+    sizes = ((rows, rank, depth), (rows, columns, rank))
+    into, out = (product(*size, dtype=dtype, module=ADAPTERS, count=count) for size in sizes)
+    into = replace(into, adapters=rank * depth * count, narrow=rows * rank * count)
+    out = replace(out, adapters=rank * columns * count)
+    added = elementwise(3 * HALF * rows * columns * count, 1, ADAPTERS)
+    backward = [
+        work for size in reversed(sizes) for work in gradients(*size, dtype=dtype, module=ADAPTERS, count=count)
+    ]
+    return Passes((into, out, added), tuple(backward))
 
 
 def _tensor_exchanges(training: Training, module: str) -> Passes:
@@ -420,7 +445,9 @@ def _experts(training: Training) -> Passes:
     rows = routed / own_experts
     passed = HALF * routed * hidden
     scores = experts.count + experts.idle
-    passes = _linear(training, tokens(training) / degrees.tensor, scores, experts.router_width or model.hidden, "moe")
+    passes = _linear(
+        training, tokens(training) / degrees.tensor, scores, experts.router_width or model.hidden, "moe", is_router=True
+    )
     passes += Passes(
         (elementwise(4 * passed, _ROUTING_CALLS, "moe"),), (elementwise(5 * passed, _ROUTING_CALLS, "moe"),)
     )

@@ -15,15 +15,17 @@ _FORWARD_AND_BACKWARD = 3
 def model_flops(training: Training) -> float:
     """Return the floating-point operations that the model needs for one step, on all devices together.
 
-    Products of forward and backward without recomputation; of experts only active ones. Attention counts in full,
+    Products of forward and backward without recomputation, but for the gradients of what is not trained; of experts
+    only active ones. Attention counts in full,
     masked or not, as published figures mostly have it. [Megatron-LM, arXiv:2104.04473, appendix]
     """
     whole = _whole(training)
     model = whole.model
-    flops = _flops(tail_passes(whole).forward)
+    passes = _FORWARD_AND_BACKWARD - (1 if model.adapter_rank else 0)
+    flops = passes * _flops(tail_passes(whole).forward)
     for kind, count in Counter(model.kinds).items():
-        flops += count * _flops(layer_passes(whole, kind).forward)
-    return _FORWARD_AND_BACKWARD * flops * training.global_batch
+        flops += (1 if kind.frozen else passes) * count * _flops(layer_passes(whole, kind).forward)
+    return flops * training.global_batch
 
 
 def _whole(training: Training) -> Training:

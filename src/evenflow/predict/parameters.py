@@ -4,20 +4,31 @@ from collections import Counter
 from dataclasses import dataclass
 
 from evenflow.cluster.topology import DeviceGroup
-from evenflow.predict.layer_work import expert_tensor, key_numbers, with_sizes_of
+from evenflow.predict.layer_work import expert_tensor, key_numbers, layer_passes, with_sizes_of
 from evenflow.predict.training import Degrees, Training
 from evenflow.predict.transformer import LayerKind, StateMixer, Transformer
+from evenflow.predict.work import Operators
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Numbers of trained parameters of one device: experts have copies on fewer devices than the rest."""
+    """Numbers of parameters of one device: experts have copies on fewer devices than the rest."""
 
     dense: float = 0.0
     expert: float = 0.0
+    frozen: float = 0.0
+    """Those that are not trained: they have weights alone."""
 
     def __add__(self, other: "Parameters") -> "Parameters":
-        return Parameters(self.dense + other.dense, self.expert + other.expert)
+        return Parameters(self.dense + other.dense, self.expert + other.expert, self.frozen + other.frozen)
+
+    def times(self, count: float) -> "Parameters":
+        """Return the parameters of `count` equal parts."""
+        return Parameters(count * self.dense, count * self.expert, count * self.frozen)
+
+    def as_frozen(self) -> "Parameters":
+        """Return them where none is trained."""
+        return Parameters(frozen=self.dense + self.expert + self.frozen)
 
 
 def dense_group(degrees: Degrees) -> DeviceGroup:
@@ -44,7 +55,18 @@ def shares(training: Training, parameters: Parameters) -> tuple[tuple[DeviceGrou
 
 
 def layer_parameters(training: Training, kind: LayerKind) -> Parameters:
-    """Return the parameters of one body layer on one device."""
+    """Return the parameters of one body layer on one device, its adapters too; these alone are trained with any."""
+    own = _own_parameters(training, kind)
+    if kind.frozen:
+        return own.as_frozen()
+    if not training.model.adapter_rank:
+        return own
+    works = layer_passes(training, kind).forward
+    adapters = sum(work.adapters for work in works if isinstance(work, Operators))
+    return Parameters(adapters) + own.as_frozen()
+
+
+def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
     training = with_sizes_of(training, kind)
     model, degrees = training.model, training.degrees
     tensor, hidden = degrees.tensor, model.hidden
@@ -133,7 +155,8 @@ def head_parameters(training: Training) -> Parameters:
     model = training.model
     table = model.hidden * (padded_vocabulary(training) / training.degrees.tensor + model.positions)
     further = sum(addition.learned for addition in model.head_additions)
-    return Parameters(table + further + (_norm(model) if model.norms.after_embedding else 0))
+    own = Parameters(table + further + (_norm(model) if model.norms.after_embedding else 0))
+    return own if model.trains_ends[0] else own.as_frozen()
 
 
 def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
@@ -149,6 +172,8 @@ def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
     dense = Parameters(further + table + (own_vocabulary if model.biases.logits else 0))
     if model.predicted_tokens and not (has_embedding or model.tied):
         dense += embedding_copy(training)
+    if not model.trains_ends[1]:
+        dense = dense.as_frozen()
     for _block in range(model.predicted_tokens):
         dense += mtp_parameters(training)
     return dense
@@ -171,11 +196,10 @@ def model_parameters(model: Transformer) -> int:
     alone = Training(model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=1)
     total = head_parameters(alone) + tail_parameters(alone, has_embedding=True)
     for kind, count in Counter(model.kinds).items():
-        layer = layer_parameters(alone, kind)
-        total += Parameters(count * layer.dense, count * layer.expert)
+        total += layer_parameters(alone, kind).times(count)
     of_word = model.hidden * (1 if model.tied else 2) + (1 if model.biases.logits else 0)
     filled = padded_vocabulary(alone) - model.vocabulary
-    return round(total.dense + total.expert - filled * of_word)
+    return round(total.dense + total.expert + total.frozen - filled * of_word)
 
 
 def padded_vocabulary(training: Training) -> int:

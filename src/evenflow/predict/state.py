@@ -3,7 +3,7 @@
 from evenflow.model.kept_per_parameter import kept_bytes
 from evenflow.predict.held import Held, total
 from evenflow.predict.layer_work import HALF, SINGLE
-from evenflow.predict.parameters import Parameters, shares
+from evenflow.predict.parameters import Parameters, dense_group, shares
 from evenflow.predict.training import Sharding, Training
 
 
@@ -12,8 +12,8 @@ def state_parts(training: Training, parameters: Parameters) -> dict[Held, int]:
 
     The optimizer is mixed-precision Adam (see `kept_bytes`). Fully sharded parameters are the 32-bit ones themselves.
     A pipeline keeps whole what it has gathered, in 16 bits, and reduces gradients once a step: they are whole until
-    then. Weights of products in 8 bits are kept in 8 bits, once in each order of the matrix, or in 16: two bytes either
-    way.
+    then. What is not trained has weights alone. Weights of products in 8 bits are kept in 8 bits, once in each order of
+    the matrix, or in 16: two bytes either way.
     """
     sharding, software = training.degrees.sharding, training.software
     is_single = training.precision == "fp32" or sharding is Sharding.PARAMETERS
@@ -27,6 +27,9 @@ def state_parts(training: Training, parameters: Parameters) -> dict[Held, int]:
             weights += count * HALF
         gradients += count * kept.gradient / (group.size if shares_gradients else 1)
         optimizer += count * kept.state / (1 if sharding is Sharding.NOTHING else group.size)
+    whole = SINGLE if training.precision == "fp32" else HALF
+    is_shared = sharding is Sharding.PARAMETERS and is_alone
+    weights += parameters.frozen * whole / (dense_group(training.degrees).size if is_shared else 1)
     return {Held.PARAMETERS: round(weights), Held.GRADIENTS: round(gradients), Held.OPTIMIZER: round(optimizer)}
 
 

@@ -16,7 +16,7 @@ from evenflow.predict.activations import (
 )
 from evenflow.predict.end_work import head_passes, tail_passes
 from evenflow.predict.held import total
-from evenflow.predict.layer_work import HALF, Passes, expert_tensor, layer_passes
+from evenflow.predict.layer_work import ADAPTERS, HALF, Passes, expert_tensor, layer_passes
 from evenflow.predict.memory import constant_bytes
 from evenflow.predict.parameters import (
     Parameters,
@@ -155,6 +155,8 @@ def priced_layer(training: Training, topology: Topology, passes: Passes, paramet
         SELECT: tuple(_selected(passes.forward, training.recompute_modules)),
         FULL: passes.forward,
     }
+    if not passes.backward:  # it keeps nothing that could be computed again
+        again = dict.fromkeys(again, ())
     return PricedPart(
         forward=priced(passes.forward, topology),
         backward={mode: priced((*works, *passes.backward), topology) for mode, works in again.items()},
@@ -167,6 +169,8 @@ def _selected(works: Iterable[Work], modules: Collection[str]) -> Iterator[Work]
     """Yield the work that selective recomputation repeats."""
     products = 0
     for work in works:
+        if work.module == ADAPTERS:
+            continue  # their narrow results are kept
         if work.module in modules:
             yield work
         elif PRODUCTS in modules and isinstance(work, Operators):
@@ -263,9 +267,10 @@ def layer_of(training: Training, kind: LayerKind, part: PricedPart, kept: Mappin
 def _name(training: Training, kind: LayerKind) -> str:
     """Return a layer's kind in words: those of an ordinary layer are left out."""
     state = training.model.states.mixer
+    words = ["frozen"] if kind.frozen else []
     if not kind.mixes:
-        return "experts only" if kind.experts else "MLP"
-    words = ["experts"] if kind.experts else []
+        return ", ".join([*words, "experts only" if kind.experts else "MLP"])
+    words += ["experts"] if kind.experts else []
     words += ["dense"] if kind.mlp else []
     words += ["window"] if kind.window else []
     words += [state.name] if kind.state and state is not None else []

@@ -137,6 +137,8 @@ class LayerKind:
     """Whether it has the indexer."""
     own: "OwnSizes | None" = None
     """Its sizes, where they differ from the model's."""
+    frozen: bool = False
+    """Whether it is not trained, nor is anything before it: it has no backward and keeps nothing for one."""
 
     @property
     def mixes(self) -> bool:
@@ -269,6 +271,11 @@ class Transformer:
     predicted_tokens: int = 0
     """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
     dropout: bool = False
+    frozen_layers: int = 0
+    """First body layers that are not trained; with any, the embedding is not either."""
+    adapter_rank: int = 0
+    """Width of the adapters that are trained beside every product of the body layers, in place of its weight; 0: none.
+    [LoRA, arXiv:2106.09685]"""
     name: str = "model"
 
     def __post_init__(self) -> None:
@@ -282,6 +289,8 @@ class Transformer:
             most = self.experts.count
             rule = _("must be from 1 to the {count} experts", count=most)
             self._require(1 <= self.experts.active <= most, self.experts.active, rule, "active_experts")
+        rule = _("must be fewer than the {count} layers", count=self.layers)
+        self._require(0 <= self.frozen_layers < self.layers, self.frozen_layers, rule, "frozen_layers")
 
     def _require(self, holds: bool, value: object, rule: str, field: str) -> None:
         if not holds:
@@ -303,7 +312,7 @@ class Transformer:
             attention=attention, window=attention and bool(self.window) and layer not in self.unwindowed_layers,
             state=state, mlp=transforms and (beside or not experts), experts=transforms and experts,
             indexed=attention and layer in self.indexed_layers, indexer=attention and layer in self.indexer_layers,
-            own=self.own[layer] if self.own else None,
+            own=self.own[layer] if self.own else None, frozen=layer < self.frozen_layers,
         )  # fmt: skip
 
     def with_sizes_of(self, kind: LayerKind) -> "Transformer":
@@ -317,6 +326,11 @@ class Transformer:
         """Return the further parts of a layer of this kind; the model must have its sizes."""
         there = {Place.LAYER: True, Place.ATTENTION: kind.attention, Place.MLP: kind.mlp, Place.EXPERTS: kind.experts}
         return tuple(addition for addition in self.additions if there[addition.place])
+
+    @property
+    def trains_ends(self) -> tuple[bool, bool]:
+        """Whether the embedding is trained, and the output layer."""
+        return not (self.frozen_layers or self.adapter_rank), not self.adapter_rank
 
     @property
     def query_rank(self) -> int:

@@ -42,6 +42,10 @@ class Operators:
     """Whether rows of its matrices start anywhere."""
     slowdown: float = 1.0
     """How many times as long its arithmetic takes as with kernels made for the accelerator."""
+    adapters: float = 0.0
+    """Numbers of the adapters that it applies, which are trained."""
+    narrow: float = 0.0
+    """Numbers that the first of two adapters gives, which the second keeps."""
 
     def time_ns(self, accelerator: Accelerator) -> float:
         """Nanoseconds of all these operators on one device."""

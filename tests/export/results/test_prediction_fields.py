@@ -101,7 +101,7 @@ def test_golden(monkeypatch):
     assert written == {
         "name": "small", "parameters": 191382528, "accelerator": "round", "devices": 8, "devices_per_node": 8,
         "tensor": 2, "pipeline": 4, "chunks": 1, "context": 1, "data": 1, "expert": 1, "expert_tensor": None,
-            "expert_capacity": None, "zero": 1,
+            "expert_capacity": None, "frozen_layers": 0, "adapter_rank": 0, "zero": 1,
         "sequence_parallel": True, "context_exchange": "ring", "global_batch": 16, "microbatch": 1, "microbatches": 16,
         "sequence": 2048, "precision": "bf16", "gradient_bytes": 4, "recompute": "none", "recompute_modules": [],
         "recompute_layers": None, "layers": [[2, 2, 2, 2]],

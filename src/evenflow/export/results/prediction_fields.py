@@ -120,6 +120,8 @@ def training_fields(training: Training) -> dict[str, object]:
         "expert": degrees.expert,
         "expert_tensor": degrees.expert_tensor,
         "expert_capacity": None if experts is None else experts.capacity_factor,
+        "frozen_layers": training.model.frozen_layers,
+        "adapter_rank": training.model.adapter_rank,
         "zero": int(degrees.sharding),
         "sequence_parallel": degrees.sequence_parallel,
         "context_exchange": degrees.context_exchange,

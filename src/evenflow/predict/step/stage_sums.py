@@ -25,8 +25,7 @@ class StageSum:
         self.passes.include(part.forward, count)
         self.passes.include(part.backward[kind], count)
         self.recomputed.include(part.recomputed[kind], count)
-        more = part.parameters
-        self.parameters += Parameters(more.dense * count, more.expert * count)
+        self.parameters += part.parameters.times(count)
 
 
 def stage_sums(priced: PricedNetwork, plan: Plan, stage_table: Integers) -> list[StageSum]:

@@ -7,7 +7,7 @@ import click
 
 from evenflow.asking import asked, asked_as
 from evenflow.cli.shared.training import training_options
-from evenflow.cli.shared.training.model_options import EXPERT_CAPACITY
+from evenflow.cli.shared.training.model_options import EXPERT_CAPACITY, FREEZE, LORA
 from evenflow.cli.shared.training.software_options import SoftwareOptions
 from evenflow.language import looked_up, to_translate
 
@@ -56,6 +56,8 @@ class ConfigurationOptions:
     no_sequence_parallel: bool = field(default=False, metadata=training_options.NO_SEQUENCE_PARALLEL)
     precision: str | None = field(default=None, metadata=training_options.PRECISION)
     expert_capacity: float | None = field(default=None, metadata=EXPERT_CAPACITY)
+    freeze: int | None = field(default=None, metadata=FREEZE)
+    lora: int | None = field(default=None, metadata=LORA)
     behaviour: SoftwareOptions = field(metadata=asked(group=SoftwareOptions))
 
 

@@ -11,7 +11,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel, read_model
 from evenflow.cli.shared.model_config import ModelConfig
 from evenflow.cli.shared.training.configuration_options import ConfigurationOptions, only_for_configurations
-from evenflow.cli.shared.training.model_options import with_capacity
+from evenflow.cli.shared.training.model_options import with_capacity, with_trained
 from evenflow.cli.shared.training.option_names import option
 from evenflow.cli.shared.training.planner_inputs import PlannerInputs, planner_inputs
 from evenflow.cli.shared.training.training_job import TrainingJob, training_job
@@ -72,7 +72,8 @@ def configured_model(
         InputError: no accelerator, a configuration that cannot be read, settings that no training can have.
         click.UsageError: a pipeline without its sizes.
     """
-    described = with_capacity(transformer_of_config(config.fields, name=config.name), settings.expert_capacity)
+    whole = with_capacity(transformer_of_config(config.fields, name=config.name), settings.expert_capacity)
+    described = with_trained(whole, settings.freeze, settings.lora)
     training = _training_options(settings, pipeline, described.model, place=config.fields.file)
     job = training_job(training, described, written={*written, "recompute"}, named=_place)
     inputs = planner_inputs(

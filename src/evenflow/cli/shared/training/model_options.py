@@ -21,6 +21,22 @@ EXPERT_CAPACITY = asked(
     help="Times an equal share of a device's tokens that an expert takes at most; others are dropped.  "
     "[default: no limit]",
 )
+FREEZE = asked(
+    ranges.MODEL_LAYERS,
+    option="--freeze",
+    section=MODEL,
+    metavar="N",
+    help="First layers that are not trained, nor the embedding: they have no backward and no state.  "
+    "[default: all are trained]",
+)
+LORA = asked(
+    ranges.MODEL_SIZE,
+    option="--lora",
+    section=MODEL,
+    metavar="RANK",
+    help="Width of adapters (LoRA) that are trained beside every product of the layers; nothing else is trained.  "
+    "[default: none]",
+)
 _NEEDED = ("hidden", "layers", "heads", "vocab")
 """Options without which plain numbers are no model."""
 _OF_EXPERTS = ("active_experts", "expert_ffn")
@@ -71,6 +87,8 @@ class ModelOptions:
         default=None, metadata=_size("--expert-ffn", "Width of an expert.  [default: --ffn]")
     )
     expert_capacity: float | None = field(default=None, metadata=EXPERT_CAPACITY)
+    freeze: int | None = field(default=None, metadata=FREEZE)
+    lora: int | None = field(default=None, metadata=LORA)
 
     @property
     def file(self) -> Path | None:
@@ -84,7 +102,7 @@ class ModelOptions:
             InputError: numbers beside a configuration, those that are missing, or a file that cannot be read.
         """
         found = self._described(sequence)
-        return with_capacity(found, self.expert_capacity)
+        return with_trained(with_capacity(found, self.expert_capacity), self.freeze, self.lora)
 
     def _described(self, sequence: int) -> Described:
         if self.model is None:
@@ -149,6 +167,25 @@ def with_capacity(transformer: Described, factor: float | None) -> Described:
         )
     experts = replace(model.experts, capacity_factor=factor)
     return replace(transformer, model=replace(model, experts=experts))
+
+
+def with_trained(transformer: Described, freeze: int | None, lora: int | None) -> Described:
+    """Return the model of which only some is trained: not the first layers, or adapters alone; None: all.
+
+    Raises:
+        InputError: as many frozen layers as the model has, or more.
+    """
+    model = transformer.model
+    if freeze is not None and freeze >= model.layers:
+        rule = _("must be fewer than the {count} layers", count=model.layers)
+        raise InputError(value=freeze, rule=rule, place="--freeze", remedy=_("leave some to train"))
+    trained = replace(model, frozen_layers=freeze or 0, adapter_rank=lora or 0)
+    notes = []
+    if freeze:
+        notes.append(_("the embedding and the first {count} layers are not trained", count=freeze))
+    if lora:
+        notes.append(_("only adapters are trained, {rank} wide, beside every product of the layers", rank=lora))
+    return replace(transformer, model=trained, notes=(*transformer.notes, *notes))
 
 
 def _option(name: str) -> str:
