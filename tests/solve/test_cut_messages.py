@@ -15,8 +15,9 @@ from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.search.annealing import Annealing
 from evenflow.units import MEGABYTE
 from tests.networks import MILLISECOND, plain_network
-from tests.solve.cases import NO_SHRINKING, SECONDS, TOLERANCE, cases
+from tests.solve.cases import NO_SHRINKING, SECONDS, cases
 from tests.solve.exhaustive import Case, every_plan
+from tests.solve.solved import assert_best
 from tests.thoroughness import examples
 
 SIZES = st.none() | st.sampled_from([0, 1, 100, 400, 5000])
@@ -42,13 +43,7 @@ def test_the_plan_is_the_best_of_all_and_the_bound_holds(data):
     case = data.draw(sending(time=MILLISECOND, memory=MEGABYTE + 7, any_order=False))
     plans = every_plan(case)
     limit = data.draw(st.sampled_from([None, *plans.limits()]))
-    best = plans.best_ns(limit)
-    with reproducible():  # the end of the time is the same on every machine
-        outcome = plan(case.network, memory_limit_bytes=limit, time_limit_s=10.0, **case.arguments)
-    assert best <= outcome.makespan_ns <= best * (1 + TOLERANCE)
-    assert outcome.lower_bound_ns <= best
-    again = simulate(case.network, outcome.plan, communication=case.communication)
-    assert again.makespan_ns == outcome.makespan_ns
+    assert_best(case, limit, plans.best_ns(limit))
 
 
 @given(data=st.data(), seed=st.integers(0, 1000))

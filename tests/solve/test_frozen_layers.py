@@ -5,14 +5,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow import reproducible
 from evenflow.model import Layer, LayerRun
-from evenflow.simulate import simulate
-from evenflow.solve import plan
 from evenflow.units import MEGABYTE
 from tests.networks import MILLISECOND
-from tests.solve.cases import NO_SHRINKING, TOLERANCE, cases
+from tests.solve.cases import NO_SHRINKING, cases
 from tests.solve.exhaustive import every_plan
+from tests.solve.solved import assert_best
 from tests.thoroughness import examples
 
 
@@ -42,10 +40,4 @@ def test_the_plan_is_the_best_of_all(data):
     case = replace(case, network=replace(case.network, runs=runs, head=head))
     plans = every_plan(case)
     limit = data.draw(st.sampled_from([None, *plans.limits()]))
-    best = plans.best_ns(limit)
-    with reproducible():  # the end of the time is the same on every machine
-        outcome = plan(case.network, memory_limit_bytes=limit, time_limit_s=10.0, **case.arguments)
-    assert best <= outcome.makespan_ns <= best * (1 + TOLERANCE)
-    assert outcome.lower_bound_ns <= best
-    again = simulate(case.network, outcome.plan, communication=case.communication)
-    assert again.makespan_ns == outcome.makespan_ns
+    assert_best(case, limit, plans.best_ns(limit))

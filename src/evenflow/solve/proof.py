@@ -293,12 +293,13 @@ class Prover:
             counts = self._counts(master.groups, members, solution.values)
             costs = self.problem.costs(counts)
             fits = bool((self.problem.rank_memory(costs) <= self.problem.limits).all())
-            is_new = self.paths.add_longest(costs.durations, above_ns=target_ns)
-            if fits and not is_new and self.paths.makespan(costs.durations) <= target_ns:
+            if fits and self.paths.makespan(costs.durations) <= target_ns:
                 if self.problem.border_times_ns is None or self.problem.makespan_ns(costs) <= target_ns:
                     return TargetAnswer(refuted=False, bound_ns=floor_ns, counts=counts)
                 self._learn_messages(costs, target_ns)
                 is_new = True
+            else:
+                is_new = self.paths.add_longest(costs.durations, above_ns=target_ns)
             if now_s() >= self._deadline or not is_new:
                 return TargetAnswer(refuted=False, bound_ns=floor_ns)
             self._report(_("integer program"), floor_ns)
@@ -307,8 +308,8 @@ class Prover:
         """Add the longest paths of a plan with the messages of its cut."""
         graph = self.problem.graph
         table = np.asarray(costs.messages(self.problem.request.communication))
-        paths = CriticalPaths(graph, np.asarray(graph.crosses_ranks * table[graph.classes]))
-        longest = paths.count_longest(costs.durations, above_ns=target_ns)
+        messages_ns = np.asarray(graph.crosses_ranks * table[graph.classes])
+        longest = self.paths.count_longest(costs.durations, above_ns=target_ns, messages_ns=messages_ns)
         ranks = np.array(self.problem.schedule.stage_ranks)
         crosses = message_table(np.append(ranks[:-1] != ranks[1:], False).astype(np.int64))
         self._waits.append(longest._replace(message_counts=longest.message_counts * crosses))

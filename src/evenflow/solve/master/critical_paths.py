@@ -88,13 +88,17 @@ class CriticalPaths:
 
     def makespan(self, durations: Integers) -> int:
         """Return the exact makespan for `durations` [NUM_OPS * num_stages]; prepares `add_longest`."""
+        return self._measure(durations, self._messages)
+
+    def _measure(self, durations: Integers, messages_ns: Integers) -> int:
+        """Measure the paths to and from every action; returns the makespan."""
         graph = self._graph
         compiled(heads_and_tails)(
             graph.rank_predecessors,
             graph.dependencies,
             graph.classes,
             durations,
-            self._messages,
+            messages_ns,
             self._heads,
             self._tails,
         )
@@ -117,13 +121,19 @@ class CriticalPaths:
                 is_new |= bool(compiled(mark)(path, len(path), self._graph.rank_predecessors, self._marks))
         return is_new
 
-    def count_longest(self, durations: Integers, *, above_ns: float) -> LongestPaths:
-        """Return the different longest paths through ranks that are longer than `above_ns`."""
-        self.makespan(durations)
+    def count_longest(
+        self, durations: Integers, *, above_ns: float, messages_ns: Integers | None = None
+    ) -> LongestPaths:
+        """Return the different longest paths through ranks that are longer than `above_ns`.
+
+        `messages_ns` are other times of messages than those of the collection, in the order of the graph.
+        """
+        messages = self._messages if messages_ns is None else messages_ns
+        self._measure(durations, messages)
         graph = self._graph
         counts = np.zeros((graph.schedule.num_ranks, len(durations)), dtype=np.int64)
         message_counts = np.zeros_like(counts)
-        messages_ns = np.zeros(len(counts), dtype=np.int64)
+        path_messages_ns = np.zeros(len(counts), dtype=np.int64)
         num_paths = compiled(count_paths)(
             self._ranks,
             graph.rank_predecessors,
@@ -131,15 +141,15 @@ class CriticalPaths:
             self._successors,
             graph.classes,
             durations,
-            self._messages,
+            messages,
             self._heads,
             self._tails,
             int(above_ns),
             counts,
             message_counts,
-            messages_ns,
+            path_messages_ns,
         )
-        return LongestPaths(counts[:num_paths], message_counts[:num_paths], messages_ns[:num_paths])
+        return LongestPaths(counts[:num_paths], message_counts[:num_paths], path_messages_ns[:num_paths])
 
     def _path_through(self, position: int, durations: Integers) -> NDArray[np.int64]:
         """Return the positions of a longest path through `position`, last first."""

@@ -65,7 +65,6 @@ class Master:
         self.factor = SCALE / scale_ns
         """Scaled time per nanosecond."""
         self._layout = RowLayout.of(problem, by_cell=by_cell)
-        self._border_times_ns = problem.border_times_ns
         self._duration_classes = self._layout.duration_classes
         self._matrices = [Matrix(problem, group, self._layout, self.factor) for group in groups]
         self._row_lower, self._row_upper = self._layout.bounds(problem)
@@ -274,20 +273,24 @@ class Master:
         rows = sink_rows(chains, targets, first_end=ends.start)
         for row in range(len(rows)):
             self._add_row(program, rows, row, 0.0)
-        sent: dict[int, range] = {}
-        for paths in waits:
-            for counts, message_counts in zip(paths.counts, paths.message_counts, strict=True):
-                borders = sent_across(message_counts)
-                for cell in np.flatnonzero(borders).tolist():
-                    if cell not in sent:
-                        sent[cell] = self._add_border(program, cell, members)
-                indices = [np.zeros(1, dtype=np.int64), np.array(durations)]
-                entries = [np.ones(1), -counts[self._duration_classes].astype(np.float64)]
-                for cell in np.flatnonzero(borders).tolist():
-                    indices.append(np.array(sent[cell]))
-                    entries.append(-borders[cell] * self._border_times_ns * self.factor)
-                program.row(np.concatenate(indices), np.concatenate(entries), lower=0.0)
+        self._add_waits(program, waits, durations, members)
         return program, members
+
+    def _add_waits(
+        self, program: Program, waits: Sequence[LongestPaths], durations: range, members: list[range]
+    ) -> None:
+        """Add ``makespan >= durations + messages`` for each of these paths, with the messages of the cut."""
+        border_columns: dict[int, range] = {}
+        for counts, message_counts, _messages_ns in (path for paths in waits for path in zip(*paths, strict=True)):
+            sent = sent_across(message_counts)
+            indices = [np.zeros(1, dtype=np.int64), np.array(durations)]
+            entries = [np.ones(1), -counts[self._duration_classes].astype(np.float64)]
+            for cell in np.flatnonzero(sent).tolist():
+                if cell not in border_columns:
+                    border_columns[cell] = self._add_border(program, cell, members)
+                indices.append(np.array(border_columns[cell]))
+                entries.append(-sent[cell] * self.problem.border_times_ns * self.factor)
+            program.row(np.concatenate(indices), np.concatenate(entries), lower=0.0)
 
     def _add_border(self, program: Program, cell: int, members: list[range]) -> range:
         """Return new columns that are one at the border behind a cell, one for each border between layers."""

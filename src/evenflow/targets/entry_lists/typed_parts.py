@@ -34,6 +34,15 @@ def ranks_by_method(names: Sequence[str], method: str, num_ranks: int) -> list[l
     return [list(names[begin:end]) for begin, end in pairwise(cuts)]
 
 
+def method_rule(num_ranks: int) -> str:
+    """Return what a method must be whose cut over so many ranks is known, as the rule of an `InputError`."""
+    return _(
+        "must be uniform, or type: with a pattern that {ranks} entries have, such as {name}",
+        ranks=num_ranks,
+        name=LAYER,
+    )
+
+
 def counting_entries(names: Sequence[str], method: str) -> list[int] | None:
     """Return the places of the entries that a method deals out evenly; None for a method that is not known.
 

@@ -61,9 +61,10 @@ _TEXTS = {
     "recompute_method",
     "activations_checkpoint_method",
 }
-LISTS = {"recompute_modules", "rampup_batch_size", "num_experts"}
+_PLAN_LISTS = {"recompute_modules", "rampup_batch_size"}
+LISTS = _PLAN_LISTS | {"num_experts"}
 """Arguments with any number of values."""
-KNOWN = frozenset(SWITCHES | _INTEGERS | _TEXTS | LISTS - {"num_experts"})
+KNOWN = frozenset(SWITCHES | _INTEGERS | _TEXTS | _PLAN_LISTS)
 """Arguments that are read."""
 DEGREE_SWITCHES = {"sequence_parallel", "use_distributed_optimizer", "use_megatron_fsdp", "use_torch_fsdp2"}
 _DEGREE_INTEGERS = {"expert_model_parallel_size", "expert_tensor_parallel_size", "seq_length"}
@@ -77,6 +78,8 @@ OF_DEEPSPEED = (
     | {"pp_partition_method", "deepspeed_config", "normalization", "num_experts"}
 )
 """Arguments that are read where DeepSpeed runs the pipeline."""
+_ALL_SWITCHES = SWITCHES | DEGREE_SWITCHES | _DEEPSPEED_SWITCHES
+_ALL_INTEGERS = _INTEGERS | _DEGREE_INTEGERS | _DEEPSPEED_INTEGERS
 _RELEVANT = re.compile(
     r"pipeline|virtual|vpp|recompute|microbatch|micro_batches|layer_split|layer_list|noop_layers|layers_per_stage"
     r"|checkpoint(ed)?_activations|activations_checkpoint|hybrid.*pattern|decoder_num_layers|embedding_stage|offload_modules|cpu_offloading"
@@ -179,6 +182,15 @@ def line_place(file: str, line: int | None) -> str:
     return file if line is None else _("{file}, line {line}", file=file, line=line)
 
 
+def flag_name(key: str) -> str:
+    """Return the flag of an argument.
+
+    >>> flag_name("checkpoint_activations")
+    '--checkpoint-activations'
+    """
+    return f"--{key.replace('_', '-')}"
+
+
 def is_relevant(key: str) -> bool:
     """Return whether an argument has to do with the pipeline or with activations, by its name."""
     return key in KNOWN or (bool(_RELEVANT.search(key)) and not _HARMLESS.fullmatch(key))
@@ -191,11 +203,10 @@ def decoded(key: str, texts: Sequence[str]) -> object:
     """
     if key in LISTS:
         return [text for each in texts for text in each.split()]
-    if key in SWITCHES | DEGREE_SWITCHES | _DEEPSPEED_SWITCHES:
+    if key in _ALL_SWITCHES:
         return True
     text = texts[0] if texts else ""
-    is_number = key in _INTEGERS | _DEGREE_INTEGERS | _DEEPSPEED_INTEGERS and _INTEGER.fullmatch(text)
-    return int(text) if is_number else text
+    return int(text) if key in _ALL_INTEGERS and _INTEGER.fullmatch(text) else text
 
 
 def arguments_of(

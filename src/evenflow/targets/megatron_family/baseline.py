@@ -8,7 +8,7 @@ from evenflow.model import FULL, SELECT, Cells, Groups, Plan
 from evenflow.model.plan import cells
 from evenflow.ranges import DEVICES, LAYERS, MICROBATCHES, TRAINED_SIZE, Range
 from evenflow.schedule import group_allowed
-from evenflow.targets.megatron_family.arguments import KNOWN, Arguments, is_printed, printed_arguments
+from evenflow.targets.megatron_family.arguments import KNOWN, Arguments, flag_name, is_printed, printed_arguments
 from evenflow.targets.megatron_family.even_cuts import (
     CHUNK_COUNT,
     EMBEDDING,
@@ -21,7 +21,7 @@ from evenflow.targets.megatron_family.even_cuts import (
 )
 from evenflow.targets.megatron_family.flag_keys import flag_key_arguments, has_flag_keys
 from evenflow.targets.megatron_family.layout import parse_layout
-from evenflow.targets.megatron_family.old_checkpointing import flag_name, old_checkpointing
+from evenflow.targets.megatron_family.old_checkpointing import old_checkpointing
 from evenflow.targets.megatron_family.shell_arguments import shell_arguments
 from evenflow.targets.target import Baseline, GivenSizes
 

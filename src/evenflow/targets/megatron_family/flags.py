@@ -1,7 +1,7 @@
 """A plan in the flags of Megatron-LM's training scripts, and what Megatron-LM can run."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from evenflow.language import _
@@ -95,9 +95,14 @@ def plan_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
         "--pipeline-model-parallel-size": (str(plan.num_ranks),),
         LAYOUT_FLAG: (format_plan(plan),),
     }
-    if plan.num_chunks > 1 and plan.group_size is not None:
-        flags[GROUP_SIZE] = (str(plan.group_size),)
-    return flags
+    return {**flags, **group_flags(plan)}
+
+
+def group_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the flag of the microbatches that go through a chunk together; none where a plan does not say it."""
+    if plan.num_chunks == 1 or plan.group_size is None:
+        return {}
+    return {GROUP_SIZE: (str(plan.group_size),)}
 
 
 def even_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -142,7 +147,12 @@ def shell_words(flags: Flags) -> list[str]:
 
 def shell_array(name: str, flags: Flags) -> str:
     """Return the definition of a shell array of the flags."""
-    return "".join([f"{name}=(\n", *(f"    {line}\n" for line in shell_words(flags)), ")\n"])
+    return array_of_lines(name, shell_words(flags))
+
+
+def array_of_lines(name: str, lines: Iterable[str]) -> str:
+    """Return the definition of a shell array with these words, which are safe for a shell, on lines of their own."""
+    return "".join([f"{name}=(\n", *(f"    {line}\n" for line in lines), ")\n"])
 
 
 def flags_piece(name: str, flags: Flags) -> Piece:
@@ -154,14 +164,17 @@ def flags_piece(name: str, flags: Flags) -> Piece:
     )
 
 
+def batch_note(plan: Plan) -> str:
+    """Return what the batch must be for the microbatches of a plan."""
+    return _(
+        "--global-batch-size must be {count} x --micro-batch-size x the data-parallel size",
+        count=plan.num_microbatches,
+    )
+
+
 def plan_notes(plan: Plan) -> tuple[str, ...]:
     """Return what has no flag of its own, or is easily wrong beside the flags."""
-    notes = [
-        _(
-            "--global-batch-size must be {count} x --micro-batch-size x the data-parallel size",
-            count=plan.num_microbatches,
-        ),
-    ]
+    notes = [batch_note(plan)]
     if not plan.mtp_layers:
         notes.append(_("with multi-token prediction, put one m for each of its layers before L in the layout"))
     if plan.num_chunks > 1 and plan.num_ranks == 2:

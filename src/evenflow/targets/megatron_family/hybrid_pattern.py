@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.targets.megatron_family.arguments import KNOWN, Arguments, is_printed
+from evenflow.targets.megatron_family.arguments import KNOWN, Arguments, flag_name, is_printed
 from evenflow.targets.megatron_family.baseline import is_run, run_arguments
 from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script
 
@@ -73,8 +73,8 @@ def is_hybrid(text: str, file: str) -> bool:
     """Return whether a text is a script for Megatron-LM, or what a run printed, with a pattern of layers."""
     if is_printed(text):
         return pattern_name(run_arguments(text, file, known=WITH_PATTERN)) is not None
-    flags = (f"--{key.replace('_', '-')}" for key in (PATTERN, OLD_PATTERN))
-    return is_run(text, file) and any(flag in text for flag in flags) and not is_mindspeed_script(text, file)
+    has_flag = any(flag_name(key) in text for key in (PATTERN, OLD_PATTERN))
+    return is_run(text, file) and has_flag and not is_mindspeed_script(text, file)
 
 
 def pattern_name(arguments: Arguments) -> str | None:

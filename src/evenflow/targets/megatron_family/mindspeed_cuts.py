@@ -14,7 +14,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.plan import Cells, cells
 from evenflow.ranges import LAYERS, RANKS
-from evenflow.targets.megatron_family.arguments import Arguments, is_printed
+from evenflow.targets.megatron_family.arguments import Arguments, flag_name, is_printed
 from evenflow.targets.megatron_family.baseline import LAYOUT, baseline, is_run
 from evenflow.targets.megatron_family.even_cuts import CHUNK_COUNT, FIRST, LAST, STAGE_LAYERS, STAGES
 from evenflow.targets.megatron_family.forks import file_above
@@ -24,7 +24,7 @@ from evenflow.targets.target import Baseline, GivenSizes
 MATRIX, LIST, NOOP = "pipeline_num_transformer_layers", "num_layer_list", "noop_layers"
 METHOD = "schedules_method"
 OWN = (MATRIX, LIST, NOOP, METHOD)
-_OWN_FLAG = re.compile("|".join(f"--{key.replace('_', '-')}" for key in OWN) + "|mindspeed", re.IGNORECASE)
+_OWN_FLAG = re.compile("|".join(map(flag_name, OWN)) + "|mindspeed", re.IGNORECASE)
 _ON_ASCEND = re.compile(
     r"ascend-toolkit|\bASCEND_\w+=|\bHCCL_\w+=|--use-fused-(?:rmsnorm|swiglu|rotary-pos-emb)\b|--use-mc2\b|modellink",
     re.IGNORECASE,

@@ -39,12 +39,3 @@ def old_checkpointing(arguments: Arguments) -> OldCheckpointing | None:
         return None
     numbers = [arguments.integer(key, within) for key in (NUMBER, METHOD_NUMBER)]
     return OldCheckpointing(SWITCH, "uniform", next((number for number in numbers if number is not None), 1))
-
-
-def flag_name(key: str) -> str:
-    """Return the flag of an argument.
-
-    >>> flag_name("checkpoint_activations")
-    '--checkpoint-activations'
-    """
-    return f"--{key.replace('_', '-')}"

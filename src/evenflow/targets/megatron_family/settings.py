@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from evenflow.language import _
 from evenflow.model import SELECT, Plan
-from evenflow.targets.megatron_family.flags import recompute_flags
+from evenflow.targets.megatron_family.flags import array_of_lines, recompute_flags
 from evenflow.targets.megatron_family.layout import format_plan
 
 Setting: TypeAlias = bool | int | float | str | list[str] | None
@@ -51,13 +51,8 @@ def override_array(settings: Iterable[tuple[str, Setting]]) -> str:
     To Hydra, brackets, bars and commas of a layout mean something, and to a shell as well: a layout is in quotes for
     Hydra inside those for the shell.
     """
-    return "".join(
-        [
-            "PIPELINE_ARGS=(\n",
-            *(f"    {override_word(name, override_text(name, value))}\n" for name, value in settings),
-            ")\n",
-        ]
-    )
+    words = (override_word(name, override_text(name, value)) for name, value in settings)
+    return array_of_lines("PIPELINE_ARGS", words)
 
 
 def override_text(name: str, value: Setting) -> str:

@@ -13,7 +13,13 @@ from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import zero_stage
 from evenflow.ranges import LAYERS, MICROBATCHES, RANKS, Range
 from evenflow.targets.entry_lists.settings import FileSettings, even_counts, read_settings
-from evenflow.targets.entry_lists.typed_parts import LAYER, older_cut_notes, ranks_by_method, recomputed_layers
+from evenflow.targets.entry_lists.typed_parts import (
+    LAYER,
+    method_rule,
+    older_cut_notes,
+    ranks_by_method,
+    recomputed_layers,
+)
 from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
@@ -143,11 +149,7 @@ def _neox_ranks(settings: FileSettings, num_layers: int, num_ranks: int, notes: 
     if ranks is None:
         raise fields.error(
             _METHOD,
-            _(
-                "must be uniform, or type: with a pattern that {ranks} entries have, such as {name}",
-                ranks=num_ranks,
-                name=LAYER,
-            ),
+            method_rule(num_ranks),
             remedy=_("give the plan file of the cut that you run"),
         )
     notes += older_cut_notes(names, method, num_ranks)

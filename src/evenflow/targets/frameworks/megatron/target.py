@@ -12,6 +12,7 @@ from evenflow.targets.megatron_family.flags import (
     CUT_FLAGS,
     OLD_WAYS,
     STOCK_WAYS,
+    batch_note,
     even_flags,
     flags_piece,
     megatron_abilities,
@@ -49,11 +50,8 @@ def _older_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
 
 def _write(plan: Plan, version: str) -> Written:
     if version != BY_LAYOUT:
-        batch = _(
-            "--global-batch-size must be {count} x --micro-batch-size x the data-parallel size",
-            count=plan.num_microbatches,
-        )
-        return Written(pieces=(flags_piece("PIPELINE_ARGS", _older_flags(plan, version)),), notes=(batch,))
+        piece = flags_piece("PIPELINE_ARGS", _older_flags(plan, version))
+        return Written(pieces=(piece,), notes=(batch_note(plan),))
     flags = {**plan_flags(plan), **recompute_flags(plan)}
     return Written(
         pieces=(flags_piece("PIPELINE_ARGS", flags),),

@@ -10,7 +10,13 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Cells, Plan, Sizes, cells
 from evenflow.ranges import LAYERS, Range
-from evenflow.targets.entry_lists.typed_parts import LAYER, older_cut_notes, ranks_by_method, recomputed_layers
+from evenflow.targets.entry_lists.typed_parts import (
+    LAYER,
+    method_rule,
+    older_cut_notes,
+    ranks_by_method,
+    recomputed_layers,
+)
 from evenflow.targets.frameworks.megatron_deepspeed.configuration import configured_microbatches
 from evenflow.targets.megatron_family.arguments import OF_DEEPSPEED, Arguments
 from evenflow.targets.megatron_family.baseline import run_arguments, told_microbatches
@@ -114,11 +120,7 @@ def _ranks(arguments: Arguments, version: str, num_layers: int, num_ranks: int, 
     if ranks is None:
         raise InputError(
             value=method,
-            rule=_(
-                "must be uniform, or type: with a pattern that {ranks} entries have, such as {name}",
-                ranks=num_ranks,
-                name=LAYER,
-            ),
+            rule=method_rule(num_ranks),
             place=arguments.place(METHOD),
             remedy=_("give the plan file of the cut that you run"),
         )

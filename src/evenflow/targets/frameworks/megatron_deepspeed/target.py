@@ -16,7 +16,7 @@ from evenflow.targets.frameworks.megatron_deepspeed.reader import (
 )
 from evenflow.targets.megatron_family.arguments import is_printed
 from evenflow.targets.megatron_family.edit import apply_flags
-from evenflow.targets.megatron_family.flags import flags_piece
+from evenflow.targets.megatron_family.flags import batch_note, flags_piece
 from evenflow.targets.megatron_family.forks import is_megatron_deepspeed
 from evenflow.targets.target import Target, Written
 
@@ -48,10 +48,7 @@ def _flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
 def _write(plan: Plan, version: str) -> Written:
     notes = [
         _("leave out --no-pipeline-parallel, --checkpoint-num-layers and --recompute-granularity"),
-        _(
-            "--global-batch-size must be {count} x --micro-batch-size x the data-parallel size",
-            count=plan.num_microbatches,
-        ),
+        batch_note(plan),
         _("train_batch_size and train_micro_batch_size_per_gpu of the DeepSpeed configuration must say the same"),
     ]
     return Written(pieces=(flags_piece("PIPELINE_ARGS", _flags(plan, version)),), notes=tuple(notes))

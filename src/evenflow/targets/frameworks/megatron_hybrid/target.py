@@ -9,17 +9,19 @@ from evenflow.language import _
 from evenflow.model import Abilities, Empty, Mtp, Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.frameworks.megatron_hybrid.reader import read_plan, script_arguments
-from evenflow.targets.megatron_family.arguments import is_printed
+from evenflow.targets.megatron_family.arguments import flag_name, is_printed
 from evenflow.targets.megatron_family.degrees.degree_flags import degree_flags, degree_notes
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron_family.degrees.stated import stated_in_run
 from evenflow.targets.megatron_family.edit import apply_flags
 from evenflow.targets.megatron_family.flags import (
     CUT_FLAGS,
-    GROUP_SIZE,
     LAYOUT_FLAG,
     STOCK_WAYS,
     Flags,
+    array_of_lines,
+    batch_note,
+    group_flags,
     megatron_abilities,
     recompute_flags,
     shell_words,
@@ -50,33 +52,26 @@ def _stage_counts(plan: Plan) -> list[int]:
 def _flags(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Return the flags beside the pattern."""
     flags: dict[str, tuple[str, ...]] = {"--pipeline-model-parallel-size": (str(plan.num_ranks),)}
-    if plan.num_chunks > 1 and plan.group_size is not None:
-        flags[GROUP_SIZE] = (str(plan.group_size),)
-    return {**flags, **recompute_flags(plan)}
+    return {**flags, **group_flags(plan), **recompute_flags(plan)}
 
 
 def _piece(name: str, plan: Plan, flags: Flags) -> Piece:
     counts = " ".join(map(str, _stage_counts(plan)))
     lines = [f'--hybrid-layer-pattern "$(with_bars "$PATTERN" {counts})"', *shell_words(flags)]
-    array = "".join([f"{name}=(\n", *(f"    {line}\n" for line in lines), ")\n"])
     title = _(
         "flags of pretrain_hybrid.py: set PATTERN to the layers of the model, such as {example}, and add {array}",
         example=shlex.quote("M-M*-"),
         array=f'"${{{name}[@]}}"',
     )
-    return Piece(title=title, syntax="shell", text=_FUNCTION + array)
+    return Piece(title=title, syntax="shell", text=_FUNCTION + array_of_lines(name, lines))
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
     excluded = ", ".join((*CUT_FLAGS, LAYOUT_FLAG))
-    batch = _(
-        "--global-batch-size must be {count} x --micro-batch-size x the data-parallel size",
-        count=plan.num_microbatches,
-    )
     return (
         _("the pattern must have {count} symbols, one for each layer of the plan", count=plan.num_layers),
         _("leave out {flags}: the pattern replaces them", flags=excluded),
-        batch,
+        batch_note(plan),
     )
 
 
@@ -99,9 +94,9 @@ def _apply(text: str, file: str, plan: Plan) -> str:
             rule=_("must have {count} layers, as the plan", count=plan.num_layers - plan.mtp_layers),
             place=arguments.place(name),
         )
-    flags = {f"--{name.replace('_', '-')}": (pattern.with_cut(_stage_counts(plan)),), **_flags(plan)}
+    flags = {flag_name(name): (pattern.with_cut(_stage_counts(plan)),), **_flags(plan)}
     other = OLD_PATTERN if name == PATTERN else PATTERN
-    decided = (*CUT_FLAGS, f"--{other.replace('_', '-')}")
+    decided = (*CUT_FLAGS, flag_name(other))
     return apply_flags(text, file, plan, flags, arguments=arguments, decided=decided)
 
 

@@ -7,7 +7,7 @@ from evenflow.language import _
 from evenflow.model import FULL
 from evenflow.model.plan import cells
 from evenflow.ranges import LAYERS, RANKS
-from evenflow.targets.megatron_family.arguments import Arguments, is_printed, line_place
+from evenflow.targets.megatron_family.arguments import Arguments, flag_name, is_printed, line_place
 from evenflow.targets.megatron_family.baseline import LAYOUT, baseline, read_run
 from evenflow.targets.megatron_family.even_cuts import even_cut
 from evenflow.targets.megatron_family.mindspeed_cuts import (
@@ -47,7 +47,7 @@ def read_script(text: str, file: str, sizes: GivenSizes) -> Baseline:
     if others:
         rule = _("must not be given beside {other}", other=others[0])
         raise InputError(rule=rule, place=places[key])
-    names = {f"--{key.replace('_', '-')}", f"--{key}"}
+    names = {flag_name(key), f"--{key}"}
     known = tuple(entry for entry in arguments.unknown if entry.rpartition(": ")[2] not in names)
     return _with_cut(replace(arguments, unknown=known), own[key], places[key], sizes)
 
