@@ -100,7 +100,7 @@ class Race:
         prover, standing = self._prover, self._prover.standing
         prover.stop()
         if self.interrupted.is_set() and standing.incumbent is None and standing.infeasible is None:
-            raise Interrupted(_("interrupted before a first plan was found"))
+            raise Interrupted(_("interrupted: there is no result yet"))
         hurries = self.interrupted.is_set() or is_compiling()
         prover.join(timeout_s=_SHORT_PATIENCE_SECONDS if hurries else self._settings.patience_s)
         self._spent_s = before_s + clock.spent_s

@@ -347,7 +347,7 @@ class Contest:
     def _no_plan(self, seconds: float) -> Outcome:
         """Return the outcome without a plan: out of time, or even the candidate that needs the least does not fit."""
         if self._stopped.is_set():
-            raise Interrupted(_("interrupted before a first plan was found"))
+            raise Interrupted(_("interrupted: there is no result yet"))
         entries = [entry for entry in self.entries if not entry.reason and entry.bounds is None]
         reasons = [entry.outcome.infeasibility for entry in entries if entry.outcome and entry.outcome.infeasibility]
         if len(reasons) < len(entries):
