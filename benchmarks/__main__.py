@@ -26,6 +26,7 @@ from benchmarks import (
     sharding,
     simulator,
     stages,
+    throughput,
     traces,
     tune_time,
     zero_bubble,
@@ -177,6 +178,16 @@ def zero_bubble_command(
 def group_size_command(time_limit: float = 30.0) -> None:
     """Measure what other group sizes of interleaved schedules save in memory and in time."""
     click.echo(group_size.report(time_limit))
+
+
+@benchmarks.command("throughput")
+@click.option("--write", is_flag=True, help="Write the table into docs/tables.")
+def throughput_command(write: bool = False) -> None:
+    """Predict runs of mixtures of experts whose throughput is published."""
+    table = throughput.report([throughput.predict(run) for run in throughput.RUNS])
+    click.echo(table)
+    if write:
+        fidelity.write("throughput", table)
 
 
 @benchmarks.command("layouts")

@@ -22,7 +22,7 @@ COMMANDS = {
     ),
     "tune": (
         "tune", "--model", "config.json", "--accelerator", "h100", "--gpus", "4", "--global-batch", "4", "--seq", "64",
-        *FILES, "--svg", "out.svg",
+        *FILES, "--svg", "out.svg", "--reproducible",  # its many searches have a moment each
     ),
 }  # fmt: skip
 

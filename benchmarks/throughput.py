@@ -1,0 +1,105 @@
+"""Published throughput of mixtures of experts beside its prediction; nothing is fitted to these runs."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.table import aligned
+
+_CONFIGS = Path(__file__).resolve().parents[1] / "examples" / "configs"
+_ALL = ("--seq", "4096", "--precision", "fp8", "--token-dispatcher", "deepep", "--gradient-dtype", "bf16")
+"""Of every run: sequences of 4,096 tokens, 8-bit products, tokens that go once to each node, 16-bit gradients."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run whose throughput NVIDIA publishes, as its recipe of Megatron-Bridge sets it (release 26.08)."""
+
+    name: str
+    tokens_per_s_per_device: float
+    config: str
+    """Name of a configuration among the examples."""
+    options: str
+    """Words of ``evenflow predict``."""
+    layers: tuple[str, ...] = ()
+    """Layers of each rank, for each chunk in turn; empty: dealt evenly."""
+
+
+_HIDDEN = "--overlap gradients,parameters,pipeline,experts --cuda-graphs"
+RUNS = (
+    Run(
+        name="DeepSeek-V3, 256 GB300",
+        tokens_per_s_per_device=6288,
+        config="deepseek_v3.json",
+        options=f"--accelerator gb300 --gpus 256 --pipeline 2 --chunks 8 --expert 32 --global-batch 4096 {_HIDDEN}",
+        layers=("4,4",) * 7 + ("4,1",),
+    ),
+    Run(
+        name="DeepSeek-V3, 1,024 H100",
+        tokens_per_s_per_device=1297,
+        config="deepseek_v3.json",
+        options="--accelerator h100 --gpus 1024 --tensor 2 --pipeline 8 --chunks 4 --expert 64 --global-batch 8192"
+        " --overlap parameters,pipeline --recompute selective --recompute-modules mla_up_proj,mlp --allow-empty",
+        layers=("1,2,2,2,2,2,2,2", *("2,2,2,2,2,2,2,2",) * 2, "2,2,2,2,2,2,2,0"),
+    ),
+    Run(
+        name="Qwen3-235B, 256 GB300",
+        tokens_per_s_per_device=8816,
+        config="qwen3_235b.json",
+        options="--accelerator gb300 --gpus 256 --pipeline 4 --chunks 12 --expert 32 --global-batch 8192 --microbatch 2"
+        f" {_HIDDEN}",
+        layers=("1,2,2,2", *("2,2,2,2",) * 10, "2,2,2,1"),
+    ),
+    Run(
+        name="DeepSeek-V4-Flash, 128 GB300",
+        tokens_per_s_per_device=8224,
+        config="deepseek_v4_flash.json",
+        options="--accelerator gb300 --gpus 128 --expert 64 --global-batch 2048 --cuda-graphs"
+        " --recompute selective --recompute-modules mla_up_proj",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicted:
+    """A run, and the tokens each device is predicted to take in a second, with the interval of four of five runs."""
+
+    run: Run
+    likely: float
+    least: float
+    most: float
+
+
+def predict(run: Run) -> Predicted:
+    """Predict a run with the command that a user would call."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "predicted.json"
+        layers = [word for chunk in run.layers for word in ("--layers-per-rank", chunk)]
+        words = ["predict", "--model", str(_CONFIGS / run.config), *_ALL, *run.options.split(), *layers]
+        command = [sys.executable, "-m", "evenflow", *words, "--json", str(answer)]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        found = json.loads(answer.read_text(encoding="utf-8"))
+    likely, (short, long) = found["tokens_per_s_per_device"], found["step_interval_ms"]
+    return Predicted(
+        run=run, likely=likely, least=likely * found["step_ms"] / long, most=likely * found["step_ms"] / short
+    )
+
+
+def report(rows: list[Predicted]) -> str:
+    """Return the table, in tokens a second and device."""
+    header = ["run", "published", "predicted", "four of five", "predicted beside published", "published is within"]
+    cells = [
+        [
+            row.run.name,
+            f"{row.run.tokens_per_s_per_device:,.0f}",
+            f"{row.likely:,.0f}",
+            f"{row.least:,.0f} to {row.most:,.0f}",
+            f"{100 * (row.likely / row.run.tokens_per_s_per_device - 1):+.0f} %",
+            "yes" if row.least <= row.run.tokens_per_s_per_device <= row.most else "no",
+        ]
+        for row in rows
+    ]
+    return aligned(header, cells)
