@@ -387,5 +387,4 @@ def _gathered(training: Training) -> float:
 
 def boundary_bytes(training: Training) -> int:
     """Return the bytes of the message between two stages."""
-    model = training.model
-    return round(HALF * _spread(training) * (model.streams * model.hidden + model.carried))
+    return round(HALF * _spread(training) * training.model.message_width)

@@ -297,6 +297,11 @@ class Transformer:
             raise InputError(value=value, rule=rule, place=f"{self.name}, {field}")
 
     @property
+    def message_width(self) -> int:
+        """Numbers of a token that a stage sends to the next one: every residual stream, and what goes to all layers."""
+        return self.streams * self.hidden + self.carried
+
+    @property
     def kinds(self) -> tuple[LayerKind, ...]:
         """The kind of every body layer."""
         return tuple(self.kind(layer) for layer in range(self.layers))

@@ -67,3 +67,12 @@ def test_messages_that_hold_up_the_rank_make_the_step_longer_and_those_in_turn_t
     steps = [predict(training, TOPOLOGY).step_ns for training in (overlapped, TRAINING, in_turn)]
     assert steps == sorted(steps)
     assert steps[0] < steps[1] < steps[2]
+
+
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_every_residual_stream_is_sent(tensor: int) -> None:
+    training = replace(TRAINING, degrees=replace(TRAINING.degrees, tensor=tensor, data=8 // tensor))
+    streams = replace(training, model=replace(MODEL, streams=3, carried=MODEL.hidden))
+    wide = replace(training, model=replace(MODEL, hidden=4 * MODEL.hidden))
+    assert (times(streams) == times(wide)).all()
+    assert times(streams)[0, 0] > times(training)[0, 0]

@@ -53,7 +53,7 @@ def message_times(training: Training, topology: Topology, stage_ranks: Sequence[
     they gather it when it has arrived [Narayanan et al., arXiv:2104.04473, section 4.1], or each sends all of it.
     """
     degrees = training.degrees
-    whole = HALF * tokens(training) * training.model.hidden
+    whole = HALF * tokens(training) * training.model.message_width
     is_split = degrees.sequence_parallel or training.software.splits_messages
     size = whole / degrees.tensor if is_split else whole
     devices = degrees.pipeline_stride
