@@ -48,7 +48,7 @@ def test_ends_are_counted_once_where_a_cell_may_be_empty():
     assert 30 <= any_order_bound_ns(plans) <= 50, "F F B B on both ranks takes 50"
 
 
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_no_plan_in_any_order_is_shorter_than_the_bound(data: st.DataObject):
     num_chunks = data.draw(st.sampled_from([1, 1, 2]))

@@ -13,7 +13,7 @@ from tests.thoroughness import examples
 
 
 @given(data=st.data())
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(60))
 def test_a_first_plan_fits_and_keeps_every_rule(data):
     case = data.draw(cases(memory=2**20 + 7))
     plans = every_plan(case)

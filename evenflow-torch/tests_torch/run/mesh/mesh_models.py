@@ -31,7 +31,7 @@ from evenflow_torch.run.mesh import mesh_parameters, moving
 from evenflow_torch.run.mesh.gathered import GatheredLayers, GatheredParameter
 from evenflow_torch.run.mesh.moving import Moving
 from tests_torch.auto import fused_models
-from tests_torch.run.cases import Answer
+from tests_torch.run.cases import NUM_STEPS, Answer
 from tests_torch.run.models import VOCABULARY, llama, loss_fn
 
 SAMPLES, LENGTH, HIDDEN = 4, 6, 16
@@ -168,19 +168,18 @@ def mesh_case(
     with_products: bool = True,
     sums_parts: bool = False,
     rows: RowExchange | None = None,
-    num_steps: int = 1,
     **options: Any,
 ) -> Answer:
-    """Steps on the meshes against the unsplit model's gradients of the whole batch; gradients accumulate."""
+    """Two steps on the meshes against the unsplit model's gradients of the whole batch; gradients accumulate."""
     data = batch(plan)
     layered = as_row(model(plan, **options))
     where = mesh_plan(plan, layered, ranks, with_products=with_products, sums_parts=sums_parts, rows=rows)
     with warnings.catch_warnings(action="error", category=UserWarning):  # all weight gradients wait that should
         pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=where)
-    losses = [pipe.step(data) for _ in range(num_steps)]
+    losses = [pipe.step(data) for _ in range(NUM_STEPS)]
     whole = model(plan, **options)
     expected = loss_fn(whole(data[0]).logits, data[1])
-    (num_steps * expected).backward()
+    (NUM_STEPS * expected).backward()
     answer = compared(pipe, whole, rank, last=losses[-1], expected=expected)
     wanted_norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in whole.parameters()])
     norm_error = abs(float(pipe.clip_grad_norm_(float("inf")) / wanted_norm) - 1)

@@ -14,7 +14,7 @@ from evenflow.cluster.mesh_plan import RowExchange
 from evenflow.model import Plan
 from tests.cluster.accelerators import plain_accelerator
 from tests_torch.auto import fused_models
-from tests_torch.run.cases import NUM_STEPS, Answer, run_group
+from tests_torch.run.cases import Answer, run_group
 from tests_torch.run.mesh.mesh_models import (
     CONTEXT,
     DATA,
@@ -117,19 +117,6 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "tied, one stage": partial(mesh_case, ONE_STAGE, (SQUARE,), tied=True),
     "tied, two, one and one device": partial(mesh_case, THREE, UNEVEN, tied=True),
 }
-KEEPS_SOMETHING = (
-    "data x tensor, one stage",
-    "ring, offloaded",
-    "data, split backward, split sums",
-    "sharded data x sequence, split sums",
-    "sharded data, split backward",
-    "sharded data, offloaded",
-    "sharded data, two chunks, tied",
-    "two chunks",
-    "tied, two, one and one device",
-)
-"""A second step too, which what the first one keeps could spoil: sums, gathered parameters, moved tensors."""
-CASES |= {name: partial(CASES[name], num_steps=NUM_STEPS) for name in KEEPS_SOMETHING}
 TRAININGS: dict[str, Callable[[int], Answer]] = {
     "data, tensor, trained": partial(training_case, PAIR, half(DATA, TENSOR)),
     "sharded data, trained": partial(training_case, CHECKPOINTED, half(SHARDED, SHARDED)),
