@@ -1,15 +1,12 @@
 """Layouts of published recipes beside evenflow's plans for Megatron-LM, under the same predicted costs."""
 
-import json
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.answers import CONFIGS, answer_of
 from benchmarks.table import aligned
 
-_CONFIGS = Path(__file__).resolve().parents[1] / "examples" / "configs"
 _SCRIPT = """\
 torchrun pretrain_gpt.py --num-layers {layers} --pipeline-model-parallel-size {ranks} --micro-batch-size 1 \\
     --global-batch-size {microbatches} --world-size {ranks} --pipeline-model-parallel-layout '{layout}' {more}
@@ -88,7 +85,7 @@ class Compared:
 def compare(layout: Layout, *, time_limit_s: float) -> Compared:
     """Plan for Megatron-LM beside a layout."""
     with tempfile.TemporaryDirectory() as folder:
-        script, answer = Path(folder) / "run.sh", Path(folder) / "compared.json"
+        script = Path(folder) / "run.sh"
         script.write_text(
             _SCRIPT.format(
                 layers=layout.layers,
@@ -99,13 +96,11 @@ def compare(layout: Layout, *, time_limit_s: float) -> Compared:
             ),
             encoding="utf-8",
         )
-        words = [
-            "compare", str(_CONFIGS / layout.config), *layout.options, "--ranks", str(layout.ranks),
+        found = answer_of(
+            "compare", str(CONFIGS / layout.config), *layout.options, "--ranks", str(layout.ranks),
             "--chunks", str(layout.chunks), "--microbatches", str(layout.microbatches), "--baseline", str(script),
-            "--time-limit", str(time_limit_s), "--json", str(answer), "--output-folder", folder,
-        ]  # fmt: skip
-        subprocess.run([sys.executable, "-m", "evenflow", *words], check=True, capture_output=True, text=True)
-        found = json.loads(answer.read_text(encoding="utf-8"))
+            "--time-limit", str(time_limit_s), "--output-folder", folder,
+        )  # fmt: skip
     yours, best = found["yours"], found["recommended"]
     limit = yours["memory_limit_mb"]
     return Compared(

@@ -1,22 +1,17 @@
 """Published throughput of mixtures of experts beside its prediction; nothing is fitted to these runs."""
 
-import json
-import subprocess
-import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
+from benchmarks.answers import CONFIGS, answer_of
 from benchmarks.table import aligned
 
-_CONFIGS = Path(__file__).resolve().parents[1] / "examples" / "configs"
 _ALL = ("--seq", "4096", "--precision", "fp8", "--token-dispatcher", "deepep", "--gradient-dtype", "bf16")
 """Of every run: sequences of 4,096 tokens, 8-bit products, tokens that go once to each node, 16-bit gradients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run whose throughput NVIDIA publishes, as its recipe of Megatron-Bridge sets it (release 26.08)."""
+    """A run whose throughput NVIDIA publishes: degrees and batch of the published row, the rest of the recipe."""
 
     name: str
     tokens_per_s_per_device: float
@@ -75,13 +70,8 @@ class Predicted:
 
 def predict(run: Run) -> Predicted:
     """Predict a run with the command that a user would call."""
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "predicted.json"
-        layers = [word for chunk in run.layers for word in ("--layers-per-rank", chunk)]
-        words = ["predict", "--model", str(_CONFIGS / run.config), *_ALL, *run.options.split(), *layers]
-        command = [sys.executable, "-m", "evenflow", *words, "--json", str(answer)]
-        subprocess.run(command, check=True, capture_output=True, text=True)
-        found = json.loads(answer.read_text(encoding="utf-8"))
+    layers = [word for chunk in run.layers for word in ("--layers-per-rank", chunk)]
+    found = answer_of("predict", "--model", str(CONFIGS / run.config), *_ALL, *run.options.split(), *layers)
     likely, (short, long) = found["tokens_per_s_per_device"], found["step_interval_ms"]
     return Predicted(
         run=run, likely=likely, least=likely * found["step_ms"] / long, most=likely * found["step_ms"] / short
