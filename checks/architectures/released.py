@@ -14,8 +14,9 @@ from typing import Any
 from outcomes import Outcome
 
 from evenflow.fields import as_fields
-from evenflow.predict.transformer import Transformer
 from evenflow.profiles.transformer.config_file import transformer_of_config
+from evenflow.profiles.transformer.config_tower import Encoder
+from evenflow.profiles.transformer.numbers import Described
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples" / "configs"
@@ -45,19 +46,20 @@ def _fields(about: dict[str, Any]) -> dict[str, Any]:
 def as_row(name: str, outcome: Outcome, config: dict[str, Any]) -> dict[str, Any]:
     """Return what the page shows of a model that was built."""
     about = {key: value for key, value in released()[name].items() if key != "config"}
-    model = transformer_of_config(as_fields(config, file="config.json")).model
+    described = transformer_of_config(as_fields(config, file="config.json"))
     return {
         **about,
         "built": outcome.built,
         "read": outcome.read,
-        "parts": parts_of(model),
+        "parts": parts_of(described),
         "predicted": _succeeds(["predict", "--model"], config, *PREDICTED),
         "planned": _succeeds(["plan"], config, *PLANNED),
     }
 
 
-def parts_of(model: Transformer) -> list[str]:
+def parts_of(described: Described) -> list[str]:
     """Return what layers of a model are made of, in a few words."""
+    model = described.model
     kinds = model.kinds
     states = model.states.mixer
     words = {
@@ -71,6 +73,7 @@ def parts_of(model: Transformer) -> list[str]:
         "half blocks": not all(kind.mixes and kind.transforms for kind in kinds),
         f"{model.streams} residual streams": model.streams > 1,
         "MTP": model.predicted_tokens > 0,
+        "an encoder of images": isinstance(described.encoder, Encoder),
     }
     return [word for word, is_there in words.items() if is_there]
 

@@ -523,3 +523,39 @@ def test_ranks_that_differ():
 def test_ranks_that_are_wrong(rank: dict[str, object], message: str):
     with pytest.raises(InputError, match=message):
         parse_layer_file(json.dumps({"name": "x", "ranks": [rank], "layers_description": [body()]}), place="x.json")
+
+
+FROZEN = {"name": "Frozen", "type": "BODY", "nb_layer": 3, "time": 2.0, "memory_parameter": 50.0, "frozen": True}
+TRAINED = {
+    "name": "Trained", "type": "BODY", "nb_layer": 4, "time": 2.0, "memory_parameter": 100.0, "memory_activation": 9.0,
+    "memory_recompute": 1.0, "recompute_kinds": {"norms": {"memory": 7.0, "coef": 0.1}},
+}  # fmt: skip
+
+
+def test_frozen_layers_have_no_backward_and_every_kind_of_the_others():
+    network = parse_layer_file(json.dumps({"layers_description": [FROZEN, TRAINED]}), place="layers.json")
+    frozen = network.layers[0]
+    assert set(frozen.modes) == set(network.layers[3].modes) == {"none", "full", "norms"}
+    for mode in frozen.modes.values():
+        assert (mode.backward_ns, mode.activation_bytes) == (0, 0)
+    assert frozen.parameter_bytes == 50 * 2**20
+    assert parse_layer_file(format_layer_file(network), place="layers.json") == network
+
+
+@pytest.mark.parametrize("key", ["backward_time", "memory_activation", "memory_recompute", "weight_time"])
+def test_a_frozen_layer_says_nothing_of_a_backward(key):
+    text = json.dumps({"layers_description": [{**FROZEN, key: 1.0}, TRAINED]})
+    with pytest.raises(InputError, match=rf"\[0\]\.{key} must be left out of a frozen layer"):
+        parse_layer_file(text, place="layers.json")
+    nothing = json.dumps({"layers_description": [{**FROZEN, key: 0}, TRAINED]})
+    assert parse_layer_file(nothing, place="layers.json").layers[0].backward_ns == 0
+
+
+def test_layers_of_an_encoder_are_the_first_and_not_all():
+    encoder = {**TRAINED, "encoder": True}
+    network = parse_layer_file(json.dumps({"layers_description": [encoder, TRAINED]}), place="layers.json")
+    assert network.encoder_layers == 4
+    assert parse_layer_file(format_layer_file(network), place="x.json").encoder_layers == 4
+    for entries, message in (([TRAINED, encoder], "before all others"), ([encoder], "besides those of the encoder")):
+        with pytest.raises(InputError, match=message):
+            parse_layer_file(json.dumps({"layers_description": entries}), place="layers.json")

@@ -57,11 +57,11 @@ class Case:
             return self.message_ns
         return self.message_ns + math.ceil(Fraction(10**9 * size, self.bytes_per_s))
 
-    @property
+    @cached_property
     def schedule(self) -> Schedule:
         return self.sizes.schedule() if self.order is None else self.order
 
-    @property
+    @cached_property
     def split(self) -> Network:
         split = self.network.split_sequence(self.sizes.sequence_splits)
         has_backward = any(action.op != Op.F for order in orders_of(self.schedule) for action in order)
@@ -159,6 +159,7 @@ def every_plan(case: Case) -> Plans:
     networks = [slowed(case.split, ranks[rank].speed if ranks else 1.0) for rank in rank_of]
     known: dict[tuple[int, int, int, float], NDArray[np.int64]] = {}
     tables: list[list[NDArray[np.int64]]] = [[] for _ in range(stages)]
+    sent_ns = np.array([case.sent_ns(border) for border in range(case.network.num_layers + 1)])
     sent: list[NDArray[np.int64]] = []
     for cut in case.cuts():
         contents = []
@@ -171,7 +172,7 @@ def every_plan(case: Case) -> Plans:
                 known[key] = np.array(_contents(network, start, end, blocks, case.cell_rule), dtype=np.int64)
             contents.append(known[key])
         grid = np.indices([len(table) for table in contents]).reshape(stages, -1)
-        sent.append(np.repeat([[case.sent_ns(border)] for border in cut[1:]], grid.shape[1], axis=1))
+        sent.append(np.repeat(sent_ns[list(cut[1:]), np.newaxis], grid.shape[1], axis=1))
         for stage, table in enumerate(contents):
             tables[stage].append(table[grid[stage]])
     costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 7]

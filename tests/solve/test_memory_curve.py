@@ -1,16 +1,19 @@
 """The memory curve, against every plan there is."""
 
 from itertools import pairwise
+from unittest.mock import patch
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evenflow.model import Plan, Request, Sizes
 from evenflow.simulate import makespan_ns, simulate
+from evenflow.solve import memory_curve as memory_curves
 from evenflow.solve import solve
 from evenflow.solve.clock import reproducible
-from evenflow.solve.memory_curve import EQUAL_SHARE, memory_curve
-from evenflow.solve.problem import make_problem
+from evenflow.solve.memory_curve import EQUAL_SHARE, MemoryPoint, memory_curve
+from evenflow.solve.outcome import Outcome, Status
+from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.smaller_peak import smaller_peak
 from evenflow.units import MEGABYTE
 from tests.networks import MILLISECOND, plain_network
@@ -88,3 +91,30 @@ def test_work_that_is_counted_gives_the_same_curve():
         with reproducible():
             curves.append(memory_curve(make_problem(request, schedule="1f1b"), plan, seconds=2.0))
     assert curves[0] == curves[1]
+
+
+@given(data=st.data())
+@settings(max_examples=examples(30), phases=NO_SHRINKING)
+def test_a_curve_with_solves_that_found_nothing_in_time_is_not_said_to_be_whole(data: st.DataObject):
+    case = data.draw(cases(time=MILLISECOND, memory=30 * MEGABYTE, any_order=False))
+    plans = every_plan(case)
+    limit = data.draw(st.sampled_from(plans.limits()))
+    outcome = solve(case.request(limit), schedule=case.sizes.family, time_limit_s=SECONDS)
+    assume(outcome.plan is not None)
+
+    really_solved = memory_curves._solved
+
+    def solved(problem: Problem, known: list[MemoryPoint], bound_ns: int, seconds: float) -> Outcome | None:
+        if problem.memory_limit_bytes is None or data.draw(st.booleans()):
+            return really_solved(problem, known, bound_ns, seconds)
+        return Outcome(
+            status=Status.TIMEOUT, simulation=None, lower_bound_ns=bound_ns, solve_seconds=0.0,
+            memory_limit_bytes=problem.memory_limit_bytes,
+        )  # fmt: skip
+
+    with patch.object(memory_curves, "_solved", solved):
+        curve = memory_curve(case.problem(limit), outcome.plan, seconds=5 * SECONDS)
+    if curve.is_whole:
+        for stair in plans.limits():
+            known = min(point.step_ns for point in curve.points if point.peak_bytes <= stair)
+            assert known <= plans.best_ns(stair) * (1 + 2 * EQUAL_SHARE + TOLERANCE)

@@ -153,7 +153,18 @@ class Abilities:
         return self.own_cut is not None and num_chunks >= self.own_cut_from
 
     def as_run(self, network: Network) -> Network:
-        """Return `network` as the framework runs it: with its rules for layers of multi-token prediction."""
+        """Return `network` as the framework runs it: with its rules for layers of multi-token prediction.
+
+        Raises:
+            InputError: an encoder of images as layers, which no framework cuts over stages.
+        """
+        if network.encoder_layers:
+            raise InputError(
+                value=network.encoder_layers,
+                rule=_("must be 0 for a framework: it has the encoder of images in its first stage"),
+                place=_("{name}, layers of the encoder", name=network.name),
+                remedy=_("plan with --encoder first, or leave the framework out"),
+            )
         if not network.mtp_layers:
             return network
 

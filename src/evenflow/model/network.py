@@ -48,6 +48,8 @@ class Layer:
     """Rules for the stage that holds it."""
     is_mtp: bool = False
     """Whether it predicts further tokens (multi-token prediction), which frameworks count apart."""
+    is_encoder: bool = False
+    """Whether it is of an encoder in front of the decoder, which frameworks have in their first stage, uncounted."""
     boundary_bytes: int | None = None
     """Bytes that a stage which ends with this layer sends on for one microbatch, and gets back as a gradient; None: as
     many as the request says of every message.
@@ -172,6 +174,10 @@ class Network:
         if self.mtp_layers == self.num_layers:
             rule = _("must have a layer besides those of multi-token prediction")
             raise InputError(rule=rule, place=self.name)
+        if any(then.layer.is_encoder and not first.layer.is_encoder for first, then in pairwise(self.runs)):
+            raise InputError(rule=_("must have the layers of the encoder before all others"), place=self.name)
+        if self.encoder_layers + self.mtp_layers == self.num_layers and self.encoder_layers:
+            raise InputError(rule=_("must have a layer besides those of the encoder"), place=self.name)
         if not any(run.layer.forward_ns + run.layer.backward_ns for run in self.runs):
             raise InputError(rule=_("must have body layers that take some time"), place=self.name)
 
@@ -246,6 +252,11 @@ class Network:
     def mtp_layers(self) -> int:
         """Number of body layers that predict further tokens, which are the last ones."""
         return sum(run.count for run in self.runs if run.layer.is_mtp)
+
+    @property
+    def encoder_layers(self) -> int:
+        """Number of body layers that are of an encoder in front of the decoder, which are the first ones."""
+        return sum(run.count for run in self.runs if run.layer.is_encoder)
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:

@@ -39,6 +39,8 @@ class Plan:
     """Microbatches of a group in an interleaved schedule; None: as many as fill the pipeline."""
     mtp_layers: int = 0
     """How many of the layers, the last ones, predict further tokens; frameworks count them apart."""
+    encoder_layers: int = 0
+    """How many of the layers, the first ones, are of an encoder; frameworks have it in their first stage, uncounted."""
     order: tuple[str, ...] = ()
     """The plan's own order of work where it is not that of a family: one line per rank, its actions in the text form of
     `evenflow.schedule.text`, such as ``0F0,0F1,0B0,0B1``. Stages are on the ranks that run them.
@@ -62,9 +64,10 @@ class Plan:
             if not all(0 <= value <= LAYERS.most for row in table for value in row):
                 rule = _("must have counts from 0 to {most:,}", most=LAYERS.most)
                 raise InputError(value=[list(row) for row in table], rule=rule, place=name)
-        if not 0 <= self.mtp_layers <= self.num_layers:
-            rule = _("must be at most the {count} layers of the plan", count=self.num_layers)
-            raise InputError(value=self.mtp_layers, rule=rule, place="mtp_layers")
+        for name in ("mtp_layers", "encoder_layers"):
+            if not 0 <= getattr(self, name) <= self.num_layers:
+                rule = _("must be at most the {count} layers of the plan", count=self.num_layers)
+                raise InputError(value=getattr(self, name), rule=rule, place=name)
         if self.order and len(self.order) != self.num_ranks:
             raise InputError(
                 value=len(self.order),

@@ -12,6 +12,7 @@ from evenflow.predict.held import Held, added, largest
 from evenflow.predict.layer_parts import Addition
 from evenflow.predict.layer_work import HALF, MASK, SINGLE, expert_tensor, layer_passes, tokens, with_sizes_of
 from evenflow.predict.parameters import dense_group, padded_vocabulary
+from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import FORMATS, PRODUCTS, Sharding, Training
 from evenflow.predict.transformer import LayerKind
 from evenflow.predict.work import Operators
@@ -119,6 +120,31 @@ def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[He
 
 
 def head_activations(training: Training) -> dict[Held, int]:
+    """Return what the embedding and the encoder of images in front of it keep."""
+    return added(embedding_activations(training), *(tower_activations(part) for part in tower_parts(training)))
+
+
+def head_working(training: Training) -> dict[Held, int]:
+    """Return the bytes that the backward of a block of the encoder needs at its peak."""
+    return dict(
+        largest(
+            layer_working(part.training, part.part, kind=part.kind)
+            for part in tower_parts(training)
+            if not isinstance(part.part, Addition)
+        )
+    )
+
+
+def tower_activations(part: TowerPart) -> dict[Held, int]:
+    """Return what parts of an encoder keep, together."""
+    if not isinstance(part.part, Addition):
+        one = layer_activations(part.training, part.part, kind=part.kind)
+    else:
+        one = _sums([_addition(part.training, part.part)] if part.is_trained else [])
+    return added(one, times=part.count)
+
+
+def embedding_activations(training: Training) -> dict[Held, int]:
     """Return what the embedding keeps: its tokens and a dropout mask; its output counts as the first layer's input."""
     kept = [Tensor("tokens", Held.NORMS, 8 * tokens(training)), *_dropout(training, "embedding's dropout")]
     return _sums([*kept, *(_addition(training, addition) for addition in training.model.head_additions)])

@@ -2,13 +2,36 @@
 
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
+from evenflow.model import FULL
+from evenflow.predict.layer_parts import Addition
 from evenflow.predict.layer_work import HALF, SINGLE, Passes, addition_passes, layer_passes, tokens
 from evenflow.predict.parameters import padded_vocabulary
+from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import Training
 from evenflow.predict.work import Exchange, Spent, Work, elementwise, gradients, product
 
 
 def head_passes(training: Training) -> Passes:
+    """Return the passes of the embedding, and of the encoder of images in front of it."""
+    passes = embedding_passes(training)
+    for part in tower_parts(training):
+        passes += tower_passes(part)
+    return passes
+
+
+def tower_passes(part: TowerPart) -> Passes:
+    """Return the passes of parts of an encoder, together."""
+    if isinstance(part.part, Addition):
+        one = addition_passes(part.training, part.part)
+        one = one if part.is_trained else Passes(one.forward, ())
+    else:
+        one = layer_passes(part.training, part.part)
+        if part.kind == FULL and one.backward:
+            one = Passes(one.forward, one.forward + one.backward)
+    return Passes(one.forward * part.count, one.backward * part.count)
+
+
+def embedding_passes(training: Training) -> Passes:
     """Return the passes of the embedding: a lookup, and a sum over the devices that hold parts of the table."""
     passed = HALF * tokens(training) * training.model.hidden
     forward: list[Work] = [elementwise(2 * passed, 2, "embedding"), *_sum_over_tensor(training, passed)]

@@ -115,6 +115,11 @@ def tokens(training: Training) -> float:
     return training.microbatch * training.sequence / training.degrees.context
 
 
+def message_bytes(training: Training) -> int:
+    """Return the bytes of what a stage sends on, before the devices of a tensor group share it out."""
+    return round(HALF * tokens(training) * training.model.message_width)
+
+
 def _spread_tokens(training: Training) -> float:
     """Return a device's tokens of a microbatch where sequence parallelism splits them."""
     degrees = training.degrees

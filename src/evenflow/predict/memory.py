@@ -9,6 +9,7 @@ from evenflow.model import NONE
 from evenflow.predict.activations import (
     boundary_bytes,
     head_activations,
+    head_working,
     layer_activations,
     layer_working,
     tail_activations,
@@ -171,7 +172,7 @@ def _layer(training: Training, layer: LayerKind, kind: str) -> _Block:
 def _head(training: Training) -> _Block:
     activations = head_activations(training)
     static = state_parts(training, head_parameters(training))
-    return _Block(static=static, activations=activations, until_weight=activations, working={})
+    return _Block(static=static, activations=activations, until_weight=activations, working=head_working(training))
 
 
 def _tail(training: Training) -> _Block:

@@ -3,8 +3,9 @@
 from collections import Counter
 from dataclasses import replace
 
-from evenflow.predict.end_work import tail_passes
+from evenflow.predict.end_work import tail_passes, tower_passes
 from evenflow.predict.layer_work import layer_passes
+from evenflow.predict.tower import tower_parts
 from evenflow.predict.training import Degrees, Software, Training
 from evenflow.predict.work import Operators, Work
 
@@ -16,8 +17,8 @@ def model_flops(training: Training) -> float:
     """Return the floating-point operations that the model needs for one step, on all devices together.
 
     Products of forward and backward without recomputation, but for the gradients of what is not trained; of experts
-    only active ones. Attention counts in full,
-    masked or not, as published figures mostly have it. [Megatron-LM, arXiv:2104.04473, appendix]
+    only active ones. Attention counts in full, masked or not, as published figures mostly have it. [Megatron-LM,
+    arXiv:2104.04473, appendix]
     """
     whole = _whole(training)
     model = whole.model
@@ -25,6 +26,8 @@ def model_flops(training: Training) -> float:
     flops = passes * _flops(tail_passes(whole).forward)
     for kind, count in Counter(model.kinds).items():
         flops += (1 if kind.frozen else passes) * count * _flops(layer_passes(whole, kind).forward)
+    for part in tower_parts(whole):
+        flops += (_FORWARD_AND_BACKWARD if part.is_trained else 1) * _flops(tower_passes(part).forward)
     return flops * training.global_batch
 
 

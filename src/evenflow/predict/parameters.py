@@ -4,7 +4,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from evenflow.cluster.topology import DeviceGroup
+from evenflow.predict.layer_parts import Addition
 from evenflow.predict.layer_work import expert_tensor, key_numbers, layer_passes, with_sizes_of
+from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import Degrees, Training
 from evenflow.predict.transformer import LayerKind, StateMixer, Transformer
 from evenflow.predict.work import Operators
@@ -151,6 +153,24 @@ def _attention(training: Training) -> float:
 
 
 def head_parameters(training: Training) -> Parameters:
+    """Return the parameters of the embedding, and of the encoder of images in front of it."""
+    total = embedding_parameters(training)
+    for part in tower_parts(training):
+        total += tower_parameters(part)
+    return total
+
+
+def tower_parameters(part: TowerPart) -> Parameters:
+    """Return the parameters of parts of an encoder, together."""
+    if isinstance(part.part, Addition):
+        one = Parameters(part.part.learned)
+        one = one if part.is_trained else one.as_frozen()
+    else:
+        one = layer_parameters(part.training, part.part)
+    return one.times(part.count)
+
+
+def embedding_parameters(training: Training) -> Parameters:
     """Return the parameters of the embedding, of learned positions, and of the norm after them."""
     model = training.model
     table = model.hidden * (padded_vocabulary(training) / training.degrees.tensor + model.positions)

@@ -13,6 +13,7 @@ from evenflow.model import LayerRun, Network
 from evenflow.predict.activations import further_logits, joined_activations, tail_activations
 from evenflow.predict.end_work import mtp_passes, output_passes
 from evenflow.predict.held import added, total
+from evenflow.predict.layer_work import HALF, tokens
 from evenflow.predict.parameters import Parameters, embedding_copy, mtp_parameters, tail_parameters
 from evenflow.predict.step_network import (
     captured,
@@ -53,8 +54,14 @@ def with_separate_mtp(training: Training, topology: Topology, network: Network) 
     embedding = Parameters() if has_embedding else embedding_copy(training)
     first = replace(block, parameters=block.parameters + embedding)  # all of them are in one stage
     layers = [
-        replace(layer_of(training, model.further_kind, part, kept), name="MTP", is_mtp=True, cut_before=part is first)
-        for part in (first, *[block] * (depth - 1))
+        replace(
+            layer_of(training, model.further_kind, part, kept),
+            name="MTP",
+            is_mtp=True,
+            cut_before=part is first,
+            boundary_bytes=round(HALF * tokens(training) * model.hidden * (done + 1)),
+        )
+        for done, part in enumerate((first, *[block] * (depth - 1)), start=1)
     ]
     runs = [LayerRun(layer=layer, count=1) for layer in layers]
     return replace(network, runs=(*network.runs, *runs), tail=tail)

@@ -9,6 +9,7 @@ from evenflow.cluster.topology import Topology
 from evenflow.model import FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.predict.activations import (
     head_activations,
+    head_working,
     layer_activations,
     layer_working,
     tail_activations,
@@ -90,7 +91,11 @@ def priced_network(training: Training, topology: Topology, *, known: PassesKnown
     network = Network(
         name=model.name,
         runs=tuple(LayerRun(layer=layer, count=count) for layer, count in runs),
-        head=replace(end_block("embedding", training, head), activation_bytes=total(head_activations(training))),
+        head=replace(
+            end_block("embedding", training, head),
+            activation_bytes=total(head_activations(training)),
+            working_bytes=total(head_working(training)),
+        ),
         tail=replace(
             end_block("output", training, tail),
             activation_bytes=total(tail_activations(training)),
@@ -117,7 +122,7 @@ def _pass_of(training: Training, topology: Topology, known: PassesKnown) -> Pric
     if priced_pass is None:
         kinds = dict.fromkeys(alone.model.kinds)
         priced_pass = known[alone] = PricedPass(
-            layers={kind: _priced_layer(alone, topology, kind) for kind in kinds},
+            layers={kind: priced_layer_of(alone, topology, kind) for kind in kinds},
             kept={kind: kept_by_kind(alone, kind) for kind in kinds},
             head=priced_end(topology, head_passes(alone), head_parameters(alone)),
             tail=priced_end(topology, tail_passes(alone), tail_parameters(alone, has_embedding=False)),
@@ -144,7 +149,8 @@ def _runs(kinds: tuple[LayerKind, ...]) -> Iterator[tuple[LayerKind, int]]:
             begin = end
 
 
-def _priced_layer(training: Training, topology: Topology, kind: LayerKind) -> PricedPart:
+def priced_layer_of(training: Training, topology: Topology, kind: LayerKind) -> PricedPart:
+    """Return a body layer of this kind."""
     return priced_layer(training, topology, layer_passes(training, kind), layer_parameters(training, kind))
 
 

@@ -212,6 +212,40 @@ class OwnSizes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tower:
+    """An encoder of images in front of a decoder: blocks over patches, and what makes tokens of the decoder of them."""
+
+    blocks: "Transformer"
+    """Its blocks; it has no vocabulary."""
+    before: Addition
+    """What makes the input of the blocks of a patch."""
+    behind: Addition
+    """What makes a token of the decoder of `merged` patches (the projector)."""
+    merged: int
+    """Patches that become one token."""
+    images: int
+    """Images of a sequence."""
+    patches: int
+    """Patches of an image."""
+    further: int = 0
+    """Further tokens of an image in the blocks, such as one for its class."""
+    taps: tuple[int, ...] = ()
+    """Blocks behind which a projector of its own makes tokens for the first layers of the decoder, one layer each.
+    [DeepStack, arXiv:2406.04334]"""
+    tap: Addition | None = None
+    """That projector."""
+    frozen: bool = False
+    """Whether the blocks are not trained; the projector is, unless the embedding is not."""
+    recomputed: bool = False
+    """Whether the backward computes the blocks again, which keep their inputs alone, where they are in one stage."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a sequence that the decoder gets from its images."""
+        return self.images * self.patches // self.merged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transformer:
     """A decoder: embedding, blocks of attention and MLP (or experts), norm, output layer, loss."""
 
@@ -270,6 +304,8 @@ class Transformer:
     """Numbers of a token that go from the embedding to all layers, beside the streams."""
     predicted_tokens: int = 0
     """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
+    tower: Tower | None = None
+    """The encoder in front of it; None: it has none, or no sequence has images."""
     dropout: bool = False
     frozen_layers: int = 0
     """First body layers that are not trained; with any, the embedding is not either."""

@@ -38,9 +38,15 @@ MTP_KEY = "mtp"
 """Key that says whether the layers predict further tokens."""
 BOUNDARY_KEY = "boundary_bytes"
 """Key that says how many bytes a stage sends on which ends with the layer."""
+ENCODER_KEY = "encoder"
+"""Key that says whether the layers are of an encoder in front of the decoder."""
+FROZEN_KEY = "frozen"
+"""Key that says whether the layers are not trained, nor is anything before them: they have no backward."""
 ENTRY_KEYS = {
     *RULE_KEYS,
     MTP_KEY,
+    ENCODER_KEY,
+    FROZEN_KEY,
     BOUNDARY_KEY,
     "name", "type", "nb_layer", "time", "forward_time", "backward_time", "backward_coef",
     "memory_parameter", "memory_activation", "recompute_kinds", "model_name", "weight_time", "memory_until_weight",
@@ -65,6 +71,8 @@ def plain_backward_ns(forward_ns: int) -> int:
 
 def body_layer(entry: Fields, has_memory: bool) -> Layer:
     """Return the layer of a BODY entry; in a file with memory, the entry must have it too."""
+    if _flag(entry, FROZEN_KEY):
+        return _frozen_layer(entry)
     forward_ms, backward_ms = _times(entry)
     forward_key = "forward_time" if "forward_time" in entry else "time"
     for key, time_ms in ((forward_key, forward_ms), ("backward_time", backward_ms)):
@@ -84,7 +92,30 @@ def body_layer(entry: Fields, has_memory: bool) -> Layer:
         modes={NONE: plain, **_kinds(entry, backward_ms, plain.working_bytes)},
         stated_weight_ns=_weight_ns(entry, backward_ms),
         stated_until_weight_bytes=_until_weight_bytes(entry),
-        is_mtp=entry.flag(MTP_KEY) if MTP_KEY in entry else False,
+        is_mtp=_flag(entry, MTP_KEY),
+        is_encoder=_flag(entry, ENCODER_KEY),
+        boundary_bytes=_boundary_bytes(entry),
+    )
+
+
+def _frozen_layer(entry: Fields) -> Layer:
+    """Return a layer that is not trained: it has a forward and parameters, and keeps nothing for a backward."""
+    allowed = {"name", "type", "nb_layer", "time", "forward_time", "memory_parameter", "memory_working", "model_name"}
+    for key in entry.values:
+        if key not in allowed | {*RULE_KEYS, MTP_KEY, ENCODER_KEY, FROZEN_KEY, BOUNDARY_KEY} and entry.values[key] != 0:
+            rule = _("must be left out of a frozen layer, which has no backward and keeps nothing for one")
+            raise entry.error(key, rule)
+    key = "forward_time" if "forward_time" in entry else "time"
+    forward_ns = nanoseconds_from_milliseconds(entry.number(key, MILLISECONDS))
+    if forward_ns < 1:
+        raise entry.error(key, _("must be a nanosecond or more, in milliseconds"))
+    return Layer(
+        name=entry.text("name"),
+        forward_ns=forward_ns,
+        parameter_bytes=bytes_of(entry, "memory_parameter"),
+        modes={NONE: Mode(activation_bytes=0, backward_ns=0, working_bytes=bytes_of(entry, "memory_working"))},
+        is_mtp=_flag(entry, MTP_KEY),
+        is_encoder=_flag(entry, ENCODER_KEY),
         boundary_bytes=_boundary_bytes(entry),
     )
 
@@ -116,7 +147,7 @@ def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
         _mode(entry, keys, 0.0, 0)  # checked, though it means nothing
     if "recompute_kinds" in entry:
         raise entry.error("recompute_kinds", _("must be in a BODY entry, because head and tail never recompute"))
-    for key in (*RULE_KEYS, MTP_KEY):
+    for key in (*RULE_KEYS, MTP_KEY, ENCODER_KEY, FROZEN_KEY):
         if key in entry:
             raise entry.error(key, _("must be in a BODY entry: the first stage has the head, the last one the tail"))
     if BOUNDARY_KEY in entry and entry.text("type") == "TAIL":
@@ -132,6 +163,11 @@ def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
         stated_until_weight_bytes=_until_weight_bytes(entry) if has_memory else None,
         boundary_bytes=_boundary_bytes(entry),
     )
+
+
+def _flag(entry: Fields, key: str) -> bool:
+    """Return a flag that is off where the entry does not have it."""
+    return entry.flag(key) if key in entry else False
 
 
 def layer_count(entry: Fields) -> int:

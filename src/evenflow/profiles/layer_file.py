@@ -14,6 +14,8 @@ Times are milliseconds, memory is megabytes (2**20 bytes), each of ONE layer for
     weight gradient        = `weight_time`, else half of the backward; a part of it, which some schedules run on its own
     backward under a kind  = its `…_time`, else (1 + its `…_coef`) * backward
     working memory         = `memory_working`, else 0; under a kind its `working_…`, else the same
+    frozen                 = `frozen`: true: the layer has no backward and keeps nothing for one: it takes and holds the
+                             same under every recompute kind
     message                = `boundary_bytes`: BYTES that a stage sends on which ends with the layer, else --boundary
 
 A kind's `…_time` is the WHOLE backward with the recomputation in it, as in the original, so it is never below the
@@ -25,6 +27,7 @@ many layers there are, also where `auto_partition_layer` says otherwise.
 """
 
 import json
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -33,7 +36,15 @@ from evenflow.fields import Fields, as_fields, is_integer, load_json, read_text
 from evenflow.language import _
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Network, RankTraits
 from evenflow.model.peak_error import PeakError
-from evenflow.profiles.layer_entry import BODY_MEMORY, BOUNDARY_KEY, ENTRY_KEYS, KIND_KEYS, bytes_of, end_block
+from evenflow.profiles.layer_entry import (
+    BODY_MEMORY,
+    BOUNDARY_KEY,
+    ENTRY_KEYS,
+    FROZEN_KEY,
+    KIND_KEYS,
+    bytes_of,
+    end_block,
+)
 from evenflow.profiles.layer_rows import body_fields, entries_of_body, runs_of_body
 from evenflow.profiles.model_configuration import refuse_configuration
 from evenflow.ranges import PEAKS, RANK_SPEED, RANKS
@@ -77,7 +88,7 @@ def network_of(top: Fields) -> Network:
     constant_bytes = bytes_of(top, "stage_const_mem")
     return Network(
         name=top.text("name") if "name" in top else Path(top.file).stem,
-        runs=tuple(run for body in bodies for run in runs_of_body(body, has_memory)),
+        runs=_with_every_kind([run for body in bodies for run in runs_of_body(body, has_memory)]),
         head=end_block(heads, has_memory),
         tail=end_block(tails, has_memory),
         constant_bytes=constant_bytes if has_memory else 0,
@@ -85,6 +96,17 @@ def network_of(top: Fields) -> Network:
         peak_error=_peak_error(top.inner("peak_error")) if has_memory and "peak_error" in top else None,
         ranks=tuple(rank for entry in top.objects("ranks") for rank in _ranks(entry)) if "ranks" in top else (),
     )
+
+
+def _with_every_kind(runs: list[LayerRun]) -> tuple[LayerRun, ...]:
+    """Return the runs, where frozen layers offer every recompute kind of the others: they have nothing to recompute."""
+    kinds = dict.fromkeys(kind for run in runs if run.layer.backward_ns for kind in run.layer.modes)
+
+    def offering(layer: Layer) -> Layer:
+        plain = layer.modes[NONE]
+        return layer if layer.backward_ns else replace(layer, modes={NONE: plain, **dict.fromkeys(kinds, plain)})
+
+    return tuple(LayerRun(layer=offering(run.layer), count=run.count) for run in runs)
 
 
 def _ranks(entry: Fields) -> list[RankTraits]:
@@ -172,6 +194,9 @@ def _rank_entry(rank: RankTraits, count: int) -> dict[str, object]:
 def _body_entry(run: LayerRun, has_memory: bool) -> dict[str, object]:
     plain = run.layer.modes[NONE]
     entry = _entry("BODY", run.layer, has_memory, count=run.count)
+    if not run.layer.backward_ns:
+        kept = {key: value for key, value in entry.items() if key not in ("backward_time", "memory_activation")}
+        return {**kept, FROZEN_KEY: True}
     named: dict[str, dict[str, float]] = {}
     for kind, mode in run.layer.modes.items() if has_memory else ():
         memory, time = megabytes(mode.activation_bytes), milliseconds(mode.backward_ns)

@@ -53,8 +53,8 @@ def parse_plan(text: str, *, place: str) -> Plan:
 
     Only what makes the plan is read: `layers` and `recompute` (``[chunk][rank]``, exclusive counts), `ranks`,
     `chunks`, `microbatches`, `schedule`, `sequence_splits`, `group_size` where it is not the usual one, `mtp_layers`
-    where there are some, and `order` where the plan has its own. Other fields are ignored. A kind that no layer has is
-    left out of `Plan.recompute`.
+    and `encoder_layers` where there are some, and `order` where the plan has its own. Other fields are ignored. A kind
+    that no layer has is left out of `Plan.recompute`.
 
     Raises:
         InputError: text that is not JSON, or a field that is missing, of a wrong type or against the others.
@@ -91,6 +91,7 @@ def _plan(fields: Fields) -> Plan:
     sequence_splits = fields.integer("sequence_splits", SEQUENCE_SPLITS)
     group_size = fields.integer("group_size", MICROBATCHES) if "group_size" in fields else None
     mtp_layers = fields.integer("mtp_layers", _COUNT) if "mtp_layers" in fields else 0
+    encoder_layers = fields.integer("encoder_layers", _COUNT) if "encoder_layers" in fields else 0
     order = fields.texts("order") if "order" in fields else ()
     with fields.at():
         return Plan(
@@ -101,6 +102,7 @@ def _plan(fields: Fields) -> Plan:
             sequence_splits=sequence_splits,
             group_size=group_size,
             mtp_layers=mtp_layers,
+            encoder_layers=encoder_layers,
             order=order,
         )
 

@@ -96,8 +96,8 @@ def simulate(
     deadlocks.
     """
     check_step(network, plan.sizes, communication)
-    if plan.mtp_layers != network.mtp_layers and plan.num_layers == network.num_layers:
-        plan = replace(plan, mtp_layers=network.mtp_layers)
+    if plan.num_layers == network.num_layers:
+        plan = replace(plan, mtp_layers=network.mtp_layers, encoder_layers=network.encoder_layers)
     if schedule is None:
         schedule = schedule_of(plan)
     else:

@@ -108,7 +108,7 @@ class _Search:
             if not self._solve(limit[1]):
                 return None
         points = tuple(replace(point, lower_bound_ns=self._bound(point)) for point in self._points)
-        is_closed = next(self._gaps(), None) is None and self._free.limit in self._solved
+        is_closed = next(self._gaps(), None) is None and self._free.limit in self._solved and self._is_flat()
         return MemoryCurve(
             points=points,
             least_bytes=self._least_bytes,
@@ -171,15 +171,26 @@ class _Search:
         """Yield how much each part of the curve matters in which plans may be missing, with the next limit to solve."""
         solved = sorted(self._solved)
         for less, more in pairwise(self._points):
-            place = bisect_left(solved, more.peak_bytes)
-            is_tried = place > 0 and solved[place - 1] >= less.peak_bytes
-            flat_until = solved[place - 1] if is_tried else less.peak_bytes
+            tried = _last_between(solved, less, more)
+            is_tried, flat_until = tried is not None, less.peak_bytes if tried is None else tried
             width = more.peak_bytes - flat_until
             if width <= 2 * _FINE_BYTES and is_tried:
                 continue
             distance = max(0, flat_until - self._limit, self._limit - more.peak_bytes)
             area = width * (less.step_ns - more.step_ns) / (1 + distance / _NEAR_BYTES)
             yield area, (more.peak_bytes - 1 if width <= 2 * _FINE_BYTES else flat_until + width // 2)
+
+    def _is_flat(self) -> bool:
+        """Return whether the last limit tried between neighbours is proven to allow nothing shorter than the first."""
+        solved = sorted(self._solved)
+        tried = ((less, _last_between(solved, less, more)) for less, more in pairwise(self._points))
+        return all(limit is None or self._bound_at(limit) >= less.step_ns * (1 - EQUAL_SHARE) for less, limit in tried)
+
+
+def _last_between(solved: list[int], less: MemoryPoint, more: MemoryPoint) -> int | None:
+    """Return the highest of the sorted limits that were solved from the peak of `less` on, below that of `more`."""
+    place = bisect_left(solved, more.peak_bytes)
+    return solved[place - 1] if place > 0 and solved[place - 1] >= less.peak_bytes else None
 
 
 def _with_limit(problem: Problem, limit_bytes: int | None) -> Problem:

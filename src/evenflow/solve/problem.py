@@ -262,6 +262,7 @@ class Problem:
             layers=cells(table.sum(axis=2).tolist()),
             recompute=recompute,
             mtp_layers=self.request.network.mtp_layers,
+            encoder_layers=self.request.network.encoder_layers,
         )
 
 

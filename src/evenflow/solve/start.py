@@ -32,10 +32,11 @@ def even_start(problem: Problem) -> Integers:
 def recomputing_less(problem: Problem, counts: Integers) -> Integers:
     """Return `counts` with kinds that take less time in as many layers of each cell as fit, one rank after the other.
 
-    This is plain code: it makes an even cut a fair plan while the loops of the search are not compiled yet.
+    Layers are under no kind at all where that costs and keeps the same, as frozen ones do. This is plain code: it
+    makes an even cut a fair plan while the loops of the search are not compiled yet.
     """
     counts, costs = counts.copy(), problem.costs(counts)
-    ranks = np.array(problem.schedule.stage_ranks)
+    ranks, none = np.array(problem.schedule.stage_ranks), problem.kinds.index(NONE)
     for rank in range(problem.num_ranks):
         before = None
         while before is not counts:  # what could not be may be after another change on the same rank
@@ -49,8 +50,12 @@ def recomputing_less(problem: Problem, counts: Integers) -> Integers:
                         changed[cell, target] += number
                         if may_hold(problem, changed[cell]):
                             after = problem.costs(changed)
-                            is_faster = after.backward_ns[cell] < costs.backward_ns[cell]
-                            if is_faster and problem.rank_peak(after, rank) <= problem.limits[rank]:
+                            is_better = after.backward_ns[cell] < costs.backward_ns[cell] or (
+                                target == none
+                                and after.backward_ns[cell] == costs.backward_ns[cell]
+                                and after.activation_bytes[cell] == costs.activation_bytes[cell]
+                            )
+                            if is_better and problem.rank_peak(after, rank) <= problem.limits[rank]:
                                 counts, costs = changed, after
                         number = min(number // 2, int(counts[cell, source]))
     return counts

@@ -37,6 +37,7 @@ def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputErr
                 remedy=_("plan for it with --target, or with another number of microbatches"),
             )
     yield from _cut_refusals(plan, abilities, title)
+    yield from _encoder_refusals(plan, title)
     yield from _mtp_refusals(plan, abilities, title)
     yield from _recompute_refusals(plan, abilities, title)
 
@@ -59,6 +60,16 @@ def _cut_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[Inpu
             value=0,
             rule=none if abilities.empty is Empty.NONE else ends,
             place=_("layers, chunk {chunk}, rank {rank}", chunk=empty.chunk, rank=empty.rank),
+        )
+
+
+def _encoder_refusals(plan: Plan, title: str) -> Iterator[InputError]:
+    if plan.encoder_layers:
+        yield InputError(
+            value=plan.encoder_layers,
+            rule=_("must be 0 for {title}, which has the encoder of images in its first stage", title=title),
+            place="encoder_layers",
+            remedy=_("plan with --encoder first"),
         )
 
 

@@ -10,7 +10,7 @@ from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.topology import DeviceGroup, Topology
 from evenflow.model import Communication, Plan, check_step
-from evenflow.predict.layer_work import HALF, tokens
+from evenflow.predict.layer_work import message_bytes
 from evenflow.predict.step_network import PricedNetwork
 from evenflow.predict.training import Training
 from evenflow.schedule import NUM_OPS, Op, schedule_of
@@ -46,14 +46,29 @@ def simulated(
     return simulation, sent
 
 
-def message_times(training: Training, topology: Topology, stage_ranks: Sequence[int]) -> Integers:
+def planned_messages(training: Training, topology: Topology, stage_ranks: Sequence[int]) -> Communication:
+    """Return the cost of the longest message, for messages of every size; devices of a tensor group count as one."""
+    size = message_bytes(training)
+    longest, twice = (
+        int(message_times(training, topology, stage_ranks, size_bytes=times * size).max()) for times in (1, 2)
+    )
+    transfer = max(1, twice - longest)
+    rate = max(1, round(size * 10**9 / transfer))
+    transfer = -(-size * 10**9 // rate)  # as from size and rate
+    return Communication(latency_ns=max(0, longest - transfer), transfer_ns=transfer, bytes_per_s=rate)
+
+
+def message_times(
+    training: Training, topology: Topology, stage_ranks: Sequence[int], *, size_bytes: int | None = None
+) -> Integers:
     """Return the nanoseconds of what each stage sends on, forward and backward, shape [2, num_stages].
 
+    `size_bytes` are those of `message_bytes` unless it is given.
     The devices of a tensor-parallel group send a part each. Without sequence parallelism all of them need all of it:
     they gather it when it has arrived [Narayanan et al., arXiv:2104.04473, section 4.1], or each sends all of it.
     """
     degrees = training.degrees
-    whole = HALF * tokens(training) * training.model.message_width
+    whole = size_bytes or message_bytes(training)
     is_split = degrees.sequence_parallel or training.software.splits_messages
     size = whole / degrees.tensor if is_split else whole
     devices = degrees.pipeline_stride

@@ -19,6 +19,7 @@ from evenflow.profiles.transformer.config_layer import narrow_ends, output_gate
 from evenflow.profiles.transformer.config_layer_sizes import sizes_of_layers
 from evenflow.profiles.transformer.config_layers import experts_of, window_of
 from evenflow.profiles.transformer.config_states import layer_kinds, states_of
+from evenflow.profiles.transformer.config_tower import VISION_PART, Encoder, encoder_of
 from evenflow.profiles.transformer.families import FAMILIES
 from evenflow.profiles.transformer.field_names import (
     DROPOUTS,
@@ -84,8 +85,6 @@ def _read(config: Fields, *, name: str) -> Described:
     check_config_sizes(config)
     notes: list[str] = []
     part, tied = config, _tied(config)
-    if any(isinstance(config.values.get(key), dict) for key in OTHER_PARTS):
-        notes.append(_("the parts for images and sound are left out"))
     while (key := next((key for key in TEXT_PARTS if isinstance(part.values.get(key), dict)), None)) is not None:
         _refuse(part)
         part = part.inner(key)
@@ -123,7 +122,11 @@ def _read(config: Fields, *, name: str) -> Described:
         )
     with part.at():
         transformer = described(numbers)
-    return replace(transformer, notes=(*notes, *transformer.notes))
+    encoder = encoder_of(config, hidden=numbers.hidden)
+    read_parts = (VISION_PART,) if isinstance(encoder, Encoder) else ()
+    if any(isinstance(config.values.get(key), dict) for key in OTHER_PARTS if key not in read_parts):
+        notes.insert(0, _("the parts for images and sound are left out"))
+    return replace(transformer, notes=(*notes, *transformer.notes), encoder=encoder)
 
 
 def _tied(config: Fields) -> bool | None:

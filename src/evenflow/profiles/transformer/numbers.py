@@ -15,6 +15,7 @@ from evenflow.predict.transformer import (
     OwnSizes,
     Transformer,
 )
+from evenflow.profiles.transformer.config_tower import Encoder
 
 _LLAMA_MULTIPLE = 256
 """Of which the width of a gated MLP is a multiple, as in Llama."""
@@ -26,6 +27,8 @@ class Described:
 
     model: Transformer
     notes: tuple[str, ...] = ()
+    encoder: Encoder | InputError | None = None
+    """The encoder of images that belongs to it, which `model` has only once there are images; or why it is not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

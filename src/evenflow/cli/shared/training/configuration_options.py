@@ -7,6 +7,7 @@ import click
 
 from evenflow.asking import asked, asked_as
 from evenflow.cli.shared.training import training_options
+from evenflow.cli.shared.training.image_options import ENCODER, FIRST, ImageOptions
 from evenflow.cli.shared.training.model_options import EXPERT_CAPACITY, FREEZE, LORA
 from evenflow.cli.shared.training.software_options import SoftwareOptions
 from evenflow.language import looked_up, to_translate
@@ -58,10 +59,12 @@ class ConfigurationOptions:
     expert_capacity: float | None = field(default=None, metadata=EXPERT_CAPACITY)
     freeze: int | None = field(default=None, metadata=FREEZE)
     lora: int | None = field(default=None, metadata=LORA)
+    image: ImageOptions = field(metadata=asked(group=ImageOptions))
+    encoder: str = field(default=FIRST, metadata=ENCODER)
     behaviour: SoftwareOptions = field(metadata=asked(group=SoftwareOptions))
 
 
 def only_for_configurations(written: Collection[str]) -> tuple[str, ...]:
     """Return those of the options on a command line that mean nothing without a configuration."""
-    names = [field.name for group in (ConfigurationOptions, SoftwareOptions) for field in fields(group)]
+    names = [field.name for group in (ConfigurationOptions, ImageOptions, SoftwareOptions) for field in fields(group)]
     return tuple("--seq" if name == "sequence" else f"--{name.replace('_', '-')}" for name in names if name in written)

@@ -11,6 +11,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel, read_model
 from evenflow.cli.shared.model_config import ModelConfig
 from evenflow.cli.shared.training.configuration_options import ConfigurationOptions, only_for_configurations
+from evenflow.cli.shared.training.image_options import SPREAD, with_images
 from evenflow.cli.shared.training.model_options import with_capacity, with_trained
 from evenflow.cli.shared.training.option_names import option
 from evenflow.cli.shared.training.planner_inputs import PlannerInputs, planner_inputs
@@ -72,12 +73,18 @@ def configured_model(
         InputError: no accelerator, a configuration that cannot be read, settings that no training can have.
         click.UsageError: a pipeline without its sizes.
     """
-    whole = with_capacity(transformer_of_config(config.fields, name=config.name), settings.expert_capacity)
-    described = with_trained(whole, settings.freeze, settings.lora)
+    whole = with_images(transformer_of_config(config.fields, name=config.name), settings.image)
+    described = with_trained(with_capacity(whole, settings.expert_capacity), settings.freeze, settings.lora)
+    if settings.encoder == SPREAD and settings.image.recompute_encoder:
+        rule = _("must not be given with --encoder {word}, where the plan chooses what is computed again", word=SPREAD)
+        raise InputError(rule=rule, place="--recompute-encoder", remedy=_("leave it out"))
     training = _training_options(settings, pipeline, described.model, place=config.fields.file)
     job = training_job(training, described, written={*written, "recompute"}, named=_place)
     inputs = planner_inputs(
-        predict(job.training, job.topology), job.topology, memory_limit_bytes=job.memory_limit_bytes
+        predict(job.training, job.topology),
+        job.topology,
+        memory_limit_bytes=job.memory_limit_bytes,
+        encoder=settings.encoder,
     )
     return GivenModel(
         network=inputs.network,

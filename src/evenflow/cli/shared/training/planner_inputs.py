@@ -2,10 +2,16 @@
 
 from dataclasses import dataclass
 
+from evenflow.cli.shared.training.image_options import FIRST, SPREAD
 from evenflow.cluster.topology import Topology
+from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import Communication, Network
+from evenflow.predict.layer_work import message_bytes
 from evenflow.predict.prediction import Prediction
 from evenflow.predict.separate_mtp import with_separate_mtp
+from evenflow.predict.separate_tower import with_separate_tower
+from evenflow.predict.step.messages import planned_messages
 from evenflow.units import MEGABYTE
 
 
@@ -15,21 +21,41 @@ class PlannerInputs:
 
     network: Network
     communication: Communication | None
-    """Cost of a message, here the longest of all; None without any."""
+    """Cost of a message, here the longest of all, by its size where that depends on the cut; None without any."""
     memory_limit_bytes: int | None
     """Whole megabytes that a rank may hold beside the allocator's reserve; None where the limit is not known."""
+    message_bytes: int
+    """Of what a stage sends on whose last layer does not say it."""
 
 
-def planner_inputs(prediction: Prediction, topology: Topology, *, memory_limit_bytes: int) -> PlannerInputs:
-    """Return the inputs that stand for a prediction on devices of `memory_limit_bytes`, 0 where these are not known."""
+def planner_inputs(
+    prediction: Prediction, topology: Topology, *, memory_limit_bytes: int, encoder: str = FIRST
+) -> PlannerInputs:
+    """Return the inputs that stand for a prediction on devices of `memory_limit_bytes`, 0 where these are not known.
+
+    `encoder` says where the encoder of images may be.
+
+    Raises:
+        InputError: an encoder that is to be spread where there is none.
+    """
+    training = prediction.training
+    if encoder == SPREAD and training.model.tower is None:
+        raise InputError(value=encoder, rule=_("must come with --images"), place="--encoder")
+    network = with_separate_mtp(training, topology, prediction.network)
+    if encoder == SPREAD:
+        network = with_separate_tower(training, topology, network)
     simulation = prediction.simulation
     messages = simulation.communication
     seen = min(  # the planner does not know the reserve, a share of what a rank holds
         peak / held.total_bytes for held, peak in zip(prediction.memory, simulation.peak_memory_bytes, strict=True)
     )
     limit = int(memory_limit_bytes * seen) // MEGABYTE * MEGABYTE
+    communication = None if messages is None else Communication(latency_ns=messages.message_ns)
+    if messages is not None and network.boundaries is not None:
+        communication = planned_messages(training, topology, simulation.timeline.schedule.stage_ranks)
     return PlannerInputs(
-        network=with_separate_mtp(prediction.training, topology, prediction.network),
-        communication=None if messages is None else Communication(latency_ns=messages.message_ns),
+        network=network,
+        communication=communication,
         memory_limit_bytes=limit or None,
+        message_bytes=message_bytes(training),
     )

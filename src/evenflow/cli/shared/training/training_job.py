@@ -13,6 +13,7 @@ from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.limits.checks import check_training
+from evenflow.predict.tower import is_split
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.accelerator_file import accelerator_given
@@ -50,6 +51,7 @@ def training_job(
     if not training.layout and not training.ends_are_layers:
         training = _dealt_fairly(training, allow_empty=settings.allow_empty)
         notes = (*notes, *_dealing_notes(training))
+    notes = (*notes, *_encoder_notes(training))
     check_training(training, accelerator, named=named)
     _check_group_size(training)
     limit = options.memory_limit(settings.memory) or accelerator.memory_bytes
@@ -125,6 +127,16 @@ def _dealing_notes(training: Training) -> Iterator[str]:
             layers=training.model.layers,
             cells=training.degrees.pipeline * training.degrees.chunks,
             rows=rows,
+        )
+
+
+def _encoder_notes(training: Training) -> Iterator[str]:
+    """Yield where the encoder of images is not split as the decoder is."""
+    if training.model.tower is not None and not is_split(training):
+        yield _(
+            "{tensor} devices do not divide the {heads} heads of the encoder: each of them runs all of it",
+            heads=training.model.tower.blocks.heads,
+            tensor=training.degrees.tensor,
         )
 
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evenflow.asking import asked, optional
+from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
+from evenflow.cli.shared.training.image_options import ENCODER, FIRST
 from evenflow.cli.shared.training.model_options import ModelOptions
 from evenflow.cli.shared.training.training_options import TrainingOptions
 
@@ -15,6 +16,14 @@ class PredictOptions:
 
     described: ModelOptions = field(metadata=asked(group=ModelOptions))
     training: TrainingOptions = field(metadata=asked(group=TrainingOptions))
+    encoder: str = field(
+        default=FIRST,
+        metadata=asked_as(
+            ENCODER,
+            help="Where the layer file (-o) has the encoder of images: in the first stage, or as layers that a plan "
+            "may spread over stages.",
+        ),
+    )
     layer_file: Path | None = optional(
         "--output", letter="-o", is_written=True, help="Write the layer file of one device, for `evenflow plan`."
     )
