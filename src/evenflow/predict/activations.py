@@ -138,10 +138,10 @@ def head_working(training: Training) -> dict[Held, int]:
 def tower_activations(part: TowerPart) -> dict[Held, int]:
     """Return what parts of an encoder keep, together."""
     if not isinstance(part.part, Addition):
-        one = layer_activations(part.training, part.part, kind=part.kind)
+        kept = layer_activations(part.training, part.part, kind=part.kind)
     else:
-        one = _sums([_addition(part.training, part.part)] if part.is_trained else [])
-    return added(one, times=part.count)
+        kept = _sums([_addition(part.training, part.part)] if part.is_trained else [])
+    return added(kept, times=part.count)
 
 
 def embedding_activations(training: Training) -> dict[Held, int]:

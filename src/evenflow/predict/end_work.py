@@ -22,13 +22,13 @@ def head_passes(training: Training) -> Passes:
 def tower_passes(part: TowerPart) -> Passes:
     """Return the passes of parts of an encoder, together."""
     if isinstance(part.part, Addition):
-        one = addition_passes(part.training, part.part)
-        one = one if part.is_trained else Passes(one.forward, ())
+        passes = addition_passes(part.training, part.part)
+        passes = passes if part.is_trained else Passes(passes.forward, ())
     else:
-        one = layer_passes(part.training, part.part)
-        if part.kind == FULL and one.backward:
-            one = Passes(one.forward, one.forward + one.backward)
-    return Passes(one.forward * part.count, one.backward * part.count)
+        passes = layer_passes(part.training, part.part)
+        if part.kind == FULL and passes.backward:
+            passes = Passes(passes.forward, passes.forward + passes.backward)
+    return Passes(passes.forward * part.count, passes.backward * part.count)
 
 
 def embedding_passes(training: Training) -> Passes:

@@ -163,11 +163,11 @@ def head_parameters(training: Training) -> Parameters:
 def tower_parameters(part: TowerPart) -> Parameters:
     """Return the parameters of parts of an encoder, together."""
     if isinstance(part.part, Addition):
-        one = Parameters(part.part.learned)
-        one = one if part.is_trained else one.as_frozen()
+        learned = Parameters(part.part.learned)
+        learned = learned if part.is_trained else learned.as_frozen()
     else:
-        one = layer_parameters(part.training, part.part)
-    return one.times(part.count)
+        learned = layer_parameters(part.training, part.part)
+    return learned.times(part.count)
 
 
 def embedding_parameters(training: Training) -> Parameters:

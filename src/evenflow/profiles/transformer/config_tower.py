@@ -63,7 +63,7 @@ class _Vision:
             InputError: no size, or one of a wrong type or out of its range.
         """
         value = self.value(name)
-        if isinstance(value, list | tuple) and value and all(each == value[0] for each in value):
+        if isinstance(value, list | tuple) and value and all(entry == value[0] for entry in value):
             value = value[0]
         if value is None:
             key = _SPELLINGS.get(name, (name,))[0]
@@ -113,11 +113,14 @@ class _Vision:
         return self.size("image_size") // self.size("patch_size")
 
 
-def _two_layers(read: int, inner: int, given: int, *, norm: int, bias: bool = True, more: int = 0) -> Addition:
+def _two_layers(read: int, inner: int, out: int, *, norm: int, bias: bool = True, more: int = 0) -> Addition:
     """Return a projector of two products; `norm` numbers are learned by its norm, `more` elsewhere."""
-    biases = inner + given if bias else 0
+    biases = inner + out if bias else 0
     return Addition(
-        name="projector", products=((read, inner), (inner, given)), numbers=read + inner, small=norm + biases + more
+        name="projector",
+        products=((read, inner), (inner, out)),
+        numbers=read + inner,
+        small=norm + biases + more,
     )
 
 
@@ -149,28 +152,28 @@ def _qwen2_5(vision: _Vision) -> Tower:
 
 
 def _qwen3(vision: _Vision) -> Tower:
-    hidden, merged, given = vision.size("hidden_size"), vision.size("merge") ** 2, vision.size("out_hidden_size")
+    hidden, merged, out = vision.size("hidden_size"), vision.size("merge") ** 2, vision.size("out_hidden_size")
     taps = vision.value("deepstack_visual_indexes")
     wide = merged * hidden
     return Tower(
         blocks=vision.blocks(), merged=merged, images=1, patches=merged,
         before=vision.patch(hidden, bias=True, small=vision.size("num_position_embeddings") * hidden),
-        behind=_two_layers(wide, wide, given, norm=2 * hidden),
+        behind=_two_layers(wide, wide, out, norm=2 * hidden),
         taps=tuple(taps) if isinstance(taps, list | tuple) else (),
-        tap=_two_layers(wide, wide, given, norm=2 * wide),
+        tap=_two_layers(wide, wide, out, norm=2 * wide),
     )  # fmt: skip
 
 
 def _glm4(vision: _Vision) -> Tower:
-    hidden, merged, given = vision.size("hidden_size"), vision.size("merge") ** 2, vision.size("out_hidden_size")
+    hidden, merged, out = vision.size("hidden_size"), vision.size("merge") ** 2, vision.size("out_hidden_size")
     inner = vision.size("intermediate_size")
     has_bias = vision.is_on("attention_bias")
     behind = Addition(
-        name="projector", products=((merged * hidden, given), (given, given), (given, 2 * inner), (inner, given)),
-        numbers=merged * hidden + 2 * given + 3 * inner, small=hidden + given + 2 * given,
+        name="projector", products=((merged * hidden, out), (out, out), (out, 2 * inner), (inner, out)),
+        numbers=merged * hidden + 2 * out + 3 * inner, small=hidden + out + 2 * out,
     )  # fmt: skip
     return Tower(
-        blocks=vision.blocks(gated=True, biases=Biases(queries=has_bias), ffn=given), merged=merged, images=1,
+        blocks=vision.blocks(gated=True, biases=Biases(queries=has_bias), ffn=out), merged=merged, images=1,
         patches=merged, behind=behind,
         before=vision.patch(hidden, bias=True, small=vision.per_side() ** 2 * hidden + hidden),
     )  # fmt: skip
@@ -203,13 +206,13 @@ def _llama4(vision: _Vision) -> Tower:
     hidden = vision.size("hidden_size")
     ratio = vision.value("pixel_shuffle_ratio")
     merged = round(1 / float(ratio) ** 2) if isinstance(ratio, int | float) and ratio > 0 else 4
-    inner, given = vision.size("projector_input_dim"), vision.size("projector_output_dim")
+    inner, out = vision.size("projector_input_dim"), vision.size("projector_output_dim")
     behind = Addition(
         name="projector",
         products=(
-            (vision.size("intermediate_size"), inner), (given, given), (vision.size("vision_output_dim"), vision.hidden)
+            (vision.size("intermediate_size"), inner), (out, out), (vision.size("vision_output_dim"), vision.hidden)
         ),
-        numbers=merged * hidden + inner + given, small=2 * hidden,
+        numbers=merged * hidden + inner + out, small=2 * hidden,
     )  # fmt: skip
     positions = vision.per_side() ** 2 + 2
     return Tower(
