@@ -26,7 +26,7 @@ FORGET_COMPILED := find src evenflow-torch/src -name '*.nb[ic]' -delete
 export PYTHONDONTWRITEBYTECODE :=
 
 EVERYWHERE := not slow and not gpu and not page
-SHARED_OUT := -n 2 --dist loadfile --no-loadscope-reorder
+SHARED_OUT := -n 3 --dist loadfile --no-loadscope-reorder
 BASE ?= main
 
 .DEFAULT_GOAL := help
@@ -85,7 +85,11 @@ demo: setup
 demo-175b: setup
 	$(BIN)/python run_pipeline_balance.py --init ./cfgs/init_llama.yaml -m demo -s 16 -i 3 -mb 16 -mem 56000 -lm 1 -t 60
 
-# Files go to two processes, in the order of tests/conftest.py: what a file starts for all of its tests is started once.
+# Processes that compute with one thread each do not wait for each other's cores.
+test test-quick affected test-thorough coverage: export OMP_NUM_THREADS := 1
+
+# Files go to three processes, as tests that start some often wait for them, in the order of tests/conftest.py: what a file
+# starts for all of its tests is started once.
 test: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m "$(EVERYWHERE)" $(SHARED_OUT) $(ARGS)
 
