@@ -26,7 +26,7 @@ FORGET_COMPILED := find src evenflow-torch/src -name '*.nb[ic]' -delete
 export PYTHONDONTWRITEBYTECODE :=
 
 EVERYWHERE := not slow and not gpu and not page
-SHARED_OUT := -n 3 --dist loadfile --no-loadscope-reorder
+SHARED_OUT := -n 2 --dist loadfile --no-loadscope-reorder
 BASE ?= main
 
 .DEFAULT_GOAL := help
@@ -88,8 +88,7 @@ demo-175b: setup
 # Processes that compute with one thread each do not wait for each other's cores.
 test test-quick affected test-thorough coverage: export OMP_NUM_THREADS := 1
 
-# Files go to three processes, as tests that start some often wait for them, in the order of tests/conftest.py: what a file
-# starts for all of its tests is started once.
+# Files go to two processes, in the order of tests/conftest.py: what a file starts for all of its tests is started once.
 test: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m "$(EVERYWHERE)" $(SHARED_OUT) $(ARGS)
 

@@ -11,6 +11,7 @@ _SCRIPT = """\
 torchrun pretrain_gpt.py --num-layers {layers} --pipeline-model-parallel-size {ranks} --micro-batch-size 1 \\
     --global-batch-size {microbatches} --world-size {ranks} --pipeline-model-parallel-layout '{layout}' {more}
 """
+_MTP = "--mtp-num-layers 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ LAYOUTS = (
         microbatches=64,
         layout="Et*3|(tt|)*29,m|L",
         options=("--accelerator", "gb300", "--tensor", "2", "--expert", "64", "--data", "32"),
-        flags="--mtp-num-layers 1",
+        flags=_MTP,
     ),
     Layout(
         name="DeepSeek-V3, H100",
@@ -55,7 +56,7 @@ LAYOUTS = (
         microbatches=64,
         layout="Et*3|(tt|)*29,m|L",
         options=("--accelerator", "h100", "--tensor", "2", "--expert", "64", "--data", "32"),
-        flags="--mtp-num-layers 1 --recompute-granularity full --recompute-method block --recompute-num-layers 1",
+        flags=f"{_MTP} --recompute-granularity full --recompute-method block --recompute-num-layers 1",
     ),
     Layout(
         name="Llama 3 70B, H100",
@@ -67,6 +68,31 @@ LAYOUTS = (
         microbatches=32,
         layout="Et*2|(t*2|)*34,t*3|(t*2|)*3,tL",
         options=("--accelerator", "h100", "--tensor", "4", "--data", "2", "--precision", "fp8"),
+    ),
+    Layout(
+        name="GLM-5.2, 416 H100",
+        source="Megatron-Bridge, recipe of pretraining GLM-5.2 at PP13 VP2",
+        config="glm5.json",
+        layers=78,
+        ranks=13,
+        chunks=2,
+        microbatches=32,
+        layout="Et|t||" + "||".join(["|".join(["t*4"] * 4)] * 4) + "||t*4|t*4|t*4mL",
+        options=("--accelerator", "h100", "--expert", "32", "--data", "32"),
+        flags=f"{_MTP} --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 "
+        "--microbatch-group-size-per-virtual-pipeline-stage 16",
+    ),
+    Layout(
+        name="GLM-5.2, 192 GB200, 128K",
+        source="Megatron-Bridge, recipe of training GLM-5.2 on long documents at PP6",
+        config="glm5.json",
+        layers=78,
+        ranks=6,
+        chunks=1,
+        microbatches=56,
+        layout="Et*14|t*16|t*12|t*12|t*12|t*12mL",
+        options=("--accelerator", "gb200", "--context", "32", "--expert", "32", "--seq", "131072"),
+        flags=f"{_MTP} --recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
     ),
 )
 

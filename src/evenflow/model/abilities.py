@@ -74,6 +74,8 @@ class Mtp(Enum):
     """The last one, beside the loss; the framework does not count them."""
     LAST_CHUNK = "last_chunk"
     """One in the last chunk of its rank. [Megatron-LM, `PipelineParallelLayerLayout`]"""
+    NONE = "none"
+    """There is none: the framework does not train them beside a pipeline."""
 
     @property
     def rule(self) -> StageRule:
@@ -152,19 +154,15 @@ class Abilities:
         """Return whether the framework cuts a model into so many chunks for each rank by itself."""
         return self.own_cut is not None and num_chunks >= self.own_cut_from
 
-    def as_run(self, network: Network) -> Network:
-        """Return `network` as the framework runs it: with its rules for layers of multi-token prediction.
+    def as_run(self, network: Network, *, title: str) -> Network:
+        """Return `network` as the framework named `title` runs it: with its rules for multi-token prediction.
 
         Raises:
-            InputError: an encoder of images as layers, which no framework cuts over stages.
+            InputError: an encoder of images as layers, which no framework cuts over stages, or layers of multi-token
+                prediction for one that does not train them beside a pipeline.
         """
-        if network.encoder_layers:
-            raise InputError(
-                value=network.encoder_layers,
-                rule=_("must be 0 for a framework: it has the encoder of images in its first stage"),
-                place=_("{name}, layers of the encoder", name=network.name),
-                remedy=_("plan with --encoder first, or leave the framework out"),
-            )
+        for error in self.layer_refusals(network.encoder_layers, network.mtp_layers, title=title):
+            raise error
         if not network.mtp_layers:
             return network
 
@@ -178,6 +176,23 @@ class Abilities:
 
         runs = tuple(replace(run, layer=own(run.layer)) for run in network.runs)
         return replace(network, runs=runs)
+
+    def layer_refusals(self, encoder_layers: int, mtp_layers: int, *, title: str) -> Iterator[InputError]:
+        """Yield the reasons why such layers cannot be layers of a plan for the framework named `title`."""
+        if encoder_layers:
+            yield InputError(
+                value=encoder_layers,
+                rule=_("must be 0 for {title}, which has the encoder of images in its first stage", title=title),
+                place="encoder_layers",
+                remedy=_("plan with --encoder first"),
+            )
+        if mtp_layers and self.mtp is Mtp.NONE:
+            yield InputError(
+                value=mtp_layers,
+                rule=_("must be 0 for {title}, which trains no multi-token prediction in a pipeline", title=title),
+                place="mtp_layers",
+                remedy=_("plan without these layers: with num_nextn_predict_layers 0 in the configuration"),
+            )
 
     def refusals(self, sizes: Sizes, schedule: str, *, title: str) -> Iterator[InputError]:
         """Yield the reasons why these sizes cannot be run under the family `schedule`; `title` names the framework."""

@@ -120,7 +120,7 @@ def _with_runnable_cells(request: Request, abilities: Abilities, *, title: str) 
         )
     return replace(
         request,
-        network=abilities.as_run(request.network),
+        network=abilities.as_run(request.network, title=title),
         allow_empty=request.allow_empty or abilities.empty is Empty.ANY,
         only_ends_empty=request.only_ends_empty or abilities.empty is Empty.ENDS,
     )

@@ -51,7 +51,7 @@ def fitted(
         InputError: the framework runs no plan of these sizes at all; or no plan was found in the time given.
     """
     if refusal(plan, abilities, title=title) is None:
-        network = abilities.as_run(network)
+        network = abilities.as_run(network, title=title)
     planned = simulate(network, plan, communication=communication)
     if refusal(plan, abilities, title=title) is None:
         return Fitted(plan=plan, simulation=planned)

@@ -37,7 +37,7 @@ def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputErr
                 remedy=_("plan for it with --target, or with another number of microbatches"),
             )
     yield from _cut_refusals(plan, abilities, title)
-    yield from _encoder_refusals(plan, title)
+    yield from abilities.layer_refusals(plan.encoder_layers, plan.mtp_layers, title=title)
     yield from _mtp_refusals(plan, abilities, title)
     yield from _recompute_refusals(plan, abilities, title)
 
@@ -63,18 +63,8 @@ def _cut_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[Inpu
         )
 
 
-def _encoder_refusals(plan: Plan, title: str) -> Iterator[InputError]:
-    if plan.encoder_layers:
-        yield InputError(
-            value=plan.encoder_layers,
-            rule=_("must be 0 for {title}, which has the encoder of images in its first stage", title=title),
-            place="encoder_layers",
-            remedy=_("plan with --encoder first"),
-        )
-
-
 def _mtp_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:
-    if not plan.mtp_layers:
+    if not plan.mtp_layers or abilities.mtp is Mtp.NONE:
         return
     stages = stages_of(plan, schedule_of(plan).stage_ranks)
     held = [stage for stage in stages if stage.layers.stop > max(stage.layers.start, plan.num_layers - plan.mtp_layers)]

@@ -59,6 +59,17 @@ def test_other_frameworks_have_it_in_their_last_stage(script, folder, evenflow):
     assert "the last stage also has the layer of multi-token prediction, which is not counted" in result.stdout
 
 
+def test_torchtitan_trains_none_in_a_pipeline(script, folder, evenflow):
+    message = "mtp_layers must be 0 for torchtitan, which trains no multi-token prediction in a pipeline, got 1"
+    asked = evenflow("plan", "mtp.json", "--ranks", 2, "--microbatches", 4, "--target", "torchtitan")
+    assert asked.exit_code == 2
+    assert message in asked.stderr
+    evenflow("plan", "mtp.json", "--ranks", 2, "--microbatches", 4, "--json", "plan.json")
+    exported = evenflow("export", "plan.json", "--to", "torchtitan")
+    assert exported.exit_code == 2
+    assert message in exported.stderr
+
+
 def test_a_layout_with_block_recomputation_is_known_to_the_search(script, folder, evenflow):
     """The method `block` skips the layer of multi-token prediction, which costs the same in the plan of the search."""
     more = " --recompute-granularity full --recompute-method block --recompute-num-layers 2\n"

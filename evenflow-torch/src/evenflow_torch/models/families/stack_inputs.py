@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import DynamicCache
 
 from evenflow_torch.models.families.row_modules import own_parameters
 from evenflow_torch.models.families.table import LayerStack
@@ -24,6 +23,8 @@ def stack_inputs(base: Any, stack: LayerStack, hidden: Tensor, **others: Tensor)
     `others` are what `base` itself takes beside hidden states, such as those of an encoder. No parameter is read, so
     they may be on the meta device where `hidden` is not. Sequences are of equal length, so nothing is padded.
     """
+    from transformers import DynamicCache  # ranks that train modules of their own start without it
+
     container, _, last = stack.layers.rpartition(".")
     # A mask that is complete is handed on as it is. Without one, some would make one and look at its values, which the
     # meta device has not, to find that it hides nothing: then their layers get none.

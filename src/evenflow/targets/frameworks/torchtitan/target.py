@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from evenflow.language import _
-from evenflow.model import FULL, KNOWN_KINDS, Abilities, Empty, Groups, Recomputation, Scope, SizeRule
+from evenflow.model import FULL, KNOWN_KINDS, Abilities, Empty, Groups, Mtp, Recomputation, Scope, SizeRule
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.software import usual_software
 from evenflow.predict.training import Sharding, Training
@@ -44,6 +44,7 @@ def _abilities(version: str) -> Abilities:
         own_order=True,
         recomputation=(for_all if version == OLD else by_layer,),
         empty=Empty.ENDS,
+        mtp=Mtp.NONE,
         groups=Groups.ANY,
         sizes=(
             SizeRule(
