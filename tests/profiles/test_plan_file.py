@@ -151,3 +151,13 @@ def test_a_bad_field_is_one_clear_message(change: dict[str, object], place: str,
         parse_plan(json.dumps(GOOD | change), place="plan.json")
     assert caught.value.place == f"plan.json: {place}"
     assert says in str(caught.value)
+
+
+def test_the_answer_of_a_search_without_a_plan_says_so():
+    text = json.dumps({**GOOD, "status": "infeasible", "layers": None, "recompute": None})
+    with pytest.raises(InputError) as caught:
+        parse_plan(text, place="plan.json")
+    assert str(caught.value) == (
+        "plan.json: layers must be the layers of a plan, but there is none: the status is 'infeasible'; "
+        "write a plan that fits first"
+    )

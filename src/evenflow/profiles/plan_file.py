@@ -80,6 +80,10 @@ def parse_plan_file(text: str, *, place: str) -> PlanFile:
 
 def _plan(fields: Fields) -> Plan:
     refuse_configuration(fields)
+    if fields.values.get("layers", True) is None:
+        status = fields.text("status") if "status" in fields else "?"
+        rule = _("must be the layers of a plan, but there is none: the status is {status!r}", status=status)
+        raise fields.error("layers", rule, remedy=_("write a plan that fits first"))
     layers = _table(fields, "layers")
     for key, within, count in (("chunks", CHUNKS, len(layers)), ("ranks", RANKS, len(layers[0]) if layers else 0)):
         if fields.integer(key, within) != count:
