@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -257,6 +257,11 @@ class Network:
     def encoder_layers(self) -> int:
         """Number of body layers that are of an encoder in front of the decoder, which are the first ones."""
         return sum(run.count for run in self.runs if run.layer.is_encoder)
+
+    @property
+    def frozen_layers(self) -> int:
+        """Number of body layers that have no backward since they are not trained, which are the first ones."""
+        return sum(1 for _layer in takewhile(lambda layer: not layer.backward_ns, self.layers))
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:

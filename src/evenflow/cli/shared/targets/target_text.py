@@ -7,8 +7,8 @@ import click
 from evenflow.cli.shared.targets.fitted_plan import FittedPlan
 from evenflow.cli.text.tables import headline, memory_note
 from evenflow.errors import InputError
-from evenflow.language import _, looked_up
-from evenflow.model import Plan
+from evenflow.language import _, _n, looked_up
+from evenflow.model import Network, Plan
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.targets import registry
 from evenflow.targets.fitting import Fitted
@@ -74,6 +74,19 @@ def beside_text(written: Written) -> str:
         if piece.syntax == "csv"
     ]
     return "\n\n".join(filter(None, (*orders, environment_text(written))))
+
+
+def frozen_notes(network: Network | None, target: Target) -> tuple[str, ...]:
+    """Return what a framework must be told beside the plan of a network whose first layers are not trained."""
+    if network is None or not network.frozen_layers:
+        return ()
+    note = _n(
+        "the plan counts on a first layer that is not trained, nor the embedding: freeze them in {title} too",
+        "the plan counts on {count} first layers that are not trained, nor the embedding: freeze them in {title} too",
+        count=network.frozen_layers,
+        title=target.title,
+    )
+    return (note,)
 
 
 def pipeline_alone_note(target: Target, *, plan_file: str = "") -> str:

@@ -1,0 +1,22 @@
+"""Frozen layers through the commands: a plan that counts on them says so to whoever writes it for a framework."""
+
+import json
+
+
+def test_a_plan_that_counts_on_frozen_layers_says_what_to_freeze(folder, evenflow):
+    model = json.loads((folder / "tiny.json").read_text())
+    frozen = {"name": "Frozen", "type": "BODY", "nb_layer": 3, "time": 1.0, "memory_parameter": 50, "frozen": True}
+    model["layers_description"].insert(0, frozen)
+    (folder / "frozen.json").write_text(json.dumps(model))
+    planned = evenflow("plan", "frozen.json", "--ranks", 2, "--microbatches", 4, "--json", "frozen.plan.json")
+    assert planned.exit_code == 0, planned.stderr
+    note = "note: the plan counts on 3 first layers that are not trained, nor the embedding: freeze them in Megatron-LM"
+    exported = evenflow("export", "frozen.plan.json", "--to", "megatron")
+    assert note in exported.stdout, exported.stderr
+    (folder / "run.sh").write_text(
+        "torchrun pretrain_gpt.py --num-layers 7 --pipeline-model-parallel-size 2 --world-size 2 "
+        "--micro-batch-size 1 --global-batch-size 4\n"
+    )
+    applied = evenflow("apply", "frozen.plan.json", "run.sh")
+    assert applied.exit_code == 0, applied.stderr
+    assert note in applied.stdout
