@@ -1,6 +1,6 @@
 """The model of a configuration as the planner takes it: what ``evenflow predict -o`` writes, for the same options."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -47,23 +47,32 @@ class PipelineOptions:
     allow_empty: bool = False
 
 
-def read_planned_model(request: Any) -> GivenModel:
+Completed = Callable[[PipelineOptions, Transformer], PipelineOptions]
+"""What says of the pipeline of a model what the options leave open."""
+
+
+def read_planned_model(request: Any, *, completed: Completed | None = None) -> GivenModel:
     """Return the model in the file `layers` of a request, which says the pipeline and has a `configuration`.
 
-    The file is a layer file, a plan file, or the configuration of a model.
+    The file is a layer file, a plan file, or the configuration of a model, whose pipeline `completed` may know.
     """
     asked = {field.name for field in fields(PipelineOptions)} & {field.name for field in fields(request)}
     pipeline = PipelineOptions(**{name: getattr(request, name) for name in asked})
     written = options_given()
     return read_model(
         request.layers,
-        lambda config: configured_model(config, request.configuration, pipeline, written=written),
+        lambda config: configured_model(config, request.configuration, pipeline, written=written, completed=completed),
         only_configured=only_for_configurations(written),
     )
 
 
 def configured_model(
-    config: ModelConfig, settings: ConfigurationOptions, pipeline: PipelineOptions, *, written: Collection[str]
+    config: ModelConfig,
+    settings: ConfigurationOptions,
+    pipeline: PipelineOptions,
+    *,
+    written: Collection[str],
+    completed: Completed | None = None,
 ) -> GivenModel:
     """Return the model of a configuration, of which one device of every stage is planned.
 
@@ -75,6 +84,8 @@ def configured_model(
     """
     whole = with_images(transformer_of_config(config.fields, name=config.name), settings.image)
     described = with_trained(with_capacity(whole, settings.expert_capacity), settings.freeze, settings.lora)
+    if completed is not None:
+        pipeline = completed(pipeline, described.model)
     if settings.encoder == SPREAD and settings.image.recompute_encoder:
         rule = _("must not be given with --encoder {word}, where the plan chooses what is computed again", word=SPREAD)
         raise InputError(rule=rule, place="--recompute-encoder", remedy=_("leave it out"))

@@ -34,7 +34,7 @@ from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.tables import binding_note
 from evenflow.cli.verbs.compare.baseline import BASELINE, YOURS
-from evenflow.cli.verbs.compare.compare_options import CompareOptions, compare_job
+from evenflow.cli.verbs.compare.compare_options import CompareOptions, as_in_baseline, compare_job
 from evenflow.cli.verbs.compare.recommendation import recommended, shorter_notes
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.outcome_fields import RECOMMENDED, comparison_fields, outcome_fields
@@ -76,7 +76,7 @@ def compare(compare_options: CompareOptions) -> int:
         --manual examples/manual_70b.yaml
       evenflow compare layers.json --memory 56GB --baseline pretrain.sh
     """
-    model = read_planned_model(compare_options)
+    model = read_planned_model(compare_options, completed=as_in_baseline(compare_options))
     model.say_remarks()
     job = compare_job(compare_options, model)
     check_scripts()

@@ -14,10 +14,12 @@ from evenflow.cli.shared.rank_options import RankOptions
 from evenflow.cli.shared.split_sequences import note_left_out
 from evenflow.cli.shared.targets.target_options import TargetName
 from evenflow.cli.shared.training.configuration_options import ConfigurationOptions
+from evenflow.cli.shared.training.configured_model import Completed, PipelineOptions
 from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF, GivenBaseline
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Network, Plan, Request, Sizes, mixing
+from evenflow.model import Plan, Request, Sizes, mixing
+from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_file import PlanFile
 from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, SEARCH_TIME
 from evenflow.schedule import default_family
@@ -113,7 +115,9 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
         rule = _("must come with {option}, the file that it is about", option=BASELINE)
         raise InputError(value=compare_options.baseline_of.name, rule=rule, place=BASELINE_OF)
     network, planned = model.network, model.planned
-    baseline = _baseline(compare_options, network)
+    baseline = _baseline(
+        compare_options, num_layers=network.num_layers - network.mtp_layers, mtp_layers=network.mtp_layers
+    )
     plan = _plan(baseline, planned)
     tries_all = baseline is not None and (compare_options.schedule or "").lower() == options.BEST
     sizes, schedule = _sizes(replace(compare_options, schedule=None) if tries_all else compare_options, plan)
@@ -150,12 +154,30 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
     )
 
 
-def _baseline(compare_options: CompareOptions, network: Network) -> GivenBaseline | None:
+def as_in_baseline(compare_options: CompareOptions) -> Completed:
+    """Return what completes the pipeline of a configuration by that of the baseline."""
+
+    def completed(pipeline: PipelineOptions, model: Transformer) -> PipelineOptions:
+        baseline = _baseline(compare_options, num_layers=model.layers, mtp_layers=model.predicted_tokens)
+        if baseline is None:
+            return pipeline
+        plan = baseline.baseline.plan
+        return replace(
+            pipeline,
+            ranks=pipeline.ranks or plan.num_ranks,
+            microbatches=pipeline.microbatches or plan.num_microbatches,
+            chunks=pipeline.chunks or (plan.num_chunks if pipeline.schedule is None else None),
+        )
+
+    return completed
+
+
+def _baseline(compare_options: CompareOptions, *, num_layers: int, mtp_layers: int) -> GivenBaseline | None:
     if compare_options.baseline_file is None:
         return None
     sizes = GivenSizes(
-        num_layers=network.num_layers - network.mtp_layers,
-        mtp_layers=network.mtp_layers,
+        num_layers=num_layers,
+        mtp_layers=mtp_layers,
         num_ranks=compare_options.ranks,
         num_microbatches=compare_options.microbatches,
     )
