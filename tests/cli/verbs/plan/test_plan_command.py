@@ -233,6 +233,14 @@ def test_bad_layer_files_are_one_message(folder, evenflow, text):
     assert result.stderr.count("\n") == 1
 
 
+def test_entries_under_another_key_are_no_plan_file(folder, evenflow):
+    entries = json.loads((folder / "tiny.json").read_text())["layers_description"]
+    (folder / "odd.json").write_text(json.dumps({"layers": entries}))
+    result = evenflow("plan", "odd.json", "--ranks", 2, "--microbatches", 4)
+    assert result.exit_code == 2
+    assert "layers is an unknown field; the fields are auto_partition_layer, layers_description" in result.stderr
+
+
 def test_a_file_that_fails_late_does_not_take_the_plan_with_it(folder, evenflow, monkeypatch):
     def full_disk(*_, **__):
         raise FileError("plan.json", action="write", reason="no space left")

@@ -10,7 +10,7 @@ from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.model_config import ModelConfig, config_of, config_path
 from evenflow.cli.shared.options import SEARCH
 from evenflow.errors import InputError
-from evenflow.fields import as_fields, load_json
+from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.model import SELECT_OR_COMM, Communication, Network, Plan
 from evenflow.profiles.layer_file import parse_layer_file
@@ -121,7 +121,7 @@ def read_model(path: str, configured: ConfiguredModel, *, only_configured: Colle
     if is_configuration(fields):
         return configured(config_of(fields, path))
     refuse_without_configuration(only_configured, place=place)
-    if "layers" not in fields or "layers_description" in fields:
+    if not _is_plan(fields):
         return GivenModel(network=parse_layer_file(text, place=place))
     planned = parse_plan_file(text, place=place)
     if planned.network is None:
@@ -137,6 +137,13 @@ def read_model(path: str, configured: ConfiguredModel, *, only_configured: Colle
         memory_limit_bytes=planned.memory_limit_bytes,
         degrees=planned.degrees,
     )
+
+
+def _is_plan(fields: Fields) -> bool:
+    """Return whether an object is that of a plan file, whose `layers` are numbers and not entries of layers."""
+    layers = fields.values.get("layers")
+    has_entries = isinstance(layers, list) and any(isinstance(entry, dict) for entry in layers)
+    return "layers" in fields and "layers_description" not in fields and not has_entries
 
 
 def refuse_without_configuration(only_configured: Collection[str], *, place: str) -> None:
