@@ -41,20 +41,27 @@ class Case:
     allow_empty: bool = False
     only_ends_empty: bool = False
     message_ns: int = 0
+    transfer_ns: int = 0
+    """Part of a message's time beside `message_ns`, where layers do not say how many bytes they send on."""
     bytes_per_s: int | None = None
     """Bandwidth, for layers that say how many bytes they send on."""
+    one_at_a_time: bool = False
+    """Whether a rank sends one message at a time."""
 
     @property
     def communication(self) -> Communication | None:
-        if self.bytes_per_s is not None:
-            return Communication(latency_ns=self.message_ns, bytes_per_s=self.bytes_per_s)
-        return Communication(latency_ns=self.message_ns) if self.message_ns else None
+        if self.bytes_per_s is None and not self.message_ns and not self.transfer_ns:
+            return None
+        return Communication(
+            latency_ns=self.message_ns, transfer_ns=self.transfer_ns, bytes_per_s=self.bytes_per_s,
+            one_at_a_time=self.one_at_a_time,
+        )  # fmt: skip
 
     def sent_ns(self, border: int) -> int:
         """Time of what a stage sends on whose last layer is the one before `border`."""
         size = (self.split.head if border == 0 else self.split.layers[border - 1]).boundary_bytes
         if size is None or self.bytes_per_s is None:
-            return self.message_ns
+            return self.message_ns + self.transfer_ns
         return self.message_ns + math.ceil(Fraction(10**9 * size, self.bytes_per_s))
 
     @cached_property
@@ -177,7 +184,12 @@ def every_plan(case: Case) -> Plans:
             tables[stage].append(table[grid[stage]])
     costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 7]
     return Plans(
-        makespans_ns=_makespans(case.schedule, costs, np.concatenate(sent, axis=1)),
+        makespans_ns=_makespans(
+            case.schedule,
+            costs,
+            np.concatenate(sent, axis=1),
+            latency_ns=case.message_ns if case.one_at_a_time else None,
+        ),
         rank_peaks_bytes=_peaks(case.schedule, costs)
         + case.network.constant_bytes
         + np.array([rank.reserved_bytes for rank in ranks] or [0] * case.sizes.num_ranks)[:, np.newaxis],
@@ -242,23 +254,40 @@ def _duration(costs: Costs, action: Action) -> Costs:
     return {Op.F: forward, Op.B: backward, Op.I: backward - weight, Op.W: weight}[action.op]
 
 
-def _makespans(schedule: Schedule, costs: Costs, sent_ns: Costs) -> Costs:
-    """Of all plans; costs are [stage, plan, 7], and what a message behind each stage takes is [stage, plan]."""
+def _makespans(schedule: Schedule, costs: Costs, sent_ns: Costs, *, latency_ns: int | None) -> Costs:
+    """Of all plans; costs are [stage, plan, 7], and what a message behind each stage takes is [stage, plan].
+
+    With a latency, ranks send one message at a time, each of which keeps the link busy for the rest of its time.
+    """
     orders = orders_of(schedule)
     ends = end_times(orders, schedule.num_stages, lambda action: 1)
     before = {after: action for order in orders for action, after in pairwise(order)}
     rank_of = {action: rank for rank, order in enumerate(orders) for action in order}
     done: dict[Action, Costs] = {}
     nothing = np.zeros(costs.shape[1], dtype=np.int64)
+    sent: dict[Action, Costs] = {}
+    free = [nothing] * len(orders)
     for action in sorted(ends, key=ends.__getitem__):  # all that an action waits for ends earlier
         start = done[before[action]] if action in before else nothing
         for needed in inputs_of(action, schedule.num_stages):
             if needed in done:
                 crosses = rank_of[needed] != rank_of[action]
                 message_ns = sent_ns[min(needed.stage, action.stage)] if crosses else 0
-                start = np.maximum(start, done[needed] + message_ns)
+                arrival = sent[needed] + message_ns if crosses and latency_ns is not None else done[needed] + message_ns
+                start = np.maximum(start, arrival)
         done[action] = start + _duration(costs, action)
+        if latency_ns is not None and (stage := _receiver(action, schedule)) is not None:
+            rank = rank_of[action]
+            sent[action] = np.maximum(done[action], free[rank])
+            free[rank] = sent[action] + sent_ns[min(action.stage, stage)] - latency_ns
     return np.max([done[order[-1]] for order in orders], axis=0)
+
+
+def _receiver(action: Action, schedule: Schedule) -> int | None:
+    """The stage on another rank that waits for what an action gives; None where there is none."""
+    stage = action.stage + {Op.F: 1, Op.B: -1, Op.I: -1, Op.W: 0}[action.op]
+    ranks = schedule.stage_ranks
+    return stage if 0 <= stage < len(ranks) and ranks[stage] != ranks[action.stage] else None
 
 
 def _peaks(schedule: Schedule, costs: Costs) -> Costs:

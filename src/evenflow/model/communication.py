@@ -17,6 +17,10 @@ class Communication:
     """Part of the time that its bytes take, where the network does not say how many it has."""
     bytes_per_s: int | None = None
     """Bandwidth, for messages whose bytes the network says; None: they take `transfer_ns` like the others."""
+    one_at_a_time: bool = False
+    """Whether a rank sends one message at a time, in the order in which its actions end: the next transfer begins when
+    the one before is done. Otherwise messages do not wait for each other.
+    """
 
     def __post_init__(self) -> None:
         TIME_NS.check(self.latency_ns, place=_("the latency of a message"))

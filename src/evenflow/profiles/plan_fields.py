@@ -89,7 +89,8 @@ def _communication_fields(messages: Communication) -> dict[str, object]:
         "latency_ms": milliseconds(messages.latency_ns),
         "transfer_ms": milliseconds(messages.transfer_ns),
     }
-    return fields if messages.bytes_per_s is None else {**fields, "bytes_per_s": messages.bytes_per_s}
+    fields |= {} if messages.bytes_per_s is None else {"bytes_per_s": messages.bytes_per_s}
+    return fields | ({"one_at_a_time": True} if messages.one_at_a_time else {})
 
 
 def _binding_fields(limit: BindingLimit) -> dict[str, object]:

@@ -136,6 +136,7 @@ def _communication(fields: Fields) -> Communication | None:
         bytes_per_s=None
         if messages.values.get("bytes_per_s") is None
         else messages.integer("bytes_per_s", BYTES_PER_S),
+        one_at_a_time=messages.flag("one_at_a_time") if "one_at_a_time" in messages else False,
     )
 
 

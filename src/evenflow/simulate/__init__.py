@@ -21,7 +21,7 @@ from evenflow.simulate.graph import Graph, build_graph
 from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns, idle_gaps
 from evenflow.simulate.memory import live_at_peak, live_vectors, memory_changes, memory_curve, peak_bytes
 from evenflow.simulate.simulation import Simulation, simulate
-from evenflow.simulate.timeline import Timeline, makespan_ns, run
+from evenflow.simulate.timeline import InTurn, Timeline, makespan_ns, run
 
 __all__ = [
     "BubbleTable",
@@ -29,6 +29,7 @@ __all__ = [
     "Graph",
     "IdleGaps",
     "IdleTime",
+    "InTurn",
     "Integers",
     "LayerSums",
     "Simulation",

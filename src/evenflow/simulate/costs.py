@@ -15,6 +15,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Communication, Network, Plan, check_cut
 from evenflow.schedule import NUM_OPS, Op, Schedule
+from evenflow.simulate.timeline import InTurn, Messages
 
 Integers = NDArray[np.int64]
 _UNKNOWN = -1
@@ -137,14 +138,17 @@ class StageCosts:
     sent_bytes: Integers | None = None
     """Bytes that every stage sends on, shape [num_stages]; -1: the network does not say; None: it says none."""
 
-    def messages(self, communication: Communication | None) -> Communication | Integers | None:
+    def messages(self, communication: Communication | None) -> Messages:
         """Return `communication` or, where the network says what messages have, their times as `run` takes them.
 
         A forward waits for what the stage before sends on, a gradient for what comes back for what its stage sends on.
         """
         if communication is None or communication.bytes_per_s is None or self.sent_bytes is None:
             return communication
-        return message_table(message_times(self.sent_bytes, communication))
+        times_ns = message_table(message_times(self.sent_bytes, communication))
+        if communication.one_at_a_time:
+            return InTurn(times_ns=times_ns, latency_ns=communication.latency_ns)
+        return times_ns
 
     @cached_property
     def durations(self) -> Integers:

@@ -36,6 +36,19 @@ class Graph:
     """Position of each rank's last action, shape [num_ranks]."""
 
     @cached_property
+    def receivers(self) -> Indices:
+        """Position of the action that waits for what each action sends to another rank (0: none), [num_actions]."""
+        receivers = np.zeros(len(self.sequence), dtype=np.uint32)
+        waiting = np.flatnonzero(self.crosses_ranks)
+        receivers[self.dependencies[waiting] - 1] = waiting + 1
+        return receivers
+
+    @cached_property
+    def senders(self) -> Indices:
+        """Rank of the action at each position, shape [num_actions]."""
+        return self.schedule.ranks[self.sequence].astype(np.uint32)
+
+    @cached_property
     def inputs(self) -> NDArray[np.int64]:
         """Action index of what each action waits for beside its rank's order (-1: nothing), shape [num_actions]."""
         inputs = np.full(len(self.sequence), -1, dtype=np.int64)

@@ -95,6 +95,38 @@ def longest_path_with_messages(
         ends[index + 1] = (ready if ready > free else free) + durations[classes[index]]
 
 
+def longest_path_in_turn(
+    rank_predecessors: Any,
+    dependencies: Any,
+    classes: Any,
+    durations: Any,
+    messages: Any,
+    latency: int,
+    receivers: Any,
+    senders: Any,
+    arrivals: Any,
+    free: Any,
+    ends: Any,
+) -> None:
+    """Do the same where a rank sends one message at a time: each but its `latency` keeps the rank's link busy.
+
+    `receivers` [num_actions] has the position of the action that waits for what each sends to another rank (0: none),
+    `senders` [num_actions] its rank. `arrivals` [num_actions + 1] takes when what each action waits for is there; it
+    holds zeros where that is no message. `free` [num_ranks] takes when each link is free.
+    """
+    for rank in range(len(free)):
+        free[rank] = 0
+    for index in range(len(classes)):
+        ready = max(ends[dependencies[index]], arrivals[index + 1])
+        end = max(ready, ends[rank_predecessors[index]]) + durations[classes[index]]
+        ends[index + 1] = end
+        receiver = receivers[index]
+        if receiver > 0:
+            sender = senders[index]
+            free[sender] = max(end, free[sender]) + messages[receiver - 1] - latency
+            arrivals[receiver] = free[sender] + latency
+
+
 def pareto_live(ops: Any, chunks: Any, num_chunks: int, vectors: Any) -> int:
     """Find the maximal live vectors along one rank's order, one of which gives the peak of its memory.
 

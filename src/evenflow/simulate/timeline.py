@@ -10,9 +10,23 @@ from evenflow.model import Communication
 from evenflow.schedule import NUM_OPS, Schedule
 from evenflow.simulate.compiled import COMPILE_FROM_ACTIONS, for_size
 from evenflow.simulate.graph import Graph
-from evenflow.simulate.kernels import longest_path, longest_path_with_messages
+from evenflow.simulate.kernels import longest_path, longest_path_in_turn, longest_path_with_messages
 
 Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InTurn:
+    """Messages of which each rank sends one at a time."""
+
+    times_ns: Times
+    """Time that the input of actions travels without waiting for others, by class of `Graph`."""
+    latency_ns: int
+    """The part of each that does not keep the sender's link busy."""
+
+
+Messages = Communication | Times | InTurn | None
+"""The cost of messages: the same for all, by class of the action that waits, in turn; None: no time."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,15 +87,18 @@ class Timeline:
         return path[::-1]
 
 
-def run(graph: Graph, durations: Times, communication: Communication | Times | None = None) -> Timeline:
+def run(graph: Graph, durations: Times, communication: Messages = None) -> Timeline:
     """Return the timeline of `graph` for `durations` [NUM_OPS * num_stages], indexed by the graph's classes, in ns.
 
     `communication` is the cost of every message or, where messages differ, an array like `durations`: the time in ns
     that an input from another rank takes to the actions of each class.
     """
     count = len(graph.sequence)
-    messages = _messages(graph, communication)
-    ends = _ends(graph, durations, messages, num_actions=count)
+    messages, latency_ns = _messages(graph, communication)
+    if messages is not None and latency_ns is not None:
+        ends, messages = _ends_in_turn(graph, durations, messages, latency_ns, num_actions=count)
+    else:
+        ends = _ends(graph, durations, messages, num_actions=count)
     end_ns = _by_action(graph, ends[1:])
     schedule = graph.schedule
     return Timeline(
@@ -93,19 +110,43 @@ def run(graph: Graph, durations: Times, communication: Communication | Times | N
     )
 
 
-def makespan_ns(graph: Graph, durations: Times, communication: Communication | Times | None = None) -> int:
+def makespan_ns(graph: Graph, durations: Times, communication: Messages = None) -> int:
     """Return the makespan of `run` alone, for callers that try many durations: compiled, whatever the size."""
-    ends = _ends(graph, durations, _messages(graph, communication), num_actions=COMPILE_FROM_ACTIONS)
+    messages, latency_ns = _messages(graph, communication)
+    if messages is not None and latency_ns is not None:
+        ends, _arrivals = _ends_in_turn(graph, durations, messages, latency_ns, num_actions=COMPILE_FROM_ACTIONS)
+    else:
+        ends = _ends(graph, durations, messages, num_actions=COMPILE_FROM_ACTIONS)
     return int(ends[graph.rank_lasts].max())
 
 
-def _messages(graph: Graph, communication: Communication | Times | None) -> Times | None:
-    """Return the time that every input travels, in the order of `graph.sequence`; None where none takes any."""
+def _messages(graph: Graph, communication: Messages) -> tuple[Times | None, int | None]:
+    """Return the time that every input travels, in the order of `graph.sequence`; None where none takes any.
+
+    With it comes the latency of messages that are sent in turn, else None.
+    """
+    if isinstance(communication, InTurn):
+        times_ns = np.asarray(graph.crosses_ranks * communication.times_ns[graph.classes])
+        return times_ns, communication.latency_ns
     if isinstance(communication, np.ndarray):
-        return np.asarray(graph.crosses_ranks * communication[graph.classes])
+        return np.asarray(graph.crosses_ranks * communication[graph.classes]), None
     if communication and communication.message_ns:
-        return np.asarray(graph.crosses_ranks * np.int64(communication.message_ns))
-    return None
+        times_ns = np.asarray(graph.crosses_ranks * np.int64(communication.message_ns))
+        return times_ns, communication.latency_ns if communication.one_at_a_time else None
+    return None, None
+
+
+def _ends_in_turn(
+    graph: Graph, durations: Times, messages: Times, latency_ns: int, *, num_actions: int
+) -> tuple[Times, Times]:
+    """Return the same as `_ends` where ranks send one message at a time, and how long every input is under way."""
+    count = len(graph.sequence)
+    ends, arrivals = np.zeros(count + 1, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+    for_size(longest_path_in_turn, num_actions)(
+        graph.rank_predecessors, graph.dependencies, graph.classes, durations, messages, latency_ns, graph.receivers,
+        graph.senders, arrivals, np.zeros(graph.schedule.num_ranks, dtype=np.int64), ends,
+    )  # fmt: skip
+    return ends, np.where(graph.crosses_ranks, arrivals[1:] - ends[graph.dependencies], 0)
 
 
 def _ends(graph: Graph, durations: Times, messages: Times | None, *, num_actions: int) -> Times:

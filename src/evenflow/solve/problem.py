@@ -112,19 +112,29 @@ class Problem:
         times_ns = communication.border_times_ns(self.network) if communication else None
         return None if times_ns is None else np.array(times_ns, dtype=np.int64)
 
+    @property
+    def messages_depend(self) -> bool:
+        """Whether a message may take longer than the shortest one: by the cut, or since it waits for its turn."""
+        communication = self.request.communication
+        waits = communication is not None and communication.one_at_a_time
+        return waits or self.border_times_ns is not None
+
     @cached_property
     def shortest_messages(self) -> Integers:
         """Time that the input of every action travels at least, whatever the cut, in the order of the graph."""
+        return np.asarray(self.graph.crosses_ranks * message_table(self.shortest_sent_ns)[self.graph.classes])
+
+    @cached_property
+    def shortest_sent_ns(self) -> Integers:
+        """Time of what every stage sends on at least, whatever the cut, shape [num_cells]."""
         times_ns = self.border_times_ns
         if times_ns is None:
-            return np.asarray(self.graph.crosses_ranks * np.int64(self.message_ns))
+            return np.full(self.num_cells, self.message_ns, dtype=np.int64)
         if self.fixed_bounds is not None:
-            sent_ns = times_ns[self.fixed_bounds[1:]]
-        else:
-            ends = np.arange(1, self.num_cells + 1) * self.min_layers
-            spare = self.num_layers - self.num_cells * self.min_layers
-            sent_ns = np.array([times_ns[end : end + spare + 1].min() for end in ends])
-        return np.asarray(self.graph.crosses_ranks * message_table(sent_ns)[self.graph.classes])
+            return np.asarray(times_ns[self.fixed_bounds[1:]])
+        ends = np.arange(1, self.num_cells + 1) * self.min_layers
+        spare = self.num_layers - self.num_cells * self.min_layers
+        return np.array([times_ns[end : end + spare + 1].min() for end in ends])
 
     @cached_property
     def fixed_bounds(self) -> Integers | None:

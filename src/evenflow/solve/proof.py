@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.language import _
-from evenflow.simulate import Integers, StageCosts, message_table
+from evenflow.simulate import Integers, InTurn, StageCosts, message_table
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.clock import now_s
 from evenflow.solve.columns.rank_columns import ColumnGroup, all_options, cell_groups, rank_groups
@@ -108,10 +108,10 @@ class Prover:
     def refute(self, target_ns: int, *, seconds: float, floor_ns: float = 0.0) -> TargetAnswer:
         """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound.
 
-        Where messages depend on the cut, each counts with the shortest time that it may take.
+        Where messages depend on the cut or wait for each other, each counts with the shortest time that it may take.
         """
         answer = self._refute(target_ns, seconds=seconds, floor_ns=floor_ns)
-        if answer.counts is None or self.problem.border_times_ns is None:
+        if answer.counts is None or not self.problem.messages_depend:
             return answer
         is_within = self.problem.simulate(answer.counts).makespan_ns <= target_ns
         return answer if is_within else replace(answer, counts=None)
@@ -294,25 +294,28 @@ class Prover:
             costs = self.problem.costs(counts)
             fits = bool((self.problem.rank_memory(costs) <= self.problem.limits).all())
             if fits and self.paths.makespan(costs.durations) <= target_ns:
-                if self.problem.border_times_ns is None or self.problem.makespan_ns(costs) <= target_ns:
+                if not self.problem.messages_depend or self.problem.makespan_ns(costs) <= target_ns:
                     return TargetAnswer(refuted=False, bound_ns=floor_ns, counts=counts)
-                self._learn_messages(costs, target_ns)
-                is_new = True
+                is_new = self._learn_messages(costs, target_ns)
             else:
                 is_new = self.paths.add_longest(costs.durations, above_ns=target_ns)
             if now_s() >= self._deadline or not is_new:
                 return TargetAnswer(refuted=False, bound_ns=floor_ns)
             self._report(_("integer program"), floor_ns)
 
-    def _learn_messages(self, costs: StageCosts, target_ns: int) -> None:
-        """Add the longest paths of a plan with the messages of its cut."""
+    def _learn_messages(self, costs: StageCosts, target_ns: int) -> bool:
+        """Add the longest paths of a plan with the messages of its cut; False where there is none without waiting."""
         graph = self.problem.graph
-        table = np.asarray(costs.messages(self.problem.request.communication))
+        messages = costs.messages(self.problem.request.communication)
+        table = messages.times_ns if isinstance(messages, InTurn) else messages
+        if not isinstance(table, np.ndarray):
+            return False
         messages_ns = np.asarray(graph.crosses_ranks * table[graph.classes])
         longest = self.paths.count_longest(costs.durations, above_ns=target_ns, messages_ns=messages_ns)
         ranks = np.array(self.problem.schedule.stage_ranks)
         crosses = message_table(np.append(ranks[:-1] != ranks[1:], False).astype(np.int64))
         self._waits.append(longest._replace(message_counts=longest.message_counts * crosses))
+        return len(longest.messages_ns) > 0
 
     def _counts(self, groups: list[ColumnGroup], members: list[range], values: NDArray[np.float64]) -> Integers:
         """Return the plan of an integer solution, shape [num_cells, num_kinds]."""

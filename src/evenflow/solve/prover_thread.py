@@ -13,7 +13,7 @@ from evenflow.model import Plan
 from evenflow.simulate import Integers
 from evenflow.solve.aim import Aim
 from evenflow.solve.backends.highs import Program
-from evenflow.solve.bounds import ramp_bound_ns
+from evenflow.solve.bounds import link_bound_ns, ramp_bound_ns
 from evenflow.solve.clock import Clock, counts_work, now_s
 from evenflow.solve.infeasible import explain
 from evenflow.solve.known_plans import allowed_counts, even_known, shortest_known
@@ -173,7 +173,7 @@ class ProverThread:
     def _run(self, clock: Clock, cutoff_ns: int | None) -> None:
         try:
             if self.standing.search is None:
-                self.standing.raise_bound(ramp_bound_ns(self._problem))
+                self.standing.raise_bound(max(ramp_bound_ns(self._problem), link_bound_ns(self._problem)))
                 self._begin(clock)
             if self.standing.search is not None and self._prover is not None:
                 self._work(self.standing.search, self._prover, clock, cutoff_ns)

@@ -14,7 +14,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Communication, stage_table
 from evenflow.schedule import NUM_OPS, Op, Schedule
-from evenflow.simulate import Integers, StageCosts, build_graph, message_table, peak_bytes, run
+from evenflow.simulate import Integers, InTurn, StageCosts, build_graph, message_table, peak_bytes, run
 from evenflow.units import megabytes
 
 UNLIMITED = np.iinfo(np.int64).max // 4
@@ -38,10 +38,15 @@ class Work:
 
     @cached_property
     def messages(self) -> Integers:
-        """Time that the input of actions from another rank travels by class of `Graph`, [NUM_OPS * num_stages]."""
+        """Time that the input of actions from another rank travels by class of `Graph`, [NUM_OPS * num_stages].
+
+        Of messages that are sent in turn it is the time of one that need not wait.
+        """
         messages = self.costs.messages(self.communication)
         if isinstance(messages, np.ndarray):
             return messages
+        if isinstance(messages, InTurn):
+            return messages.times_ns
         return message_table(np.full(self.num_stages, messages.message_ns if messages else 0, dtype=np.int64))
 
     @property
@@ -111,7 +116,8 @@ class Work:
 
     def makespan_ns(self, schedule: Schedule) -> int:
         """Return how long a step takes under an order, as the simulator says."""
-        return run(build_graph(schedule), self.costs.durations, self.messages).makespan_ns
+        messages = self.costs.messages(self.communication)
+        return run(build_graph(schedule), self.costs.durations, messages).makespan_ns
 
     def alone_bytes(self, splits: NDArray[np.bool_]) -> Integers:
         """Return the bytes that each rank holds beside its static memory with one microbatch at a time, [num_ranks].

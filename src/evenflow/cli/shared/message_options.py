@@ -1,7 +1,7 @@
 """The options that say what a message between ranks costs."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 import click
 
@@ -49,6 +49,13 @@ class MessageOptions:
         help="Size of what one microbatch sends to the next stage, such as 64MB, behind layers without boundary_bytes.",
     )
 
+    p2p_exclusive: bool = optional(
+        "--p2p-exclusive",
+        default=False,
+        help="A rank sends one message at a time: the next one waits until its link is free.  [default: messages do "
+        "not wait for each other]",
+    )
+
     def communication(self, network: Network, *, sequence_splits: int = 1) -> Communication | None:
         """Return the cost of messages between the stages of `network`; None where nothing was given.
 
@@ -68,6 +75,9 @@ class MessageOptions:
                 remedy=_("add {missing}", missing=missing),
             )
         if latency_ns is None and gigabits_per_s is None:
+            if self.p2p_exclusive:
+                rule = _("must come with {option}: messages that take no time do not wait", option=_BANDWIDTH)
+                raise InputError(rule=rule, place="--p2p-exclusive", remedy=_("leave it out, or add the bandwidth"))
             return None
         transfer_ns = 0.0
         if gigabits_per_s is not None and boundary_bytes is not None:
@@ -79,6 +89,7 @@ class MessageOptions:
             bytes_per_s=None
             if network.boundaries is None or gigabits_per_s is None
             else max(1, round(gigabits_per_s * 1e9 / 8)),
+            one_at_a_time=self.p2p_exclusive,
         )
 
     def communication_or(
@@ -88,11 +99,19 @@ class MessageOptions:
 
         Say where it leaves the sizes out that the layers say.
         """
-        communication = self.communication(network, sequence_splits=sequence_splits) or planned
+        communication = self._communication_or(planned, network, sequence_splits=sequence_splits)
         if network.boundaries is not None and (communication is None or communication.bytes_per_s is None):
             note = _("the boundary_bytes of the layers take no time without {option}", option=_BANDWIDTH)
             click.echo(_("note: {note}", note=note), err=True)
         return communication
+
+    def _communication_or(
+        self, planned: Communication | None, network: Network, *, sequence_splits: int
+    ) -> Communication | None:
+        says_cost = any(getattr(self, name.name) is not None for name in fields(self) if name.name != "p2p_exclusive")
+        if planned is None or says_cost:
+            return self.communication(network, sequence_splits=sequence_splits)
+        return replace(planned, one_at_a_time=planned.one_at_a_time or self.p2p_exclusive)
 
     def _latency_ns(self) -> int | None:
         old = self._old(_LATENCY, self.p2p_latency_us, self.p2p_latency)

@@ -1,12 +1,13 @@
 """Aligned tables, and the lines around them."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from evenflow.cli.text.display_width import display_width, padded
 from evenflow.language import _, _n
 from evenflow.model import NONE, Network
 from evenflow.plain_text import on_one_line
-from evenflow.simulate import FillDrain, Simulation, message_times
+from evenflow.simulate import FillDrain, Simulation, message_times, run
 from evenflow.solve import Outcome
 from evenflow.solve.outcome import BindingLimit
 from evenflow.units import MEGABYTE, megabytes, milliseconds
@@ -217,18 +218,27 @@ def message_note(simulation: Simulation) -> str:
     costs = simulation.costs
     if costs.sent_bytes is not None and message.bytes_per_s is not None and len(costs.sent_bytes) > 1:
         transfers_ns = message_times(costs.sent_bytes[:-1], message) - message.latency_ns
-        return _(
+        note = _(
             "messages between ranks: {latency_us:,.3f} us latency + {least_us:,.3f} to {most_us:,.3f} us transfer, "
             "by the layers that send them",
             latency_us=message.latency_ns / 1000,
             least_us=int(transfers_ns.min()) / 1000,
             most_us=int(transfers_ns.max()) / 1000,
         )
-    return _(
-        "messages between ranks: {latency_us:,.3f} us latency + {transfer_us:,.3f} us transfer",
-        latency_us=message.latency_ns / 1000,
-        transfer_us=message.transfer_ns / 1000,
+    else:
+        note = _(
+            "messages between ranks: {latency_us:,.3f} us latency + {transfer_us:,.3f} us transfer",
+            latency_us=message.latency_ns / 1000,
+            transfer_us=message.transfer_ns / 1000,
+        )
+    if not message.one_at_a_time:
+        return note
+    free = run(simulation.timeline.graph, costs.durations, costs.messages(replace(message, one_at_a_time=False)))
+    longer = _(
+        "each rank sends one at a time, which makes the step {more_ms:,.3f} ms longer",
+        more_ms=milliseconds(simulation.makespan_ns - free.makespan_ns),
     )
+    return f"{note}\n{longer}"
 
 
 def round_up_megabytes(size_bytes: int) -> int:

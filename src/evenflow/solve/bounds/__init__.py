@@ -5,6 +5,7 @@ from evenflow.solve.bounds.capacity_bound import capacity_bound_ns, capacity_tab
 from evenflow.solve.bounds.even_shares import even_memory_bytes, even_work_ns, lowered
 from evenflow.solve.bounds.given_cells_bound import GivenCellsBound, given_cells_bound
 from evenflow.solve.bounds.layer_table import LayerTable
+from evenflow.solve.bounds.link_bound import link_bound_ns
 from evenflow.solve.bounds.order_facts import order_facts
 from evenflow.solve.bounds.path_bound import After, path_bound_ns
 from evenflow.solve.bounds.ramp_bound import ramp_bound_ns, rank_ramps_ns
@@ -20,6 +21,7 @@ __all__ = [
     "even_memory_bytes",
     "even_work_ns",
     "given_cells_bound",
+    "link_bound_ns",
     "lowered",
     "order_facts",
     "path_bound_ns",

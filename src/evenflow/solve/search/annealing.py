@@ -137,6 +137,8 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
     live_starts = np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
     times = problem.border_times_ns
     has_messages = problem.message_ns > 0 or times is not None
+    communication = problem.request.communication
+    in_turn = has_messages and communication is not None and communication.one_at_a_time
     # No cell ever holds more layers than there are, so with that as the least none can give one away; contents are
     # not copied between ranks where layers are not taken as equal. What is left changes kinds within cells.
     moves_layers = problem.request.layers is None
@@ -177,6 +179,11 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             problem.shortest_messages.copy() if has_messages else np.zeros(0, dtype=np.int64),
             np.zeros(0, dtype=np.bool_) if times is None else graph.crosses_ranks,
             np.zeros(0, dtype=np.int64) if times is None else times,
+            communication.latency_ns if in_turn and communication is not None else 0,
+            graph.receivers if in_turn else np.zeros(0, dtype=np.uint32),
+            graph.senders if in_turn else np.zeros(0, dtype=np.uint32),
+            np.zeros(problem.schedule.num_actions + 1, dtype=np.int64),
+            np.zeros(problem.num_ranks, dtype=np.int64),
             np.zeros(problem.schedule.num_actions + 1, dtype=np.int64),
         ),
     )

@@ -9,10 +9,11 @@ import numpy as np
 
 from evenflow.schedule import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
 from evenflow.simulate.compiled import compiled
-from evenflow.simulate.kernels import longest_path, longest_path_with_messages
+from evenflow.simulate.kernels import longest_path, longest_path_in_turn, longest_path_with_messages
 
 _longest_path = compiled(longest_path)
 _longest_path_with_messages = compiled(longest_path_with_messages)
+_longest_path_in_turn = compiled(longest_path_in_turn)
 _REPAIRS = 32
 """Most random changes of kind by which a rank is made to fit in memory again."""
 _COPIES = 0.3
@@ -99,6 +100,14 @@ class GraphArrays(NamedTuple):
     """Where messages depend on the cut, whether each input comes from another rank, shape [num_actions]; else empty."""
     border_times: Any
     """Where messages depend on the cut, the time of what a cell sends on that ends at each border; else empty."""
+    latency: int
+    """Where ranks send one message at a time, the part of each that keeps no link busy."""
+    receivers: Any
+    senders: Any
+    """Where they do, as in `Graph`, shape [num_actions]; else empty."""
+    arrivals: Any
+    free: Any
+    """Room for when messages arrive, and when links are free."""
     ends: Any
 
 
@@ -407,7 +416,12 @@ def _makespan(state: State, order: GraphArrays, splits_backward: bool, durations
             durations[NUM_OPS * cell + WEIGHT_GRADIENT] = state.costs[4, cell]
     if len(order.border_times):
         _price_messages(state, order)
-    if len(order.messages):
+    if len(order.receivers):
+        _longest_path_in_turn(
+            order.rank_predecessors, order.dependencies, order.classes, durations, order.messages, order.latency,
+            order.receivers, order.senders, order.arrivals, order.free, order.ends,
+        )  # fmt: skip
+    elif len(order.messages):
         _longest_path_with_messages(
             order.rank_predecessors, order.dependencies, order.classes, durations, order.messages, order.ends
         )

@@ -143,3 +143,27 @@ def test_bad_input_is_one_message_and_nothing_is_written(folder, evenflow, argum
     for part in parts:
         assert part in result.stderr
     assert {path.name for path in folder.iterdir()} == {"tiny.json", "plan.json", "old.json"}
+
+
+def test_a_rank_that_sends_one_message_at_a_time_says_what_it_costs(folder, evenflow):
+    sizes = ("plan", "tiny.json", "--ranks", 2, "--chunks", 2, "--microbatches", 4, "--schedule", "interleaved")
+    link = ("--p2p-latency", "1us", "--p2p-bandwidth", "1GBps", "--boundary", "2MB", "--p2p-exclusive")
+    planned = evenflow(*sizes, *link, "--json", "in_turn.json")
+    assert planned.exit_code == 0, planned.stderr
+    assert "each rank sends one at a time, which makes the step" in planned.stdout
+    plan = json.loads((folder / "in_turn.json").read_text())
+    assert plan["communication"] == {"latency_ms": 0.001, "transfer_ms": 2.097152, "one_at_a_time": True}
+    again = evenflow("simulate", "in_turn.json", "--json", "again.json")
+    assert again.exit_code == 0, again.stderr
+    assert json.loads((folder / "again.json").read_text())["makespan_ms"] == plan["makespan_ms"]
+    free = evenflow(*sizes, *link[:-1], "--json", "free.json")
+    assert free.exit_code == 0, free.stderr
+    given = evenflow("simulate", "free.json", "--p2p-exclusive", "--json", "given.json")
+    assert given.exit_code == 0, given.stderr
+    assert json.loads((folder / "given.json").read_text())["communication"]["one_at_a_time"] is True
+
+
+def test_messages_without_time_cannot_wait(folder, evenflow):
+    result = evenflow("plan", "tiny.json", "--ranks", 2, "--microbatches", 4, "--p2p-exclusive")
+    assert result.exit_code == 2
+    assert "--p2p-exclusive must come with --p2p-bandwidth" in result.stderr

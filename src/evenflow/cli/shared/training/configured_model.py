@@ -45,6 +45,8 @@ class PipelineOptions:
     """Name of a family, or of a task that chooses among families."""
     group_size: int | str | None = None
     allow_empty: bool = False
+    in_turn: bool = False
+    """Whether messages wait for each other."""
 
 
 Completed = Callable[[PipelineOptions, Transformer], PipelineOptions]
@@ -57,7 +59,9 @@ def read_planned_model(request: Any, *, completed: Completed | None = None) -> G
     The file is a layer file, a plan file, or the configuration of a model, whose pipeline `completed` may know.
     """
     asked = {field.name for field in fields(PipelineOptions)} & {field.name for field in fields(request)}
-    pipeline = PipelineOptions(**{name: getattr(request, name) for name in asked})
+    pipeline = PipelineOptions(
+        **{name: getattr(request, name) for name in asked}, in_turn=request.messages.p2p_exclusive
+    )
     written = options_given()
     return read_model(
         request.layers,
@@ -77,6 +81,7 @@ def configured_model(
     """Return the model of a configuration, of which one device of every stage is planned.
 
     `written` are the names of the options on the command line; what the others have is among the remarks.
+    `completed` knows more of the pipeline.
 
     Raises:
         InputError: no accelerator, a configuration that cannot be read, settings that no training can have.
@@ -96,6 +101,7 @@ def configured_model(
         job.topology,
         memory_limit_bytes=job.memory_limit_bytes,
         encoder=settings.encoder,
+        in_turn=pipeline.in_turn,
     )
     return GivenModel(
         network=inputs.network,

@@ -21,7 +21,7 @@ class PlannerInputs:
 
     network: Network
     communication: Communication | None
-    """Cost of a message, here the longest of all, by its size where that depends on the cut; None without any."""
+    """Cost of a message, here the longest of all, with a bandwidth where sizes depend on the cut; None without any."""
     memory_limit_bytes: int | None
     """Whole megabytes that a rank may hold beside the allocator's reserve; None where the limit is not known."""
     message_bytes: int
@@ -29,11 +29,17 @@ class PlannerInputs:
 
 
 def planner_inputs(
-    prediction: Prediction, topology: Topology, *, memory_limit_bytes: int, encoder: str = FIRST
+    prediction: Prediction,
+    topology: Topology,
+    *,
+    memory_limit_bytes: int,
+    encoder: str = FIRST,
+    in_turn: bool = False,
 ) -> PlannerInputs:
     """Return the inputs that stand for a prediction on devices of `memory_limit_bytes`, 0 where these are not known.
 
-    `encoder` says where the encoder of images may be.
+    `encoder` says where the encoder of images may be, `in_turn` that messages wait for each other: then the time that
+    each keeps a link busy counts, which otherwise is part of one time for all.
 
     Raises:
         InputError: an encoder that is to be spread where there is none.
@@ -51,7 +57,7 @@ def planner_inputs(
     )
     limit = int(memory_limit_bytes * seen) // MEGABYTE * MEGABYTE
     communication = None if messages is None else Communication(latency_ns=messages.message_ns)
-    if messages is not None and network.boundaries is not None:
+    if messages is not None and (in_turn or network.boundaries is not None):
         communication = planned_messages(training, topology, simulation.timeline.schedule.stage_ranks)
     return PlannerInputs(
         network=network,

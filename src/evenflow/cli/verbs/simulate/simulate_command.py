@@ -79,7 +79,10 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
     model, plan = read_files(
         files,
         lambda config, plan: configured_model(
-            config, request.configuration, request.plan.pipeline(plan), written=written
+            config,
+            request.configuration,
+            replace(request.plan.pipeline(plan), in_turn=request.messages.p2p_exclusive),
+            written=written,
         ),
         only_configured=only_for_configurations(written),
     )
