@@ -9,10 +9,11 @@ from evenflow.fields import Fields, is_integer
 from evenflow.language import _
 from evenflow.predict.layer_parts import Addition
 from evenflow.predict.transformer import EVERY_BIAS, Biases, Norms, Tower, Transformer
-from evenflow.ranges import MODEL_LAYERS, MODEL_SIZE, Range
+from evenflow.ranges import MODEL_LAYERS, MODEL_SIZE, SHARE, Range
 
 VISION_PART = "vision_config"
 _COLORS = 3
+_BLOCK = Range(least=0, most=MODEL_LAYERS.most)
 _WINDOW = 2  # a token sees twice as many in all as before it (`Transformer.window`)
 _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "layers": ("depth", "num_hidden_layers"),
@@ -76,6 +77,18 @@ class _Vision:
         names = _SPELLINGS.get(name, (name,))
         return self.part.place(next((key for key in names if key in self.part.values), names[0]))
 
+    def merged(self, fields: Fields, key: str, *, default: float) -> int:
+        """Return the patches that become one token, from the side that is left of a side of patches (a ratio)."""
+        ratio = fields.number(key, SHARE) if fields.values.get(key) is not None else default
+        return round(1 / ratio**2)
+
+    def places(self, name: str) -> tuple[int, ...]:
+        """Return numbers of blocks."""
+        value = self.value(name)
+        if value is None or isinstance(value, tuple):
+            return value or ()
+        return self.part.integers(name, _BLOCK)
+
     def is_on(self, name: str) -> bool:
         """Return a flag, or its default."""
         return self.part.flag(name) if self.part.values.get(name) is not None else bool(self.defaults.get(name))
@@ -138,11 +151,10 @@ def _qwen2(vision: _Vision) -> Tower:
 
 def _qwen2_5(vision: _Vision) -> Tower:
     hidden, merged = vision.size("hidden_size"), vision.size("merge") ** 2
-    whole = vision.value("fullatt_block_indexes")
     seen = (vision.size("window_size") // vision.size("patch_size")) ** 2
     blocks = replace(
         vision.blocks(gated=True, biases=Biases(queries=True, out=True, mlp=True)), window=seen // _WINDOW,
-        unwindowed_layers=tuple(whole) if isinstance(whole, list | tuple) else (),
+        unwindowed_layers=vision.places("fullatt_block_indexes"),
     )  # fmt: skip
     wide = merged * hidden
     return Tower(
@@ -153,13 +165,12 @@ def _qwen2_5(vision: _Vision) -> Tower:
 
 def _qwen3(vision: _Vision) -> Tower:
     hidden, merged, out = vision.size("hidden_size"), vision.size("merge") ** 2, vision.size("out_hidden_size")
-    taps = vision.value("deepstack_visual_indexes")
     wide = merged * hidden
     return Tower(
         blocks=vision.blocks(), merged=merged, images=1, patches=merged,
         before=vision.patch(hidden, bias=True, small=vision.size("num_position_embeddings") * hidden),
         behind=_two_layers(wide, wide, out, norm=2 * hidden),
-        taps=tuple(taps) if isinstance(taps, list | tuple) else (),
+        taps=vision.places("deepstack_visual_indexes"),
         tap=_two_layers(wide, wide, out, norm=2 * wide),
     )  # fmt: skip
 
@@ -182,8 +193,7 @@ def _glm4(vision: _Vision) -> Tower:
 def _intern(vision: _Vision) -> Tower:
     """InternVL, in the words of transformers and in its own."""
     hidden = vision.size("hidden_size")
-    ratio = vision.whole.values.get("downsample_ratio") or 0.5
-    merged = round(1 / float(ratio) ** 2) if isinstance(ratio, int | float) else 4
+    merged = vision.merged(vision.whole, "downsample_ratio", default=0.5)
     has_means = vision.value("norm_type") != "rms_norm"
     normed = vision.is_on("use_qk_norm") or vision.is_on("qk_normalization")
     has_bias = vision.is_on("attention_bias") or vision.is_on("qkv_bias")
@@ -204,8 +214,7 @@ def _intern(vision: _Vision) -> Tower:
 
 def _llama4(vision: _Vision) -> Tower:
     hidden = vision.size("hidden_size")
-    ratio = vision.value("pixel_shuffle_ratio")
-    merged = round(1 / float(ratio) ** 2) if isinstance(ratio, int | float) and ratio > 0 else 4
+    merged = vision.merged(vision.part, "pixel_shuffle_ratio", default=0.5)
     inner, out = vision.size("projector_input_dim"), vision.size("projector_output_dim")
     behind = Addition(
         name="projector",
@@ -243,8 +252,9 @@ def _siglip(vision: _Vision) -> Tower:
 def _pixtral(vision: _Vision) -> Tower:
     """Mistral 3: patches are normed and merged, then projected."""
     hidden = vision.size("hidden_size")
-    merge = vision.whole.values.get("spatial_merge_size") or 2
-    merged = merge**2 if is_integer(merge) else 4
+    whole = vision.whole
+    has_merge = whole.values.get("spatial_merge_size") is not None
+    merged = whole.integer("spatial_merge_size", MODEL_SIZE) ** 2 if has_merge else 4
     bias = 2 * vision.hidden if vision.whole.values.get("multimodal_projector_bias") is True else 0
     behind = Addition(
         name="projector",
@@ -259,8 +269,9 @@ def _pixtral(vision: _Vision) -> Tower:
 
 def _kimi(vision: _Vision) -> Tower:
     hidden = vision.size("hidden_size")
-    merge = vision.value("merge_kernel_size")
-    merged = prod(merge) if isinstance(merge, list | tuple) and all(map(is_integer, merge)) else 4
+    key = "merge_kernel_size"
+    has_merge = vision.part.values.get(key) is not None
+    merged = prod(vision.part.integers(key, MODEL_SIZE, length=2)) if has_merge else 4
     positions = vision.size("pos_emb_height") * vision.size("pos_emb_width")
     wide = merged * hidden
     return Tower(
@@ -298,7 +309,7 @@ _TOWERS: Mapping[str, tuple[Callable[[_Vision], Tower], Mapping[str, object]]] =
     "internvl_chat": (_intern, {**_INTERN, "use_mean_pooling": True}),
     "llama4": (_llama4, {
         "hidden_size": 768, "layers": 34, "heads": 16, "colors": _COLORS, "intermediate_size": 5632,
-        "vision_output_dim": 7680, "image_size": 448, "patch_size": 14, "pixel_shuffle_ratio": 0.5,
+        "vision_output_dim": 7680, "image_size": 448, "patch_size": 14,
         "projector_input_dim": 4096, "projector_output_dim": 4096,
     }),
     "gemma3": (_siglip, {
@@ -311,7 +322,7 @@ _TOWERS: Mapping[str, tuple[Callable[[_Vision], Tower], Mapping[str, object]]] =
     }),
     "kimi_k25": (_kimi, {
         "patch_size": 14, "pos_emb_height": 64, "pos_emb_width": 64, "layers": 27, "heads": 16, "hidden_size": 1152,
-        "intermediate_size": 4304, "merge_kernel_size": (2, 2), "colors": _COLORS,
+        "intermediate_size": 4304, "colors": _COLORS,
     }),
 }  # fmt: skip
 """Encoders by the type of the whole model: what reads them, and the fields that a file may leave out."""
