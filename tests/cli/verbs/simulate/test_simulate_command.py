@@ -148,7 +148,7 @@ def test_bad_input_is_one_message_and_nothing_is_written(folder, evenflow, argum
 def test_a_rank_that_sends_one_message_at_a_time_says_what_it_costs(folder, evenflow):
     sizes = ("plan", "tiny.json", "--ranks", 2, "--chunks", 2, "--microbatches", 4, "--schedule", "interleaved")
     link = ("--p2p-latency", "1us", "--p2p-bandwidth", "1GBps", "--boundary", "2MB", "--p2p-exclusive")
-    planned = evenflow(*sizes, *link, "--json", "in_turn.json")
+    planned = evenflow(*sizes, *link, "--time-limit", 1, "--json", "in_turn.json")
     assert planned.exit_code == 0, planned.stderr
     assert "each rank sends one at a time, which makes the step" in planned.stdout
     plan = json.loads((folder / "in_turn.json").read_text())
@@ -156,7 +156,7 @@ def test_a_rank_that_sends_one_message_at_a_time_says_what_it_costs(folder, even
     again = evenflow("simulate", "in_turn.json", "--json", "again.json")
     assert again.exit_code == 0, again.stderr
     assert json.loads((folder / "again.json").read_text())["makespan_ms"] == plan["makespan_ms"]
-    free = evenflow(*sizes, *link[:-1], "--json", "free.json")
+    free = evenflow(*sizes, *link[:-1], "--time-limit", 1, "--json", "free.json")
     assert free.exit_code == 0, free.stderr
     given = evenflow("simulate", "free.json", "--p2p-exclusive", "--json", "given.json")
     assert given.exit_code == 0, given.stderr
