@@ -1,7 +1,7 @@
 """The options that say what a message between ranks costs."""
 
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import click
 
@@ -13,6 +13,7 @@ from evenflow.ranges import BYTES_PER_S, MEGABYTES, TIME_NS, Range
 from evenflow.units import MEGABYTE, parse_bandwidth, parse_memory, parse_time
 
 _LATENCY, _BANDWIDTH, _BOUNDARY = "--p2p-latency", "--p2p-bandwidth", "--boundary"
+_EXCLUSIVE = "--p2p-exclusive"
 _OLD_SPELLINGS = {_LATENCY: "--p2p-latency-us", _BANDWIDTH: "--p2p-bandwidth-gbps", _BOUNDARY: "--boundary-mb"}
 
 _OLD_RANGES = {
@@ -50,7 +51,7 @@ class MessageOptions:
     )
 
     p2p_exclusive: bool = optional(
-        "--p2p-exclusive",
+        _EXCLUSIVE,
         default=False,
         help="A rank sends one message at a time: the next one waits until its link is free.  [default: messages do "
         "not wait for each other]",
@@ -75,9 +76,6 @@ class MessageOptions:
                 remedy=_("add {missing}", missing=missing),
             )
         if latency_ns is None and gigabits_per_s is None:
-            if self.p2p_exclusive:
-                rule = _("must come with {option}: messages that take no time do not wait", option=_BANDWIDTH)
-                raise InputError(rule=rule, place="--p2p-exclusive", remedy=_("leave it out, or add the bandwidth"))
             return None
         transfer_ns = 0.0
         if gigabits_per_s is not None and boundary_bytes is not None:
@@ -89,7 +87,6 @@ class MessageOptions:
             bytes_per_s=None
             if network.boundaries is None or gigabits_per_s is None
             else max(1, round(gigabits_per_s * 1e9 / 8)),
-            one_at_a_time=self.p2p_exclusive,
         )
 
     def communication_or(
@@ -98,20 +95,21 @@ class MessageOptions:
         """Return the cost of messages, or the one `planned` for where none was given.
 
         Say where it leaves the sizes out that the layers say.
+
+        Raises:
+            InputError: as `communication` does; messages that are to wait for each other and keep no link busy.
         """
-        communication = self._communication_or(planned, network, sequence_splits=sequence_splits)
+        communication = self.communication(network, sequence_splits=sequence_splits) or planned
         if network.boundaries is not None and (communication is None or communication.bytes_per_s is None):
             note = _("the boundary_bytes of the layers take no time without {option}", option=_BANDWIDTH)
             click.echo(_("note: {note}", note=note), err=True)
-        return communication
-
-    def _communication_or(
-        self, planned: Communication | None, network: Network, *, sequence_splits: int
-    ) -> Communication | None:
-        says_cost = any(getattr(self, name.name) is not None for name in fields(self) if name.name != "p2p_exclusive")
-        if planned is None or says_cost:
-            return self.communication(network, sequence_splits=sequence_splits)
-        return replace(planned, one_at_a_time=planned.one_at_a_time or self.p2p_exclusive)
+        if communication is None or (not communication.transfer_ns and communication.bytes_per_s is None):
+            if self.p2p_exclusive:
+                rule = _("must come with {option}: messages that take no time do not wait", option=_BANDWIDTH)
+                raise InputError(rule=rule, place=_EXCLUSIVE, remedy=_("leave it out, or add the bandwidth"))
+            return communication
+        was_in_turn = planned is not None and planned.one_at_a_time
+        return replace(communication, one_at_a_time=self.p2p_exclusive or was_in_turn)
 
     def _latency_ns(self) -> int | None:
         old = self._old(_LATENCY, self.p2p_latency_us, self.p2p_latency)

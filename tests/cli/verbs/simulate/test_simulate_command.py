@@ -163,7 +163,8 @@ def test_a_rank_that_sends_one_message_at_a_time_says_what_it_costs(folder, even
     assert json.loads((folder / "given.json").read_text())["communication"]["one_at_a_time"] is True
 
 
-def test_messages_without_time_cannot_wait(folder, evenflow):
-    result = evenflow("plan", "tiny.json", "--ranks", 2, "--microbatches", 4, "--p2p-exclusive")
+@pytest.mark.parametrize("given", [(), ("--p2p-latency", "5ms")])
+def test_messages_that_keep_no_link_busy_cannot_wait(folder, evenflow, given):
+    result = evenflow("plan", "tiny.json", "--ranks", 2, "--microbatches", 4, *given, "--p2p-exclusive")
     assert result.exit_code == 2
-    assert "--p2p-exclusive must come with --p2p-bandwidth" in result.stderr
+    assert "--p2p-exclusive must come with --p2p-bandwidth: messages that take no time do not wait" in result.stderr
