@@ -1,7 +1,7 @@
 """The model and the plan: plain values that check themselves and do nothing else."""
 
 from evenflow.model.abilities import Abilities, Empty, Groups, Mtp, Recomputation, Scope, SizeRule, even_cut
-from evenflow.model.blocks import LayerBlocks, blocks_of
+from evenflow.model.blocks import LayerBlocks, blocks_of, whole_blocks_of
 from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixing
 from evenflow.model.communication import Communication
 from evenflow.model.cut_check import check_cut
@@ -62,4 +62,5 @@ __all__ = [
     "stage_cells",
     "stage_table",
     "v_shaped",
+    "whole_blocks_of",
 ]

@@ -7,6 +7,7 @@ from typing import Literal
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.model.blocks import whole_blocks_of
 from evenflow.model.cell_rule import CellRule
 from evenflow.model.network import Layer, Network
 from evenflow.model.plan import Cells, cells
@@ -142,6 +143,8 @@ class Abilities:
     mtp: Mtp = Mtp.LAST_STAGE
     keeps_mtp: bool = False
     """Whether full recomputation leaves out layers of multi-token prediction."""
+    parts_blocks: bool = False
+    """Whether a stage may begin inside a block, between attention and MLP, which it counts as layers of their own."""
     own_cut: OwnCut | None = None
     """The cut that it makes by itself; None: it makes any."""
     own_cut_from: int = 1
@@ -155,7 +158,7 @@ class Abilities:
         return self.own_cut is not None and num_chunks >= self.own_cut_from
 
     def as_run(self, network: Network, *, title: str) -> Network:
-        """Return `network` as the framework named `title` runs it: with its rules for multi-token prediction.
+        """Return `network` as the framework named `title` runs it: in its layers, with its rules for some of them.
 
         Raises:
             InputError: an encoder of images as layers, which no framework cuts over stages, or layers of multi-token
@@ -163,6 +166,8 @@ class Abilities:
         """
         for error in self.layer_refusals(network.encoder_layers, network.mtp_layers, title=title):
             raise error
+        blocks = None if self.parts_blocks else whole_blocks_of(network)
+        network = network if blocks is None else blocks.network
         if not network.mtp_layers:
             return network
 

@@ -1,4 +1,4 @@
-"""LayerBlocks: layers between which no stage may begin, each block as one layer.
+"""LayerBlocks: layers that no cut parts, each block as one layer.
 
     layers     a  m  a  m  a  m       m may not begin a stage
     blocks    (a  m)(a  m)(a  m)
@@ -45,12 +45,26 @@ def blocks_of(network: Network) -> LayerBlocks | None:
     """Return the blocks of `network`; None where a stage may begin with every layer."""
     if network.cuts_anywhere:
         return None
+    return _in_blocks(network, [layer.cut_before for layer in network.layers], cuts_anywhere=True)
+
+
+def whole_blocks_of(network: Network) -> LayerBlocks | None:
+    """Return `network` as frameworks of whole blocks see it; None where no layer continues a block."""
+    if not network.continuing_layers:
+        return None
+    return _in_blocks(network, [not layer.continues_block for layer in network.layers], cuts_anywhere=False)
+
+
+def _in_blocks(network: Network, begins: Sequence[bool], *, cuts_anywhere: bool) -> LayerBlocks:
+    """Return blocks of which each begins with a layer of which `begins` says so, or with the first one."""
     members: list[list[Layer]] = []
-    for layer in network.layers:
-        if layer.cut_before or not members:
+    for layer, is_first in zip(network.layers, begins, strict=True):
+        if is_first or not members:
             members.append([])
         members[-1].append(layer)
     joined = [_joined(layers) for layers in members]
+    if cuts_anywhere:
+        joined = [replace(layer, cut_before=True) for layer in joined]
     runs = tuple(LayerRun(layer=layer, count=len(list(equal))) for layer, equal in groupby(joined))
     ends = np.concatenate(([0], np.cumsum([len(layers) for layers in members], dtype=np.int64)))
     return LayerBlocks(network=replace(network, runs=runs), ends=ends)
@@ -60,7 +74,7 @@ def _joined(layers: Sequence[Layer]) -> Layer:
     """Return layers that stay together as one layer, which offers the recompute kinds that all of them do."""
     first = layers[0]
     if len(layers) == 1:
-        return replace(first, cut_before=True)
+        return first
     kinds = [kind for kind in first.modes if all(kind in layer.modes for layer in layers)]
     return Layer(
         name=" + ".join(layer.name for layer in layers),
@@ -69,7 +83,10 @@ def _joined(layers: Sequence[Layer]) -> Layer:
         modes={kind: reduce(_both, (layer.modes[kind] for layer in layers)) for kind in (*kinds, NONE)},
         stated_weight_ns=sum(layer.weight_ns for layer in layers),
         stated_until_weight_bytes=sum(layer.until_weight_bytes for layer in layers),
+        cut_before=first.cut_before,
         stage_rules=frozenset(rule for layer in layers for rule in layer.stage_rules),
+        is_mtp=first.is_mtp,
+        is_encoder=first.is_encoder,
         boundary_bytes=layers[-1].boundary_bytes,
     )
 

@@ -50,6 +50,8 @@ class Layer:
     """Whether it predicts further tokens (multi-token prediction), which frameworks count apart."""
     is_encoder: bool = False
     """Whether it is of an encoder in front of the decoder, which frameworks have in their first stage, uncounted."""
+    continues_block: bool = False
+    """Whether it is of the same block as the layer before it, which frameworks of whole blocks count as one layer."""
     boundary_bytes: int | None = None
     """Bytes that a stage which ends with this layer sends on for one microbatch, and gets back as a gradient; None: as
     many as the request says of every message.
@@ -178,6 +180,8 @@ class Network:
             raise InputError(rule=_("must have the layers of the encoder before all others"), place=self.name)
         if self.encoder_layers + self.mtp_layers == self.num_layers and self.encoder_layers:
             raise InputError(rule=_("must have a layer besides those of the encoder"), place=self.name)
+        if self.runs[0].layer.continues_block:
+            raise InputError(rule=_("must begin with a layer that continues no block"), place=self.name)
         if not any(run.layer.forward_ns + run.layer.backward_ns for run in self.runs):
             raise InputError(rule=_("must have body layers that take some time"), place=self.name)
 
@@ -257,6 +261,11 @@ class Network:
     def encoder_layers(self) -> int:
         """Number of body layers that are of an encoder in front of the decoder, which are the first ones."""
         return sum(run.count for run in self.runs if run.layer.is_encoder)
+
+    @property
+    def continuing_layers(self) -> int:
+        """Number of body layers that continue the block of the layer before them."""
+        return sum(run.count for run in self.runs if run.layer.continues_block)
 
     @property
     def frozen_layers(self) -> int:

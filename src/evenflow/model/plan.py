@@ -41,6 +41,8 @@ class Plan:
     """How many of the layers, the last ones, predict further tokens; frameworks count them apart."""
     encoder_layers: int = 0
     """How many of the layers, the first ones, are of an encoder; frameworks have it in their first stage, uncounted."""
+    continuing_layers: int = 0
+    """How many of the layers continue the block of the layer before them, which few frameworks count as layers."""
     order: tuple[str, ...] = ()
     """The plan's own order of work where it is not that of a family: one line per rank, its actions in the text form of
     `evenflow.schedule.text`, such as ``0F0,0F1,0B0,0B1``. Stages are on the ranks that run them.
@@ -64,7 +66,7 @@ class Plan:
             if not all(0 <= value <= LAYERS.most for row in table for value in row):
                 rule = _("must have counts from 0 to {most:,}", most=LAYERS.most)
                 raise InputError(value=[list(row) for row in table], rule=rule, place=name)
-        for name in ("mtp_layers", "encoder_layers"):
+        for name in ("mtp_layers", "encoder_layers", "continuing_layers"):
             if not 0 <= getattr(self, name) <= self.num_layers:
                 rule = _("must be at most the {count} layers of the plan", count=self.num_layers)
                 raise InputError(value=getattr(self, name), rule=rule, place=name)

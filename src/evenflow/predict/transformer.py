@@ -139,6 +139,8 @@ class LayerKind:
     """Its sizes, where they differ from the model's."""
     frozen: bool = False
     """Whether it is not trained, nor is anything before it: it has no backward and keeps nothing for one."""
+    second: bool = False
+    """Whether it is the second half of a block, whose further parts are in the first."""
 
     @property
     def mixes(self) -> bool:
@@ -365,7 +367,12 @@ class Transformer:
 
     def additions_of(self, kind: LayerKind) -> tuple[Addition, ...]:
         """Return the further parts of a layer of this kind; the model must have its sizes."""
-        there = {Place.LAYER: True, Place.ATTENTION: kind.attention, Place.MLP: kind.mlp, Place.EXPERTS: kind.experts}
+        there = {
+            Place.LAYER: not kind.second,
+            Place.ATTENTION: kind.attention,
+            Place.MLP: kind.mlp,
+            Place.EXPERTS: kind.experts,
+        }
         return tuple(addition for addition in self.additions if there[addition.place])
 
     @property

@@ -40,12 +40,15 @@ BOUNDARY_KEY = "boundary_bytes"
 """Key that says how many bytes a stage sends on which ends with the layer."""
 ENCODER_KEY = "encoder"
 """Key that says whether the layers are of an encoder in front of the decoder."""
+CONTINUES_KEY = "continues_block"
+"""Key that says whether a layer is of the same block as the layer before it."""
 FROZEN_KEY = "frozen"
 """Key that says whether the layers are not trained, nor is anything before them: they have no backward."""
 ENTRY_KEYS = {
     *RULE_KEYS,
     MTP_KEY,
     ENCODER_KEY,
+    CONTINUES_KEY,
     FROZEN_KEY,
     BOUNDARY_KEY,
     "name", "type", "nb_layer", "time", "forward_time", "backward_time", "backward_coef",
@@ -94,6 +97,7 @@ def body_layer(entry: Fields, has_memory: bool) -> Layer:
         stated_until_weight_bytes=_until_weight_bytes(entry),
         is_mtp=_flag(entry, MTP_KEY),
         is_encoder=_flag(entry, ENCODER_KEY),
+        continues_block=_flag(entry, CONTINUES_KEY),
         boundary_bytes=_boundary_bytes(entry),
     )
 
@@ -101,8 +105,9 @@ def body_layer(entry: Fields, has_memory: bool) -> Layer:
 def _frozen_layer(entry: Fields) -> Layer:
     """Return a layer that is not trained: it has a forward and parameters, and keeps nothing for a backward."""
     allowed = {"name", "type", "nb_layer", "time", "forward_time", "memory_parameter", "memory_working", "model_name"}
+    allowed |= {*RULE_KEYS, MTP_KEY, ENCODER_KEY, CONTINUES_KEY, FROZEN_KEY, BOUNDARY_KEY}
     for key in entry.values:
-        if key not in allowed | {*RULE_KEYS, MTP_KEY, ENCODER_KEY, FROZEN_KEY, BOUNDARY_KEY} and entry.values[key] != 0:
+        if key not in allowed and entry.values[key] != 0:
             rule = _("must be left out of a frozen layer, which has no backward and keeps nothing for one")
             raise entry.error(key, rule)
     key = "forward_time" if "forward_time" in entry else "time"
@@ -116,6 +121,7 @@ def _frozen_layer(entry: Fields) -> Layer:
         modes={NONE: Mode(activation_bytes=0, backward_ns=0, working_bytes=bytes_of(entry, "memory_working"))},
         is_mtp=_flag(entry, MTP_KEY),
         is_encoder=_flag(entry, ENCODER_KEY),
+        continues_block=_flag(entry, CONTINUES_KEY),
         boundary_bytes=_boundary_bytes(entry),
     )
 
@@ -147,7 +153,7 @@ def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
         _mode(entry, keys, 0.0, 0)  # checked, though it means nothing
     if "recompute_kinds" in entry:
         raise entry.error("recompute_kinds", _("must be in a BODY entry, because head and tail never recompute"))
-    for key in (*RULE_KEYS, MTP_KEY, ENCODER_KEY, FROZEN_KEY):
+    for key in (*RULE_KEYS, MTP_KEY, ENCODER_KEY, CONTINUES_KEY, FROZEN_KEY):
         if key in entry:
             raise entry.error(key, _("must be in a BODY entry: the first stage has the head, the last one the tail"))
     if BOUNDARY_KEY in entry and entry.text("type") == "TAIL":

@@ -13,7 +13,15 @@ from itertools import groupby
 from evenflow.fields import Fields, is_integer
 from evenflow.language import _
 from evenflow.model import Layer, LayerRun, StageRule
-from evenflow.profiles.layer_entry import ENCODER_KEY, ENTRY_KEYS, MTP_KEY, RULE_KEYS, body_layer, layer_count
+from evenflow.profiles.layer_entry import (
+    CONTINUES_KEY,
+    ENCODER_KEY,
+    ENTRY_KEYS,
+    MTP_KEY,
+    RULE_KEYS,
+    body_layer,
+    layer_count,
+)
 
 _BLOCK_KEYS = {"name", "type", "nb_layer", "layers", "cut_inside", *RULE_KEYS}
 _LONGEST_BLOCK = 16
@@ -118,6 +126,7 @@ def _rule_fields(layer: Layer) -> dict[str, object]:
     fields: dict[str, object] = {} if layer.cut_before else {"cut_before": False}
     fields |= {MTP_KEY: True} if layer.is_mtp else {}
     fields |= {ENCODER_KEY: True} if layer.is_encoder else {}
+    fields |= {CONTINUES_KEY: True} if layer.continues_block else {}
     return fields | ({"stage_rules": sorted(layer.stage_rules)} if layer.stage_rules else {})
 
 

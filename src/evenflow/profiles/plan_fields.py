@@ -43,6 +43,7 @@ def plan_fields(
         **({} if plan.group_size is None else {"group_size": plan.group_size}),
         **({"mtp_layers": plan.mtp_layers} if plan.mtp_layers else {}),
         **({"encoder_layers": plan.encoder_layers} if plan.encoder_layers else {}),
+        **({"continuing_layers": plan.continuing_layers} if plan.continuing_layers else {}),
         "layers": plan.layers,
         "recompute": {kind: plan.recompute.get(kind, nothing) for kind in (*_ALWAYS_LISTED, *sorted(named))},
         "peak_memory_mb": [megabytes(peak) for peak in simulation.peak_memory_bytes],

@@ -52,9 +52,9 @@ def parse_plan(text: str, *, place: str) -> Plan:
     """Return the plan in the text of a plan file; `place` names the file in messages.
 
     Only what makes the plan is read: `layers` and `recompute` (``[chunk][rank]``, exclusive counts), `ranks`,
-    `chunks`, `microbatches`, `schedule`, `sequence_splits`, `group_size` where it is not the usual one, `mtp_layers`
-    and `encoder_layers` where there are some, and `order` where the plan has its own. Other fields are ignored. A kind
-    that no layer has is left out of `Plan.recompute`.
+    `chunks`, `microbatches`, `schedule`, `sequence_splits`, `group_size` where it is not the usual one, `mtp_layers`,
+    `encoder_layers` and `continuing_layers` where there are some, and `order` where the plan has its own. Other fields
+    are ignored. A kind that no layer has is left out of `Plan.recompute`.
 
     Raises:
         InputError: text that is not JSON, or a field that is missing, of a wrong type or against the others.
@@ -96,6 +96,7 @@ def _plan(fields: Fields) -> Plan:
     group_size = fields.integer("group_size", MICROBATCHES) if "group_size" in fields else None
     mtp_layers = fields.integer("mtp_layers", _COUNT) if "mtp_layers" in fields else 0
     encoder_layers = fields.integer("encoder_layers", _COUNT) if "encoder_layers" in fields else 0
+    continuing_layers = fields.integer("continuing_layers", _COUNT) if "continuing_layers" in fields else 0
     order = fields.texts("order") if "order" in fields else ()
     with fields.at():
         return Plan(
@@ -107,6 +108,7 @@ def _plan(fields: Fields) -> Plan:
             group_size=group_size,
             mtp_layers=mtp_layers,
             encoder_layers=encoder_layers,
+            continuing_layers=continuing_layers,
             order=order,
         )
 

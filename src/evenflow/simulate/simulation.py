@@ -97,7 +97,12 @@ def simulate(
     """
     check_step(network, plan.sizes, communication)
     if plan.num_layers == network.num_layers:
-        plan = replace(plan, mtp_layers=network.mtp_layers, encoder_layers=network.encoder_layers)
+        plan = replace(
+            plan,
+            mtp_layers=network.mtp_layers,
+            encoder_layers=network.encoder_layers,
+            continuing_layers=network.continuing_layers,
+        )
     if schedule is None:
         schedule = schedule_of(plan)
     else:

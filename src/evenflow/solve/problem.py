@@ -273,6 +273,7 @@ class Problem:
             recompute=recompute,
             mtp_layers=self.request.network.mtp_layers,
             encoder_layers=self.request.network.encoder_layers,
+            continuing_layers=self.request.network.continuing_layers,
         )
 
 

@@ -6,7 +6,19 @@ from dataclasses import dataclass, replace
 from evenflow.errors import InputError
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Abilities, Cells, Communication, Network, Plan, Request, Scope, cells
+from evenflow.model import (
+    FULL,
+    NONE,
+    Abilities,
+    Cells,
+    Communication,
+    Network,
+    Plan,
+    Request,
+    Scope,
+    cells,
+    whole_blocks_of,
+)
 from evenflow.schedule import FAMILIES, family_name
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve import ProgressCallback
@@ -15,6 +27,7 @@ from evenflow.solve.requests import ContestSearch
 from evenflow.solve.time_left import TimeLeft
 from evenflow.targets.losses import Loss, on_other_ranks, priced_losses
 from evenflow.targets.refusal import refusal
+from evenflow.targets.whole_blocks import in_layers, in_whole_blocks, with_nearest_cut
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +68,15 @@ def fitted(
     planned = simulate(network, plan, communication=communication)
     if refusal(plan, abilities, title=title) is None:
         return Fitted(plan=plan, simulation=planned)
+    blocks = None if abilities.parts_blocks else whole_blocks_of(network)
+    if blocks is not None:
+        whole = in_whole_blocks(plan, blocks)
+        if whole is not None:
+            return fitted(
+                whole, blocks.network, communication, limit, abilities, title,
+                allow_empty=allow_empty, time_limit_s=time_limit_s, progress=progress,
+            )  # fmt: skip
+        network, plan, known = blocks.network, with_nearest_cut(plan, blocks), ()
     asked = Request(
         network=network,
         sizes=plan.sizes,
@@ -63,6 +85,7 @@ def fitted(
     )
 
     left, pool = TimeLeft.of(time_limit_s), [plan, *known]
+    is_parted = blocks is not None
 
     def nearest(schedules: Sequence[str], layers: Cells | None) -> Simulation | None:
         """Return the best plan within the limit, or within the smallest limit that does."""
@@ -96,7 +119,9 @@ def fitted(
             if refusal(other, abilities, title=title) is None
         )
     else:
-        choices = _until_interrupted(nearest(*choice) for choice in _choices(plan, abilities, title))
+        choices = _until_interrupted(
+            nearest(names, None if is_parted else layers) for names, layers in _choices(plan, abilities, title)
+        )
     found = min(filter(None, choices), key=cost, default=None)
     if found is None:
         raise InputError(
@@ -105,7 +130,11 @@ def fitted(
             place=_("the plan"),
             remedy=_("plan for it with --target"),
         )
-    return Fitted(plan=found.plan, simulation=found, losses=tuple(priced_losses(planned, found, abilities, title)))
+    in_same_layers = found
+    if blocks is not None:
+        in_same_layers = simulate(planned.network, in_layers(found.plan, blocks), communication=communication)
+    losses = tuple(priced_losses(planned, in_same_layers, abilities, title))
+    return Fitted(plan=found.plan, simulation=found, losses=losses)
 
 
 def _until_interrupted(choices: Iterator[Simulation | None]) -> Iterator[Simulation | None]:

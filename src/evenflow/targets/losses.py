@@ -105,7 +105,9 @@ def _steps(plan: Plan, found: Plan, abilities: Abilities, title: str) -> Iterato
         )
     if now.layers != found.layers:
         what = _("{title} has no stage without layers there", title=title)
-        if abilities.decides_cut(now.num_chunks):
+        if now.continuing_layers and not abilities.parts_blocks:
+            what = _("{title} has no cut inside a block", title=title)
+        elif abilities.decides_cut(now.num_chunks):
             what = _("{title} deals out the layers by itself", title=title)
         yield what, found
     elif _used(now) != _used(found):

@@ -36,6 +36,13 @@ def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputErr
                 place=_("group size"),
                 remedy=_("plan for it with --target, or with another number of microbatches"),
             )
+    if plan.continuing_layers and not abilities.parts_blocks:
+        yield InputError(
+            value=plan.continuing_layers,
+            rule=_("must be 0 for {title}, which has no cut inside a block", title=title),
+            place="continuing_layers",
+            remedy=_("plan for it with --target, whose layers are whole blocks"),
+        )
     yield from _cut_refusals(plan, abilities, title)
     yield from abilities.layer_refusals(plan.encoder_layers, plan.mtp_layers, title=title)
     yield from _mtp_refusals(plan, abilities, title)

@@ -63,6 +63,11 @@ class TargetFile:
             raise InputError(value=named.name, rule=rule, place=option)
         return cls(path=path, text=text, target=target)
 
+    @property
+    def version(self) -> str:
+        """The version of the framework that the file is of, or the newest."""
+        return self.target.version_of(self.text, str(self.path))
+
     def beside(self, label: str, *, folder: Path | None = None) -> Path:
         """Return the name of a file made from this one: ``train.planned.yaml`` beside ``train.yaml``."""
         return (folder or self.path.parent) / f"{self.path.stem}.{label}{self.path.suffix}"

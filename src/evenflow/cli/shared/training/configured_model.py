@@ -20,6 +20,7 @@ from evenflow.cli.shared.training.training_options import TrainingOptions, optio
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Sizes
+from evenflow.predict.half_blocks import count_half_blocks
 from evenflow.predict.prediction import predict
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_degrees import PlannedDegrees
@@ -47,6 +48,8 @@ class PipelineOptions:
     allow_empty: bool = False
     in_turn: bool = False
     """Whether messages wait for each other."""
+    parts_blocks: bool = False
+    """Whether the framework that is planned for counts attention and MLP as layers of their own."""
 
 
 Completed = Callable[[PipelineOptions, Transformer], PipelineOptions]
@@ -101,6 +104,7 @@ def configured_model(
         job.topology,
         memory_limit_bytes=job.memory_limit_bytes,
         encoder=settings.encoder,
+        half_blocks=_parts_blocks(settings, pipeline, described.model),
         in_turn=pipeline.in_turn,
     )
     return GivenModel(
@@ -117,6 +121,11 @@ def configured_model(
         ),
         remarks=_remarks(settings, job, inputs, written),
     )
+
+
+def _parts_blocks(settings: ConfigurationOptions, pipeline: PipelineOptions, model: Transformer) -> bool:
+    """Return whether stages may begin inside of blocks; a framework that counts half blocks also runs other layers."""
+    return settings.half_blocks or (pipeline.parts_blocks and count_half_blocks(model) > model.layers)
 
 
 def _training_options(

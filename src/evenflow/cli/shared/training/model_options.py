@@ -38,6 +38,12 @@ LORA = asked(
     help="Width of adapters (LoRA) that are trained beside every product of the layers; nothing else is trained.  "
     "[default: none]",
 )
+HALF_BLOCKS = asked(
+    option="--half-blocks",
+    section=MODEL,
+    help="Attention and what follows it, an MLP or experts, are layers of their own, so that a stage may begin between "
+    "them.  [default: only for a framework that counts them so]",
+)
 _NEEDED = ("hidden", "layers", "heads", "vocab")
 """Options without which plain numbers are no model."""
 _OF_EXPERTS = ("active_experts", "expert_ffn")

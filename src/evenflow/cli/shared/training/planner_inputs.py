@@ -7,6 +7,7 @@ from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Communication, Network
+from evenflow.predict.half_blocks import with_half_blocks
 from evenflow.predict.layer_work import message_bytes
 from evenflow.predict.prediction import Prediction
 from evenflow.predict.separate_mtp import with_separate_mtp
@@ -34,15 +35,17 @@ def planner_inputs(
     *,
     memory_limit_bytes: int,
     encoder: str = FIRST,
+    half_blocks: bool = False,
     in_turn: bool = False,
 ) -> PlannerInputs:
     """Return the inputs that stand for a prediction on devices of `memory_limit_bytes`, 0 where these are not known.
 
-    `encoder` says where the encoder of images may be, `in_turn` that messages wait for each other: then the time that
-    each keeps a link busy counts, which otherwise is part of one time for all.
+    `encoder` says where the encoder of images may be, `half_blocks` that a stage may begin inside a block, `in_turn`
+    that messages wait for each other: then the time that each keeps a link busy counts, which otherwise is part of one
+    time for all.
 
     Raises:
-        InputError: an encoder that is to be spread where there is none.
+        InputError: an encoder that is to be spread where there is none, or half blocks of a model without any.
     """
     training = prediction.training
     if encoder == SPREAD and training.model.tower is None:
@@ -50,6 +53,8 @@ def planner_inputs(
     network = with_separate_mtp(training, topology, prediction.network)
     if encoder == SPREAD:
         network = with_separate_tower(training, topology, network)
+    if half_blocks:
+        network = with_half_blocks(training, topology, network)
     simulation = prediction.simulation
     messages = simulation.communication
     seen = min(  # the planner does not know the reserve, a share of what a rank holds

@@ -1,7 +1,6 @@
 """``--baseline``: what the user runs today, read from the framework's own file and simulated."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import click
 
@@ -29,15 +28,10 @@ class GivenBaseline:
     baseline: Baseline
 
     @classmethod
-    def read(cls, path: Path, named: Target | None, sizes: GivenSizes) -> "GivenBaseline":
-        """Read the file; `named` is its framework where the user names it.
-
-        Raises:
-            InputError: a file that cannot be read, or whose framework or plan cannot be told.
-        """
-        file = TargetFile.read(path, named, option=BASELINE_OF, does="read")
+    def read(cls, file: TargetFile, sizes: GivenSizes) -> "GivenBaseline":
+        """Read the plan of a file; raises InputError where it cannot be told."""
         assert file.target.read is not None
-        baseline = file.target.read(file.text, str(path), sizes)
+        baseline = file.target.read(file.text, str(file.path), sizes)
         if not baseline.plan.mtp_layers:  # the framework does not count them
             baseline = replace(baseline, plan=with_mtp_last(baseline.plan, sizes.mtp_layers))
         return cls(file=file, baseline=baseline)
@@ -50,7 +44,7 @@ class GivenBaseline:
     @property
     def version(self) -> str:
         """The version of the framework that is planned for: that of the file, or the newest."""
-        return self.target.version_of(self.file.text, str(self.file.path))
+        return self.file.version
 
     def simulated(self, network: Network, communication: Communication | None) -> NamedPlan:
         """Return the plan with its simulation; raises InputError where it is not one of the network."""

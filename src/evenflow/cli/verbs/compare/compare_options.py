@@ -12,6 +12,8 @@ from evenflow.cli.shared.memory_margin import with_error_free
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.rank_options import RankOptions
 from evenflow.cli.shared.split_sequences import note_left_out
+from evenflow.cli.shared.targets.framework_layers import in_layers_of
+from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.shared.targets.target_options import TargetName
 from evenflow.cli.shared.training.configuration_options import ConfigurationOptions
 from evenflow.cli.shared.training.configured_model import Completed, PipelineOptions
@@ -19,6 +21,7 @@ from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF, GivenBase
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan, Request, Sizes, mixing
+from evenflow.predict.half_blocks import count_half_blocks
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_file import PlanFile
 from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, SEARCH_TIME
@@ -114,10 +117,14 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
     if compare_options.baseline_of is not None and compare_options.baseline_file is None:
         rule = _("must come with {option}, the file that it is about", option=BASELINE)
         raise InputError(value=compare_options.baseline_of.name, rule=rule, place=BASELINE_OF)
+    file = _baseline_file(compare_options)
+    if file is not None:
+        model = in_layers_of(model, file.target, file.version)
     network, planned = model.network, model.planned
-    baseline = _baseline(
-        compare_options, num_layers=network.num_layers - network.mtp_layers, mtp_layers=network.mtp_layers
-    )
+    baseline = None
+    if file is not None:
+        own_layers = network.num_layers - network.mtp_layers
+        baseline = _baseline(compare_options, file, num_layers=own_layers, mtp_layers=network.mtp_layers)
     plan = _plan(baseline, planned)
     tries_all = baseline is not None and (compare_options.schedule or "").lower() == options.BEST
     sizes, schedule = _sizes(replace(compare_options, schedule=None) if tries_all else compare_options, plan)
@@ -158,30 +165,39 @@ def as_in_baseline(compare_options: CompareOptions) -> Completed:
     """Return what completes the pipeline of a configuration by that of the baseline."""
 
     def completed(pipeline: PipelineOptions, model: Transformer) -> PipelineOptions:
-        baseline = _baseline(compare_options, num_layers=model.layers, mtp_layers=model.predicted_tokens)
-        if baseline is None:
+        file = _baseline_file(compare_options)
+        if file is None:
             return pipeline
+        parts_blocks = file.target.abilities(file.version).parts_blocks
+        num_layers = count_half_blocks(model) if parts_blocks else model.layers
+        baseline = _baseline(compare_options, file, num_layers=num_layers, mtp_layers=model.predicted_tokens)
         plan = baseline.baseline.plan
         return replace(
             pipeline,
             ranks=pipeline.ranks or plan.num_ranks,
             microbatches=pipeline.microbatches or plan.num_microbatches,
             chunks=pipeline.chunks or (plan.num_chunks if pipeline.schedule is None else None),
+            parts_blocks=parts_blocks,
         )
 
     return completed
 
 
-def _baseline(compare_options: CompareOptions, *, num_layers: int, mtp_layers: int) -> GivenBaseline | None:
+def _baseline_file(compare_options: CompareOptions) -> TargetFile | None:
+    """Return the file of ``--baseline``; raises InputError where it cannot be read or its framework be told."""
     if compare_options.baseline_file is None:
         return None
+    return TargetFile.read(compare_options.baseline_file, compare_options.baseline_of, option=BASELINE_OF, does="read")
+
+
+def _baseline(compare_options: CompareOptions, file: TargetFile, *, num_layers: int, mtp_layers: int) -> GivenBaseline:
     sizes = GivenSizes(
         num_layers=num_layers,
         mtp_layers=mtp_layers,
         num_ranks=compare_options.ranks,
         num_microbatches=compare_options.microbatches,
     )
-    return GivenBaseline.read(compare_options.baseline_file, compare_options.baseline_of, sizes)
+    return GivenBaseline.read(file, sizes)
 
 
 def _plan(baseline: GivenBaseline | None, planned: PlanFile | None) -> Plan | None:

@@ -29,7 +29,7 @@ from evenflow.cli.text.block_text import block_to_paste, without_environment
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
 from evenflow.cli.text.shorter_neighbour_text import neighbour_line, shorter_neighbour
 from evenflow.cli.text.tables import binding_note
-from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
+from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, in_layers_of_framework, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.outcome_fields import (
@@ -81,7 +81,7 @@ def plan(request: PlanOptions) -> int:
         --split-backward --order order.csv
       evenflow plan tune.json --json plan.json
     """
-    model = read_planned_model(request)
+    model = read_planned_model(request, completed=in_layers_of_framework(request))
     model.say_remarks()
     plan_options = model.completed(request, written_out=options_given())
     job = plan_job(plan_options, model)

@@ -12,12 +12,15 @@ from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layers_per_rank import kept_by_chunks
 from evenflow.cli.shared.memory_margin import with_margin
 from evenflow.cli.shared.split_sequences import note_left_out
+from evenflow.cli.shared.targets.framework_layers import in_layers_of
 from evenflow.cli.shared.targets.target_file import TargetFile
+from evenflow.cli.shared.training.configured_model import Completed, PipelineOptions
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.model import ANY_CONTENT, Cells, Network, Plan, Request, Sizes, mixing
+from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.schedule import FAMILIES, default_family
 from evenflow.solve import BestOutcome, Neighbours, Outcome, ProgressCallback
@@ -87,20 +90,34 @@ class Answer:
     """What a quick look at all schedules found, where the plan is for one framework; None where none was taken."""
 
 
+def in_layers_of_framework(plan_options: PlanOptions) -> Completed:
+    """Return what says of the pipeline of a configuration how the framework that is planned for counts its layers."""
+
+    def completed(pipeline: PipelineOptions, _model: Transformer) -> PipelineOptions:
+        _applied, asked = _applied_file(plan_options)
+        target = asked.target
+        return replace(pipeline, parts_blocks=target is not None and target.abilities(_version(asked)).parts_blocks)
+
+    return completed
+
+
 def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
     """Read the other files and check everything that can be checked before the search.
 
     Raises:
         InputError: an option or a file that breaks a rule.
     """
+    applied, plan_options = _applied_file(plan_options)
+    target, task = plan_options.target, plan_options.task
+    version = _version(plan_options)
+    if target is not None or applied is not None:
+        framework = target or MINDFORMERS
+        model = in_layers_of(model, framework, version or framework.versions[-1])
     limit = model.memory_limit_bytes if plan_options.memory is None else options.memory_limit(plan_options.memory)
     network, limit = plan_options.unequal_ranks.applied(model.network, limit, num_ranks=plan_options.ranks)
     communication = plan_options.messages.communication_or(
         model.communication, network, sequence_splits=plan_options.sequence_splits
     )
-    applied, plan_options = _applied_file(plan_options)
-    target, task = plan_options.target, plan_options.task
-    version = _version(plan_options)
     num_chunks, schedule = _schedule(plan_options, task)
     if target is None or target.abilities(version).splits_sequences:
         note_left_out(network, sequence_splits=plan_options.sequence_splits, schedule=schedule)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evenflow.cli.shared.training.planner_inputs import PlannerInputs
 from evenflow.export.results.prediction_fields import NextPlan
-from evenflow.model import Communication, Plan
+from evenflow.model import Communication, Plan, whole_blocks_of
 from evenflow.predict.prediction import Prediction
 from evenflow.simulate import simulate
 from evenflow.targets.further_tokens import with_mtp_last
@@ -19,8 +19,10 @@ def next_plan(prediction: Prediction, inputs: PlannerInputs, layer_file: Path) -
     The limit of `inputs` leaves the reserve out. The planner has one message time for all stages, here the longest, and
     sends under computation: `pipeline_ns` is what the predicted plan takes there.
     """
-    plan = with_mtp_last(prediction.simulation.plan, inputs.network.mtp_layers)
-    plan = _with_encoder_first(plan, inputs.network.num_layers - plan.num_layers)
+    blocks = whole_blocks_of(inputs.network)
+    network = inputs.network if blocks is None else blocks.network
+    plan = with_mtp_last(prediction.simulation.plan, network.mtp_layers)
+    plan = _with_encoder_first(plan, network.num_layers - plan.num_layers)
     arguments = [
         "evenflow", "plan", shlex.quote(str(layer_file)), "--ranks", str(plan.num_ranks),
         "--microbatches", str(plan.num_microbatches),
@@ -37,7 +39,7 @@ def next_plan(prediction: Prediction, inputs: PlannerInputs, layer_file: Path) -
         arguments += ["--memory", f"{inputs.memory_limit_bytes // MEGABYTE}MB"]
     if inputs.communication is not None:
         arguments += _message_arguments(inputs.communication, inputs.message_bytes)
-    planned = simulate(inputs.network, plan, communication=inputs.communication)
+    planned = simulate(network, plan, communication=inputs.communication)
     return NextPlan(command=" ".join(arguments), pipeline_ns=planned.makespan_ns)
 
 

@@ -51,7 +51,9 @@ def predict(request: PredictOptions) -> int:
     job = training_job(training, model, written=options_given(), named=option)
     result = predict_step(job.training, job.topology)
     limit, layers = job.memory_limit_bytes, request.layer_file
-    inputs = planner_inputs(result, job.topology, memory_limit_bytes=limit, encoder=request.encoder)
+    inputs = planner_inputs(
+        result, job.topology, memory_limit_bytes=limit, encoder=request.encoder, half_blocks=request.half_blocks
+    )
     outputs.write("--output", lambda: format_layer_file(inputs.network))
     is_over = bool(limit) and peak_bytes(result) > limit
     change = None

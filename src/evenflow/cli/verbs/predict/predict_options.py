@@ -6,7 +6,7 @@ from pathlib import Path
 from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.training.image_options import ENCODER, FIRST
-from evenflow.cli.shared.training.model_options import ModelOptions
+from evenflow.cli.shared.training.model_options import HALF_BLOCKS, ModelOptions
 from evenflow.cli.shared.training.training_options import TrainingOptions
 
 
@@ -22,6 +22,14 @@ class PredictOptions:
             ENCODER,
             help="Where the layer file (-o) has the encoder of images: in the first stage, or as layers that a plan "
             "may spread over stages.",
+        ),
+    )
+    half_blocks: bool = field(
+        default=False,
+        metadata=asked_as(
+            HALF_BLOCKS,
+            help="The layer file (-o) has attention and what follows it, an MLP or experts, as layers of their own, so "
+            "that a stage may begin between them.",
         ),
     )
     layer_file: Path | None = optional(

@@ -41,7 +41,9 @@ with_bars() {  # the pattern in $1, with a bar behind each of the numbers of lay
 
 
 def _abilities(version: str) -> Abilities:
-    return replace(megatron_abilities(STOCK_WAYS), empty=Empty.NONE, mtp=Mtp.LAST_STAGE, keeps_mtp=False)
+    return replace(
+        megatron_abilities(STOCK_WAYS), empty=Empty.NONE, mtp=Mtp.LAST_STAGE, keeps_mtp=False, parts_blocks=True
+    )
 
 
 def _stage_counts(plan: Plan) -> list[int]:

@@ -1,0 +1,108 @@
+"""Half blocks through the commands: planned, written for a framework that has them, priced for one that has not."""
+
+import json
+from typing import Any
+
+import pytest
+
+CONFIG: dict[str, Any] = {
+    "model_type": "llama", "hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 9,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 8000,
+}  # fmt: skip
+TRAINED = ("--accelerator", "h100", "--microbatches", 8, "--seq", 2048, "--time-limit", 10)
+SCRIPT = (
+    "torchrun pretrain_gpt.py --num-layers 9 --pipeline-model-parallel-size 2 --micro-batch-size 1 "
+    "--global-batch-size 8 --decoder-first-pipeline-num-layers 5\n"
+)
+HYBRID = (
+    "torchrun pretrain_hybrid.py --hybrid-layer-pattern '*-*-*-*-*-|*-*-*-*-' --pipeline-model-parallel-size 2 "
+    "--micro-batch-size 1 --global-batch-size 8\n"
+)
+
+
+@pytest.fixture
+def model(folder):
+    (folder / "model.json").write_text(json.dumps(CONFIG))
+    (folder / "train.sh").write_text(SCRIPT)
+    (folder / "hybrid.sh").write_text(HYBRID)
+    return "model.json"
+
+
+def planned(evenflow, folder, model, *options):
+    result = evenflow("plan", model, "--ranks", 2, *TRAINED, *options, "--json", "plan.json", "--overwrite")
+    assert result.exit_code == 0, result.stderr
+    return json.loads((folder / "plan.json").read_text()), result
+
+
+def test_a_cut_inside_a_block_is_shorter(evenflow, folder, model):
+    whole, _ = planned(evenflow, folder, model)
+    halves, _ = planned(evenflow, folder, model, "--half-blocks")
+    assert sum(whole["layers"][0]) == 9
+    assert "continuing_layers" not in whole
+    assert sum(halves["layers"][0]) == 18
+    assert halves["continuing_layers"] == 9
+    assert whole["status"] == halves["status"] == "optimal"
+    assert halves["makespan_ms"] < whole["makespan_ms"]
+
+
+def test_a_framework_that_counts_half_blocks_gets_them_unasked(evenflow, folder, model):
+    asked, _ = planned(evenflow, folder, model, "--chunks", 1, "--target", "megatron-hybrid", "--half-blocks")
+    unasked, result = planned(evenflow, folder, model, "--chunks", 1, "--target", "megatron-hybrid")
+    assert unasked["layers"] == asked["layers"]
+    counts = " ".join(map(str, unasked["layers"][0]))
+    assert f'--hybrid-layer-pattern "$(with_bars "$PATTERN" {counts})"' in result.stdout
+    applied, _ = planned(evenflow, folder, model, "--chunks", 1, "--apply", "hybrid.sh")
+    assert applied["layers"] == unasked["layers"]
+    assert (folder / "hybrid.planned.sh").read_text().count("|") == 1
+    compared = evenflow("compare", model, "--baseline", "hybrid.sh", *TRAINED)
+    assert compared.exit_code == 0, compared.stderr
+    assert "recommended: optimal" in compared.stdout
+
+
+def test_one_that_has_whole_blocks_is_planned_for_in_these(evenflow, folder, model):
+    whole, _ = planned(evenflow, folder, model, "--target", "megatron")
+    halves, result = planned(evenflow, folder, model, "--target", "megatron", "--half-blocks")
+    note = "note: Megatron-LM has no cut inside a block: 18 layers are planned as 9 whole blocks"
+    assert note in result.stderr
+    assert halves["layers"] == whole["layers"]
+    assert "continuing_layers" not in halves
+    compared = evenflow("compare", model, "--half-blocks", "--baseline", "train.sh", *TRAINED)
+    assert compared.exit_code == 0, compared.stderr
+    assert note in compared.stderr
+
+
+def test_what_its_cuts_lose_is_said(evenflow, folder, model):
+    halves, _ = planned(evenflow, folder, model, "--half-blocks")
+    result = evenflow("export", "plan.json", "--to", "megatron")
+    assert "Megatron-LM has no cut inside a block: " in result.stdout
+    assert "% slower" in result.stdout
+    assert "--num-layers 9" in result.stdout
+    del halves["network"]
+    (folder / "alone.json").write_text(json.dumps(halves))
+    refused = evenflow("export", "alone.json", "--to", "megatron")
+    assert refused.exit_code == 2
+    assert "continuing_layers must be 0 for Megatron-LM, which has no cut inside a block, got 9" in refused.stderr
+
+
+def test_a_prediction_writes_them_and_says_how_to_plan_them(evenflow, folder, model):
+    sizes = ("--model", model, "--accelerator", "h100", "--gpus", 2, "--pipeline", 2, "--global-batch", 8)
+    sizes = (*sizes, "--layers-per-rank", "5,4", "--seq", 2048)
+    plain = evenflow("predict", *sizes)
+    halves = evenflow("predict", *sizes, "--half-blocks", "-o", "layers.json")
+    assert halves.exit_code == 0, halves.stderr
+    assert halves.stdout.startswith(plain.stdout[:200]), "what is predicted is the same"
+    entries = json.loads((folder / "layers.json").read_text())["layers_description"]
+    block = next(entry for entry in entries if "layers" in entry)
+    assert block["nb_layer"] == 9
+    assert [entry.get("continues_block", False) for entry in block["layers"]] == [False, True]
+    again = evenflow("plan", "layers.json", "--ranks", 2, "--microbatches", 8, "--memory", "70GB", "--json", "p.json")
+    assert again.exit_code == 0, again.stderr
+    assert json.loads((folder / "p.json").read_text())["continuing_layers"] == 9
+
+
+def test_a_model_without_such_blocks_is_refused(evenflow, folder, model):
+    parallel = {**CONFIG, "model_type": "gptj", "n_embd": 512, "n_layer": 4, "n_head": 8, "rotary_dim": 64}
+    (folder / "parallel.json").write_text(json.dumps(parallel))
+    result = evenflow("plan", "parallel.json", "--ranks", 2, *TRAINED, "--half-blocks")
+    assert result.exit_code == 2
+    assert "must have blocks of attention and then an MLP or experts, to part them" in result.stderr
