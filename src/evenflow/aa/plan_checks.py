@@ -49,7 +49,13 @@ def plan_checks(
             span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
             starts, ends = layout.start_ns[span].tolist(), layout.end_ns[span].tolist()
             own = [stage for stage in range(schedule.num_stages) if schedule.stage_ranks[stage] == rank]
-            work_ns = {(stage, direction): times[direction][stage] for stage in own for direction in directions}
+            work_ns = {
+                (stage, direction): times[direction][stage]
+                for stage in own
+                for direction in directions
+                # Where nothing is trained, a backward has nothing that could be done again.
+                if direction is Direction.FORWARD or times[direction][stage] or not times[Direction.FORWARD][stage]
+            }
             following = [*starts[1:], layout.makespan_ns]
             activations, room = _memory(timeline, costs, rank, own, memory_limit_bytes)
             ranks.append(

@@ -120,7 +120,8 @@ class RankChecks:
             if action.op is not Op.I:
                 direction = Direction.FORWARD if action.op is Op.F else Direction.BACKWARD
                 kept_from = begins.get((action.stage, action.microbatch), place) if action.op is Op.W else place
-                ends[action.stage, direction].append((place, kept_from, action.microbatch))
+                if (action.stage, direction) in ends:
+                    ends[action.stage, direction].append((place, kept_from, action.microbatch))
         return ends
 
     def kept(self, cell: Cell, place: int) -> range:

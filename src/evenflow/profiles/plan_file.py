@@ -122,6 +122,16 @@ def parse_memory_limit(text: str, *, place: str) -> int | None:
     return _memory_limit(as_fields(load_json(text, file=place), file=place))
 
 
+def parse_frozen_layers(text: str, *, place: str) -> int:
+    """Return how many first layers are not trained by the network in the text of a plan file; 0 where it has none.
+
+    Raises:
+        InputError: text that is not JSON, or as `evenflow.profiles.layer_file.network_of` does.
+    """
+    fields = as_fields(load_json(text, file=place), file=place)
+    return network_of(fields.inner("network")).frozen_layers if "network" in fields else 0
+
+
 def _memory_limit(fields: Fields) -> int | None:
     if fields.values.get("memory_limit_mb") is None:
         return None

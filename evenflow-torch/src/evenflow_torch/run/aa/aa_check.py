@@ -209,6 +209,8 @@ class AACheck:
         if op is Op.W or (stage.is_first if op is Op.F else stage.is_last):
             return
         tensor = (stage.args_recv_info if op is Op.F else stage.grad_recv_info)[microbatch][0].buffer
+        if tensor is None:  # nothing is trained up to here, and no gradient comes
+            return
         fault = self._message_fault
         if fault is not None and fault.microbatch in (None, microbatch) and fault.direction in (None, direction):
             self._message_fault = None
@@ -254,7 +256,8 @@ class AACheck:
             gradients: Gradients = {}
             with set_apart(self._parameters[stage.stage_index], gradients):
                 yield
-            self._backwards[key[:2]].parts.append(gradients)
+            if key[:2] in self._backwards:  # else nothing is trained up to here
+                self._backwards[key[:2]].parts.append(gradients)
         else:
             with self._keeping(op, stage, microbatch, loss, is_faulty=is_faulty):
                 yield

@@ -16,8 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
 from evenflow_torch.run.engine.stages import StageModule, one_tensor
 
-_Crossing = tuple[tuple[int, ...], torch.dtype]
-"""Shape and type of the output of a stage for one microbatch."""
+_Crossing = tuple[tuple[int, ...], torch.dtype, bool]
+"""Shape and type of the output of a stage for one microbatch, and whether it gets a gradient."""
 
 
 def agree_on_boundaries(stages: Sequence[RuntimeStage], stage_ranks: Sequence[int], example: Tensor) -> None:
@@ -34,11 +34,11 @@ def agree_on_boundaries(stages: Sequence[RuntimeStage], stage_ranks: Sequence[in
             outgoing = probed_output(own[index].submod, incoming, own[index].device)
             if outgoing is None:
                 outgoing = own[index].example_output
-            crossings = [(tuple(outgoing.shape), outgoing.dtype)]
+            crossings = [(tuple(outgoing.shape), outgoing.dtype, own[index].example_output.requires_grad)]
         dist.broadcast_object_list(crossings, src=rank, device=stages[0].device if _on_gpu(stages) else None)
         assert crossings[0] is not None
-        shape, dtype = crossings[0]
-        crossing = torch.empty(shape, dtype=dtype, device="meta").requires_grad_(dtype.is_floating_point)
+        shape, dtype, is_trained = crossings[0]
+        crossing = torch.empty(shape, dtype=dtype, device="meta", requires_grad=is_trained)
         if index in own:
             own[index].expect(own[index].example_input, crossing)
         if index + 1 in own:

@@ -150,18 +150,21 @@ class StageModule(nn.Module):
 def boundary_shapes(stages: Sequence[StageParts], context: Context | None, example: Tensor) -> list[Tensor]:
     """Return the tensors into the first stage, between stages, and out of the last, of one microbatch on meta.
 
-    Nothing is computed, and nothing in the modules changes.
+    Those behind stages of which some parameter is trained, or that of an earlier one, require a gradient. Nothing is
+    computed, and nothing in the modules changes.
 
     Raises:
         InputError: a part that returns no tensor, or cannot run on tensors without values.
     """
     hidden = torch.empty_like(example, device="meta")
     boundaries = [hidden]
+    is_trained = False
     for stage in stages:
         for part in stage.parts:
+            is_trained = is_trained or any(parameter.requires_grad for parameter in part.module.parameters())
             if not part.keeps_shape:
                 hidden = one_tensor(part_output(part, hidden, context(hidden, part) if context else {}), part)
-        boundaries.append(hidden.detach().requires_grad_(hidden.is_floating_point()))
+        boundaries.append(hidden.detach().requires_grad_(is_trained and hidden.is_floating_point()))
     return boundaries
 
 

@@ -71,7 +71,24 @@ def build_model(job: RunJob) -> ModelRow:
             )
     if is_exact:
         norm_in_float64(model)
-    return as_row(model.to(getattr(torch, job.dtype)), source_tokens=job.sequence_length)
+    row = as_row(model.to(getattr(torch, job.dtype)), source_tokens=job.sequence_length)
+    _freeze(row, job.frozen_layers)
+    return row
+
+
+def _freeze(model: ModelRow, count: int) -> None:
+    """Leave the first layers untrained, and what is before them: a tied output layer too, which is the embedding.
+
+    Raises:
+        InputError: as many layers as there are, of which one must be trained.
+    """
+    if not count:
+        return
+    if count >= model.num_layers:
+        rule = _("must be fewer than the {count} layers of the model", count=model.num_layers)
+        raise InputError(value=count, rule=rule, place="--freeze")
+    for part in (*model.head, *model.body[:count]):
+        part.module.requires_grad_(False)
 
 
 def _check_count(job: RunJob, count: int) -> None:

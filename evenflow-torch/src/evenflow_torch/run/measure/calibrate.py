@@ -169,19 +169,21 @@ class _Alone:
     def times(self) -> tuple[int, int, int]:
         """Run it once; return the times of forward, backward and, where a split leaves it for later, weight gradient.
 
-        It leaves gradients in the parameters.
+        It leaves gradients in the parameters. Where nothing is trained up to the stage's end, it has no backward.
         """
         device, weight_ns = self.stage.device, 0
         hidden = self.received()
         forward_ns, output = _timed(partial(self.forward, hidden), device)
+        is_trained = output.requires_grad
         backward_ns, _nothing = _timed(partial(self.backward, output), device)
         if self.stage.dw_builder is not None:
             weight_ns, _nothing = _timed(self.stage.dw_builder(), device)
-        return forward_ns, backward_ns, weight_ns
+        return (forward_ns, backward_ns, weight_ns) if is_trained else (forward_ns, 0, 0)
 
     def received(self) -> Tensor:
         """Return the input of a forward: the batch is there already, a boundary tensor comes as a new one."""
-        return self.example_input if self.stage.is_first else self.example_input.clone().requires_grad_()
+        is_trained = self.stage.example_input.requires_grad
+        return self.example_input if self.stage.is_first else self.example_input.clone().requires_grad_(is_trained)
 
     def forward(self, hidden: Tensor) -> Tensor:
         output = self.stage.submod(hidden)

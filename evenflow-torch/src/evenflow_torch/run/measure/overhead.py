@@ -37,8 +37,8 @@ def measure_overhead(boundary: Tensor, device: torch.device) -> Overhead:
     rank, size = dist.get_rank(), dist.get_world_size()
     alone = [dist.new_group([first]) for first in range(size)]
     pairs = [dist.new_group([first, first + 1]) for first in range(0, size - 1, 2)]
-    if device.type != "cpu":
-        boundary = torch.empty(1, 1, device="meta", requires_grad=True)
+    size_alike = boundary if device.type == "cpu" else torch.empty(1, 1, device="meta")
+    boundary = size_alike.detach().requires_grad_(boundary.is_floating_point())  # also where nothing before is trained
     own: tuple[list[int], list[int], list[int]] = ([], [], [])  # action, with send, with receive
     for turn in range(min(_MOST_TURNS, (size + 1) // 2)):  # so that ranks do not wait for one another's cores
         dist.barrier()

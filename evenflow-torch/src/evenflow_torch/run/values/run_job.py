@@ -71,6 +71,8 @@ class RunJob:
     aa_everywhere: bool = False
     """Also re-execute work that fits no bubble."""
     faults: tuple[Fault, ...] = ()
+    frozen_layers: int = 0
+    """First layers that are not trained, nor is anything before them."""
 
     @property
     def num_processes(self) -> int:

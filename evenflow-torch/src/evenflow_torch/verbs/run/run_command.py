@@ -13,7 +13,7 @@ from evenflow.cli.shared.result_files import paths_of
 from evenflow.errors import InputError, Interrupted, MismatchError, RunError
 from evenflow.export.results.json_text import format_object
 from evenflow.interruption import answer_exists, on_interrupt
-from evenflow.language import _
+from evenflow.language import _, _n
 from evenflow.profiles.timeline_file import timeline_fields
 from evenflow.schedule import schedule_of
 from evenflow_torch.results.run_fields import run_fields, timeline_file_of
@@ -65,6 +65,13 @@ def run(request: RunOptions) -> int:
     if request.as_rank or is_started_by_torchrun(os.environ):
         return _run_as_rank(request.job(plan, place), outputs, plan, request.rank_timeout)
     job = _checked(request.job(plan, place))
+    if job.frozen_layers:
+        note = _n(
+            "note: the first layer is not trained, nor is what comes before it",
+            "note: the first {count} layers are not trained, nor is what comes before them",
+            count=job.frozen_layers,
+        )
+        click.echo(note, err=True)
     click.echo(_("starting {num_processes} processes, calibrating ...", num_processes=job.num_processes), err=True)
     try:
         with on_interrupt(lambda: None, patient=True):  # `launch` looks for it, and ends the processes

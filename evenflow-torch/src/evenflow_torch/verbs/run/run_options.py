@@ -12,7 +12,7 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.profiles.mesh_plan_file import parse_mesh_plan, parse_sizes
-from evenflow.profiles.plan_file import parse_memory_limit, parse_plan
+from evenflow.profiles.plan_file import parse_frozen_layers, parse_memory_limit, parse_plan
 from evenflow_torch.models.families.table import FAMILIES
 from evenflow_torch.requests import number_format
 from evenflow_torch.run.job.child import HEARTBEAT_SECONDS
@@ -72,6 +72,12 @@ class RunOptions:
     hidden: int | None = field(default=None, metadata=_instead("--hidden", "Hidden size"))
     heads: int | None = field(default=None, metadata=_instead("--heads", "Attention heads"))
     vocab: int | None = field(default=None, metadata=_instead("--vocab", "Vocabulary size", within=ranges.TRAINED_SIZE))
+    freeze: int | None = optional(
+        "--freeze",
+        replace(ranges.MODEL_LAYERS, least=0),
+        metavar="N",
+        help="First layers that are not trained, nor is the embedding.  [default: those of the plan]",
+    )
     dtype: Dtype = field(default=Dtype.FLOAT32, metadata=number_format(Dtype.FLOAT32, Dtype.FLOAT64, Dtype.BFLOAT16))
     lr: float = optional("--lr", ranges.LEARNING_RATE, default=1e-3, shows_default=True, help="Learning rate of AdamW.")
     device: str | None = optional(
@@ -167,6 +173,7 @@ class RunOptions:
             aa_check=aa_check,
             aa_everywhere=self.aa_everywhere,
             faults=tuple(map(parse_fault, self.inject_fault)),
+            frozen_layers=parse_frozen_layers(text, place=place) if self.freeze is None else self.freeze,
         )
 
 

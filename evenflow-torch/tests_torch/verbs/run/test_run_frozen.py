@@ -1,0 +1,58 @@
+"""Frozen layers on real processes: left untrained as the plan has them, or as the command line says."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.processes
+
+CONFIG = {
+    "model_type": "llama", "vocab_size": 100, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 6,
+    "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 128,
+}  # fmt: skip
+TRAINED = ("--accelerator", "a100", "--microbatches", "4", "--seq", "32", "--time-limit", "5")
+
+
+def evenflow(folder: Path, *arguments: str, exit_code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "evenflow", *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == exit_code, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a plan whose first stage has nothing but frozen layers, and the second one some."""
+    place = tmp_path_factory.mktemp("frozen")
+    (place / "model.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+    plan = ("plan", "model.json", "--ranks", "2", *TRAINED, "--freeze", "4", "--layers-per-rank", "3,3")
+    evenflow(place, *plan, "--schedule", "zb-h1", "--json", "plan.json")
+    return place
+
+
+def ran(folder: Path, *options: str) -> dict[str, Any]:
+    run = ("run", "plan.json", "--model", "model.json", "--steps", "7", "--seq", "32", "--dtype", "fp64")
+    evenflow(folder, *run, "--verify", *options, "--json", "run.json", "--overwrite")
+    return json.loads((folder / "run.json").read_text(encoding="utf-8"))
+
+
+def test_a_plan_says_what_is_frozen(folder: Path) -> None:
+    result = ran(folder, "--aa-check")
+    assert result["verification"]["agrees"]
+    assert result["calibration"]["weight_ms"][0] == 0 < result["calibration"]["weight_ms"][1]
+    assert not result["aa_check"]["mismatches"]
+    assert result["frozen_layers"] == 4
+
+
+def test_the_command_line_has_the_last_word(folder: Path) -> None:
+    result = ran(folder, "--freeze", "0")
+    assert result["verification"]["agrees"]
+    assert min(result["calibration"]["weight_ms"]) > 0
+    run = ("run", "plan.json", "--model", "model.json", "--seq", "32", "--freeze")
+    refused = evenflow(folder, *run, "6", exit_code=2)
+    assert "--freeze must be fewer than the 6 layers of the model, got 6" in refused.stderr
