@@ -21,6 +21,8 @@ from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.outcome import Outcome
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE, Prover
+from evenflow.solve.relaxation.layer_program import relax
+from evenflow.solve.relaxation.rounded import rounded_plans
 from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.start import even_start, fits, recomputing_less
 
@@ -30,6 +32,10 @@ _SETTLE_SECONDS = 1.0
 """Most seconds without a better plan that a search is waited for; that of a small problem has settled long before."""
 _ROUND_SECONDS = 0.1
 """Longest round of a search that takes turns with proofs."""
+_MANY_RUNS = 8
+"""Runs of equal layers from which the program over parts of layers comes before the columns of the proof."""
+_RELAX_SHARE = 0.2
+"""Share of the time left that it may take."""
 _SETTLE_SHARE = 0.05
 """Share of the time limit without a better plan that a search is waited for, if that is shorter."""
 
@@ -105,6 +111,8 @@ class ProverThread:
         self._between: Callable[[], object] = lambda: None
         self._program: Program | None = None
         """Program that looks for a first plan that fits, where the even one does not."""
+        self._has_relaxed = False
+        """Whether the program over parts of layers has been solved."""
 
     # -- the owner's side ------------------------------------------------------------------------------------------
 
@@ -222,6 +230,9 @@ class ProverThread:
         counts = even_start(problem)
         if fits(problem, counts):
             return counts
+        relaxed = self._relaxed(clock)
+        if relaxed:
+            return relaxed[0]
         self.standing.phase = _("finding a plan that fits")
         least = least_memory(
             problem, seconds=max(1.0, clock.left_s), enough_bytes=problem.limit, started=self._start_program
@@ -231,6 +242,20 @@ class ProverThread:
         if least.bound_bytes > problem.limit:
             self.standing.infeasible = explain(problem, least, seconds=clock.spent_s, advise=self._advise)
         return None
+
+    def _relaxed(self, clock: Clock) -> list[Integers]:
+        """Solve the program over parts of layers, for a bound; return plans near its solution, the shortest first."""
+        self._has_relaxed = True
+        standing, end_s = self.standing, now_s() + _RELAX_SHARE * clock.left_s
+        relaxed = relax(
+            self._problem,
+            scale_ns=standing.lower_bound_ns,
+            keep_going=lambda: now_s() < end_s and not self._is_over(clock),
+            report=lambda bound_ns: standing.report(_("bounding"), bound_ns),
+        )
+        if relaxed is None or relaxed.borders is None:
+            return []
+        return rounded_plans(self._problem, relaxed.borders)
 
     def _start_program(self, program: Program) -> None:
         """Let the owner cancel a program; it may have asked for that already."""
@@ -267,6 +292,8 @@ class ProverThread:
     def _prove(self, search: Annealing, prover: Prover, clock: Clock, cutoff_ns: int | None) -> None:
         """Refute targets until the bound meets the best plan or the run is over."""
         standing, aim = self.standing, Aim()
+        if len(self._problem.network.runs) > _MANY_RUNS:  # columns will be too many to begin with them
+            self._learn_relaxed(search, clock)
         while not self._is_over(clock):
             makespan, counts = search.incumbent
             if cutoff_ns is not None:
@@ -289,3 +316,10 @@ class ProverThread:
             aim = aim.next(refuted=answer.refuted, gap=gap, searches_cuts=prover.searches_cuts)
             if not answer.refuted:
                 prover.forget()
+                self._learn_relaxed(search, clock)
+
+    def _learn_relaxed(self, search: Annealing, clock: Clock) -> None:
+        """Take bound and plans of the program over parts of layers, once, where there are several types of layers."""
+        if not self._has_relaxed and not self._problem.network.is_uniform:
+            for counts in self._relaxed(clock)[:1]:
+                search.offer(counts)

@@ -14,7 +14,14 @@ def even_start(problem: Problem) -> Integers:
 
     They may exceed the memory limit.
     """
-    bounds = even_bounds(problem) if problem.fixed_bounds is None else problem.fixed_bounds
+    return recomputing_most(problem, even_bounds(problem) if problem.fixed_bounds is None else problem.fixed_bounds)
+
+
+def recomputing_most(problem: Problem, bounds: Integers) -> Integers:
+    """Return the counts [num_cells, num_kinds] of the cells between these bounds, under the kinds that keep the least.
+
+    `bounds` are the first layer of each cell and the end of the last, shape [num_cells + 1].
+    """
     counts = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
     for cell in range(problem.num_cells):
         first, end = int(bounds[cell]), int(bounds[cell + 1])

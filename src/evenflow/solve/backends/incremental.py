@@ -86,7 +86,8 @@ class LinearProgram:
             ends = (self._library.HighsModelStatus.kTimeLimit, self._library.HighsModelStatus.kIterationLimit)
             if status not in ends or not self._keep_going():
                 break
-        if status == self._library.HighsModelStatus.kInfeasible:
+        nothing = (self._library.HighsModelStatus.kInfeasible, self._library.HighsModelStatus.kUnboundedOrInfeasible)
+        if status in nothing:  # every program here is bounded below
             raise Infeasible
         if status != self._library.HighsModelStatus.kOptimal:
             return None

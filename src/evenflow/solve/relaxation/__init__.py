@@ -1,0 +1,1 @@
+"""A linear program over numbers of layers, for rows of many kinds of layers: a bound, and plans from its solution."""
