@@ -150,6 +150,7 @@ class _LayerProgram:
         self._ends = problem.costs(np.zeros((num_cells, len(problem.kinds)), dtype=np.int64))
         """Costs of cells without layers: those of head and tail."""
         self._part_durations, self._part_bytes = self._of_parts()
+        self._has_solved = False
         self._program = LinearProgram(keep_going)
         self._program.add_columns(np.eye(1, int(firsts[-1]))[0], empty(int(firsts[-1])))
         self._add(self._between_borders())
@@ -159,7 +160,8 @@ class _LayerProgram:
 
     def solve(self) -> tuple[float, NDArray[np.float64]] | None:
         """Return the value in ns and the columns; None without time left; raises Infeasible."""
-        solution = self._program.solve()
+        solution = self._program.solve(primal=not self._has_solved)  # which tells where there is no point at all
+        self._has_solved = True
         return None if solution is None else (solution.objective / self._factor, solution.values)
 
     def durations(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
