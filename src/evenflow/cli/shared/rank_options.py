@@ -14,7 +14,7 @@ from evenflow.units import parse_memory
 
 _SPEED, _MEMORY = "--rank-speed", "--rank-memory"
 _PLACED = re.compile(r"(?P<first>[0-9]{1,5})(?:-(?P<last>[0-9]{1,5}))?:(?P<value>.+)")
-Value = TypeVar("Value", int, float)
+Value = TypeVar("Value", int, float, str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +43,10 @@ class RankOptions:
             return network, limit_bytes
         ranks = list(network.ranks or (RankTraits(),) * num_ranks)
         if self.rank_speed is not None:
-            speeds = _of_ranks(self.rank_speed, 1.0, _speed, num_ranks=num_ranks, place=_SPEED)
+            speeds = of_ranks(self.rank_speed, 1.0, _speed, num_ranks=num_ranks, place=_SPEED)
             ranks = [replace(rank, speed=speed) for rank, speed in zip(ranks, speeds, strict=True)]
         if self.rank_memory is not None:
-            limits = _of_ranks(self.rank_memory, limit_bytes, _size, num_ranks=num_ranks, place=_MEMORY)
+            limits = of_ranks(self.rank_memory, limit_bytes, _size, num_ranks=num_ranks, place=_MEMORY)
             limit_bytes = max(limits)
             ranks = [
                 replace(rank, reserved_bytes=limit_bytes - limit) for rank, limit in zip(ranks, limits, strict=True)
@@ -67,7 +67,7 @@ def _size(text: str, place: str) -> int:
     return parse_memory(text, place=place)
 
 
-def _of_ranks(
+def of_ranks(
     text: str, default: Value | None, read: Callable[[str, str], Value], *, num_ranks: int, place: str
 ) -> list[Value]:
     """Return the value of each rank: all in a row, or those of some ranks and the default of the others."""

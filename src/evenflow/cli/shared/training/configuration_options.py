@@ -9,9 +9,11 @@ from evenflow.asking import asked, asked_as
 from evenflow.cli.shared.training import training_options
 from evenflow.cli.shared.training.image_options import ENCODER, FIRST, ImageOptions
 from evenflow.cli.shared.training.model_options import EXPERT_CAPACITY, FREEZE, HALF_BLOCKS, LORA
+from evenflow.cli.shared.training.sections import DEVICES
 from evenflow.cli.shared.training.software_options import SoftwareOptions
 from evenflow.language import looked_up, to_translate
 
+RANK_ACCELERATOR = "--rank-accelerator"
 _OWN_TITLE = to_translate("Options")
 _TITLE = to_translate("Only for the configuration of a model (config.json)")
 
@@ -36,6 +38,15 @@ class ConfigurationOptions:
     """What was given beside a configuration; each field is the name of an option."""
 
     accelerator: str | None = field(default=None, metadata=training_options.ACCELERATOR)
+    rank_accelerator: str | None = field(
+        default=None,
+        metadata=asked(
+            option=RANK_ACCELERATOR,
+            section=DEVICES,
+            metavar="RANKS:NAME|FILE,…",
+            help="Accelerator of some ranks where it is not that of --accelerator: 4-7:a100, or one for each rank.",
+        ),
+    )
     gpus_per_node: int | None = field(default=None, metadata=training_options.GPUS_PER_NODE)
     sequence: int | None = field(
         default=None,

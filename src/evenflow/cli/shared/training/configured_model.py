@@ -1,7 +1,7 @@
 """The model of a configuration as the planner takes it: what ``evenflow predict -o`` writes, for the same options."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import click
@@ -10,11 +10,17 @@ from evenflow.baselines.even_plan import even_layers
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel, read_model
 from evenflow.cli.shared.model_config import ModelConfig
-from evenflow.cli.shared.training.configuration_options import ConfigurationOptions, only_for_configurations
+from evenflow.cli.shared.rank_options import of_ranks
+from evenflow.cli.shared.training.configuration_options import (
+    RANK_ACCELERATOR,
+    ConfigurationOptions,
+    only_for_configurations,
+)
 from evenflow.cli.shared.training.image_options import SPREAD, with_images
 from evenflow.cli.shared.training.model_options import with_capacity, with_trained
 from evenflow.cli.shared.training.option_names import option
 from evenflow.cli.shared.training.planner_inputs import PlannerInputs, planner_inputs
+from evenflow.cli.shared.training.rank_accelerators import MixedInputs, mixed_inputs
 from evenflow.cli.shared.training.training_job import TrainingJob, training_job
 from evenflow.cli.shared.training.training_options import TrainingOptions, options_given
 from evenflow.errors import InputError
@@ -66,11 +72,19 @@ def read_planned_model(request: Any, *, completed: Completed | None = None) -> G
         **{name: getattr(request, name) for name in asked}, in_turn=request.messages.p2p_exclusive
     )
     written = options_given()
+    check_rank_options(request)
     return read_model(
         request.layers,
         lambda config: configured_model(config, request.configuration, pipeline, written=written, completed=completed),
         only_configured=only_for_configurations(written),
     )
+
+
+def check_rank_options(request: Any) -> None:
+    """Raise InputError where a request has speeds of ranks beside their accelerators, which say them."""
+    if request.configuration.rank_accelerator is not None and request.unequal_ranks.rank_speed is not None:
+        rule = _("must not be given with {other}, which has the speed of each rank", other=RANK_ACCELERATOR)
+        raise InputError(rule=rule, place="--rank-speed", remedy=_("leave one of the two out"))
 
 
 def configured_model(
@@ -99,14 +113,32 @@ def configured_model(
         raise InputError(rule=rule, place="--recompute-encoder", remedy=_("leave it out"))
     training = _training_options(settings, pipeline, described.model, place=config.fields.file)
     job = training_job(training, described, written={*written, "recompute"}, named=_place)
-    inputs = planner_inputs(
-        predict(job.training, job.topology),
-        job.topology,
-        memory_limit_bytes=job.memory_limit_bytes,
-        encoder=settings.encoder,
-        half_blocks=_parts_blocks(settings, pipeline, described.model),
-        in_turn=pipeline.in_turn,
-    )
+
+    def inputs_of(job: TrainingJob) -> PlannerInputs:
+        return planner_inputs(
+            predict(job.training, job.topology),
+            job.topology,
+            memory_limit_bytes=job.memory_limit_bytes,
+            encoder=settings.encoder,
+            half_blocks=_parts_blocks(settings, pipeline, described.model),
+            in_turn=pipeline.in_turn,
+        )
+
+    def inputs_on(accelerator: str) -> PlannerInputs:
+        same = replace(training, accelerator=accelerator, precision=job.training.precision)
+        return inputs_of(training_job(same, described, written=(), named=_place))
+
+    mixed = MixedInputs(inputs=inputs_of(job))
+    if settings.rank_accelerator is not None:
+        names = of_ranks(
+            settings.rank_accelerator,
+            settings.accelerator,
+            lambda text, _place: text,
+            num_ranks=training.pipeline,
+            place=RANK_ACCELERATOR,
+        )
+        mixed = mixed_inputs(names, inputs_on)
+    inputs = mixed.inputs
     return GivenModel(
         network=inputs.network,
         communication=inputs.communication,
@@ -119,7 +151,7 @@ def configured_model(
             sequence=job.training.sequence,
             expert_capacity=settings.expert_capacity,
         ),
-        remarks=_remarks(settings, job, inputs, written),
+        remarks=(*mixed.remarks, *_remarks(settings, job, inputs, written)),
     )
 
 

@@ -23,7 +23,7 @@ from evenflow.cli.shared.training.configuration_options import (
     ConfigurationOptions,
     only_for_configurations,
 )
-from evenflow.cli.shared.training.configured_model import configured_model
+from evenflow.cli.shared.training.configured_model import check_rank_options, configured_model
 from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.aa_coverage_text import aa_coverage_text
 from evenflow.cli.text.block_text import block_to_paste
@@ -86,6 +86,7 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
         ),
         only_configured=only_for_configurations(written),
     )
+    check_rank_options(request)
     model.say_remarks()
     network = model.network
     limit = model.memory_limit_bytes if request.memory is None else options.memory_limit(request.memory)
