@@ -1,6 +1,6 @@
 """The profile of a model that never ran: every distinct part is profiled once, equal neighbours become one run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -18,9 +18,17 @@ from evenflow_torch.models.equal_parts import kinds_of
 from evenflow_torch.models.parts import ModelRow, Part
 from evenflow_torch.models.rows import row_with_inputs
 from evenflow_torch.models.training_row import read_decoder
+from evenflow_torch.profile.further_tokens import (
+    further_block,
+    further_blocks,
+    joining_part,
+    predicted_tokens,
+    with_losses,
+)
 from evenflow_torch.profile.part_profile import PartProfile, profile_part
 from evenflow_torch.profile.predicted_parts import (
     PredictedParts,
+    further_with_predicted,
     is_same_layer,
     predicted_parts,
     with_predicted,
@@ -41,6 +49,10 @@ class ModelProfile:
     head: PartProfile | None
     layers: tuple[PartProfile, ...]
     tail: PartProfile | None
+    further: tuple[PartProfile, ...] = ()
+    """Blocks that predict further tokens, whose losses are in the tail."""
+    tables: PredictedParts | None = None
+    """What the tables say of the parts, where the profile has it."""
     constant_bytes: int | None = None
     """Bytes that every rank holds; None: the message that comes and the one that goes."""
     notes: tuple[str, ...] = ()
@@ -49,22 +61,25 @@ class ModelProfile:
     @property
     def runs(self) -> list[tuple[PartProfile, int]]:
         """Equal layers in a row, under the name of the first, and how many they are."""
-        groups = [list(group) for _, group in groupby(self.layers, key=lambda layer: replace(layer, name=""))]
-        return [(group[0], len(group)) for group in groups]
+        return _runs(self.layers)
 
     @property
     def parts(self) -> list[tuple[str, PartProfile, int]]:
         """Head, distinct layers in order, and tail: type in a layer file, profile, and how many of them in a row."""
         head = [] if self.head is None else [("HEAD", self.head, 1)]
         tail = [] if self.tail is None else [("TAIL", self.tail, 1)]
-        return [*head, *(("BODY", layer, count) for layer, count in self.runs), *tail]
+        layers = [*self.runs, *_runs(self.further)]
+        return [*head, *(("BODY", layer, count) for layer, count in layers), *tail]
 
     def network(self) -> Network:
         """Return the network to plan for."""
         messages = max(part.message_bytes for _, part, _ in self.parts)
         return Network(
             name=self.name,
-            runs=tuple(LayerRun(layer=_layer(layer), count=count) for layer, count in self.runs),
+            runs=(
+                *(LayerRun(layer=_layer(layer), count=count) for layer, count in self.runs),
+                *(LayerRun(layer=layer, count=1) for layer in _further_layers(self.further)),
+            ),
             head=_end_block(self.head),
             tail=_end_block(self.tail),
             constant_bytes=messages if self.constant_bytes is None else self.constant_bytes,
@@ -126,18 +141,36 @@ def profile_training(
     config: Fields, request: ProfileRequest, *, name: str, progress: Callable[[str], None]
 ) -> ModelProfile:
     """Return the profile of a configuration that was read, as `profile_config` does."""
-    accelerator, efficiency, dtype = request.accelerator, request.efficiency, parse_dtype(request.dtype)
-    times = timer(device=request.device, accelerator=accelerator, efficiency=efficiency)
+    times = timer(device=request.device, accelerator=request.accelerator, efficiency=request.efficiency)
     progress(_("building the model"))
     row = read_decoder(
         config,
         sequence=request.sequence,
         microbatch=request.microbatch,
-        dtype=dtype,
+        dtype=parse_dtype(request.dtype),
         tensor_parallel=request.tensor_parallel,
         name=name,
     )
+    depth = predicted_tokens(config)
     traced = profile_row(row, timer=times, optimizer=request.optimizer, progress=progress)
+    found = _by_tables(traced, config, request)
+    if not depth or found.tail is None:
+        return found
+    progress(_("multi-token prediction"))
+    joining, tables = joining_part(row, times, request.optimizer, tensor_parallel=request.tensor_parallel), found.tables
+    block = further_block(traced.layers[-1], joining)
+    if tables is not None:
+        block = further_with_predicted(block, found.layers[-1], tables)
+    return replace(
+        found,
+        tail=with_losses(found.tail, depth, kept_bytes=None if tables is None else tables.further_loss_bytes),
+        further=further_blocks(block, depth, embedding_bytes=0 if found.head is None else found.head.parameter_bytes),
+    )
+
+
+def _by_tables(traced: ModelProfile, config: Fields, request: ProfileRequest) -> ModelProfile:
+    """Return the profile with the times of the tables, where they are asked for and know the model."""
+    accelerator, efficiency = request.accelerator, request.efficiency
     if request.device != FAKE or request.elementwise != FUSED or accelerator is None:
         return traced
     return _with_tables(traced, predicted_parts(config, request, accelerator_given(accelerator).reaching(efficiency)))
@@ -176,22 +209,33 @@ def _with_tables(traced: ModelProfile, tables: PredictedParts | None) -> ModelPr
     pairs = list(zip(traced.layers, tables.layers, strict=True))
     if not all(is_same_layer(layer, predicted) for layer, predicted in pairs):
         return _untabled(traced)
-    notes = [_("elementwise operators and the loss are fused, as evenflow predict assumes")]
-    if tables.left_out:
-        notes.append(_("the blocks that predict further tokens are left out: transformers does not build them"))
+    note = _("elementwise operators and the loss are fused, as evenflow predict assumes")
     return replace(
         traced,
         head=with_predicted(head, tables.head),
         layers=tuple(with_predicted(layer, predicted) for layer, predicted in pairs),
         tail=with_predicted(tail, tables.tail),
         constant_bytes=tables.constant_bytes,
-        notes=(*traced.notes, *notes),
+        tables=tables,
+        notes=(*traced.notes, note),
     )
 
 
 def _untabled(traced: ModelProfile) -> ModelProfile:
     note = _("the tables of evenflow predict do not know this model: every operator of the trace counts by itself")
     return replace(traced, notes=(*traced.notes, note))
+
+
+def _runs(layers: Sequence[PartProfile]) -> list[tuple[PartProfile, int]]:
+    groups = [list(group) for _, group in groupby(layers, key=lambda layer: replace(layer, name=""))]
+    return [(group[0], len(group)) for group in groups]
+
+
+def _further_layers(profiles: Sequence[PartProfile]) -> Iterator[Layer]:
+    """Yield the layers of multi-token prediction, all in one stage: each sends on all hidden states so far."""
+    for done, profile in enumerate(profiles, start=1):
+        sent = profile.message_bytes // 2 * (done + 1)
+        yield replace(_layer(profile), is_mtp=True, cut_before=done == 1, boundary_bytes=sent)
 
 
 def _layer(profile: PartProfile) -> Layer:

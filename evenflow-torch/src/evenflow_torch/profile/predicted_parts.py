@@ -11,10 +11,15 @@ from evenflow.cluster import Accelerator, parse_dtype
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.fields import Fields
-from evenflow.model import FULL, NONE, EndBlock, Layer
+from evenflow.model import FULL, NONE, EndBlock, Layer, Network
+from evenflow.predict.activations import further_logits
+from evenflow.predict.end_work import mtp_passes
+from evenflow.predict.held import total
 from evenflow.predict.layer_work import HALF
+from evenflow.predict.parameters import mtp_parameters
 from evenflow.predict.pricing import Spending
-from evenflow.predict.step_network import PricedPart, priced_network
+from evenflow.predict.separate_mtp import with_separate_mtp
+from evenflow.predict.step_network import PricedPart, on_one_device, priced_layer, priced_network
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.predict.work import Spent
 from evenflow.profiles.transformer.config_file import transformer_of_config
@@ -42,8 +47,10 @@ class PredictedParts:
     layers: tuple[PredictedPart, ...]
     tail: PredictedPart
     constant_bytes: int
-    left_out: int
-    """Blocks that predict further tokens, which transformers does not build."""
+    further: PredictedPart | None
+    """A block that predicts a further token; None without any."""
+    further_loss_bytes: int
+    """What the losses of further tokens keep until their backwards, all together."""
 
 
 def predicted_parts(config: Fields, request: ProfileRequest, accelerator: Accelerator) -> PredictedParts | None:
@@ -63,7 +70,8 @@ def predicted_parts(config: Fields, request: ProfileRequest, accelerator: Accele
             sequence=request.sequence,
             precision=dtype.short_name,
         )  # fmt: skip
-        priced = priced_network(training, Topology(accelerator=accelerator, domain_devices=tensor_parallel))
+        topology = Topology(accelerator=accelerator, domain_devices=tensor_parallel)
+        priced = priced_network(training, topology)
     except InputError:
         return None
     network = priced.network
@@ -75,7 +83,19 @@ def predicted_parts(config: Fields, request: ProfileRequest, accelerator: Accele
         ),
         tail=PredictedPart(block=network.tail, priced=priced.tail),
         constant_bytes=network.constant_bytes,
-        left_out=model.predicted_tokens,
+        further=_further_block(replace(training, model=model), topology, network),
+        further_loss_bytes=total(further_logits(replace(training, model=model))),
+    )
+
+
+def _further_block(training: Training, topology: Topology, network: Network) -> PredictedPart | None:
+    """Return the block that predicts a further token, without a copy of the embedding."""
+    if not training.model.predicted_tokens:
+        return None
+    alone = on_one_device(training)
+    return PredictedPart(
+        block=with_separate_mtp(training, topology, network).layers[-1],
+        priced=priced_layer(alone, topology, mtp_passes(alone), mtp_parameters(alone)),
     )
 
 
@@ -123,6 +143,22 @@ def with_predicted(profile: PartProfile, predicted: PredictedPart) -> PartProfil
         until_weight_bytes=min(profile.until_weight_bytes, fused[NONE]),
         working_bytes={kind: own.get(kind, own[NONE] + further[kind]) for kind in working},
     )
+
+
+def further_with_predicted(profile: PartProfile, layer: PartProfile, tables: PredictedParts) -> PartProfile:
+    """Return the profile of a traced block that predicts a further token with what the tables say of it.
+
+    `layer` is the last one of the model by the tables; what the block keeps beside such a layer is theirs too.
+    """
+    if tables.further is None:
+        return profile
+    found = with_predicted(profile, tables.further)
+    plain, further = tables.layers[-1].block, tables.further.block
+    if isinstance(plain, EndBlock) or isinstance(further, EndBlock):
+        return found
+    more = {kind: further.modes[kind].activation_bytes - plain.modes[kind].activation_bytes for kind in (NONE, FULL)}
+    kept = {kind: size + more.get(kind, more[NONE]) for kind, size in layer.activation_bytes.items()}
+    return replace(found, activation_bytes=kept)
 
 
 def _computing_ns(spendings: Iterable[Spending]) -> int:
