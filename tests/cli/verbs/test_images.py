@@ -135,3 +135,29 @@ def test_an_encoder_that_is_not_understood_is_refused_only_with_images(evenflow,
     result = evenflow("plan", "odd.json", "--ranks", 2, *TRAINED, *IMAGES)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_apart_it_runs_before_and_behind_the_pipeline(evenflow, folder, model):
+    first, _ = planned(evenflow, folder, model, *IMAGES)
+    apart, told = planned(evenflow, folder, model, *IMAGES, "--encoder", "apart")
+    assert sum(apart["layers"][0]) == 6
+    assert apart["makespan_ms"] < first["makespan_ms"]
+    assert "note: apart from the pipeline the encoder of images takes " in told.stderr
+    assert "on all ranks, which the step of a plan leaves out" in told.stderr
+    assert apart["network"]["stage_const_mem"] > first["network"]["stage_const_mem"]
+    for options, message in (
+        (("--target", "megatron"), "--encoder must not be apart for a framework: all have the encoder in their"),
+        (
+            ("--recompute-encoder",),
+            "--recompute-encoder must not be given with --encoder apart, which computes it",
+        ),
+    ):
+        result = evenflow("plan", model, "--ranks", 2, *TRAINED, *IMAGES, "--encoder", "apart", *options)
+        assert result.exit_code == 2
+        assert message in result.stderr
+    alone = evenflow("plan", model, "--ranks", 2, *TRAINED, "--encoder", "apart")
+    assert "--encoder must come with --images, got 'apart'" in alone.stderr
+    sizes = ("--accelerator", "h100", "--gpus", 2, "--pipeline", 2, "--global-batch", 8, "--seq", 4096)
+    written = evenflow("predict", "--model", model, *sizes, *IMAGES, "--encoder", "apart", "-o", "layers.json")
+    assert written.exit_code == 0, written.stderr
+    assert "apart from the pipeline" in written.stdout

@@ -16,7 +16,7 @@ from evenflow.cli.shared.training.configuration_options import (
     ConfigurationOptions,
     only_for_configurations,
 )
-from evenflow.cli.shared.training.image_options import SPREAD, with_images
+from evenflow.cli.shared.training.image_options import APART, FIRST, SPREAD, with_images
 from evenflow.cli.shared.training.model_options import with_capacity, with_trained
 from evenflow.cli.shared.training.option_names import option
 from evenflow.cli.shared.training.planner_inputs import PlannerInputs, planner_inputs
@@ -54,6 +54,8 @@ class PipelineOptions:
     allow_empty: bool = False
     in_turn: bool = False
     """Whether messages wait for each other."""
+    for_framework: bool = False
+    """Whether it is planned for a framework."""
     parts_blocks: bool = False
     """Whether the framework that is planned for counts attention and MLP as layers of their own."""
 
@@ -108,9 +110,16 @@ def configured_model(
     described = with_trained(with_capacity(whole, settings.expert_capacity), settings.freeze, settings.lora)
     if completed is not None:
         pipeline = completed(pipeline, described.model)
-    if settings.encoder == SPREAD and settings.image.recompute_encoder:
-        rule = _("must not be given with --encoder {word}, where the plan chooses what is computed again", word=SPREAD)
+    if settings.encoder != FIRST and settings.image.recompute_encoder:
+        rule = _("must not be given with --encoder {word}, which computes it again anyway", word=APART)
+        if settings.encoder == SPREAD:
+            rule = _(
+                "must not be given with --encoder {word}, where the plan chooses what is computed again", word=SPREAD
+            )
         raise InputError(rule=rule, place="--recompute-encoder", remedy=_("leave it out"))
+    if settings.encoder == APART and pipeline.for_framework:
+        rule = _("must not be {word} for a framework: all have the encoder in their first stage", word=APART)
+        raise InputError(value=APART, rule=rule, place="--encoder", remedy=_("use --encoder first"))
     training = _training_options(settings, pipeline, described.model, place=config.fields.file)
     job = training_job(training, described, written={*written, "recompute"}, named=_place)
 
@@ -241,5 +250,5 @@ def _remarks(
         left_open.append(f"--memory={inputs.memory_limit_bytes // MEGABYTE}MB")
     if inputs.communication is not None and not any(name in written for name in _MESSAGES):
         left_open.append(f"--p2p-latency={inputs.communication.message_ns}ns")
-    notes = [_("note: {note}", note=note) for note in job.notes]
+    notes = [_("note: {note}", note=note) for note in (*job.notes, *inputs.notes)]
     return (*notes, _("assumed: {options}", options=", ".join([*left_open, *job.assumed])))

@@ -11,16 +11,18 @@ from evenflow.predict.transformer import Tower
 from evenflow.profiles.transformer.config_tower import READ_TYPES, Encoder
 from evenflow.profiles.transformer.numbers import Described
 
-FIRST, SPREAD = "first", "spread"
-PLACES = (FIRST, SPREAD)
-"""Where the encoder of images may be: in the first stage, or cut over stages as any other layers."""
+FIRST, SPREAD, APART = "first", "spread", "apart"
+PLACES = (FIRST, SPREAD, APART)
+"""Where the encoder of images may be: in the first stage, cut over stages as any other layers, or on all ranks, before
+and behind the pipeline.
+"""
 ENCODER = asked(
     option="--encoder",
     section=MODEL,
     choices=PLACES,
     shows_default=True,
-    help="Where the encoder of images is: in the first stage, as frameworks have it, or spread over the first stages, "
-    "a layer like any other.",
+    help="Where the encoder of images is: in the first stage, as frameworks have it; spread over the first stages, "
+    "a layer like any other; or apart from the pipeline, on all ranks.",
 )
 
 

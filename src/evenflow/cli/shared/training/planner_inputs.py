@@ -2,18 +2,19 @@
 
 from dataclasses import dataclass
 
-from evenflow.cli.shared.training.image_options import FIRST, SPREAD
+from evenflow.cli.shared.training.image_options import APART, FIRST, SPREAD
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Communication, Network
+from evenflow.predict.apart_tower import ApartTower, with_apart_tower
 from evenflow.predict.half_blocks import with_half_blocks
 from evenflow.predict.layer_work import message_bytes
 from evenflow.predict.prediction import Prediction
 from evenflow.predict.separate_mtp import with_separate_mtp
 from evenflow.predict.separate_tower import with_separate_tower
 from evenflow.predict.step.messages import planned_messages
-from evenflow.units import MEGABYTE
+from evenflow.units import MEGABYTE, milliseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class PlannerInputs:
     """Whole megabytes that a rank may hold beside the allocator's reserve; None where the limit is not known."""
     message_bytes: int
     """Of what a stage sends on whose last layer does not say it."""
+    notes: tuple[str, ...] = ()
+    """What the step of a plan leaves out, a sentence each."""
 
 
 def planner_inputs(
@@ -48,9 +51,15 @@ def planner_inputs(
         InputError: an encoder that is to be spread where there is none, or half blocks of a model without any.
     """
     training = prediction.training
-    if encoder == SPREAD and training.model.tower is None:
+    tower, notes = training.model.tower, []
+    if encoder != FIRST and tower is None:
         raise InputError(value=encoder, rule=_("must come with --images"), place="--encoder")
-    network = with_separate_mtp(training, topology, prediction.network)
+    network = prediction.network
+    if encoder == APART and tower is not None:
+        apart = with_apart_tower(training, topology, tower)
+        network = apart.network
+        notes.append(_apart_note(apart))
+    network = with_separate_mtp(training, topology, network)
     if encoder == SPREAD:
         network = with_separate_tower(training, topology, network)
     if half_blocks:
@@ -69,4 +78,14 @@ def planner_inputs(
         communication=communication,
         memory_limit_bytes=limit or None,
         message_bytes=message_bytes(training),
+        notes=tuple(notes),
+    )
+
+
+def _apart_note(apart: ApartTower) -> str:
+    return _(
+        "apart from the pipeline the encoder of images takes {before:,.1f} ms of a step before it and {behind:,.1f} ms "
+        "behind it, on all ranks, which the step of a plan leaves out",
+        before=milliseconds(apart.before_ns),
+        behind=milliseconds(apart.behind_ns),
     )

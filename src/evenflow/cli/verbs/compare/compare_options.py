@@ -177,6 +177,7 @@ def as_in_baseline(compare_options: CompareOptions) -> Completed:
             ranks=pipeline.ranks or plan.num_ranks,
             microbatches=pipeline.microbatches or plan.num_microbatches,
             chunks=pipeline.chunks or (plan.num_chunks if pipeline.schedule is None else None),
+            for_framework=True,
             parts_blocks=parts_blocks,
         )
 

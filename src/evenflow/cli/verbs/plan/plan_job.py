@@ -94,9 +94,10 @@ def in_layers_of_framework(plan_options: PlanOptions) -> Completed:
     """Return what says of the pipeline of a configuration how the framework that is planned for counts its layers."""
 
     def completed(pipeline: PipelineOptions, _model: Transformer) -> PipelineOptions:
-        _applied, asked = _applied_file(plan_options)
-        target = asked.target
-        return replace(pipeline, parts_blocks=target is not None and target.abilities(_version(asked)).parts_blocks)
+        applied, own = _applied_file(plan_options)
+        target = own.target
+        pipeline = replace(pipeline, for_framework=target is not None or applied is not None)
+        return replace(pipeline, parts_blocks=target is not None and target.abilities(_version(own)).parts_blocks)
 
     return completed
 
