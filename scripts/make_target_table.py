@@ -7,6 +7,7 @@ from pathlib import Path
 
 from evenflow.model import Abilities, Empty, Groups, Recomputation, Scope, even_cut
 from evenflow.schedule import FAMILIES
+from evenflow.targets.megatron_family.flags import MODULE_SETS
 from evenflow.targets.registry import all_targets
 from evenflow.targets.target import Target
 
@@ -28,7 +29,7 @@ GROUPS = {
 
 def way_text(way: Recomputation) -> str:
     """Return one way of recomputing in a few words."""
-    kinds = ", ".join(way.kinds)
+    kinds = ", ".join(dict.fromkeys("a set of modules" if kind in MODULE_SETS else kind for kind in way.kinds))
     if way.scope is Scope.LAYERS:
         apart = f", not {' beside '.join(way.apart)}" if way.apart else ""
         return f"**by layer**: {kinds}{apart}"

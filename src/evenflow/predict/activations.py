@@ -7,7 +7,7 @@ The tensors of a dense layer without biases, rotary positions and fused attentio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from evenflow.model import FULL, NONE, SELECT
+from evenflow.model import FULL, NONE
 from evenflow.predict.held import Held, added, largest
 from evenflow.predict.layer_parts import Addition
 from evenflow.predict.layer_work import HALF, MASK, SINGLE, expert_tensor, layer_passes, tokens, with_sizes_of
@@ -221,7 +221,7 @@ def _sums(tensors: Iterator[Tensor] | list[Tensor]) -> dict[Held, int]:
 def _is_kept(training: Training, tensor: Tensor, kind: str) -> bool:
     if kind == FULL:
         return tensor.name == "input"
-    dropped = training.recompute_modules if kind == SELECT else ()
+    dropped = training.modules_under(kind)
     if tensor.instead_of:
         return tensor.instead_of in dropped or PRODUCTS in dropped
     return tensor.module not in dropped and not (tensor.between_products and PRODUCTS in dropped)

@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import add
 
 from evenflow.cluster.topology import Topology
-from evenflow.model import FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.predict.activations import embedding_activations, tower_activations
 from evenflow.predict.end_work import embedding_passes, tower_passes
 from evenflow.predict.held import added, total
@@ -91,7 +91,7 @@ class _Made:
             name="projector, embedding",
             forward_ns=block.forward_ns,
             parameter_bytes=block.parameter_bytes,
-            modes=dict.fromkeys((NONE, SELECT, FULL), mode),
+            modes=dict.fromkeys(self.training.kinds, mode),
             is_encoder=True,
         )
 

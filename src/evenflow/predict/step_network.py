@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.topology import Topology
-from evenflow.model import FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.predict.activations import (
     head_activations,
     head_working,
@@ -156,11 +156,8 @@ def priced_layer_of(training: Training, topology: Topology, kind: LayerKind) -> 
 
 def priced_layer(training: Training, topology: Topology, passes: Passes, parameters: Parameters) -> PricedPart:
     """Return a layer with these passes, whose backwards compute again what the recompute kinds do."""
-    again = {
-        NONE: (),
-        SELECT: tuple(_selected(passes.forward, training.recompute_modules)),
-        FULL: passes.forward,
-    }
+    again = {kind: tuple(_selected(passes.forward, training.modules_under(kind))) for kind in training.kinds}
+    again[FULL] = passes.forward
     if not passes.backward:  # it keeps nothing that could be computed again
         again = dict.fromkeys(again, ())
     return PricedPart(
@@ -202,7 +199,7 @@ def kept_by_kind(training: Training, layer: LayerKind) -> dict[str, tuple[int, i
             total(layer_activations(training, layer, kind=kind)),
             total(layer_working(training, layer, kind=kind)),
         )
-        for kind in (NONE, SELECT, FULL)
+        for kind in training.kinds
     }
 
 

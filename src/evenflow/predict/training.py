@@ -1,10 +1,10 @@
 """A training step: the model, how it is split over devices, its batch, number formats and software."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from evenflow.model import Sizes
+from evenflow.model import FULL, NONE, SELECT, Sizes
 from evenflow.predict.transformer import Transformer
 
 CONTEXT_EXCHANGES = ("ring", "all-gather", "all-to-all")
@@ -107,6 +107,18 @@ PRODUCTS = "products"
 """A recompute module: all operators between the matrix products, and every second product."""
 RECOMPUTE_MODULES = ("core_attn", "layernorm", "mlp", "moe", "moe_act", "mla_up_proj", "shared_experts", PRODUCTS)
 """Parts of a layer that kind `select` can compute again, as Megatron-LM names them, and `PRODUCTS`."""
+_INSIDE: Mapping[str, tuple[str, ...]] = {"moe": ("moe_act", "shared_experts")}
+"""Modules that are computed again with another, which has them inside. [Megatron-LM, `MoELayer.forward`]"""
+
+
+def with_inner(modules: Iterable[str]) -> frozenset[str]:
+    """Return modules with those that are inside of them."""
+    return frozenset(inner for module in modules for inner in (module, *_INSIDE.get(module, ())))
+
+
+def set_kind(modules: Sequence[str]) -> str:
+    """Return the recompute kind that a set of modules is."""
+    return "+".join(modules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +141,8 @@ class Training:
     """Recompute kind of all layers: none, select, full."""
     recompute_modules: tuple[str, ...] = ("core_attn",)
     """What kind `select` computes again, of `RECOMPUTE_MODULES`."""
+    recompute_sets: tuple[tuple[str, ...], ...] = ()
+    """Sets of modules that are recompute kinds of their own, in the place of `select`."""
     full_layers: int | None = None
     """Under `full`, how many layers of each cell; None: all."""
     layout: tuple[tuple[int, ...], ...] = ()
@@ -138,6 +152,17 @@ class Training:
     ends_are_layers: bool = False
     """Embedding and loss count as a layer each where layers are dealt evenly."""
     software: Software = field(default_factory=Software)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The recompute kinds that its layers offer."""
+        return (NONE, *(map(set_kind, self.recompute_sets) if self.recompute_sets else (SELECT,)), FULL)
+
+    def modules_under(self, kind: str) -> frozenset[str]:
+        """Return the modules that a kind other than `full` computes again."""
+        if kind == SELECT:
+            return with_inner(self.recompute_modules)
+        return with_inner(kind.split("+")) if kind != NONE else frozenset()
 
     @property
     def overlaps_pipeline(self) -> bool:

@@ -241,7 +241,7 @@ def _kinds(entry: Fields, plain_ms: float, plain_working_bytes: int) -> dict[str
     if "recompute_kinds" in entry:
         named = entry.inner("recompute_kinds")
         for kind in named.values:
-            if not kind.isidentifier() or kind in KIND_KEYS or kind == NONE:
+            if not all(map(str.isidentifier, kind.split("+"))) or kind in KIND_KEYS or kind == NONE:
                 rule = _("must name each kind by an identifier other than {names}", names=", ".join((NONE, *KIND_KEYS)))
                 raise InputError(value=kind, rule=rule, place=named.place())
             fields = named.inner(kind)

@@ -102,7 +102,7 @@ def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterato
         return
     remedy = _("plan for it with --target, or write the plan for another framework")
     kinds = list(dict.fromkeys(kind for way in ways for kind in way.kinds))
-    names = ", ".join(kinds)
+    names = ", ".join(kind for kind in kinds if "+" not in kind)  # of sets of modules, the modules
     always = _("must be of the kinds {names} for {title}", names=names, title=title)
     split = _("must be of the kinds {names} for {title} where sequences are split", names=names, title=title)
     if kinds:

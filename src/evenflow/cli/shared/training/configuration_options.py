@@ -8,7 +8,7 @@ import click
 from evenflow.asking import asked, asked_as
 from evenflow.cli.shared.training import training_options
 from evenflow.cli.shared.training.image_options import ENCODER, FIRST, ImageOptions
-from evenflow.cli.shared.training.model_options import EXPERT_CAPACITY, FREEZE, HALF_BLOCKS, LORA
+from evenflow.cli.shared.training.model_options import EXPERT_CAPACITY, FREEZE, HALF_BLOCKS, LORA, RECOMPUTE_SETS
 from evenflow.cli.shared.training.sections import DEVICES
 from evenflow.cli.shared.training.software_options import SoftwareOptions
 from evenflow.language import looked_up, to_translate
@@ -73,6 +73,7 @@ class ConfigurationOptions:
     image: ImageOptions = field(metadata=asked(group=ImageOptions))
     encoder: str = field(default=FIRST, metadata=ENCODER)
     half_blocks: bool = field(default=False, metadata=HALF_BLOCKS)
+    recompute_sets: str | None = field(default=None, metadata=RECOMPUTE_SETS)
     behaviour: SoftwareOptions = field(metadata=asked(group=SoftwareOptions))
 
 

@@ -25,7 +25,7 @@ from evenflow.cli.shared.training.training_job import TrainingJob, training_job
 from evenflow.cli.shared.training.training_options import TrainingOptions, options_given
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Sizes
+from evenflow.model import Abilities, Sizes
 from evenflow.predict.half_blocks import count_half_blocks
 from evenflow.predict.prediction import predict
 from evenflow.predict.transformer import Transformer
@@ -56,8 +56,15 @@ class PipelineOptions:
     """Whether messages wait for each other."""
     for_framework: bool = False
     """Whether it is planned for a framework."""
+    known_kinds: frozenset[str] | None = None
+    """The recompute kinds of that framework; None: any."""
     parts_blocks: bool = False
     """Whether the framework that is planned for counts attention and MLP as layers of their own."""
+
+    def for_abilities(self, abilities: Abilities) -> "PipelineOptions":
+        """Return the same for a framework with these abilities."""
+        kinds = frozenset(kind for way in abilities.recomputation for kind in way.kinds)
+        return replace(self, for_framework=True, known_kinds=kinds, parts_blocks=abilities.parts_blocks)
 
 
 Completed = Callable[[PipelineOptions, Transformer], PipelineOptions]
@@ -130,6 +137,8 @@ def configured_model(
             memory_limit_bytes=job.memory_limit_bytes,
             encoder=settings.encoder,
             half_blocks=_parts_blocks(settings, pipeline, described.model),
+            recompute_sets=settings.recompute_sets,
+            known_kinds=pipeline.known_kinds,
             in_turn=pipeline.in_turn,
         )
 

@@ -7,7 +7,7 @@ from evenflow import ranges
 from evenflow.asking import Metadata, asked, optional
 from evenflow.cli.shared.model_config import config_path, read_config
 from evenflow.cli.shared.training.image_options import ImageOptions, with_images
-from evenflow.cli.shared.training.sections import MODEL
+from evenflow.cli.shared.training.sections import MODEL, STEP
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.transformer import Experts
@@ -37,6 +37,13 @@ LORA = asked(
     metavar="RANK",
     help="Width of adapters (LoRA) that are trained beside every product of the layers; nothing else is trained.  "
     "[default: none]",
+)
+RECOMPUTE_SETS = asked(
+    option="--recompute-sets",
+    section=STEP,
+    metavar="SETS|best",
+    help="Sets of modules that layers may compute again, each a recompute kind: layernorm,moe_act+layernorm; best for "
+    "those that no others beat.  [default: select, which is core attention]",
 )
 HALF_BLOCKS = asked(
     option="--half-blocks",

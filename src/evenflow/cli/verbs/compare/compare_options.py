@@ -168,17 +168,15 @@ def as_in_baseline(compare_options: CompareOptions) -> Completed:
         file = _baseline_file(compare_options)
         if file is None:
             return pipeline
-        parts_blocks = file.target.abilities(file.version).parts_blocks
-        num_layers = count_half_blocks(model) if parts_blocks else model.layers
+        abilities = file.target.abilities(file.version)
+        num_layers = count_half_blocks(model) if abilities.parts_blocks else model.layers
         baseline = _baseline(compare_options, file, num_layers=num_layers, mtp_layers=model.predicted_tokens)
         plan = baseline.baseline.plan
         return replace(
-            pipeline,
+            pipeline.for_abilities(abilities),
             ranks=pipeline.ranks or plan.num_ranks,
             microbatches=pipeline.microbatches or plan.num_microbatches,
             chunks=pipeline.chunks or (plan.num_chunks if pipeline.schedule is None else None),
-            for_framework=True,
-            parts_blocks=parts_blocks,
         )
 
     return completed

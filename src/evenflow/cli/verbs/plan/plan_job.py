@@ -96,8 +96,11 @@ def in_layers_of_framework(plan_options: PlanOptions) -> Completed:
     def completed(pipeline: PipelineOptions, _model: Transformer) -> PipelineOptions:
         applied, own = _applied_file(plan_options)
         target = own.target
-        pipeline = replace(pipeline, for_framework=target is not None or applied is not None)
-        return replace(pipeline, parts_blocks=target is not None and target.abilities(_version(own)).parts_blocks)
+        if target is None:
+            abilities = None if applied is None else MINDFORMERS.abilities(MINDFORMERS.versions[-1])
+        else:
+            abilities = target.abilities(_version(own))
+        return pipeline if abilities is None else pipeline.for_abilities(abilities)
 
     return completed
 

@@ -52,7 +52,12 @@ def predict(request: PredictOptions) -> int:
     result = predict_step(job.training, job.topology)
     limit, layers = job.memory_limit_bytes, request.layer_file
     inputs = planner_inputs(
-        result, job.topology, memory_limit_bytes=limit, encoder=request.encoder, half_blocks=request.half_blocks
+        result,
+        job.topology,
+        memory_limit_bytes=limit,
+        encoder=request.encoder,
+        half_blocks=request.half_blocks,
+        recompute_sets=request.recompute_sets,
     )
     outputs.write("--output", lambda: format_layer_file(inputs.network))
     is_over = bool(limit) and peak_bytes(result) > limit

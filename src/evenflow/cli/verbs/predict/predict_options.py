@@ -6,7 +6,7 @@ from pathlib import Path
 from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.training.image_options import ENCODER, FIRST
-from evenflow.cli.shared.training.model_options import HALF_BLOCKS, ModelOptions
+from evenflow.cli.shared.training.model_options import HALF_BLOCKS, RECOMPUTE_SETS, ModelOptions
 from evenflow.cli.shared.training.training_options import TrainingOptions
 
 
@@ -32,6 +32,7 @@ class PredictOptions:
             "that a stage may begin between them.",
         ),
     )
+    recompute_sets: str | None = field(default=None, metadata=RECOMPUTE_SETS)
     layer_file: Path | None = optional(
         "--output", letter="-o", is_written=True, help="Write the layer file of one device, for `evenflow plan`."
     )

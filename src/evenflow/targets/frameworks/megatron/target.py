@@ -12,6 +12,7 @@ from evenflow.targets.megatron_family.flags import (
     CUT_FLAGS,
     OLD_WAYS,
     STOCK_WAYS,
+    WAYS_WITH_SETS,
     batch_note,
     even_flags,
     flags_piece,
@@ -37,7 +38,7 @@ Megatron-LM 2, which had no core, and recomputes by other flags.
 
 def _abilities(version: str) -> Abilities:
     if version == BY_LAYOUT:
-        return megatron_abilities(STOCK_WAYS)
+        return megatron_abilities(WAYS_WITH_SETS)
     return without_layout_abilities(OLD_WAYS if version == BEFORE_CORE else STOCK_WAYS)
 
 

@@ -1,0 +1,78 @@
+"""Sets of modules that a layer may compute again, each a recompute kind of its own: those worth planning with.
+
+Of all sets of the modules that keep anything, a layer's are the corners of the hull under time and memory: no other
+set, and no two others in different layers, keep as little on average in as little time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+
+from evenflow.cluster.topology import Topology
+from evenflow.model import FULL, NONE, SELECT
+from evenflow.predict.step_network import captured, kept_by_kind, on_one_device, priced_layer_of
+from evenflow.predict.training import PRODUCTS, RECOMPUTE_MODULES, Training, with_inner
+from evenflow.predict.transformer import LayerKind
+
+ModuleSet = tuple[str, ...]
+_ALL: ModuleSet = (FULL,)
+_Cost = tuple[int, float]
+"""Bytes that stay until the backward, and nanoseconds of the backward."""
+
+
+def best_module_sets(training: Training, topology: Topology) -> tuple[ModuleSet, ...]:
+    """Return the sets that are corners for some layer, those that keep most first.
+
+    Nothing and `full` go without saying.
+    """
+    topology, alone = captured(training, topology), on_one_device(training)
+    found: dict[ModuleSet, int] = {}
+    for layer in dict.fromkeys(kind for kind in training.model.kinds if not kind.frozen):
+        costs = _costs(alone, topology, layer)
+        for modules in corners(costs):
+            if modules and modules != _ALL:
+                found[modules] = max(found.get(modules, 0), costs[modules][0])
+    return tuple(sorted(found, key=lambda modules: (-found[modules], modules)))
+
+
+def corners(costs: Mapping[ModuleSet, _Cost]) -> list[ModuleSet]:
+    """Return the sets at the corners of the lower hull of bytes and time, the one that keeps least first.
+
+    Of equal ones the smallest counts.
+
+    >>> corners({(): (9, 1.0), ("a",): (5, 2.0), ("b",): (6, 2.0), ("a", "b"): (1, 2.5), ("full",): (0, 9.0)})
+    [('full',), ('a', 'b'), ()]
+    """
+    hull: list[ModuleSet] = []
+    for modules in sorted(costs, key=lambda modules: (costs[modules], len(modules), modules)):
+        if hull and costs[modules][1] >= costs[hull[-1]][1]:
+            continue  # what keeps less takes no longer
+        while len(hull) > 1 and not _turns(*(costs[corner] for corner in (hull[-2], hull[-1], modules))):
+            hull.pop()
+        hull.append(modules)
+    return hull
+
+
+def _turns(first: _Cost, second: _Cost, third: _Cost) -> bool:
+    """Whether the second is below the line from the first to the third."""
+    return (second[1] - first[1]) * (third[0] - first[0]) < (third[1] - first[1]) * (second[0] - first[0])
+
+
+def _costs(training: Training, topology: Topology, layer: LayerKind) -> dict[ModuleSet, _Cost]:
+    """Return what a layer costs under each set that changes it, nothing and all of it too."""
+    plain = _under(training, topology, layer, ("core_attn",))
+    single = {name: _under(training, topology, layer, (name,))[SELECT] for name in RECOMPUTE_MODULES}
+    present = [name for name, cost in single.items() if cost[0] < plain[NONE][0]]
+    costs = {(): plain[NONE], _ALL: plain[FULL]}
+    for size in range(1, len(present) + 1):
+        for modules in combinations(present, size):
+            says_more = all(name not in with_inner(set(modules) - {name}) for name in modules)
+            if says_more and (PRODUCTS not in modules or size == 1):  # which has most of the others inside
+                costs[modules] = _under(training, topology, layer, modules)[SELECT]
+    return costs
+
+
+def _under(training: Training, topology: Topology, layer: LayerKind, modules: ModuleSet) -> dict[str, _Cost]:
+    chosen = replace(training, recompute_modules=modules)
+    part, kept = priced_layer_of(chosen, topology, layer), kept_by_kind(chosen, layer)
+    return {kind: (kept[kind][0], part.backward[kind].total_ns) for kind in (NONE, SELECT, FULL)}

@@ -1,0 +1,86 @@
+"""Sets of modules as recompute kinds, through the commands."""
+
+import json
+from typing import Any
+
+import pytest
+
+CONFIG: dict[str, Any] = {
+    "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 8,
+    "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 8000,
+}  # fmt: skip
+TRAINED = ("--accelerator", "h100", "--ranks", 2, "--microbatches", 8, "--seq", 8192, "--time-limit", 10)
+TIGHT = ("--memory", "7GB")
+
+
+@pytest.fixture
+def model(folder):
+    (folder / "model.json").write_text(json.dumps(CONFIG))
+    return "model.json"
+
+
+def planned(evenflow, folder, model, *options):
+    result = evenflow("plan", model, *TRAINED, *TIGHT, *options, "--json", "plan.json", "--overwrite")
+    assert result.exit_code == 0, result.stderr
+    return json.loads((folder / "plan.json").read_text()), result
+
+
+def test_more_sets_never_make_a_proven_plan_longer(evenflow, folder, model):
+    usual, _ = planned(evenflow, folder, model)
+    one, _ = planned(evenflow, folder, model, "--recompute-sets", "layernorm")
+    best, told = planned(evenflow, folder, model, "--recompute-sets", "best")
+    assert usual["status"] == one["status"] == best["status"] == "optimal"
+    assert any(map(any, usual["recompute"]["full"])), "memory binds"
+    assert best["makespan_ms"] <= one["makespan_ms"] * (1 + 2e-6)
+    assert one["makespan_ms"] <= usual["makespan_ms"] * (1 + 2e-6)
+    assert best["makespan_ms"] < usual["makespan_ms"]
+    used = [kind for kind, table in best["recompute"].items() if any(map(any, table)) and kind != "full"]
+    assert used
+    assert used[0] in told.stdout
+
+
+def test_names_have_one_order_and_must_be_known(evenflow, folder, model):
+    plan, _ = planned(evenflow, folder, model, "--recompute-sets", "mlp+layernorm, layernorm+mlp")
+    assert "layernorm+mlp" in plan["recompute"]
+    assert "mlp+layernorm" not in plan["recompute"]
+    result = evenflow("plan", model, *TRAINED, "--recompute-sets", "layernrom")
+    assert result.exit_code == 2
+    assert "--recompute-sets must be some of core_attn, layernorm" in result.stderr
+
+
+def test_megatron_has_one_set_for_all_layers(evenflow, folder, model):
+    plan, result = planned(evenflow, folder, model, "--recompute-sets", "layernorm+mlp", "--target", "megatron")
+    table = plan["recompute"].get("layernorm+mlp", [[0, 0]])
+    if any(map(any, table)):
+        assert table == plan["layers"]
+        assert "--recompute-modules layernorm mlp" in result.stdout
+    loose, told = planned(evenflow, folder, model, "--recompute-sets", "layernorm+mlp", "--target", "megatron")
+    assert loose["status"] == "optimal", told.stderr
+    for target in ("megatron-bridge", "mindformers"):
+        refused = evenflow("plan", model, *TRAINED, "--recompute-sets", "layernorm", "--target", target)
+        assert refused.exit_code == 2
+        assert "must be a set of modules that the framework can compute again" in refused.stderr
+        refused = evenflow("plan", model, *TRAINED, "--recompute-sets", "best", "--target", target)
+        assert "must be left out: the framework has no such sets of modules, got 'best'" in refused.stderr
+
+
+def test_a_plan_with_a_set_is_written_for_megatron(evenflow, folder, model):
+    plan, _ = planned(evenflow, folder, model, "--recompute-sets", "layernorm+mlp", "--chunks", 1, "--schedule", "1f1b")
+    every = {**plan, "recompute": {"layernorm+mlp": plan["layers"]}}
+    (folder / "every.json").write_text(json.dumps(every))
+    result = evenflow("export", "every.json", "--to", "megatron", "--memory", "70GB")
+    assert result.exit_code == 0, result.stderr
+    assert "--recompute-granularity selective" in result.stdout
+    assert "--recompute-modules layernorm mlp" in result.stdout
+
+
+def test_a_prediction_writes_them(evenflow, folder, model):
+    sizes = ("--accelerator", "h100", "--gpus", 2, "--pipeline", 2, "--global-batch", 8, "--seq", 4096)
+    result = evenflow("predict", "--model", model, *sizes, "--recompute-sets", "layernorm,mlp", "-o", "layers.json")
+    assert result.exit_code == 0, result.stderr
+    entries = json.loads((folder / "layers.json").read_text())["layers_description"]
+    body = next(entry for entry in entries if entry["type"] == "BODY")
+    assert set(body["recompute_kinds"]) == {"layernorm", "mlp"}
+    assert "memory_select_rec" not in body
+    again = evenflow("plan", "layers.json", "--ranks", 2, "--microbatches", 8, "--memory", "70GB")
+    assert again.exit_code == 0, again.stderr

@@ -1,0 +1,90 @@
+"""Sets of modules as recompute kinds: what they cost, and which are worth planning with."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.model import FULL, NONE, SELECT
+from evenflow.predict.module_sets import best_module_sets, corners
+from evenflow.predict.separate_tower import with_separate_tower
+from evenflow.predict.step_network import priced_network
+from evenflow.predict.training import RECOMPUTE_MODULES, set_kind, with_inner
+from evenflow.predict.transformer import Experts
+from tests.predict.test_tower import TOWER
+from tests.predict.trainings import LLAMA, TOPOLOGY, training
+
+EXPERTS = Experts(count=8, active=2, ffn=512, shared_ffn=512, dense_layers=2)
+MODELS = (LLAMA, replace(LLAMA, experts=EXPERTS))
+COSTS = st.dictionaries(
+    st.sampled_from([(), ("a",), ("b",), ("a", "b"), ("c",), ("full",)]),
+    st.tuples(st.integers(0, 20), st.integers(0, 20).map(float)),
+    min_size=1,
+)
+
+
+@given(COSTS)
+def test_corners_are_what_no_mixture_of_others_beats(costs):
+    found = corners(costs)
+    points = [costs[modules] for modules in found]
+    assert points == sorted(points)
+    assert all(later[1] < earlier[1] for earlier, later in pairwise(points))
+    for kept, time in costs.values():
+        for price in (0.001, 0.3, 1.0, 3.0, 1000.0):
+            assert min(own + price * needed for needed, own in points) <= time + price * kept + 1e-9
+    for corner in found:
+        others = [costs[other] for other in found if other != corner]
+        kept, time = costs[corner]
+        for left in others:
+            for right in others:
+                if left[0] < kept < right[0]:
+                    share = (kept - left[0]) / (right[0] - left[0])
+                    assert time < left[1] + share * (right[1] - left[1]) + 1e-9
+
+
+@pytest.mark.parametrize("model", MODELS, ids=["dense", "experts"])
+@pytest.mark.parametrize("modules", [("layernorm",), ("layernorm", "mlp"), ("moe",), ("layernorm", "moe_act")])
+def test_a_set_costs_what_select_costs_with_it(model, modules):
+    as_select = priced_network(training(model=model, recompute_modules=modules), TOPOLOGY).network
+    as_set = priced_network(training(model=model, recompute_sets=(modules, ("core_attn",))), TOPOLOGY).network
+    assert as_set.kinds == (FULL, *sorted([set_kind(modules), "core_attn"]), NONE)
+    for one, other in zip(as_select.layers, as_set.layers, strict=True):
+        assert other.modes[set_kind(modules)] == one.modes[SELECT]
+        assert other.modes[NONE] == one.modes[NONE]
+        assert other.modes[FULL] == one.modes[FULL]
+
+
+def test_what_is_inside_a_module_goes_with_it():
+    assert with_inner(["moe"]) == {"moe", "moe_act", "shared_experts"}
+    model = MODELS[1]
+    alone, both = (
+        priced_network(training(model=model, recompute_modules=modules), TOPOLOGY).network.layers[-1].modes[SELECT]
+        for modules in (("moe",), ("moe", "moe_act"))
+    )
+    assert alone == both
+
+
+@pytest.mark.parametrize("model", MODELS, ids=["dense", "experts"])
+def test_the_best_sets_are_found_and_every_layer_offers_them(model):
+    whole = training(model=model)
+    sets = best_module_sets(whole, TOPOLOGY)
+    assert sets
+    assert all(set(modules) <= set(RECOMPUTE_MODULES) for modules in sets)
+    network = priced_network(replace(whole, recompute_sets=sets), TOPOLOGY).network
+    assert set(network.kinds) == {NONE, FULL, *map(set_kind, sets)}
+    for modules in sets:
+        saves = [
+            layer.modes[set_kind(modules)].activation_bytes < layer.modes[NONE].activation_bytes
+            for layer in network.layers
+        ]
+        assert any(saves)
+    frozen = training(model=replace(model, frozen_layers=model.layers - 1))
+    assert best_module_sets(frozen, TOPOLOGY)
+
+
+def test_an_encoder_as_layers_offers_them_too():
+    whole = training(model=replace(LLAMA, tower=replace(TOWER, patches=256)), recompute_sets=(("layernorm",),))
+    network = with_separate_tower(whole, TOPOLOGY, priced_network(whole, TOPOLOGY).network)
+    assert set(network.kinds) == {NONE, "layernorm", FULL}
