@@ -35,14 +35,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def ran(folder: Path, *options: str) -> dict[str, Any]:
-    run = ("run", "plan.json", "--model", "model.json", "--steps", "7", "--seq", "32", "--dtype", "fp64")
+def ran(folder: Path, *options: str, steps: int) -> dict[str, Any]:
+    run = ("run", "plan.json", "--model", "model.json", "--steps", str(steps), "--seq", "32", "--dtype", "fp64")
     evenflow(folder, *run, "--verify", *options, "--json", "run.json", "--overwrite")
     return json.loads((folder / "run.json").read_text(encoding="utf-8"))
 
 
 def test_a_plan_says_what_is_frozen(folder: Path) -> None:
-    result = ran(folder, "--aa-check")
+    result = ran(folder, "--aa-check", steps=7)
     assert result["verification"]["agrees"]
     assert result["calibration"]["weight_ms"][0] == 0 < result["calibration"]["weight_ms"][1]
     assert not result["aa_check"]["mismatches"]
@@ -50,7 +50,7 @@ def test_a_plan_says_what_is_frozen(folder: Path) -> None:
 
 
 def test_the_command_line_has_the_last_word(folder: Path) -> None:
-    result = ran(folder, "--freeze", "0")
+    result = ran(folder, "--freeze", "0", steps=3)
     assert result["verification"]["agrees"]
     assert min(result["calibration"]["weight_ms"]) > 0
     run = ("run", "plan.json", "--model", "model.json", "--seq", "32", "--freeze")
