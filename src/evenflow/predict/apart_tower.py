@@ -7,13 +7,15 @@ backward; it keeps nothing in between. [Kimi K2.5, arXiv:2602.02276, decoupled e
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.topology import DeviceGroup, Topology
-from evenflow.model import Communication, Network
+from evenflow.model import NONE, Network
 from evenflow.predict.end_work import tower_passes
-from evenflow.predict.layer_work import HALF
+from evenflow.predict.layer_work import HALF, Passes
 from evenflow.predict.parameters import Parameters, tower_parameters
 from evenflow.predict.pricing import priced
 from evenflow.predict.state import state_bytes
@@ -22,7 +24,6 @@ from evenflow.predict.step_network import captured, on_one_device, priced_networ
 from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import Training
 from evenflow.predict.transformer import Tower
-from evenflow.predict.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +44,7 @@ def with_apart_tower(training: Training, topology: Topology, tower: Tower) -> Ap
     network = priced_network(plain, topology).network
     alone = on_one_device(training)
     parts = list(tower_parts(alone))
-    parameters = Parameters()
-    for part in parts:
-        parameters += tower_parameters(part)
+    parameters = reduce(add, map(tower_parameters, parts), Parameters())
     microbatches, ranks = training.microbatches, training.degrees.pipeline
     images = training.microbatch * tower.images
     share = -(-microbatches * images // ranks) / images
@@ -53,6 +52,7 @@ def with_apart_tower(training: Training, topology: Topology, tower: Tower) -> Ap
     copies = replace(training, degrees=replace(degrees, data=degrees.data * ranks, pipeline=1, chunks=1))
     held = microbatches * _token_bytes(training, tower)
     trained = [part for part in parts if part.is_trained]
+    again = _passes(trained)
     device = captured(training, topology)
     sent_ns = _sent_ns(training, topology, tower)
     return ApartTower(
@@ -64,18 +64,15 @@ def with_apart_tower(training: Training, topology: Topology, tower: Tower) -> Ap
                 parameter_bytes=network.head.parameter_bytes + held,
             ),
         ),
-        before_ns=round(share * _time_ns(device, parts, "forward")) + sent_ns,
-        behind_ns=round(share * (_time_ns(device, trained, "forward") + _time_ns(device, trained, "backward")))
+        before_ns=round(share * priced(_passes(parts).forward, device).total_ns) + sent_ns,
+        behind_ns=round(share * priced((*again.forward, *again.backward), device).total_ns)
         + (sent_ns + _summed_ns(training, topology, parameters) if trained else 0),
     )
 
 
-def _time_ns(topology: Topology, parts: Iterable[TowerPart], direction: str) -> float:
-    """Return what a pass of these parts takes for one microbatch, nothing of it computed again."""
-    works: list[Work] = []
-    for part in parts:
-        works += getattr(tower_passes(replace(part, kind="none")), direction)
-    return priced(works, topology).total_ns
+def _passes(parts: Iterable[TowerPart]) -> Passes:
+    """Return the passes of these parts for one microbatch, nothing of them computed again."""
+    return reduce(add, (tower_passes(replace(part, kind=NONE)) for part in parts), Passes((), ()))
 
 
 def _token_bytes(training: Training, tower: Tower) -> int:
@@ -99,6 +96,6 @@ def _sent_ns(training: Training, topology: Topology, tower: Tower) -> int:
     ranks = training.degrees.pipeline
     if ranks == 1:
         return 0
-    messages: Communication = planned_messages(training, topology, range(ranks))
+    messages = planned_messages(training, topology, range(ranks))
     size = _token_bytes(training, tower) * training.microbatches * (ranks - 1) // ranks
     return messages.message_of_ns(size)

@@ -85,7 +85,6 @@ def fitted(
     )
 
     left, pool = TimeLeft.of(time_limit_s), [plan, *known]
-    is_parted = blocks is not None
 
     def nearest(schedules: Sequence[str], layers: Cells | None) -> Simulation | None:
         """Return the best plan within the limit, or within the smallest limit that does."""
@@ -120,7 +119,7 @@ def fitted(
         )
     else:
         choices = _until_interrupted(
-            nearest(names, None if is_parted else layers) for names, layers in _choices(plan, abilities, title)
+            nearest(names, layers if blocks is None else None) for names, layers in _choices(plan, abilities, title)
         )
     found = min(filter(None, choices), key=cost, default=None)
     if found is None:

@@ -146,8 +146,9 @@ def configured_model(
         same = replace(training, accelerator=accelerator, precision=job.training.precision)
         return inputs_of(training_job(same, described, written=(), named=_place))
 
-    mixed = MixedInputs(inputs=inputs_of(job))
-    if settings.rank_accelerator is not None:
+    if settings.rank_accelerator is None:
+        mixed = MixedInputs(inputs=inputs_of(job))
+    else:
         names = of_ranks(
             settings.rank_accelerator,
             settings.accelerator,

@@ -94,13 +94,11 @@ def in_layers_of_framework(plan_options: PlanOptions) -> Completed:
     """Return what says of the pipeline of a configuration how the framework that is planned for counts its layers."""
 
     def completed(pipeline: PipelineOptions, _model: Transformer) -> PipelineOptions:
-        applied, own = _applied_file(plan_options)
-        target = own.target
-        if target is None:
-            abilities = None if applied is None else MINDFORMERS.abilities(MINDFORMERS.versions[-1])
-        else:
-            abilities = target.abilities(_version(own))
-        return pipeline if abilities is None else pipeline.for_abilities(abilities)
+        framework = _framework(*_applied_file(plan_options))
+        if framework is None:
+            return pipeline
+        target, version = framework
+        return pipeline.for_abilities(target.abilities(version))
 
     return completed
 
@@ -114,9 +112,9 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
     applied, plan_options = _applied_file(plan_options)
     target, task = plan_options.target, plan_options.task
     version = _version(plan_options)
-    if target is not None or applied is not None:
-        framework = target or MINDFORMERS
-        model = in_layers_of(model, framework, version or framework.versions[-1])
+    framework = _framework(applied, plan_options)
+    if framework is not None:
+        model = in_layers_of(model, *framework)
     limit = model.memory_limit_bytes if plan_options.memory is None else options.memory_limit(plan_options.memory)
     network, limit = plan_options.unequal_ranks.applied(model.network, limit, num_ranks=plan_options.ranks)
     communication = plan_options.messages.communication_or(
@@ -306,6 +304,13 @@ def _applied_file(plan_options: PlanOptions) -> tuple[TargetFile | None, PlanOpt
     if plan_options.target is None:
         plan_options.check_beside_training_yaml()
     return file, plan_options
+
+
+def _framework(applied: TargetFile | None, plan_options: PlanOptions) -> tuple[Target, str] | None:
+    """Return the framework that is planned for, and its version; None where there is none."""
+    if plan_options.target is not None:
+        return plan_options.target, _version(plan_options)
+    return None if applied is None else (MINDFORMERS, MINDFORMERS.versions[-1])
 
 
 def _version(plan_options: PlanOptions) -> str:
