@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.verbs.planned import planned_file
+
 CONFIG: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 9,
     "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 8000,
@@ -29,9 +31,7 @@ def model(folder):
 
 
 def planned(evenflow, folder, model, *options):
-    result = evenflow("plan", model, "--ranks", 2, *TRAINED, *options, "--json", "plan.json", "--overwrite")
-    assert result.exit_code == 0, result.stderr
-    return json.loads((folder / "plan.json").read_text()), result
+    return planned_file(evenflow, folder, model, "--ranks", 2, *TRAINED, *options)
 
 
 def test_a_cut_inside_a_block_is_shorter(evenflow, folder, model):

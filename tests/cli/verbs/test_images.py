@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.verbs.planned import planned_file
+
 SIZES: dict[str, Any] = {
     "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 6, "num_attention_heads": 4,
     "num_key_value_heads": 4, "vocab_size": 1000,
@@ -28,9 +30,7 @@ def model(folder):
 
 
 def planned(evenflow, folder, model, *options):
-    result = evenflow("plan", model, "--ranks", 2, *TRAINED, *options, "--json", "plan.json", "--overwrite")
-    assert result.exit_code == 0, result.stderr
-    return json.loads((folder / "plan.json").read_text()), result
+    return planned_file(evenflow, folder, model, "--ranks", 2, *TRAINED, *options)
 
 
 def test_without_images_the_encoder_is_left_out_with_a_note(evenflow, folder, model):

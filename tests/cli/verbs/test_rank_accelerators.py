@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from evenflow.profiles.layer_file import parse_layer_file
+from tests.cli.verbs.planned import planned_file
 
 CONFIG: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 12,
@@ -21,9 +22,7 @@ def model(folder):
 
 
 def planned(evenflow, folder, model, *options):
-    result = evenflow("plan", model, *TRAINED, *options, "--json", "plan.json", "--overwrite")
-    assert result.exit_code == 0, result.stderr
-    return json.loads((folder / "plan.json").read_text()), result
+    return planned_file(evenflow, folder, model, *TRAINED, *options)
 
 
 def network_of(plan):

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.verbs.planned import planned_file
+
 CONFIG: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 8,
     "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 8000,
@@ -20,9 +22,7 @@ def model(folder):
 
 
 def planned(evenflow, folder, model, *options):
-    result = evenflow("plan", model, *TRAINED, *TIGHT, *options, "--json", "plan.json", "--overwrite")
-    assert result.exit_code == 0, result.stderr
-    return json.loads((folder / "plan.json").read_text()), result
+    return planned_file(evenflow, folder, model, *TRAINED, *TIGHT, *options)
 
 
 def test_more_sets_never_make_a_proven_plan_longer(evenflow, folder, model):
