@@ -106,3 +106,16 @@ def test_a_model_without_such_blocks_is_refused(evenflow, folder, model):
     result = evenflow("plan", "parallel.json", "--ranks", 2, *TRAINED, "--half-blocks")
     assert result.exit_code == 2
     assert "must have blocks of attention and then an MLP or experts, to part them" in result.stderr
+
+
+def test_halves_may_be_enough_for_ranks_that_blocks_are_too_few_for(evenflow, folder, model):
+    short = ("--microbatches", 12, "--seq", 2048, "--accelerator", "h100", "--time-limit", 5)
+    refused = evenflow("plan", model, "--ranks", 12, *short)
+    assert refused.exit_code == 2
+    assert "must be at least 12, one for each cell" in refused.stderr
+    found = evenflow("plan", model, "--ranks", 12, *short, "--half-blocks", "--json", "plan.json")
+    assert found.exit_code == 0, found.stderr
+    assert min(json.loads((folder / "plan.json").read_text())["layers"][0]) >= 1
+    none = evenflow("plan", model, "--ranks", 19, *short, "--half-blocks")
+    assert none.exit_code == 2
+    assert "must be at least 19, one for each of 19 ranks x 1 chunks, got 18" in none.stderr

@@ -189,6 +189,8 @@ def _training_options(
             place="--accelerator",
             remedy=_("add --accelerator NAME, such as a100, h100, gb200, mi300x or 910b"),
         )
+    # Halves may be enough for all cells where whole blocks, of which the training is predicted, are not.
+    allow_empty = pipeline.allow_empty or _parts_blocks(settings, pipeline, model)
     ranks = _size("--ranks", pipeline.ranks)
     microbatches = _size("--microbatches", pipeline.microbatches)
     schedule = _family(pipeline.schedule)
@@ -216,9 +218,9 @@ def _training_options(
             model,
             Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches),
             schedule,
-            allow_empty=pipeline.allow_empty,
+            allow_empty=allow_empty,
         ),
-        allow_empty=pipeline.allow_empty,
+        allow_empty=allow_empty,
     )
 
 
