@@ -10,6 +10,7 @@ judge a device, with limits that none of them keeps without recomputation.
     kinds2     3 dense layers, then 58 mixture-of-experts layers
     kinds4     four kinds in runs of 24, 30, 40 and 26, as a vision tower and a decoder of three widths
     kinds5     five kinds in runs of 40
+    kinds8     eight kinds in runs of 64, the last ones four times as long as the first
     half128    128 half blocks of four kinds: Mamba, MLP, attention and experts in turn
     all61      61 layers, all different: the worst case for a planner that counts equal layers
 """
@@ -109,6 +110,10 @@ def built_networks() -> Mapping[str, Network]:
         (layer(f"kind{index}", 2.0 + 0.8 * index, 500 + 150 * index, none=210 + 70 * index, full=16 + 4 * index), 40)
         for index in range(5)
     )
+    eight = tuple(
+        (layer(f"kind{index}", 2.0 + 0.8 * index, 150 + 30 * index, none=60 + 10 * index, full=8), 64)
+        for index in range(8)
+    )
     mamba, attention = (
         layer("mamba", 3.3, 290, none=340, full=64),
         layer("attention", 5.1, 310, none=270, full=64),
@@ -138,6 +143,7 @@ def built_networks() -> Mapping[str, Network]:
         "kinds2": network("kinds2", (dense3, 3), (moe58, 58), **ends),
         "kinds4": network("kinds4", *four, **ends),
         "kinds5": network("kinds5", *five, **ends),
+        "kinds8": network("kinds8", *eight, head=(0.5, 1000.0), tail=(4.0, 1000.0)),
         "half128": network("half128", *halves, head=(0.4, 3000.0), tail=(9.0, 3000.0)),
         "all61": network("all61", *different, **ends),
     }
@@ -168,6 +174,8 @@ def cases() -> Mapping[str, Case]:
         ("hetall-8x2", built["all61"], 8, 2, 32, 24 * GIGABYTE, 300),
         ("half-16x2-28", built["half128"], 16, 2, 64, 28 * GIGABYTE, 60),
         ("half-16x2-56", built["half128"], 16, 2, 64, 56 * GIGABYTE, 60),
+        ("het8-128x1-6", built["kinds8"], 128, 1, 1024, 6 * GIGABYTE, 60),
+        ("het8-128x1-12", built["kinds8"], 128, 1, 1024, 12 * GIGABYTE, 60),
         ("het5-16x2", built["kinds5"], 16, 2, 32, 22 * GIGABYTE, 300),
     ]
     return {

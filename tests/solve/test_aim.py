@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.solve.aim import FIRST_MARGIN, FIRST_SECONDS, LEAST_MARGIN, MARGIN_OF_CUTS, Aim
+from evenflow.solve.aim import FIRST_MARGIN, FIRST_SECONDS, LEAST_MARGIN, Aim
 
 margins = st.floats(0, 0.5)
 gaps = st.floats(0, 1)
@@ -28,9 +28,13 @@ def test_margins_stay_within_half_of_the_gap(margin: float, gap: float, refuted:
 
 
 @given(margins, gaps, st.booleans())
-def test_a_search_of_cuts_never_aims_low(margin: float, gap: float, refuted: bool):
+def test_a_search_of_cuts_comes_up_from_below(margin: float, gap: float, refuted: bool):
     after = Aim(margin=margin).next(refuted=refuted, gap=gap, searches_cuts=True)
-    assert after.margin <= (0 if refuted else MARGIN_OF_CUTS)
+    assert after.margin <= gap
+    if refuted:
+        assert after.margin < margin or margin == 0
+    elif gap / 2 >= LEAST_MARGIN and margin <= gap:
+        assert after.margin >= max(margin, gap / 2)
 
 
 def test_sights_are_lowered_after_a_failure_and_raised_after_successes():
@@ -50,3 +54,6 @@ def test_the_first_attempt_has_a_share_of_the_limit_and_later_ones_of_what_is_le
     assert Aim().seconds(limit_s=1000, left_s=900) == FIRST_SECONDS
     assert Aim().seconds(limit_s=10, left_s=1) == 1
     assert Aim(is_first=False).seconds(limit_s=1000, left_s=100) == pytest.approx(70)
+    assert Aim().seconds_of_cuts(limit_s=10, left_s=9) == pytest.approx(1)
+    assert Aim().seconds_of_cuts(limit_s=1000, left_s=900) == FIRST_SECONDS
+    assert Aim(is_first=False).seconds_of_cuts(limit_s=1000, left_s=100) == pytest.approx(70)

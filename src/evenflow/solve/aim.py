@@ -8,6 +8,9 @@ plan, and at lower targets when that fails::
     straight   --not---->    a margin of at least 1 % below, at least a quarter and at most half of the gap
     margin     --refuted-->  half the margin, below 0.2 % straight again
     margin     --not---->    twice the margin
+
+A search over cuts takes many times as long for every per cent that a target is higher. So it comes up from three
+quarters of the gap below the best plan, by a quarter of the margin at a time, after a short attempt to aim straight.
 """
 
 from dataclasses import dataclass
@@ -24,8 +27,12 @@ FIRST_MARGIN = 0.01
 """First margin below the best plan, as a fraction of the makespan."""
 LEAST_MARGIN = 0.002
 """Smallest margin: targets with a smaller one take as long as those without."""
-MARGIN_OF_CUTS = 0.015
-"""Largest margin for a search over cuts: its time hardly depends on the target."""
+CUTS_FIRST_SHARE = 0.1
+"""Share of the time limit for the first attempt where it comes to a search over cuts."""
+CUTS_LOWEST = 0.75
+"""Share of the gap that is the first margin of a search over cuts."""
+CUTS_STEP = 0.75
+"""Share of the margin that is left after one was refuted, for a search over cuts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +52,18 @@ class Aim:
         share = min(FIRST_SHARE * limit_s, FIRST_SECONDS) if self.is_first else LATER_SHARE * left_s
         return min(share, left_s)
 
+    def seconds_of_cuts(self, *, limit_s: float, left_s: float) -> float:
+        """Return the same where the attempt comes to a search over cuts."""
+        most = self.seconds(limit_s=limit_s, left_s=left_s)
+        return min(most, CUTS_FIRST_SHARE * limit_s) if self.is_first else most
+
     def next(self, *, refuted: bool, gap: float, searches_cuts: bool) -> "Aim":
         """Return the aim after an attempt that left a `gap`, as a fraction of the makespan."""
         if refuted:
-            wanted = self.margin / 2
+            wanted = self.margin * (CUTS_STEP if searches_cuts else 0.5)
+        elif searches_cuts:
+            wanted = (self.margin + gap) / 2 if self.margin else CUTS_LOWEST * gap
         else:
             wanted = 2 * self.margin if self.margin else max(FIRST_MARGIN, gap / 4)
-        margin = min(wanted, gap / 2) if wanted >= LEAST_MARGIN else 0.0
-        if searches_cuts:  # targets in between would take longer than the last one alone
-            margin = 0.0 if refuted else min(margin, MARGIN_OF_CUTS)
-        return Aim(margin=margin, is_first=False)
+        most = gap if searches_cuts else gap / 2
+        return Aim(margin=min(wanted, most) if wanted >= LEAST_MARGIN else 0.0, is_first=False)

@@ -11,7 +11,7 @@ Where there are too many columns for that, as with layers that all differ, a sea
 place of steps 2 to 4.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,10 +22,11 @@ from evenflow.simulate import Integers, InTurn, StageCosts, message_table
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.clock import now_s
 from evenflow.solve.columns.rank_columns import ColumnGroup, all_options, cell_groups, rank_groups
-from evenflow.solve.cuts.cut_graph import cut_graph
+from evenflow.solve.cuts.cut_graph import CutGraphs, has_cut_graphs, middles_outwards
 from evenflow.solve.cuts.cut_search import CutSearch
 from evenflow.solve.master.critical_paths import CriticalPaths, LongestPaths
 from evenflow.solve.master.master import Master
+from evenflow.solve.master.matrix import Floats
 from evenflow.solve.problem import Problem
 
 TOLERANCE = 1e-6
@@ -36,6 +37,10 @@ _NOISE_NS = 0.01
 """Least time in ns by which a bound must exceed a target to refute it."""
 _MAX_INTEGER_COLUMNS = 20_000
 """Most columns for an integer program; more are not decided within minutes."""
+MANY_RUNS = 6
+"""Runs of equal layers from which a linear program that mixes the contents of ranks, and so cuts, bounds poorly."""
+_MAX_MIXED_COLUMNS = 5_000
+"""Most columns for such a program then."""
 _MAX_CHAINS = 500
 """Number of chains above which those that do not support the value of the program are removed whenever it has risen."""
 _RISE = 1e-6
@@ -78,8 +83,11 @@ class Prover:
         """Last target that was not refuted, with the columns of ranks that might still meet it."""
         self._waits: list[LongestPaths] = []
         """Paths of plans whose messages take longer than the shortest ones."""
-        self._suspended: tuple[CutSearch, list[ColumnGroup]] | None = None
-        """Last search over cuts that ran out of time, with the columns of its graph."""
+        self._suspended: CutSearch | None = None
+        """Last search over cuts that ran out of time."""
+        self._cuts_deadline = float("inf")
+        """End of the present search over cuts, if that is before the deadline."""
+        self._mixtures: Sequence[Floats] = ()
         self.searches_cuts = False
         """Whether the last target was left to a search over cuts."""
         self._stopped = False
@@ -105,11 +113,24 @@ class Prover:
         self.paths = CriticalPaths(self.problem.graph, self.problem.shortest_messages)
         self._left = None
 
-    def refute(self, target_ns: int, *, seconds: float, floor_ns: float = 0.0) -> TargetAnswer:
+    def refute(
+        self,
+        target_ns: int,
+        *,
+        seconds: float,
+        seconds_of_cuts: float | None = None,
+        floor_ns: float = 0.0,
+        mixtures: Sequence[Floats] = (),
+    ) -> TargetAnswer:
         """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound.
+
+        Where it comes to a search over cuts, it ends within `seconds_of_cuts` if they are given, and begins with
+        `mixtures` of paths (see `CutSearch`).
 
         Where messages depend on the cut or wait for each other, each counts with the shortest time that it may take.
         """
+        self._mixtures = mixtures
+        self._cuts_deadline = now_s() + (seconds if seconds_of_cuts is None else seconds_of_cuts)
         answer = self._refute(target_ns, seconds=seconds, floor_ns=floor_ns)
         if answer.counts is None or not self.problem.messages_depend:
             return answer
@@ -121,8 +142,8 @@ class Prover:
         self._enough_ns = target_ns + max(_NOISE_NS, _NOISE * target_ns)
         self.searches_cuts = False
         refuted = TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
-        if self._suspended is not None and target_ns == self._suspended[0].target_ns:
-            return self._search_cuts(*self._suspended, floor_ns)
+        if self._suspended is not None and target_ns == self._suspended.target_ns:
+            return self._search_cuts(self._suspended, floor_ns)
         if self._left is not None and target_ns <= self._left[0]:
             # What cannot meet an earlier, larger target cannot meet this one.
             master, floor_ns = self._narrow(self._left[1], target_ns, floor_ns, by_cell=False)
@@ -132,11 +153,25 @@ class Prover:
             if options is None:
                 return refuted
             groups = rank_groups(self.problem, options, target_ns)
-            if groups is not None and sum(map(len, groups)) > _MAX_INTEGER_COLUMNS and all(map(len, groups)):
-                graph = cut_graph(self.problem, groups)
-                if graph is not None:
-                    search = CutSearch(graph, self.paths, target_ns=target_ns)
-                    return self._search_cuts(search, groups, floor_ns)
+            if groups is not None and not all(map(len, groups)):
+                return refuted
+            most = _MAX_MIXED_COLUMNS if len(self.problem.network.runs) >= MANY_RUNS else _MAX_INTEGER_COLUMNS
+            too_many = groups is None or sum(map(len, groups)) > most
+            if too_many and has_cut_graphs(self.problem.schedule):
+                graphs = CutGraphs(self.problem, options, target_ns)
+                last = self._suspended
+                search = CutSearch(
+                    graphs,
+                    self.paths,
+                    target_ns=target_ns,
+                    mixtures=self._mixtures,
+                    middles=last.open_middles
+                    if last is not None and target_ns < last.target_ns
+                    else middles_outwards(self.problem),
+                )
+                answer = self._search_cuts(search, floor_ns)
+                if not search.is_too_large:
+                    return answer
             if groups is None:
                 # Too many contents of ranks: once cells have fewer contents left, there may be few enough.
                 master, floor_ns = self._narrow(cell_groups(options), target_ns, floor_ns, by_cell=True)
@@ -181,24 +216,22 @@ class Prover:
             self._left = (target_ns, alive)
         return master, floor_ns
 
-    def _search_cuts(self, search: CutSearch, groups: list[ColumnGroup], floor_ns: float) -> TargetAnswer:
-        """Search the cut graph of `groups` until the target is decided or the time is up."""
-        self.searches_cuts = True
+    def _search_cuts(self, search: CutSearch, floor_ns: float) -> TargetAnswer:
+        """Search the cut graphs until the target is decided or the time is up."""
         target_ns = float(search.target_ns)
         search.run(
-            keep_going=lambda: now_s() < self._deadline,
+            keep_going=lambda: now_s() < min(self._deadline, self._cuts_deadline),
             report=lambda bound_ns: self._report(_("searching cuts"), min(bound_ns, target_ns)),
         )
+        if search.is_too_large:
+            return TargetAnswer(refuted=False, bound_ns=floor_ns)
+        self.searches_cuts = True
         if search.refuted:
             return TargetAnswer(refuted=True, bound_ns=target_ns + 1)
         bound_ns = max(floor_ns, min(search.bound_ns, target_ns))
         if search.found is None:
-            self._suspended = (search, groups)
-            return TargetAnswer(refuted=False, bound_ns=bound_ns)
-        counts = np.zeros((self.problem.num_cells, len(self.problem.kinds)), dtype=np.int64)
-        for rank, column in search.found:
-            counts[list(groups[rank].cells)] = groups[rank].counts(column)
-        return TargetAnswer(refuted=False, bound_ns=bound_ns, counts=counts)
+            self._suspended = search
+        return TargetAnswer(refuted=False, bound_ns=bound_ns, counts=search.found)
 
     # 2. ---------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,9 @@ that does as much work as the proof did.
 from collections.abc import Callable, Iterator, Sequence
 from threading import Event, Thread
 
+import numpy as np
+from numpy.typing import NDArray
+
 from evenflow.interruption import answer_exists, end_without
 from evenflow.language import _
 from evenflow.model import Plan
@@ -15,12 +18,14 @@ from evenflow.solve.aim import Aim
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.bounds import link_bound_ns, ramp_bound_ns
 from evenflow.solve.clock import Clock, counts_work, now_s
+from evenflow.solve.cuts.cut_graph import has_cut_graphs
+from evenflow.solve.cuts.evened import evened_plan
 from evenflow.solve.infeasible import explain
 from evenflow.solve.known_plans import allowed_counts, even_known, shortest_known
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.outcome import Outcome
 from evenflow.solve.problem import Problem
-from evenflow.solve.proof import TOLERANCE, Prover
+from evenflow.solve.proof import MANY_RUNS, TOLERANCE, Prover
 from evenflow.solve.relaxation.layer_program import relax
 from evenflow.solve.relaxation.rounded import rounded_plans
 from evenflow.solve.search.annealing import Annealing
@@ -32,10 +37,8 @@ _SETTLE_SECONDS = 1.0
 """Most seconds without a better plan that a search is waited for; that of a small problem has settled long before."""
 _ROUND_SECONDS = 0.1
 """Longest round of a search that takes turns with proofs."""
-_MANY_RUNS = 8
-"""Runs of equal layers from which the program over parts of layers comes before the columns of the proof."""
-_RELAX_SHARE = 0.2
-"""Share of the time left that it may take."""
+_LARGE_SHARE = 0.2
+"""Share of the time left that a look at the whole network may take, before the columns of the proof."""
 _SETTLE_SHARE = 0.05
 """Share of the time limit without a better plan that a search is waited for, if that is shorter."""
 
@@ -113,6 +116,10 @@ class ProverThread:
         """Program that looks for a first plan that fits, where the even one does not."""
         self._has_relaxed = False
         """Whether the program over parts of layers has been solved."""
+        self._has_evened = False
+        """Whether the ranks of one chunk each have been evened out."""
+        self._mixtures: list[NDArray[np.float64]] = []
+        """Its mixture of paths, by which a search of cuts begins."""
 
     # -- the owner's side ------------------------------------------------------------------------------------------
 
@@ -246,15 +253,17 @@ class ProverThread:
     def _relaxed(self, clock: Clock) -> list[Integers]:
         """Solve the program over parts of layers, for a bound; return plans near its solution, the shortest first."""
         self._has_relaxed = True
-        standing, end_s = self.standing, now_s() + _RELAX_SHARE * clock.left_s
+        standing = self.standing
         relaxed = relax(
             self._problem,
             scale_ns=standing.lower_bound_ns,
-            keep_going=lambda: now_s() < end_s and not self._is_over(clock),
+            keep_going=self._for_a_share(clock),
             report=lambda bound_ns: standing.report(_("bounding"), bound_ns),
         )
         if relaxed is None or relaxed.borders is None:
             return []
+        if relaxed.mixture is not None:
+            self._mixtures = [relaxed.mixture]
         return rounded_plans(self._problem, relaxed.borders)
 
     def _start_program(self, program: Program) -> None:
@@ -292,8 +301,8 @@ class ProverThread:
     def _prove(self, search: Annealing, prover: Prover, clock: Clock, cutoff_ns: int | None) -> None:
         """Refute targets until the bound meets the best plan or the run is over."""
         standing, aim = self.standing, Aim()
-        if len(self._problem.network.runs) > _MANY_RUNS:  # columns will be too many to begin with them
-            self._learn_relaxed(search, clock)
+        if len(self._problem.network.runs) >= MANY_RUNS:  # columns will be too many to begin with them
+            self._learn_at_large(search, clock)
         while not self._is_over(clock):
             makespan, counts = search.incumbent
             if cutoff_ns is not None:
@@ -302,24 +311,47 @@ class ProverThread:
                 return
             prover.learn(counts)
             target, began = aim.target_ns(makespan), now_s()
-            seconds = aim.seconds(limit_s=clock.limit_s, left_s=clock.left_s)
-            answer = prover.refute(target, seconds=seconds, floor_ns=standing.lower_bound_ns)
+            limit_s, left_s = clock.limit_s, clock.left_s
+            answer = prover.refute(
+                target,
+                seconds=aim.seconds(limit_s=limit_s, left_s=left_s),
+                seconds_of_cuts=aim.seconds_of_cuts(limit_s=limit_s, left_s=left_s),
+                floor_ns=standing.lower_bound_ns,
+                mixtures=self._mixtures,
+            )
             standing.raise_bound(answer.bound_ns)
             if counts_work():
                 self._search(now_s() - began)
             if answer.counts is not None:
                 search.offer(answer.counts)
-                while search.incumbent[0] > target and not self._pause(clock):
-                    pass
                 continue
             gap = 1 - standing.lower_bound_ns / makespan
             aim = aim.next(refuted=answer.refuted, gap=gap, searches_cuts=prover.searches_cuts)
             if not answer.refuted:
                 prover.forget()
-                self._learn_relaxed(search, clock)
+                self._learn_at_large(search, clock)
 
-    def _learn_relaxed(self, search: Annealing, clock: Clock) -> None:
-        """Take bound and plans of the program over parts of layers, once, where there are several types of layers."""
-        if not self._has_relaxed and not self._problem.network.is_uniform:
-            for counts in self._relaxed(clock)[:1]:
+    def _learn_at_large(self, search: Annealing, clock: Clock) -> None:
+        """Take bound and plan of a look at the whole network, once, where there are several types of layers."""
+        if self._problem.network.is_uniform:
+            return
+        if self._problem.num_chunks > 1 or not has_cut_graphs(self._problem.schedule):
+            for counts in [] if self._has_relaxed else self._relaxed(clock)[:1]:
                 search.offer(counts)
+        elif not self._has_evened:
+            self._has_evened = True
+            standing = self.standing
+            evened = evened_plan(
+                self._problem,
+                lower_ns=standing.lower_bound_ns,
+                upper_ns=search.incumbent[0],
+                keep_going=self._for_a_share(clock),
+            )
+            standing.report(_("bounding"), evened.bound_ns)
+            if evened.counts is not None:
+                search.offer(evened.counts)
+
+    def _for_a_share(self, clock: Clock) -> Callable[[], bool]:
+        """Return whether a look at the whole network may go on, to be asked again and again."""
+        end_s = now_s() + _LARGE_SHARE * clock.left_s
+        return lambda: now_s() < end_s and not self._is_over(clock)

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evenflow.solve.columns.rank_columns import all_options, rank_groups
+from evenflow.solve.columns.rank_columns import all_options
 from evenflow.solve.cuts.cut_game import Game
-from evenflow.solve.cuts.cut_graph import cut_graph
+from evenflow.solve.cuts.cut_graph import CutGraphs, has_cut_graphs, middles_outwards
 from evenflow.solve.cuts.cut_search import CutSearch
 from evenflow.solve.master.critical_paths import CriticalPaths
 from tests.solve.cases import cases
@@ -29,11 +29,10 @@ def test_it_can_be_interrupted_at_any_moment(data):
     problem = case.problem(limit)
     options = all_options(problem, target)
     assume(options is not None)
-    groups = rank_groups(problem, options, target)
-    assume(groups is not None and all(map(len, groups)))
-    graph = cut_graph(problem, groups)
-    assume(graph is not None)
-    search = CutSearch(graph, CriticalPaths(problem.graph, problem.shortest_messages), target_ns=target)
+    assume(has_cut_graphs(problem.schedule))
+    graphs = CutGraphs(problem, options, target)
+    paths = CriticalPaths(problem.graph, problem.shortest_messages)
+    search = CutSearch(graphs, paths, target_ns=target, middles=middles_outwards(problem))
     questions = data.draw(st.integers(2, 20))
     while not search.refuted and search.found is None:
         assert min(search.bound_ns, target) <= best

@@ -67,6 +67,21 @@ def test_an_offer_is_taken_where_it_is_better(data):
     assert search.incumbent[0] <= min(problem.simulate(counts).makespan_ns for counts in (kept, offered))
 
 
+def test_of_several_offers_the_best_is_known_at_once():
+    sizes = Sizes(num_ranks=2, num_chunks=1, num_microbatches=4)
+    problem = make_problem(Request(network=plain_network(), sizes=sizes), schedule="1f1b")
+    good, bad = even_start(problem), even_start(problem)
+    bad[:, good.sum(axis=0).argmax()] += [-1, 1]  # a layer moves to the other rank
+    good_ns, bad_ns = (problem.simulate(counts).makespan_ns for counts in (good, bad))
+    assert good_ns < bad_ns
+    search = Annealing(problem=problem, counts=bad.copy())
+    assert search.incumbent[0] == bad_ns
+    search.offer(good)
+    search.offer(bad)
+    assert search.incumbent[0] == good_ns
+    assert search.incumbent[1].tolist() == good.tolist()
+
+
 @given(data=st.data())
 @settings(max_examples=examples(20))
 def test_the_same_seed_finds_the_same_plan(data):

@@ -8,7 +8,7 @@ from evenflow.solve.bounds.layer_table import LayerTable
 from evenflow.solve.bounds.link_bound import link_bound_ns
 from evenflow.solve.bounds.order_facts import order_facts
 from evenflow.solve.bounds.path_bound import After, path_bound_ns
-from evenflow.solve.bounds.ramp_bound import ramp_bound_ns, rank_ramps_ns
+from evenflow.solve.bounds.ramp_bound import ramp_bound_ns, ramps_by_place_ns, rank_ramps_ns
 
 __all__ = [
     "After",
@@ -26,5 +26,6 @@ __all__ = [
     "order_facts",
     "path_bound_ns",
     "ramp_bound_ns",
+    "ramps_by_place_ns",
     "rank_ramps_ns",
 ]

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from evenflow.schedule import Op
+from evenflow.simulate import Integers
 from evenflow.solve.bounds.even_shares import step_work_ns
 from evenflow.solve.problem import Problem
 
@@ -21,23 +22,30 @@ def rank_ramps_ns(problem: Problem) -> list[int]:
     Before a rank's first forward, the stages before its first one run forward; after its last backward or input
     gradient they run backward. A weight gradient at the end of its order has nothing after it.
     """
-    schedule, layers = problem.schedule, problem.network.layers
-    empty = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
-    fixed = problem.costs(empty)
-    is_split = schedule.splits_backward
-    gradients = [layer.backward_ns - (layer.weight_ns if is_split else 0) for layer in layers]
-    forwards = [layer.forward_ns for layer in layers]
-    least_forward = min(forwards) * problem.min_layers
-    least_both = min(map(sum, zip(forwards, gradients, strict=True))) * problem.min_layers
-    message_ns = [problem.message_ns * (sender != receiver) for sender, receiver in pairwise(schedule.stage_ranks)]
     ramps = []
     for rank in range(problem.num_ranks):
-        before = range(int(schedule.stage_table[0, rank]))
-        ramp = sum(int(fixed.forward_ns[stage]) + message_ns[stage] for stage in before)
-        if schedule.ops[schedule.rank_starts[rank + 1] - 1] in (Op.B, Op.I):
-            back = fixed.backward_ns - fixed.weight_ns if is_split else fixed.backward_ns
-            ramp += sum(int(back[stage]) + message_ns[stage] + least_both for stage in before)
-        else:
-            ramp += least_forward * len(before)
-        ramps.append(ramp)
+        fixed, of_layers = _ramp_ns(problem, rank)
+        ramps.append(fixed + int(of_layers.min()) * problem.min_layers * int(problem.schedule.stage_table[0, rank]))
     return ramps
+
+
+def ramps_by_place_ns(problem: Problem, rank: int) -> Integers:
+    """Return the ramp of a rank whose first cell begins at each place of the network, shape [num_layers + 1]."""
+    fixed, of_layers = _ramp_ns(problem, rank)
+    return fixed + np.concatenate(([0], np.cumsum(of_layers)))
+
+
+def _ramp_ns(problem: Problem, rank: int) -> tuple[int, Integers]:
+    """Return the ramp of a rank without body layers, and what each of them adds that is before it, [num_layers]."""
+    schedule, layers = problem.schedule, problem.network.layers
+    ends = problem.costs(np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64))
+    before = int(schedule.stage_table[0, rank])
+    crosses = np.array([sender != receiver for sender, receiver in pairwise(schedule.stage_ranks[: before + 1])])
+    fixed = int(ends.forward_ns[:before].sum()) + problem.message_ns * int(crosses.sum())
+    of_layers = np.array([layer.forward_ns for layer in layers], dtype=np.int64)
+    if schedule.ops[schedule.rank_starts[rank + 1] - 1] in (Op.B, Op.I):
+        split = int(schedule.splits_backward)
+        fixed += int((ends.backward_ns - split * ends.weight_ns)[:before].sum())
+        fixed += problem.message_ns * int(crosses.sum())
+        of_layers += np.array([layer.backward_ns - split * layer.weight_ns for layer in layers], dtype=np.int64)
+    return fixed, of_layers

@@ -1,40 +1,47 @@
-"""The cut graph, whose paths are the plans: rank after rank takes up the network where the one before left it.
+"""The cut graphs, whose paths are the plans: rank after rank takes up the network where the one before left it.
 
 With two chunks that both go through the ranks from first to last, rank r holds the layers [a_r, a_{r+1}) and
 [b_r, b_{r+1}):
 
     (0, c) --rank 0--> (a_1, b_1) --rank 1--> (a_2, b_2) -- ... --rank p-1--> (c, L)
 
-A state is where the chunks are cut in front of a rank; an arc is a column of the proof, recomputation included. There
-is one pair of ends for every cut c between the chunks. A second chunk that goes through the ranks from last to first
-(V-shaped placements) is taken up from its end, and paths lead from (0, L) to (c, c). With one chunk they lead from (0)
-to (L).
+A state is where the chunks are cut in front of a rank; an arc is what the rank holds, recomputation included. There is
+one graph for every cut c between the chunks. A second chunk that goes through the ranks from last to first (V-shaped
+placements) is taken up from its end, and paths lead from (0, L) to (c, c). With one chunk there is one graph, and its
+paths lead from (0) to (L).
 """
 
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import NUM_OPS, Schedule
 from evenflow.simulate import Integers
-from evenflow.solve.columns.cell_options import merged_runs
-from evenflow.solve.columns.rank_columns import ColumnGroup
+from evenflow.simulate.compiled import compiled
+from evenflow.solve.bounds import ramps_by_place_ns
+from evenflow.solve.columns.cell_options import CellOptions, merged_runs
+from evenflow.solve.cuts.cut_kernels import walk
 from evenflow.solve.master.matrix import Floats, durations_of
 from evenflow.solve.problem import Problem
 
-MAX_ARCS = 1_000_000
+MAX_ARCS = 2_000_000
 """Most arcs of a cut graph: a shortest path through so many takes milliseconds and is asked for at every node."""
+_FIRST_CAPACITY = 200_000
+"""Most arcs of a step that room is made for at first; where there are more, they are counted and found again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CutGraph:
-    """The arcs of the cut graph, grouped by step.
+    """The arcs of a cut graph, grouped by step.
 
     A step is a rank, in the order in which the first chunk goes through the ranks. Arrays of arcs share their first
     axis.
     """
 
+    middle: int
+    """Place where the first chunk ends."""
     ranks: tuple[int, ...]
     """Rank of each step."""
     starts: Integers
@@ -45,17 +52,23 @@ class CutGraph:
     """State behind the step of each arc, an index into ``states[step + 1]``."""
     durations_ns: Floats
     """Durations of each chunk and operation, shape [num_arcs, num_chunks * num_ops]; whole numbers."""
-    columns: NDArray[np.int32]
-    """Index of each arc's column in the group of its rank."""
+    options: NDArray[np.int32]
+    """Index of what each arc's cells hold among the options of the cell, shape [num_arcs, num_chunks]."""
     states: tuple[NDArray[np.int32], ...]
-    """Cuts of the states before each step and behind the last, each of shape [num_states, num_chunks]."""
-    ends: tuple[tuple[int, int], ...]
-    """Pairs of a first and a last state between which paths are plans."""
+    """Cuts of the states before each step and behind the last, each of shape [num_states, 2]; one chunk leaves a zero.
+
+    There is one state before the first step and one behind the last: all paths between them are plans.
+    """
     classes: Integers
     """Class (see `Graph`) of each duration of each step, shape [num_steps, num_chunks * num_ops]."""
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether arcs reach the state behind the last step."""
+        return int(self.starts[-1]) > int(self.starts[-2])
 
     def step(self, index: int) -> slice:
         """Return the arcs of a step as a slice."""
@@ -69,44 +82,166 @@ class CutGraph:
             sources=self.sources[arcs],
             targets=self.targets[arcs],
             durations_ns=self.durations_ns[arcs],
-            columns=self.columns[arcs],
+            options=self.options[arcs],
         )
 
 
-def cut_graph(problem: Problem, groups: list[ColumnGroup]) -> CutGraph | None:
-    """Return the graph of the columns of all ranks; None if it is too large or the placement is not one of these."""
-    schedule = problem.schedule
-    order = _steps(schedule)
-    if order is None:
-        return None
-    ranks, turns_back = order
-    spans = _Spans(problem)
-    if sum(spans.count(groups[rank]) for rank in ranks) > MAX_ARCS:
-        return None
-    before, behind, columns = [], [], []
-    for rank in ranks:
-        column, start, end = spans.of(groups[rank])
-        if turns_back:
-            start[:, 1], end[:, 1] = end[:, 1].copy(), start[:, 1].copy()
-        before.append(start)
-        behind.append(end)
-        columns.append(column)
-    states, sources, targets = _states(before, behind)
-    return CutGraph(
-        ranks=ranks,
-        starts=np.concatenate(([0], np.cumsum([len(of_rank) for of_rank in columns]))),
-        sources=np.concatenate(sources),
-        targets=np.concatenate(targets),
-        durations_ns=np.concatenate(
-            [_durations(problem, groups[rank], of_rank) for rank, of_rank in zip(ranks, columns, strict=True)]
-        ),
-        columns=np.concatenate(columns).astype(np.int32),
-        states=states,
-        ends=_ends(states[0].tolist(), states[-1].tolist(), problem.num_layers, turns_back=turns_back),
-        classes=np.array(
-            [[NUM_OPS * cell + op for cell in groups[rank].cells for op in schedule.used_ops] for rank in ranks]
-        ),
-    )
+class PlacedOptions(NamedTuple):
+    """The options of a cell, by the place at which it is taken up; several for a cell inside a run of equal layers."""
+
+    starts: Integers
+    """First option of each place and the end of all, shape [num_places + 1]."""
+    targets: Integers
+    """Place at which the next cell is taken up."""
+    loads: Integers
+    """Forward and backward together."""
+    activations: Integers
+    waiting: Integers
+    working: Integers
+    parameters: Integers
+    faster: Integers
+    """Option at the same place with the next shorter backward (see `CellOptions`), or -1."""
+    origins: Integers
+    """Index among the options of the cell."""
+
+
+class CutGraphs:
+    """The cut graphs of a problem, which are made one by one; together they hold all plans of at most a target."""
+
+    def __init__(self, problem: Problem, options: list[CellOptions], target_ns: int) -> None:
+        """Prepare graphs of the `options` of each cell; `problem` must have them (see `has_cut_graphs`)."""
+        steps = _steps(problem.schedule)
+        assert steps is not None
+        self._ranks, self._turns_back = steps
+        self.problem, self._options = problem, options
+        self._cells = problem.schedule.stage_table[:, list(self._ranks)].T
+        """Cells of each step, shape [num_steps, num_chunks]."""
+        runs = _Runs.of(problem)
+        self._placed = [
+            [runs.placed(options[cell], turns_back=chunk == 1 and self._turns_back) for chunk, cell in enumerate(own)]
+            for own in self._cells.tolist()
+        ]
+        """Options of both chunks of each step; where there is no second one, it may only hold nothing."""
+        if problem.num_chunks == 1:
+            self._placed = [[own, _nothing(problem.num_layers)] for (own,) in self._placed]
+        self._loads = [
+            (target_ns - ramps_by_place_ns(problem, rank)) // problem.schedule.num_units for rank in self._ranks
+        ]
+        """Most time that each step may take for a unit, by the place where its first chunk is taken up."""
+        ops = problem.schedule.used_ops
+        self.classes = np.array([[NUM_OPS * cell + op for cell in own for op in ops] for own in self._cells])
+        """As in all of the graphs."""
+        self.works = problem.sums.forward_ns + problem.sums.backward_ns[-1]
+        """Forward and backward of all layers before each place, shape [num_layers + 1]."""
+        most = np.cumsum([0, *(loads.max() for loads in self._loads)])
+        self._done = np.stack((self.works[-1] - (most[-1] - most), most), axis=1)
+        """Least and most work that is done before each step and behind the last."""
+
+    def graph(self, middle: int) -> CutGraph | None:
+        """Return the graph of the plans whose first chunk ends at `middle`; None where it has too many arcs."""
+        problem = self.problem
+        first, last, works = self._ends(middle)
+        states = [np.array([first])]
+        steps: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]] = []
+        for step in range(len(self._ranks)):
+            taken = self._take_up(step, states[-1], works, MAX_ARCS - sum(len(sources) for sources, *_rest in steps))
+            if taken is None:
+                return None
+            sources, behind, chosen = taken
+            if step == len(self._ranks) - 1:
+                at_end = behind == self._key(last)
+                sources, behind, chosen = sources[at_end], behind[at_end], chosen[at_end]
+            keys, targets = _distinct(behind, self._key((problem.num_layers, problem.num_layers)) + 1)
+            states.append(np.stack(np.divmod(keys, problem.num_layers + 1), axis=1))
+            steps.append((sources, targets, chosen))
+        every = enumerate(self._cells.tolist())
+        return CutGraph(
+            middle=middle,
+            ranks=self._ranks,
+            starts=np.cumsum([0, *(len(sources) for sources, *_rest in steps)]),
+            sources=np.concatenate([sources for sources, _targets, _chosen in steps]),
+            targets=np.concatenate([targets for _sources, targets, _chosen in steps]),
+            durations_ns=np.concatenate([self._durations(cells, steps[step][2]) for step, cells in every]),
+            options=np.concatenate([chosen for _sources, _targets, chosen in steps]),
+            states=tuple(own.astype(np.int32) for own in states),
+            classes=self.classes,
+        )
+
+    def counts(self, graph: CutGraph, arcs: Integers) -> Integers:
+        """Return the plan of a path of one of the graphs, shape [num_cells, num_kinds]."""
+        result = np.zeros((self.problem.num_cells, len(self.problem.kinds)), dtype=np.int64)
+        for cells, chosen in zip(self._cells.tolist(), graph.options[arcs].tolist(), strict=True):
+            for cell, option in zip(cells, chosen, strict=True):
+                result[cell] = self._options[cell].counts[option]
+        return result
+
+    def _ends(self, middle: int) -> tuple[tuple[int, int], tuple[int, int], Integers]:
+        """Return the first and the last state, and the work that each chunk has done at each place."""
+        last, works = self.problem.num_layers, self.works
+        if self.problem.num_chunks == 1:
+            return (0, 0), (last, 0), np.stack((works, np.zeros_like(works)))
+        if self._turns_back:
+            return (0, last), (middle, middle), np.stack((works, works[-1] - works))
+        return (0, middle), (middle, last), np.stack((works, works - works[middle]))
+
+    def _take_up(
+        self, step: int, states: Integers, works: Integers, capacity: int
+    ) -> tuple[NDArray[np.int32], Integers, NDArray[np.int32]] | None:
+        """Return the state before each arc of a step, the key of that behind, and its options; None for too many."""
+        problem, rank, placed = self.problem, self._ranks[step], self._placed[step]
+        of_rank = problem.live[rank].reshape(len(problem.live[rank]), -1, problem.num_chunks)
+        live = np.zeros((len(of_rank), 2, 2), dtype=np.int64)
+        live[:, : of_rank.shape[1], : problem.num_chunks] = of_rank
+        size = min(_FIRST_CAPACITY, capacity)
+        while True:
+            sources, chosen = np.empty(size, dtype=np.int32), np.empty((size, 2), dtype=np.int32)
+            number = compiled(walk)(
+                *placed,
+                live.reshape(-1, 4),
+                int(problem.limits[rank] - problem.constants[rank]),
+                self._loads[step],
+                states,
+                self._done[step + 1],
+                works,
+                sources,
+                chosen,
+            )
+            if number <= size:
+                break
+            if number > capacity:
+                return None
+            size = number
+        sources, chosen = sources[:number], chosen[:number]
+        behind = [own.targets[chosen[:, chunk]] for chunk, own in enumerate(placed)]
+        origins = [own.origins[chosen[:, chunk]] for chunk, own in enumerate(placed)]
+        return sources, self._key(behind), np.stack(origins[: problem.num_chunks], axis=1).astype(np.int32)
+
+    def _key(self, places: Any) -> Any:
+        """Return one number for the places of both chunks."""
+        return places[0] * (self.problem.num_layers + 1) + places[1]
+
+    def _durations(self, cells: list[int], chosen: NDArray[np.int32]) -> Floats:
+        """Return the durations of arcs of these cells with these options, as in `CutGraph.durations_ns`."""
+        of_slots = [
+            durations_of(self._options[cell], op)[chosen[:, chunk]]
+            for chunk, cell in enumerate(cells)
+            for op in self.problem.schedule.used_ops
+        ]
+        return np.stack(of_slots, axis=1).astype(np.float64)
+
+
+def middles_outwards(problem: Problem) -> list[int]:
+    """Return the places where the first chunk may end, those in the middle of the network first."""
+    num_layers = problem.num_layers
+    if problem.num_chunks == 1:
+        return [num_layers]
+    least = problem.num_ranks * problem.min_layers
+    return sorted(range(least, num_layers - least + 1), key=lambda place: abs(2 * place - num_layers))
+
+
+def has_cut_graphs(schedule: Schedule) -> bool:
+    """Return whether the plans of an order are paths: one chunk, or two that pass the ranks in one or both ways."""
+    return _steps(schedule) is not None
 
 
 def _steps(schedule: Schedule) -> tuple[tuple[int, ...], bool] | None:
@@ -121,81 +256,72 @@ def _steps(schedule: Schedule) -> tuple[tuple[int, ...], bool] | None:
     return ranks, rest not in ((), ranks)
 
 
-class _Spans:
-    """Places in the network where the cells of a column can be: several for a cell inside a run of equal layers."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Runs:
+    """Where the runs of equal layers begin and end."""
 
-    def __init__(self, problem: Problem) -> None:
+    starts: Integers
+    ends: Integers
+
+    @classmethod
+    def of(cls, problem: Problem) -> "_Runs":
         sizes = np.array([run.count for run in merged_runs(problem)])
-        self._run_ends = np.cumsum(sizes)
-        self._run_starts = self._run_ends - sizes
+        return cls(starts=np.cumsum(sizes) - sizes, ends=np.cumsum(sizes))
 
-    def _first_places(self, group: ColumnGroup, chunk: int) -> tuple[Integers, Integers]:
-        """Return the first possible start of a chunk and its number of starts, for each column."""
-        options, own = group.options[chunk], group.chosen[:, chunk]
-        first, inside = options.first_run[own], options.first_run[own] == options.last_run[own]
-        start = np.where(inside, self._run_starts[first], self._run_ends[first] - options.in_first[own])
-        return start, np.where(inside, self._run_ends[first] - start - options.layers[own] + 1, 1)
+    def placed(self, options: CellOptions, *, turns_back: bool) -> PlacedOptions:
+        """Return the options of a cell by place: its first layer, or the end of its last one if its chunk turns back.
 
-    def count(self, group: ColumnGroup) -> int:
-        """Return the number of pairs of a column and places for its cells."""
-        return int(np.prod([self._first_places(group, chunk)[1] for chunk in range(len(group.cells))], axis=0).sum())
-
-    def of(self, group: ColumnGroup) -> tuple[Integers, Integers, Integers]:
-        """Return the columns, starts and ends of all pairs of a column and places for its cells.
-
-        Starts and ends are those of the cells, shape [num_arcs, num_chunks].
+        There are several places for a cell inside a run.
         """
-        columns = np.arange(len(group))
-        starts: list[Integers] = []
-        for chunk in range(len(group.cells)):
-            start, places = self._first_places(group, chunk)
-            repeats = places[columns]
-            offsets = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-            starts = [np.repeat(of_rank, repeats) for of_rank in starts]
-            columns = np.repeat(columns, repeats)
-            starts.append(start[columns] + offsets)
-        layers = [options.layers[group.chosen[columns, chunk]] for chunk, options in enumerate(group.options)]
-        start = np.stack(starts, axis=1)
-        return columns, start, start + np.stack(layers, axis=1)
+        first, inside = options.first_run, options.first_run == options.last_run
+        start = np.where(inside, self.starts[first], self.ends[first] - options.in_first)
+        repeats = np.where(inside, self.ends[first] - start - options.layers + 1, 1)
+        first_of = np.cumsum(repeats) - repeats
+        origins = np.repeat(np.arange(len(options)), repeats)
+        offsets = np.arange(len(origins)) - first_of[origins]
+        start = start[origins] + offsets
+        end = start + options.layers[origins]
+        source, target = (end, start) if turns_back else (start, end)
+        order = np.lexsort((target, source))
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
+        # The faster option has the same layers, hence as many places in the same order.
+        faster = options.faster[origins]
+        faster = np.where(faster >= 0, position[first_of[faster] + offsets * (faster >= 0)], -1)
+        own = origins[order]
+        return PlacedOptions(
+            starts=np.searchsorted(source[order], np.arange(int(self.ends[-1]) + 2)),
+            targets=target[order],
+            loads=(options.forward_ns + options.backward_ns)[own],
+            activations=options.activation_bytes[own],
+            waiting=options.until_weight_bytes[own],
+            working=options.working_bytes[own],
+            parameters=options.parameter_bytes[own],
+            faster=faster[order],
+            origins=own,
+        )
 
 
-def _states(
-    before: list[Integers], behind: list[Integers]
-) -> tuple[tuple[NDArray[np.int32], ...], list[NDArray[np.int32]], list[NDArray[np.int32]]]:
-    """Return the states before each step and behind the last, and the index of each arc's source and target."""
-    states, sources, targets = [], [], []
-    for step in range(len(before) + 1):
-        left = behind[step - 1] if step else before[0][:0]
-        right = before[step] if step < len(before) else left[:0]
-        distinct, index = np.unique(np.concatenate((left, right)), axis=0, return_inverse=True)
-        states.append(distinct.astype(np.int32))
-        if step:
-            targets.append(index[: len(left)].astype(np.int32))
-        if step < len(before):
-            sources.append(index[len(left) :].astype(np.int32))
-    return tuple(states), sources, targets
+def _nothing(num_layers: int) -> PlacedOptions:
+    """Return the option of a chunk that is not there: at place 0, and without costs."""
+    nothing = np.zeros(1, dtype=np.int64)
+    return PlacedOptions(
+        starts=np.minimum(np.arange(num_layers + 2), 1),
+        targets=nothing,
+        loads=nothing,
+        activations=nothing,
+        waiting=nothing,
+        working=nothing,
+        parameters=nothing,
+        faster=nothing - 1,
+        origins=nothing,
+    )
 
 
-def _ends(
-    first: list[list[int]], last: list[list[int]], num_layers: int, *, turns_back: bool
-) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of indices into `first` and `last` between whose states the paths are plans."""
-    positions = {tuple(state): index for index, state in enumerate(last)}
-    pairs = []
-    for index, state in enumerate(first):
-        if turns_back and state == [0, num_layers]:
-            pairs += [(index, at) for (state_start, other), at in positions.items() if state_start == other]
-        elif not turns_back and state[0] == 0:
-            at = positions.get((*state[1:], num_layers))
-            pairs += [] if at is None else [(index, at)]
-    return tuple(pairs)
-
-
-def _durations(problem: Problem, group: ColumnGroup, columns: Integers) -> Floats:
-    """Return the durations of some columns, as in `CutGraph.durations_ns`."""
-    every = [
-        durations_of(options, op)[group.chosen[:, chunk]]
-        for chunk, options in enumerate(group.options)
-        for op in problem.schedule.used_ops
-    ]
-    return np.stack(every, axis=1)[columns].astype(np.float64)
+def _distinct(keys: Integers, most: int) -> tuple[Integers, NDArray[np.int32]]:
+    """Return the distinct keys, which are below `most`, in order, and the index of each key among them."""
+    number = np.zeros(most, dtype=np.int32)
+    number[keys] = 1
+    distinct = np.flatnonzero(number)
+    number[distinct] = np.arange(len(distinct))
+    return distinct, number[keys]

@@ -1,30 +1,32 @@
 """Branch and bound on the cuts of the network, to decide whether a plan takes at most a target.
 
 A mixture of paths through the dependency graph (shares that add up to 1) weighs every duration, and no plan is shorter
-than the time so weighed. That time is a sum over ranks, so the plan of least weight is a shortest path through the cut
-graph, found in microseconds. At each node, for its part of the cut graph,
+than the time so weighed. That time is a sum over ranks, so the plan of least weight is a shortest path through a cut
+graph, found in microseconds. The graphs, one for each cut between the chunks, are the first nodes; at each node, for
+its part of a cut graph,
 
 1. a shortest path bounds all its plans, and arcs that are on no path within the target go;
 2. the plan of that path and its own longest paths join the game of plans and paths (`cut_game`), whose solution weighs
    anew, until the bound exceeds the target or the value of the game says that it cannot;
-3. then a cut on which the mixed plans disagree is split: at most here, or behind.
+3. then it is split in two: the plans in which a rank keeps to a threshold, and those in which it does not.
 
 The bound of a node mixes whole plans with one cut between the chunks, so it is higher than that of the linear program
 over columns, and it rises fast with every split.
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, permutations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenflow.schedule import NUM_OPS
 from evenflow.simulate import Integers
 from evenflow.simulate.compiled import compiled
-from evenflow.solve.cuts.cut_game import Game, Mixture
-from evenflow.solve.cuts.cut_graph import CutGraph
+from evenflow.solve.cuts.cut_game import Game
+from evenflow.solve.cuts.cut_graph import CutGraph, CutGraphs, middles_outwards
 from evenflow.solve.cuts.cut_kernels import follow, sweep
 from evenflow.solve.master.critical_paths import CriticalPaths
 from evenflow.solve.master.matrix import Floats
@@ -36,23 +38,36 @@ _CLOSE = 1e-4
 _REMEMBERED = 4
 """Number of mixtures that a node tries from the nodes above it, and of those that last refuted others, before it plays.
 """
-_ROUNDS = 50
-"""Most games solved after one new plan: within the solver's tolerance the same paths could return without end."""
+_MOST_TURNS = 300
+"""Most games of a node: within the solver's tolerance the same plans and paths could return without end."""
 _VIOLATION = 1e-5
 """Fraction by which a path must exceed the value of a game to be missing from it; less is within the tolerance."""
 _WORTH_COPYING = 0.8
 """Fraction of the arcs left below which they are copied together."""
+_WORTH_KEEPING = 0.25
+"""Fraction of the arcs of a graph left below which the parts of a node get a graph of their own."""
+_FEW = 0.05
+"""Share of the mixed plans that may exceed a threshold at a rank without its being split."""
 _SHARE = 1e-9
 """Share of a mixture below which a path is not handed down."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Threshold:
+    """The most that ranks are to take for a microbatch in a phase of the schedule."""
+
+    ops: Floats
+    """1 for each duration of a rank that the phase has, otherwise 0, shape [num_chunks * num_ops]."""
+    most_ns: float
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Node:
     """An open node: a part of the graph with the mixtures, plans and paths handed down to it."""
 
+    graph: CutGraph
     arcs: Integers
-    """Indices among the arcs of the whole graph, ascending."""
-    ends: tuple[int, int]
+    """Indices among the arcs of `graph`, ascending."""
     bound_ns: float
     mixtures: tuple[Floats, ...]
     """Best mixtures of the nodes above: mean counts of all durations and time of messages, each [num_slots + 1]."""
@@ -60,81 +75,143 @@ class _Node:
     """Arcs of mixed plans that are in this part, shape [num_plans, num_steps]."""
     paths: Floats
     """Mixed paths, shape [num_paths, num_slots + 1]."""
+    threshold: _Threshold | None = None
+    """The threshold by which the node above was split."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Split:
+    """A split of a part of the graph in two, by the arcs of a step."""
+
+    step: int
+    low: NDArray[np.bool_]
+    """Which of its arcs are in the first part, shape [num_arcs]."""
+    threshold: _Threshold | None
 
 
 class _Part:
-    """The part of the graph at the node being worked on, which loses arcs while its bound rises."""
+    """The part of a graph at the node being worked on, which loses arcs while its bound rises."""
 
-    def __init__(self, whole: CutGraph, node: _Node) -> None:
-        self.arcs, self.ends, self.bound_ns = node.arcs, node.ends, node.bound_ns
-        self._whole = whole
-        self.graph = whole.select(node.arcs)
+    def __init__(self, node: _Node) -> None:
+        self.whole, self.arcs, self.bound_ns = node.graph, node.arcs, node.bound_ns
+        self.graph = self.whole.select(node.arcs)
 
     def keep(self, alive: Integers) -> None:
         """Drop all arcs but those at the indices `alive`."""
         self.arcs = self.arcs[alive]
-        self.graph = self._whole.select(self.arcs)
+        self.graph = self.whole.select(self.arcs)
 
 
 class CutSearch:
     """A search for a plan that meets one target; it can be interrupted and resumed."""
 
-    def __init__(self, graph: CutGraph, paths: CriticalPaths, *, target_ns: int) -> None:
+    def __init__(
+        self,
+        graphs: CutGraphs,
+        paths: CriticalPaths,
+        *,
+        target_ns: int,
+        middles: Sequence[int],
+        mixtures: Sequence[Floats] = (),
+    ) -> None:
+        """Prepare a search of the graphs whose first chunk ends at one of `middles`, the last of them first.
+
+        `mixtures` of paths are known to bound plans well: mean counts of every class of durations (see `Graph`), then
+        the time of messages in ns; shape [NUM_OPS * num_cells + 1] each.
+        """
         self.target_ns = target_ns
-        self._graph, self._paths = graph, paths
-        self._classes = graph.classes.ravel()
-        self._behind = np.empty((len(graph.states), max(map(len, graph.states))))
-        self._before = np.empty_like(self._behind)
+        self.graphs = graphs
+        self._paths = paths
+        self._classes = graphs.classes.ravel()
         self._keep_going: Callable[[], bool] = lambda: True
-        middle = np.concatenate([graph.durations_ns[graph.step(step)].mean(axis=0) for step in range(len(graph.ranks))])
-        self._refuters = [self._longest(middle, above_ns=-1.0).mean(axis=0)]
-        """Mixtures that refuted nodes, after an initial one."""
-        every = np.arange(len(graph))
-        no_plans = np.zeros((0, len(graph.ranks)), dtype=np.int64)
-        no_paths = np.zeros((0, len(self._classes) + 1))
-        self._open = [
-            (0.0, number, _Node(arcs=every, ends=ends, bound_ns=0.0, mixtures=(), plans=no_plans, paths=no_paths))
-            for number, ends in enumerate(graph.ends)
-        ]
+        self._first = [mixture[np.append(self._classes, -1)] for mixture in mixtures]
+        """Mixtures to begin with."""
+        self._refuters: list[Floats] = []
+        """Mixtures that refuted nodes last."""
+        self._root_mixtures: tuple[Floats, ...] = ()
+        self._root_paths: Floats = np.zeros((0, len(self._classes) + 1))
+        self._phases = _phases(graphs)
+        """Durations of a rank that paths meet about as often as each other, and a weight of each of these phases."""
+        self._middles = list(middles)
+        """Those whose graphs have not been looked at, the last one next."""
+        self._open: list[tuple[float, int, _Node]] = []
         """Heap of open nodes, least bound first."""
-        self._numbers = count(len(self._open))
-        self.found: list[tuple[int, int]] | None = None
-        """Plan that meets the target: each rank with the index of its column."""
+        self._numbers = count()
+        self.found: Integers | None = None
+        """Plan that meets the target, shape [num_cells, num_kinds]."""
+        self.is_too_large = False
+        """Whether it ended since one of the graphs would have too many arcs."""
 
     @property
     def refuted(self) -> bool:
         """Whether it is proven that no plan of the graph meets the target."""
-        return not self._open
+        return not self._open and not self._middles
+
+    @property
+    def open_middles(self) -> list[int]:
+        """Cuts between the chunks for which the target is not refuted yet, those in the middle of the network first."""
+        are_open = {*self._middles, *(node.graph.middle for *_order, node in self._open)}
+        return [middle for middle in middles_outwards(self.graphs.problem) if middle in are_open]
 
     @property
     def bound_ns(self) -> float:
         """Lower bound on the plans of the graph that meet the target; infinite where there is none."""
+        if self._middles:
+            return 0.0
         return self._open[0][0] * (1 - _NOISE) if self._open else float("inf")
 
     def run(self, keep_going: Callable[[], bool], report: Callable[[float], None]) -> None:
-        """Search until a plan is `found`, the target is `refuted` or `keep_going` says no; `report` gets the bound."""
+        """Search until a plan is `found`, the target is `refuted` or `keep_going` says no; `report` gets the bound.
+
+        It also ends where a graph `is_too_large`.
+        """
         self._keep_going = keep_going
-        while self._open and keep_going():
+        while not self.refuted and keep_going():
             report(self.bound_ns)
-            children = self._expand(self._open[0][2])
+            if self._middles:
+                graph = self.graphs.graph(self._middles[-1])
+                if graph is None:
+                    self.is_too_large = True
+                    return
+                children = self._expand(self._root(graph)) if graph.is_connected else []
+            else:
+                children = self._expand(self._open[0][2])
             if self.found is not None:
                 return
-            heapq.heappop(self._open)
+            if self._middles:
+                self._middles.pop()
+            else:
+                heapq.heappop(self._open)
             for child in children:
                 heapq.heappush(self._open, (child.bound_ns, next(self._numbers), child))
 
+    def _root(self, graph: CutGraph) -> _Node:
+        """Return the node of all plans with one cut between the chunks."""
+        if not self._first:
+            steps = range(len(graph.ranks))
+            middle = np.concatenate([graph.durations_ns[graph.step(step)].mean(axis=0) for step in steps])
+            self._first = [self._longest(middle, above_ns=-1.0).mean(axis=0)]
+        return _Node(
+            graph=graph,
+            arcs=np.arange(len(graph)),
+            bound_ns=0.0,
+            mixtures=self._root_mixtures,
+            plans=np.zeros((0, len(graph.ranks)), dtype=np.int64),
+            paths=self._root_paths,
+        )
+
     def _expand(self, node: _Node) -> list[_Node]:
         """Return the children of a node: none if all its plans exceed the target, or one that does not is found."""
-        part = _Part(self._graph, node)
-        known = (*self._refuters, *node.mixtures)
+        part = _Part(node)
+        known = (*self._first, *self._refuters, *node.mixtures)
         if any(self._shortest(part, mixture) is None for mixture in known):
             return []
         game = Game(len(self._classes), self.target_ns, self._keep_going)
-        game.add(paths=node.paths, plans=self._durations(node.plans))
+        game.add(paths=node.paths, plans=self._durations(node.graph, node.plans))
         plans = [*node.plans]
         best_ns, mixture = 0.0, known[-1]
         best = mixture
-        for turn in count(1):
+        for turn in range(1, _MOST_TURNS + 1):
             shortest = self._shortest(part, mixture)
             if shortest is None:
                 self._refuters = [*self._refuters[1 - _REMEMBERED :], mixture]
@@ -142,21 +219,30 @@ class CutSearch:
             bound_ns, plan = shortest
             if bound_ns > best_ns:
                 best_ns, best = bound_ns, mixture
-            durations = self._durations(plan)
+            durations = self._durations(node.graph, plan)
             if self._paths.makespan(self._by_class(durations)) <= self.target_ns:
-                columns = self._graph.columns[plan].tolist()
-                self.found = list(zip(self._graph.ranks, columns, strict=True))
+                self.found = self.graphs.counts(node.graph, plan)
                 return []
             plans.append(plan)
             game.add(paths=self._longest(durations, above_ns=-1.0), plans=durations[np.newaxis])
-            mixed = self._settle(game)
-            if mixed.value_ns <= max(self.target_ns, best_ns + _CLOSE * self.target_ns) or not self._keep_going():
+            mixed, paths = game.solve(), game.paths
+            mean = mixed.plans @ game.plans
+            # No mixture of paths refutes a node whose plans have a mixture within the target.
+            if self._paths.makespan(self._by_class(mean)) <= self.target_ns or not self._keep_going():
                 break
-            latest = mixed.paths @ game.paths
+            missed = self._longest(mean, above_ns=mixed.value_ns * (1 + _VIOLATION))
+            if len(missed):
+                game.add(paths=missed)
+            elif mixed.value_ns <= max(self.target_ns, best_ns + _CLOSE * self.target_ns):
+                break
+            latest = mixed.paths @ paths
             # Between the best and the latest mixture the bound is steadier than at either.
             mixture = latest if turn % 3 == 0 else (best + latest) / 2
-        paths = game.paths[mixed.paths > _SHARE]
-        return self._split(part, (*node.mixtures[1 - _REMEMBERED :], best), np.array(plans), mixed.plans, paths)
+        split = self._split(part, np.array(plans), mixed.plans, node.threshold)
+        mixtures = (*node.mixtures[1 - _REMEMBERED :], best)
+        if self._middles:
+            self._root_mixtures, self._root_paths = mixtures, paths[mixed.paths > _SHARE]
+        return self._children(part, split, np.array(plans), mixtures, paths[mixed.paths > _SHARE])
 
     # 1. ---------------------------------------------------------------------------------------------------------
 
@@ -167,16 +253,16 @@ class CutSearch:
         """
         graph, message_ns = part.graph, float(mixture[-1])
         lengths, alive = np.empty(len(graph)), np.empty(len(graph), dtype=np.bool_)
+        behind = np.empty((len(graph.states), max(map(len, graph.states))))
         compiled(sweep)(
             graph.starts,
             graph.sources,
             graph.targets,
             graph.durations_ns,
             mixture[:-1].reshape(graph.classes.shape),
-            *part.ends,
             self.target_ns * (1 + _NOISE) - message_ns,
-            self._behind,
-            self._before,
+            behind,
+            np.empty_like(behind),
             lengths,
             alive,
         )
@@ -184,9 +270,9 @@ class CutSearch:
         if not len(left):
             return None
         plan = np.zeros(len(graph.ranks), dtype=np.int64)
-        compiled(follow)(graph.starts, graph.sources, graph.targets, lengths, self._behind, part.ends[0], plan)
+        compiled(follow)(graph.starts, graph.sources, graph.targets, lengths, behind, plan)
         plan = part.arcs[plan]
-        bound_ns = float(self._behind[0, part.ends[0]]) + message_ns
+        bound_ns = float(behind[0, 0]) + message_ns
         part.bound_ns = max(part.bound_ns, bound_ns)
         if len(left) < _WORTH_COPYING * len(graph):
             part.keep(left)
@@ -194,22 +280,9 @@ class CutSearch:
 
     # 2. ---------------------------------------------------------------------------------------------------------
 
-    def _settle(self, game: Game) -> Mixture:
-        """Solve the game; while its value does not exceed the target, add the paths it misses and solve again."""
-        mixed = game.solve()
-        for _ in range(_ROUNDS):
-            if mixed.value_ns == 0 or mixed.value_ns > self.target_ns or not self._keep_going():
-                break
-            new = self._longest(mixed.plans @ game.plans, above_ns=mixed.value_ns * (1 + _VIOLATION))
-            if not len(new):
-                break
-            game.add(paths=new)
-            mixed = game.solve()
-        return mixed
-
-    def _durations(self, plans: Integers) -> Floats:
+    def _durations(self, graph: CutGraph, plans: Integers) -> Floats:
         """Return the durations of plans given by their arcs, shape [..., num_slots]."""
-        return self._graph.durations_ns[plans].reshape(*plans.shape[:-1], len(self._classes))
+        return graph.durations_ns[plans].reshape(*plans.shape[:-1], len(self._classes))
 
     def _by_class(self, durations: Floats) -> Integers:
         """Return `durations` [num_slots] as a table by class, rounded down."""
@@ -225,38 +298,95 @@ class CutSearch:
 
     # 3. ---------------------------------------------------------------------------------------------------------
 
-    def _split(
-        self, part: _Part, mixtures: tuple[Floats, ...], plans: Integers, shares: Floats, paths: Floats
-    ) -> list[_Node]:
-        """Split a part with more than one plan into two that share none."""
-        graph = self._graph
-        cuts = np.stack([states[graph.targets[plans[:, step]]] for step, states in enumerate(graph.states[1:])], axis=1)
+    def _split(self, part: _Part, plans: Integers, shares: Floats, threshold: _Threshold | None) -> _Split:
+        """Return where to split a part whose plans are mixed in these shares; `threshold` is that of the node above.
+
+        A mixture is short because the plans in it are long at different ranks. So a threshold is set that the longest
+        rank of half of them exceeds, for what a rank does for a microbatch in all or in one phase of the schedule; and
+        one rank after the other is split by it, the one that exceeds it in most of them first.
+        """
+        durations = part.whole.durations_ns[plans]
+        if threshold is not None:
+            exceeds = shares @ (durations @ threshold.ops > threshold.most_ns)
+            if exceeds.max() <= _FEW:
+                threshold = None
+        if threshold is None:
+            threshold = self._threshold(durations, shares)
+            exceeds = shares @ (durations @ threshold.ops > threshold.most_ns)
+        step = int(np.argmax(exceeds))
+        low = part.graph.durations_ns[part.graph.step(step)] @ threshold.ops <= threshold.most_ns
+        if low.any() and not low.all():
+            return _Split(step=step, low=low, threshold=threshold)
+        return self._split_at_cut(part, plans, shares)
+
+    def _threshold(self, durations: Floats, shares: Floats) -> _Threshold:
+        """Return the threshold at which a mixture of plans with these durations gains most by being a mixture."""
+        ops, weights = self._phases
+        times = durations @ ops.T
+        longest = times.max(axis=1)
+        gains = weights * (shares @ longest - np.tensordot(shares, times, 1).max(axis=0))
+        phase = int(np.argmax(gains))
+        order = np.argsort(longest[:, phase])
+        half = int(np.searchsorted(np.cumsum(shares[order]), shares.sum() / 2))
+        ascending = longest[order, phase]
+        most = ascending[min(half, len(order) - 1)]
+        if most == ascending[-1] and ascending[0] < most:
+            most = ascending[np.searchsorted(ascending, most) - 1]
+        return _Threshold(ops=ops[phase], most_ns=float(most))
+
+    def _split_at_cut(self, part: _Part, plans: Integers, shares: Floats) -> _Split:
+        """Return a split of the cut on which the plans differ most in work, or of the widest choice that is left."""
+        graph, works = part.whole, self.graphs.works
+        cuts = np.stack(
+            [works[states[graph.targets[own]]] for own, states in zip(plans.T, graph.states[1:], strict=True)], axis=1
+        )
         mean = np.tensordot(shares, cuts, 1)
         spread = np.tensordot(shares, (cuts - mean) ** 2, 1)
         step, chunk = divmod(int(np.argmax(spread)), spread.shape[1])
         own = part.graph.step(step)
-        positions = graph.states[step + 1][part.graph.targets[own], chunk]
-        low = positions <= mean[step, chunk]
-        if low.all() or not low.any():  # the plans agree on cuts, or nearly: halve the widest choice that is left
+        low = works[graph.states[step + 1][part.graph.targets[own], chunk]] <= mean[step, chunk]
+        if low.all() or not low.any():
             step = int(np.argmax(np.diff(part.graph.starts)))
             own = part.graph.step(step)
             order = np.argsort(part.graph.durations_ns[own].sum(axis=1), kind="stable")
             low = np.zeros(len(order), dtype=np.bool_)
             low[order[: len(order) // 2]] = True
+        return _Split(step=step, low=low, threshold=None)
+
+    def _children(
+        self, part: _Part, split: _Split, plans: Integers, mixtures: tuple[Floats, ...], paths: Floats
+    ) -> list[_Node]:
+        """Return the two nodes of a split, which share no plan."""
+        is_small = len(part.graph) < _WORTH_KEEPING * len(part.whole)
         children = []
-        for side in (low, ~low):
-            keep = np.ones(len(part.arcs), dtype=np.bool_)
-            keep[own] = side
-            arcs = part.arcs[keep]
-            inside = np.isin(plans, arcs).all(axis=1)
+        for side in (split.low, ~split.low):
+            keep = np.ones(len(part.graph), dtype=np.bool_)
+            keep[part.graph.step(split.step)] = side
+            inside = plans[np.isin(plans, part.arcs[keep]).all(axis=1)]
             children.append(
                 _Node(
-                    arcs=arcs,
-                    ends=part.ends,
+                    graph=part.graph if is_small else part.whole,
+                    arcs=np.flatnonzero(keep) if is_small else part.arcs[keep],
                     bound_ns=part.bound_ns,
                     mixtures=mixtures,
-                    plans=plans[inside],
+                    plans=np.searchsorted(part.arcs, inside) if is_small else inside,
                     paths=paths,
+                    threshold=split.threshold,
                 )
             )
         return children
+
+
+def _phases(graphs: CutGraphs) -> tuple[Floats, Floats]:
+    """Return the phases of a schedule, shape [num_phases, num_slots], and their weights.
+
+    All of a rank's work; its forwards of one chunk beside the gradients of another, which take turns; the forwards of
+    one chunk alone, with which a step begins. Paths spend about all, half and a quarter of the microbatches there.
+    """
+    num_slots, num_chunks = graphs.classes.shape[1], graphs.problem.num_chunks
+    slots = np.arange(num_slots).reshape(num_chunks, -1)
+    forwards = [np.isin(np.arange(num_slots), slots[chunk, 0]) for chunk in range(num_chunks)]
+    gradients = [np.isin(np.arange(num_slots), slots[chunk, 1:]) for chunk in range(num_chunks)]
+    both = [forwards[chunk] | gradients[beside] for chunk, beside in permutations(range(num_chunks), 2)]
+    weights = [1.0, *[0.5] * len(both), *[0.25] * num_chunks]
+    return np.array([np.ones(num_slots), *both, *forwards], dtype=np.float64), np.array(weights)

@@ -51,6 +51,9 @@ class Relaxed:
     borders: NDArray[np.float64] | None
     """Where each cell begins and the last ends, as numbers of layers, shape [num_cells + 1]; None without a solution.
     """
+    mixture: NDArray[np.float64] | None
+    """The mixture of paths of the bound: mean counts of every class of `Graph`, then the time of messages in ns; None
+    without paths."""
 
 
 def relax(
@@ -65,17 +68,18 @@ def relax(
         return None
     program = _LayerProgram(problem, layout, scale_ns=max(1, scale_ns), keep_going=keep_going)
     paths = CriticalPaths(problem.graph, problem.shortest_messages)
-    bound, borders, values = 0.0, None, [0.0]
+    bound, borders, mixture, values = 0.0, None, None, [0.0]
     center: NDArray[np.float64] | None = None
     while True:
         try:
             solution = program.solve()
         except Infeasible:
-            return Relaxed(bound_ns=float("inf"), borders=None)
+            return Relaxed(bound_ns=float("inf"), borders=None, mixture=None)
         if solution is None:
             break
-        value_ns, columns = solution
+        value_ns, columns, shares = solution
         bound = max(bound, value_ns * (1 - _NOISE))
+        mixture = program.mixture(shares)
         report(bound)
         borders = program.borders(columns)
         latest = program.durations(columns)
@@ -88,7 +92,7 @@ def relax(
             break
         program.add_paths(violated)
         program.add_paths(near)
-    return Relaxed(bound_ns=bound, borders=borders)
+    return Relaxed(bound_ns=bound, borders=borders, mixture=mixture)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -157,12 +161,28 @@ class _LayerProgram:
         self._add(self._memory())
         if problem.counts_full:
             self._add(self._most_full())
+        self._paths = np.zeros((0, num_cells * NUM_OPS + 1))
+        """Counts of every class on each path with a row, then the time of its messages; these rows are the last."""
 
-    def solve(self) -> tuple[float, NDArray[np.float64]] | None:
-        """Return the value in ns and the columns; None without time left; raises Infeasible."""
+    def solve(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return the value in ns, the columns and the dual values of paths; None without time left.
+
+        Raises Infeasible.
+        """
         solution = self._program.solve(primal=not self._has_solved)  # which tells where there is no point at all
         self._has_solved = True
-        return None if solution is None else (solution.objective / self._factor, solution.values)
+        if solution is None:
+            return None
+        return (
+            solution.objective / self._factor,
+            solution.values,
+            solution.duals[len(solution.duals) - len(self._paths) :],
+        )
+
+    def mixture(self, duals: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return the mixture of paths in the shares of their dual values; None where none has any."""
+        shares = np.maximum(duals, 0.0)
+        return shares @ self._paths / shares.sum() if shares.sum() > 0 else None
 
     def durations(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the durations of a solution by class of `Graph`, shape [NUM_OPS * num_cells]."""
@@ -186,6 +206,7 @@ class _LayerProgram:
             columns = np.concatenate(([0], self._parts[cells].reshape(-1)))
             rows.append((columns, np.concatenate(([1.0], entries.reshape(-1))), least, INFINITY))
         self._add(iter(rows))
+        self._paths = np.concatenate((self._paths, np.column_stack((paths.counts, paths.messages_ns))))
 
     def _of_parts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return durations [cell, type, kind, NUM_OPS] of layers, and bytes [cell, type, kind, 3] in MB.

@@ -39,7 +39,8 @@ class Annealing:
     best_counts: Integers = field(init=False)
     _arguments: tuple[Any, ...] = field(init=False, repr=False)
     _incumbent: tuple[int, Integers] = field(init=False)
-    _offered: Integers | None = field(init=False, default=None)
+    _offered: tuple[int, Integers] | None = field(init=False, default=None)
+    """Makespan and counts of the best plan that was offered."""
     _idle_moves: int = field(init=False, default=0)
     """Moves of the rounds since the last one that found a better plan."""
 
@@ -72,8 +73,9 @@ class Annealing:
 
     @property
     def incumbent(self) -> tuple[int, Integers]:
-        """Makespan and counts of the best plan; other threads may read them during `run`."""
-        return self._incumbent
+        """Makespan and counts of the best plan, offered ones included; other threads may read them during `run`."""
+        offered = self._offered
+        return self._incumbent if offered is None or self._incumbent[0] <= offered[0] else offered
 
     @property
     def has_settled(self) -> bool:
@@ -82,7 +84,9 @@ class Annealing:
 
     def offer(self, counts: Integers) -> None:
         """Give the running search a plan found elsewhere, from which it goes on if the plan is better."""
-        self._offered = counts
+        makespan_ns = self.problem.makespan_ns(self.problem.costs(counts))
+        if self._offered is None or makespan_ns < self._offered[0]:
+            self._offered = (makespan_ns, counts.copy())
 
     def improve(self, *, steps: int) -> None:
         """Anneal for so many moves from the best plan so far: equal calls in a row find equal plans."""
@@ -102,9 +106,9 @@ class Annealing:
             began = now_s()
             for temperature in _TEMPERATURES:
                 yield
-                offered, self._offered = self._offered, None
-                if offered is not None:
-                    self.counts[:] = offered
+                offered = self._offered
+                if offered is not None and offered[0] < self.best:
+                    self.counts[:] = offered[1]
                     self._anneal(steps=0, hot=1.0)
                 self.counts[:] = self.best_counts
                 self._anneal(steps=steps, hot=max(1.0, self.best * temperature))
