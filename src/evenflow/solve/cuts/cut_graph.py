@@ -74,7 +74,7 @@ class CutGraph:
         """Return the arcs of a step as a slice."""
         return slice(int(self.starts[index]), int(self.starts[index + 1]))
 
-    def select(self, arcs: Integers) -> "CutGraph":
+    def select(self, arcs: NDArray[np.int32]) -> "CutGraph":
         """Return the graph with only these arcs, given by ascending indices."""
         return replace(
             self,

@@ -46,6 +46,8 @@ _WORTH_COPYING = 0.8
 """Fraction of the arcs left below which they are copied together."""
 _WORTH_KEEPING = 0.25
 """Fraction of the arcs of a graph left below which the parts of a node get a graph of their own."""
+_MOST_ARCS = 20_000_000
+"""Most arcs of all graphs together: about a gigabyte and a half."""
 _FEW = 0.05
 """Share of the mixed plans that may exceed a threshold at a rank without its being split."""
 _SHARE = 1e-9
@@ -66,7 +68,7 @@ class _Node:
     """An open node: a part of the graph with the mixtures, plans and paths handed down to it."""
 
     graph: CutGraph
-    arcs: Integers
+    arcs: NDArray[np.int32]
     """Indices among the arcs of `graph`, ascending."""
     bound_ns: float
     mixtures: tuple[Floats, ...]
@@ -140,7 +142,9 @@ class CutSearch:
         self.found: Integers | None = None
         """Plan that meets the target, shape [num_cells, num_kinds]."""
         self.is_too_large = False
-        """Whether it ended since one of the graphs would have too many arcs."""
+        """Whether it ended since a graph, or all of them together, would have too many arcs."""
+        self._num_arcs = 0
+        """Arcs of the graphs of all nodes, when they were new."""
 
     @property
     def refuted(self) -> bool:
@@ -166,7 +170,7 @@ class CutSearch:
         It also ends where a graph `is_too_large`.
         """
         self._keep_going = keep_going
-        while not self.refuted and keep_going():
+        while not self.refuted and not self.is_too_large and keep_going():
             report(self.bound_ns)
             if self._middles:
                 graph = self.graphs.graph(self._middles[-1])
@@ -180,6 +184,8 @@ class CutSearch:
                 return
             if self._middles:
                 self._middles.pop()
+                self._num_arcs += len(children[0].graph) if children else 0
+                self.is_too_large = self._num_arcs > _MOST_ARCS
             else:
                 heapq.heappop(self._open)
             for child in children:
@@ -193,7 +199,7 @@ class CutSearch:
             self._first = [self._longest(middle, above_ns=-1.0).mean(axis=0)]
         return _Node(
             graph=graph,
-            arcs=np.arange(len(graph)),
+            arcs=np.arange(len(graph), dtype=np.int32),
             bound_ns=0.0,
             mixtures=self._root_mixtures,
             plans=np.zeros((0, len(graph.ranks)), dtype=np.int64),
@@ -271,7 +277,7 @@ class CutSearch:
             return None
         plan = np.zeros(len(graph.ranks), dtype=np.int64)
         compiled(follow)(graph.starts, graph.sources, graph.targets, lengths, behind, plan)
-        plan = part.arcs[plan]
+        plan = part.arcs[plan].astype(np.int64)
         bound_ns = float(behind[0, 0]) + message_ns
         part.bound_ns = max(part.bound_ns, bound_ns)
         if len(left) < _WORTH_COPYING * len(graph):
@@ -366,7 +372,7 @@ class CutSearch:
             children.append(
                 _Node(
                     graph=part.graph if is_small else part.whole,
-                    arcs=np.flatnonzero(keep) if is_small else part.arcs[keep],
+                    arcs=np.flatnonzero(keep).astype(np.int32) if is_small else part.arcs[keep],
                     bound_ns=part.bound_ns,
                     mixtures=mixtures,
                     plans=np.searchsorted(part.arcs, inside) if is_small else inside,
