@@ -146,6 +146,8 @@ class Network:
     """How far peaks may be off, where the memory was fitted to measured ones."""
     ranks: tuple[RankTraits, ...] = ()
     """Speed and memory of every rank; empty: they are all alike."""
+    adapter_rank: int = 0
+    """Width of the adapters (LoRA) that are trained alone beside every product of the layers; 0: all is trained."""
 
     def __post_init__(self) -> None:
         if not self.runs:

@@ -102,6 +102,7 @@ def priced_network(training: Training, topology: Topology, *, known: PassesKnown
             working_bytes=total(tail_working(training)),
         ),
         constant_bytes=constant_bytes(training, topology.accelerator),
+        adapter_rank=model.adapter_rank,
     )
     return PricedNetwork(network=network, layers=tuple(made[kind] for kind in kinds), head=head, tail=tail)
 

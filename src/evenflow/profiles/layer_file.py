@@ -47,12 +47,13 @@ from evenflow.profiles.layer_entry import (
 )
 from evenflow.profiles.layer_rows import body_fields, entries_of_body, runs_of_body
 from evenflow.profiles.model_configuration import refuse_configuration
-from evenflow.ranges import PEAKS, RANK_SPEED, RANKS
+from evenflow.ranges import MODEL_SIZE, PEAKS, RANK_SPEED, RANKS
 from evenflow.units import megabytes, milliseconds
 
+ADAPTER_KEY = "adapter_rank"
 _TOP_KEYS = {
     "name", "layers_description", "stage_const_mem",
-    "peak_error", "ranks", "pre_defined_layer", "auto_partition_layer", "model_name", "written_by",
+    "peak_error", "ranks", ADAPTER_KEY, "pre_defined_layer", "auto_partition_layer", "model_name", "written_by",
 }  # fmt: skip
 _TYPES = ("HEAD", "BODY", "TAIL")
 
@@ -95,6 +96,7 @@ def network_of(top: Fields) -> Network:
         has_memory=has_memory,
         peak_error=_peak_error(top.inner("peak_error")) if has_memory and "peak_error" in top else None,
         ranks=tuple(rank for entry in top.objects("ranks") for rank in _ranks(entry)) if "ranks" in top else (),
+        adapter_rank=top.integer(ADAPTER_KEY, MODEL_SIZE) if ADAPTER_KEY in top else 0,
     )
 
 
@@ -183,6 +185,8 @@ def layer_file_fields(network: Network) -> dict[str, object]:
         top["peak_error"] = _error_entry(network.peak_error)
     if network.ranks:
         top["ranks"] = [_rank_entry(rank, len(list(equal))) for rank, equal in groupby(network.ranks)]
+    if network.adapter_rank:
+        top[ADAPTER_KEY] = network.adapter_rank
     return {**top, "layers_description": entries}
 
 

@@ -90,6 +90,8 @@ class Target:
     page: str
     """Name of the page in docs/targets, without its ending."""
     abilities: Callable[[str], Abilities]
+    adapter_setting: str = ""
+    """Setting that trains adapters of a width alone, such as ``lora_rank: {rank}``; empty where none is known."""
     write: Callable[[Plan, str], Written]
     """Return what a plan is in the framework's configuration; the plan keeps to `abilities`."""
     write_degrees: Callable[[Plan, PlannedDegrees, str], Written] | None = None

@@ -2,6 +2,8 @@
 
 import json
 
+from tests.profiles.transformer.small_configs import SMALL_CONFIGS
+
 
 def test_a_plan_that_counts_on_frozen_layers_says_what_to_freeze(folder, evenflow):
     model = json.loads((folder / "tiny.json").read_text())
@@ -20,3 +22,23 @@ def test_a_plan_that_counts_on_frozen_layers_says_what_to_freeze(folder, evenflo
     applied = evenflow("apply", "frozen.plan.json", "run.sh")
     assert applied.exit_code == 0, applied.stderr
     assert note in applied.stdout
+
+
+def test_a_plan_that_counts_on_adapters_says_how_to_train_them_alone(folder, evenflow):
+    """At once with `--target`, and later where the plan's file is written for a framework."""
+    (folder / "config.json").write_text(json.dumps(SMALL_CONFIGS["llama"]))
+    training = ("--seq", 512, "--accelerator", "h100", "--lora", 16)
+    sizes = ("--ranks", 2, "--microbatches", 4)
+    planned = evenflow("plan", "config.json", *training, *sizes, "--target", "megatron-bridge", "--json", "lora.json")
+    assert planned.exit_code == 0, planned.stderr
+    note = "note: the plan counts on adapters alone being trained, 16 wide, beside every product: "
+    assert f"{note}peft = LoRA(dim=16) in Megatron-Bridge" in planned.stdout
+    exported = evenflow("export", "lora.json", "--to", "megatron")
+    assert f"{note}set them in Megatron-LM too" in exported.stdout, exported.stderr
+    predicted = evenflow(
+        "predict", "--model", "config.json", *training, "--pipeline", 2, "--global-batch", 4, "-o", "layers.json"
+    )
+    assert predicted.exit_code == 0, predicted.stderr
+    assert json.loads((folder / "layers.json").read_text())["adapter_rank"] == 16
+    whole = evenflow("plan", "config.json", *training[:-2], *sizes, "--target", "megatron-bridge")
+    assert "adapters" not in whole.stdout

@@ -20,9 +20,9 @@ from evenflow.cli.shared.targets.target_options import VERSION, FittingOptions, 
 from evenflow.cli.shared.targets.target_text import (
     answer_text,
     beside_text,
-    frozen_notes,
     over_limit_text,
     pipeline_alone_note,
+    trained_notes,
 )
 from evenflow.language import _
 from evenflow.solve.time_left import TimeLeft
@@ -103,6 +103,6 @@ def apply(plan_file: str, file: Path, request: ApplyOptions) -> int:
     outputs.write(_FILE, lambda: after, mark_first_line=True)
     outputs.write_json(lambda: {**fitted_fields(fitted_plan, target, version), "file": str(path)})
     notes = [] if planned.degrees is None else [pipeline_alone_note(target, plan_file=plan_file)]
-    shown = "\n".join(_("note: {note}", note=note) for note in (*notes, *frozen_notes(planned.network, target)))
+    shown = "\n".join(_("note: {note}", note=note) for note in (*notes, *trained_notes(planned.network, target)))
     outputs.say(answer_text(fitted_plan, target, version), changes, beside, shown)
     return 0

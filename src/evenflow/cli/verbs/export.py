@@ -18,8 +18,8 @@ from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
 from evenflow.cli.shared.targets.target_options import VERSION, FittingOptions, TargetName
 from evenflow.cli.shared.targets.target_text import (
     answer_text,
-    frozen_notes,
     over_limit_text,
+    trained_notes,
     written_for,
     written_text,
 )
@@ -90,7 +90,7 @@ def export(plan_file: str, request: ExportOptions) -> int:
         click.echo(over_limit_text(found, target, version), err=True)
         return INFEASIBLE
     written = written_for(found.plan, planned.degrees, target, version)
-    written = replace(written, notes=(*written.notes, *frozen_notes(planned.network, target)))
+    written = replace(written, notes=(*written.notes, *trained_notes(planned.network, target)))
     files = [piece for piece in written.pieces if piece.file_name and output_folder is not None]
     pieces = Outputs(
         {_option(piece): (output_folder or Path()) / piece.file_name for piece in files},

@@ -48,10 +48,14 @@ def shown_piece(piece: Piece) -> str:
     return "\n".join([*begins, whole])
 
 
-def block_text(target: Target, version: str, plan: Plan, *, quiet: bool = False) -> str:
-    """Return the text to paste for a plan, below what has checked it unless `quiet`; empty, with a note, if refused."""
+def block_text(target: Target, version: str, plan: Plan, *, network: Network | None = None, quiet: bool = False) -> str:
+    """Return the text to paste for a plan, below what has checked it unless `quiet`; empty, with a note, if refused.
+
+    Of the `network`, the text says what is trained.
+    """
     try:
-        block = written_text(target.written(plan, version))
+        written = target.written(plan, version)
+        block = written_text(replace(written, notes=(*written.notes, *trained_notes(network, target))))
     except InputError as error:
         click.echo(_("note: no block for {target}; {reason}", target=target.title, reason=str(error)), err=True)
         return ""
@@ -76,17 +80,38 @@ def beside_text(written: Written) -> str:
     return "\n\n".join(filter(None, (*orders, environment_text(written))))
 
 
-def frozen_notes(network: Network | None, target: Target) -> tuple[str, ...]:
-    """Return what a framework must be told beside the plan of a network whose first layers are not trained."""
-    if network is None or not network.frozen_layers:
+def trained_notes(network: Network | None, target: Target) -> tuple[str, ...]:
+    """Return what a framework must be told beside the plan of a network of which only some is trained."""
+    if network is None:
         return ()
-    note = _n(
+    notes = []
+    if network.adapter_rank:
+        setting = target.adapter_setting.format(rank=network.adapter_rank)
+        how = (
+            _("{setting} in {title}", setting=setting, title=target.title)
+            if setting
+            else _("set them in {title} too", title=target.title)
+        )
+        notes.append(
+            _(
+                "the plan counts on adapters alone being trained, {rank} wide, beside every product: {how}",
+                rank=network.adapter_rank,
+                how=how,
+            )
+        )
+    if network.frozen_layers:
+        notes.append(_frozen_note(network, target))
+    return tuple(notes)
+
+
+def _frozen_note(network: Network, target: Target) -> str:
+    """Return the note on first layers that are not trained."""
+    return _n(
         "the plan counts on a first layer that is not trained, nor the embedding: freeze them in {title} too",
         "the plan counts on {count} first layers that are not trained, nor the embedding: freeze them in {title} too",
         count=network.frozen_layers,
         title=target.title,
     )
-    return (note,)
 
 
 def pipeline_alone_note(target: Target, *, plan_file: str = "") -> str:

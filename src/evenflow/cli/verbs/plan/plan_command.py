@@ -204,7 +204,8 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     if job.options.target is None:
         block = block_to_paste(simulation, outcome.memory_limit_bytes)
     else:
-        block = block_text(job.options.target, job.version, simulation.plan, quiet=quiet)
+        network = simulation.network
+        block = block_text(job.options.target, job.version, simulation.plan, network=network, quiet=quiet)
     if quiet:
         click.echo(block, nl=bool(block))
         return

@@ -181,6 +181,7 @@ TARGET = Target(
     checked_with="megatron-bridge 0.3.1, 0.6.2",
     page="megatron-bridge",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    adapter_setting="peft = LoRA(dim={rank})",
     write=_write,
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(),

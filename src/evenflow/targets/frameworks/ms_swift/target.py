@@ -131,6 +131,7 @@ TARGET = Target(
     checked_with="",
     page="ms-swift",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    adapter_setting="tuner_type: lora, lora_rank: {rank}",
     write=_write,
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),

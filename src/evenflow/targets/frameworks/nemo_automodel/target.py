@@ -55,6 +55,7 @@ TARGET = Target(
     checked_with="nemo-automodel 0.7.0",
     page="nemo-automodel",
     abilities=_abilities,
+    adapter_setting="peft.dim: {rank}",
     software=partial(usual_software, is_portable=True, overlaps_one_chunk=True),
     write=write,
     write_degrees=write_degrees,

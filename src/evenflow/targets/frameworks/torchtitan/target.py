@@ -112,6 +112,7 @@ TARGET = Target(
     degrees_checked_with="torchtitan 0.2.2, 0.3.0",
     page="torchtitan",
     abilities=_abilities,
+    adapter_setting="LoRAConverter.Config(rank={rank})",
     software=partial(usual_software, is_portable=True, overlaps_one_chunk=True),
     write=write,
     write_degrees=write_degrees,

@@ -184,6 +184,7 @@ TARGET = Target(
     checked_with="verl 0.9.1",
     page="verl",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    adapter_setting="actor_rollout_ref.model.lora.rank={rank}",
     write=_write,
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),
