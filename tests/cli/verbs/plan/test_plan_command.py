@@ -238,7 +238,7 @@ def test_entries_under_another_key_are_no_plan_file(folder, evenflow):
     (folder / "odd.json").write_text(json.dumps({"layers": entries}))
     result = evenflow("plan", "odd.json", "--ranks", 2, "--microbatches", 4)
     assert result.exit_code == 2
-    assert "layers is an unknown field; the fields are auto_partition_layer, layers_description" in result.stderr
+    assert "layers is an unknown field; the fields are adapter_rank, auto_partition_layer" in result.stderr
 
 
 def test_a_file_that_fails_late_does_not_take_the_plan_with_it(folder, evenflow, monkeypatch):
