@@ -10,7 +10,7 @@ from evenflow.simulate import simulate
 from evenflow.solve import proof
 from evenflow.solve.bounds import ramp_bound_ns
 from evenflow.solve.columns import rank_columns as columns
-from evenflow.solve.cuts import cut_graph
+from evenflow.solve.cuts import cut_graph, cut_search
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.proof import TOLERANCE, Prover, TargetAnswer
 from evenflow.solve.start import even_start
@@ -99,7 +99,8 @@ def test_where_ranks_have_too_many_contents(data):
     best = plans.best_ns(limit)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "MAX_COLUMNS", data.draw(st.sampled_from([0, 5, 30])))
-        patch.setattr(cut_graph, "MAX_ARCS", data.draw(st.sampled_from([0, 50])))
+        patch.setattr(cut_graph, "MAX_ARCS", data.draw(st.sampled_from([0, 50, 10_000])))
+        patch.setattr(cut_search, "_MOST_ARCS", 0)
         for target in (best - 1 - int(2 * TOLERANCE * best), reached(best)):
             check(case, plans, limit, target, best, learn=True, decides=limit is None)
 

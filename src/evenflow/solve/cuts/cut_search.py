@@ -148,7 +148,7 @@ class CutSearch:
 
     @property
     def refuted(self) -> bool:
-        """Whether it is proven that no plan of the graph meets the target."""
+        """Whether it is proven that no plan of the graphs meets the target."""
         return not self._open and not self._middles
 
     @property
@@ -159,7 +159,7 @@ class CutSearch:
 
     @property
     def bound_ns(self) -> float:
-        """Lower bound on the plans of the graph that meet the target; infinite where there is none."""
+        """Lower bound on the plans of the graphs that meet the target; infinite where there is none."""
         if self._middles:
             return 0.0
         return self._open[0][0] * (1 - _NOISE) if self._open else float("inf")
