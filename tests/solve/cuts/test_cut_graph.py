@@ -17,9 +17,8 @@ from evenflow.solve.cuts.cut_graph import CutGraph, CutGraphs, has_cut_graphs, m
 from evenflow.solve.problem import Problem, make_problem, problem_of_order
 from tests.networks import equal_network
 from tests.solve.cases import cases, small_networks
-from tests.solve.exhaustive import Case, every_plan
-from tests.solve.test_cell_rules import ruled
-from tests.solve.test_unequal_ranks import unequal
+from tests.solve.cuts.graph_cases import graph_cases
+from tests.solve.exhaustive import Case
 from tests.thoroughness import examples
 
 ANY_TIME_NS = 10**9
@@ -38,14 +37,14 @@ def paths(graph: CutGraph) -> Iterator[list[int]]:
     """The arcs of every path between the first and the last state."""
     arcs: list[dict[int, list[tuple[int, int]]]] = []
     """Arcs of each step with their targets, by their source."""
-    for step in range(len(graph.ranks)):
+    for step in range(len(graph.classes)):
         own: dict[int, list[tuple[int, int]]] = {}
         for arc in range(*graph.step(step).indices(len(graph))):
             own.setdefault(int(graph.sources[arc]), []).append((arc, int(graph.targets[arc])))
         arcs.append(own)
 
     def onwards(step: int, state: int) -> Iterator[list[int]]:
-        if step == len(graph.ranks):
+        if step == len(graph.classes):
             yield []
             return
         for arc, target in arcs[step].get(state, ()):
@@ -82,17 +81,11 @@ def test_paths_are_plans(data):
     assert cuts == {tuple(after - before for before, after in pairwise(cut)) for cut in case.cuts()}
 
 
-@given(data=st.data(), kind=st.sampled_from([cases, ruled, unequal]))
+@given(limited=graph_cases())
 @settings(max_examples=examples(100), deadline=None)
-def test_the_best_plan_within_memory_is_a_path(data, kind):
+def test_the_best_plan_within_memory_is_a_path(limited):
     """Also of the graphs with no plan that is slower than it, and no path exceeds the limit."""
-    case: Case = data.draw(kind())
-    assume(has_cut_graphs(case.schedule))
-    plans = every_plan(case)
-    limit = data.draw(st.sampled_from([None, *plans.limits()]))
-    best = plans.best_ns(limit)
-    assume(best is not None)
-    assert best is not None
+    case, limit, best = limited
     problem = case.problem(limit)
     makespans = []
     for counts in plans_of(problem, best):

@@ -1,29 +1,19 @@
 """The plan of which the rank that takes longest by itself takes least, with one chunk per rank."""
 
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.solve.bounds import ramp_bound_ns
-from evenflow.solve.cuts.cut_graph import has_cut_graphs
 from evenflow.solve.cuts.evened import evened_plan
 from evenflow.solve.known_plans import allowed_counts
-from tests.solve.cases import cases
-from tests.solve.exhaustive import every_plan
-from tests.solve.test_cell_rules import ruled
-from tests.solve.test_unequal_ranks import unequal
+from tests.solve.cuts.graph_cases import graph_cases
 from tests.thoroughness import examples
 
 
-@given(data=st.data(), kind=st.sampled_from([cases, ruled, unequal]))
+@given(data=st.data(), limited=graph_cases(most_chunks=1))
 @settings(max_examples=examples(100), deadline=None)
-def test_no_plan_is_shorter_than_its_bound_and_the_plan_is_allowed(data, kind):
-    case = data.draw(kind())
-    assume(case.sizes.num_chunks == 1 and has_cut_graphs(case.schedule))
-    plans = every_plan(case)
-    limit = data.draw(st.sampled_from([None, *plans.limits()]))
-    best = plans.best_ns(limit)
-    assume(best is not None)
-    assert best is not None
+def test_no_plan_is_shorter_than_its_bound_and_the_plan_is_allowed(data, limited):
+    case, limit, best = limited
     problem = case.problem(limit)
     upper = data.draw(st.integers(best, 3 * best))
     evened = evened_plan(problem, lower_ns=ramp_bound_ns(problem), upper_ns=upper, keep_going=lambda: True)

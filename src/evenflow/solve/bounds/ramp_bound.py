@@ -1,5 +1,6 @@
 """A lower bound on the step under one order of work, from work and ramps alone; exact integers, within microseconds."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -22,30 +23,31 @@ def rank_ramps_ns(problem: Problem) -> list[int]:
     Before a rank's first forward, the stages before its first one run forward; after its last backward or input
     gradient they run backward. A weight gradient at the end of its order has nothing after it.
     """
-    ramps = []
-    for rank in range(problem.num_ranks):
-        fixed, of_layers = _ramp_ns(problem, rank)
-        ramps.append(fixed + int(of_layers.min()) * problem.min_layers * int(problem.schedule.stage_table[0, rank]))
-    return ramps
+    befores = problem.schedule.stage_table[0].tolist()
+    return [
+        fixed + int(of_layers.min()) * problem.min_layers * before
+        for before, (fixed, of_layers) in zip(befores, _ramps_ns(problem), strict=True)
+    ]
 
 
-def ramps_by_place_ns(problem: Problem, rank: int) -> Integers:
-    """Return the ramp of a rank whose first cell begins at each place of the network, shape [num_layers + 1]."""
-    fixed, of_layers = _ramp_ns(problem, rank)
-    return fixed + np.concatenate(([0], np.cumsum(of_layers)))
+def ramps_by_place_ns(problem: Problem) -> list[Integers]:
+    """Return the ramp of each rank by the place of the network where its first cell begins, [num_layers + 1] each."""
+    return [fixed + np.concatenate(([0], np.cumsum(of_layers))) for fixed, of_layers in _ramps_ns(problem)]
 
 
-def _ramp_ns(problem: Problem, rank: int) -> tuple[int, Integers]:
-    """Return the ramp of a rank without body layers, and what each of them adds that is before it, [num_layers]."""
+def _ramps_ns(problem: Problem) -> Iterator[tuple[int, Integers]]:
+    """Yield the ramp of each rank without body layers, and what each of these adds that is before it, [num_layers]."""
     schedule, layers = problem.schedule, problem.network.layers
     ends = problem.costs(np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64))
-    before = int(schedule.stage_table[0, rank])
-    crosses = np.array([sender != receiver for sender, receiver in pairwise(schedule.stage_ranks[: before + 1])])
-    fixed = int(ends.forward_ns[:before].sum()) + problem.message_ns * int(crosses.sum())
-    of_layers = np.array([layer.forward_ns for layer in layers], dtype=np.int64)
-    if schedule.ops[schedule.rank_starts[rank + 1] - 1] in (Op.B, Op.I):
-        split = int(schedule.splits_backward)
-        fixed += int((ends.backward_ns - split * ends.weight_ns)[:before].sum())
-        fixed += problem.message_ns * int(crosses.sum())
-        of_layers += np.array([layer.backward_ns - split * layer.weight_ns for layer in layers], dtype=np.int64)
-    return fixed, of_layers
+    split = int(schedule.splits_backward)
+    forwards = np.array([layer.forward_ns for layer in layers], dtype=np.int64)
+    gradients = np.array([layer.backward_ns - split * layer.weight_ns for layer in layers], dtype=np.int64)
+    crosses = [sender != receiver for sender, receiver in pairwise(schedule.stage_ranks)]
+    for rank in range(problem.num_ranks):
+        before = int(schedule.stage_table[0, rank])
+        messages_ns = problem.message_ns * sum(crosses[:before])
+        fixed, of_layers = int(ends.forward_ns[:before].sum()) + messages_ns, forwards
+        if schedule.ops[schedule.rank_starts[rank + 1] - 1] in (Op.B, Op.I):
+            fixed += int((ends.backward_ns - split * ends.weight_ns)[:before].sum()) + messages_ns
+            of_layers = forwards + gradients
+        yield fixed, of_layers

@@ -22,7 +22,7 @@ from evenflow.simulate import Integers
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.bounds import ramps_by_place_ns
 from evenflow.solve.columns.cell_options import CellOptions, merged_runs
-from evenflow.solve.cuts.cut_kernels import walk
+from evenflow.solve.cuts.cut_kernels import follow, sweep, walk
 from evenflow.solve.master.matrix import Floats, durations_of
 from evenflow.solve.problem import Problem
 
@@ -42,8 +42,6 @@ class CutGraph:
 
     middle: int
     """Place where the first chunk ends."""
-    ranks: tuple[int, ...]
-    """Rank of each step."""
     starts: Integers
     """First arc of each step and the end of all, shape [num_steps + 1]."""
     sources: NDArray[np.int32]
@@ -74,6 +72,19 @@ class CutGraph:
         """Return the arcs of a step as a slice."""
         return slice(int(self.starts[index]), int(self.starts[index + 1]))
 
+    def shortest(self, weights: Floats, *, limit: float) -> "ShortestPath | None":
+        """Return a shortest path where arcs of step s are ``durations @ weights[s]`` long; None above the limit."""
+        behind = np.empty((len(self.states), max(map(len, self.states))))
+        lengths, alive = np.empty(len(self)), np.empty(len(self), dtype=np.bool_)
+        arrays = self.starts, self.sources, self.targets
+        compiled(sweep)(*arrays, self.durations_ns, weights, limit, behind, np.empty_like(behind), lengths, alive)
+        within = np.flatnonzero(alive)
+        if not len(within):
+            return None
+        arcs = np.zeros(len(self.classes), dtype=np.int64)
+        compiled(follow)(*arrays, lengths, behind, arcs)
+        return ShortestPath(float(behind[0, 0]), arcs, within)
+
     def select(self, arcs: NDArray[np.int32]) -> "CutGraph":
         """Return the graph with only these arcs, given by ascending indices."""
         return replace(
@@ -84,6 +95,16 @@ class CutGraph:
             durations_ns=self.durations_ns[arcs],
             options=self.options[arcs],
         )
+
+
+class ShortestPath(NamedTuple):
+    """A shortest path from the first state to the last one."""
+
+    length: float
+    arcs: Integers
+    """Its arc of each step."""
+    within: Integers
+    """All arcs on paths within the limit."""
 
 
 class PlacedOptions(NamedTuple):
@@ -124,9 +145,8 @@ class CutGraphs:
         """Options of both chunks of each step; where there is no second one, it may only hold nothing."""
         if problem.num_chunks == 1:
             self._placed = [[own, _nothing(problem.num_layers)] for (own,) in self._placed]
-        self._loads = [
-            (target_ns - ramps_by_place_ns(problem, rank)) // problem.schedule.num_units for rank in self._ranks
-        ]
+        ramps = ramps_by_place_ns(problem)
+        self._loads = [(target_ns - ramps[rank]) // problem.schedule.num_units for rank in self._ranks]
         """Most time that each step may take for a unit, by the place where its first chunk is taken up."""
         ops = problem.schedule.used_ops
         self.classes = np.array([[NUM_OPS * cell + op for cell in own for op in ops] for own in self._cells])
@@ -157,7 +177,6 @@ class CutGraphs:
         every = enumerate(self._cells.tolist())
         return CutGraph(
             middle=middle,
-            ranks=self._ranks,
             starts=np.cumsum([0, *(len(sources) for sources, *_rest in steps)]),
             sources=np.concatenate([sources for sources, _targets, _chosen in steps]),
             targets=np.concatenate([targets for _sources, targets, _chosen in steps]),

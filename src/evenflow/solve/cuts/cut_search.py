@@ -24,10 +24,8 @@ from numpy.typing import NDArray
 
 from evenflow.schedule import NUM_OPS
 from evenflow.simulate import Integers
-from evenflow.simulate.compiled import compiled
 from evenflow.solve.cuts.cut_game import Game
 from evenflow.solve.cuts.cut_graph import CutGraph, CutGraphs, middles_outwards
-from evenflow.solve.cuts.cut_kernels import follow, sweep
 from evenflow.solve.master.critical_paths import CriticalPaths
 from evenflow.solve.master.matrix import Floats
 
@@ -194,7 +192,7 @@ class CutSearch:
     def _root(self, graph: CutGraph) -> _Node:
         """Return the node of all plans with one cut between the chunks."""
         if not self._first:
-            steps = range(len(graph.ranks))
+            steps = range(len(graph.classes))
             middle = np.concatenate([graph.durations_ns[graph.step(step)].mean(axis=0) for step in steps])
             self._first = [self._longest(middle, above_ns=-1.0).mean(axis=0)]
         return _Node(
@@ -202,7 +200,7 @@ class CutSearch:
             arcs=np.arange(len(graph), dtype=np.int32),
             bound_ns=0.0,
             mixtures=self._root_mixtures,
-            plans=np.zeros((0, len(graph.ranks)), dtype=np.int64),
+            plans=np.zeros((0, len(graph.classes)), dtype=np.int64),
             paths=self._root_paths,
         )
 
@@ -258,30 +256,15 @@ class CutSearch:
         Returns the bound and the arcs of the plan that attains it; None when no arc is left.
         """
         graph, message_ns = part.graph, float(mixture[-1])
-        lengths, alive = np.empty(len(graph)), np.empty(len(graph), dtype=np.bool_)
-        behind = np.empty((len(graph.states), max(map(len, graph.states))))
-        compiled(sweep)(
-            graph.starts,
-            graph.sources,
-            graph.targets,
-            graph.durations_ns,
-            mixture[:-1].reshape(graph.classes.shape),
-            self.target_ns * (1 + _NOISE) - message_ns,
-            behind,
-            np.empty_like(behind),
-            lengths,
-            alive,
-        )
-        left = np.flatnonzero(alive)
-        if not len(left):
+        weights = mixture[:-1].reshape(graph.classes.shape)
+        path = graph.shortest(weights, limit=self.target_ns * (1 + _NOISE) - message_ns)
+        if path is None:
             return None
-        plan = np.zeros(len(graph.ranks), dtype=np.int64)
-        compiled(follow)(graph.starts, graph.sources, graph.targets, lengths, behind, plan)
-        plan = part.arcs[plan].astype(np.int64)
-        bound_ns = float(behind[0, 0]) + message_ns
+        plan = part.arcs[path.arcs].astype(np.int64)
+        bound_ns = path.length + message_ns
         part.bound_ns = max(part.bound_ns, bound_ns)
-        if len(left) < _WORTH_COPYING * len(graph):
-            part.keep(left)
+        if len(path.within) < _WORTH_COPYING * len(graph):
+            part.keep(path.within)
         return bound_ns, plan
 
     # 2. ---------------------------------------------------------------------------------------------------------

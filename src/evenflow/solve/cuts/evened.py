@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.simulate import Integers
-from evenflow.simulate.compiled import compiled
 from evenflow.solve.columns.rank_columns import all_options
-from evenflow.solve.cuts.cut_graph import CutGraph, CutGraphs
-from evenflow.solve.cuts.cut_kernels import follow, sweep
+from evenflow.solve.cuts.cut_graph import CutGraphs
 from evenflow.solve.problem import Problem
 
 _EXACT = 1e-4
@@ -47,29 +45,10 @@ def evened_plan(problem: Problem, *, lower_ns: int, upper_ns: int, keep_going: C
         graph = graphs.graph(problem.num_layers)
         if graph is None:  # of too many arcs to tell
             break
-        if graph.is_connected:
-            high_ns, counts = target_ns, graphs.counts(graph, _least_work(graph))
-        else:
+        # Of all paths, the one with the least work has the least recomputation.
+        path = graph.shortest(np.ones(graph.classes.shape), limit=np.inf) if graph.is_connected else None
+        if path is None:
             low_ns = target_ns + 1
+        else:
+            high_ns, counts = target_ns, graphs.counts(graph, path.arcs)
     return Evened(bound_ns=low_ns, counts=counts)
-
-
-def _least_work(graph: CutGraph) -> Integers:
-    """Return the arcs of the path with the least work, so with the least recomputation."""
-    behind = np.empty((len(graph.states), max(map(len, graph.states))))
-    lengths = np.empty(len(graph))
-    compiled(sweep)(
-        graph.starts,
-        graph.sources,
-        graph.targets,
-        graph.durations_ns,
-        np.ones(graph.classes.shape),
-        np.inf,
-        behind,
-        np.empty_like(behind),
-        lengths,
-        np.empty(len(graph), dtype=np.bool_),
-    )
-    arcs = np.zeros(len(graph.ranks), dtype=np.int64)
-    compiled(follow)(graph.starts, graph.sources, graph.targets, lengths, behind, arcs)
-    return arcs
