@@ -88,6 +88,7 @@ class Prover:
         self._cuts_deadline = float("inf")
         """End of the present search over cuts, if that is before the deadline."""
         self._mixtures: Sequence[Floats] = ()
+        """Mixtures of paths by which it begins."""
         self.searches_cuts = False
         """Whether the last target was left to a search over cuts."""
         self._stopped = False

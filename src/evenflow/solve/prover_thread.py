@@ -116,10 +116,10 @@ class ProverThread:
         """Program that looks for a first plan that fits, where the even one does not."""
         self._has_relaxed = False
         """Whether the program over parts of layers has been solved."""
-        self._has_evened = False
-        """Whether the ranks of one chunk each have been evened out."""
         self._mixtures: list[NDArray[np.float64]] = []
         """Its mixture of paths, by which a search of cuts begins."""
+        self._has_evened = False
+        """Whether the ranks of one chunk each have been evened out."""
 
     # -- the owner's side ------------------------------------------------------------------------------------------
 
