@@ -24,6 +24,14 @@ NUM_SEQUENCE_SPLITS = asked(
     help="Parts that each sequence is cut into.",
     shows_default=True,
 )
+PLACED_RANKS = asked(
+    RANKS,
+    place=to_translate("the number of ranks that are placed together"),
+    option="--place-ranks",
+    metavar="N",
+    help="Also choose where ranks that differ stand: try every order of groups of N ranks in a row, such as those of "
+    "a node.",
+)
 MEMORY_LIMIT = asked(MEMORY_BYTES, place=to_translate("the memory limit"), option="--memory", metavar="SIZE")
 TIME_LIMIT = asked(SECONDS, option="--time-limit", metavar="SECONDS", shows_default=True)
 SEARCH_TIME = asked_as(TIME_LIMIT, help="Stop searching after this time; the best plan so far is the answer.")

@@ -15,6 +15,7 @@ from evenflow.solve.clock import now_s
 from evenflow.solve.contest.contest import Contest, Entry
 from evenflow.solve.group_choice import known_group_sizes, tried_group_sizes
 from evenflow.solve.problem import Problem, make_problem
+from evenflow.solve.rank_orders import rank_orders, reordered
 from evenflow.solve.requests import BestRequest, ContestSearch
 
 MOST_CHUNKS = 4
@@ -33,8 +34,9 @@ def plan_best(request: BestRequest) -> BestOutcome:
     Tried are the `families` (default: all but those that only serve comparison) with each of `num_chunks` (default:
     1 to 4 while the layers suffice) that they have. Interleaved families are tried with the usual group size and up to
     two promising ones; with `group_sizes` ``usual`` with that one alone, with ``every`` with all that make different
-    orders. `layers` gives the layers of every cell ``[chunk][rank]`` by number of chunks, and no others are tried then.
-    The rest is as for `plan`; `time_limit_s` is for all together.
+    orders. With `place_ranks`, ranks that differ are placed as well, groups of so many of them in every order. `layers`
+    gives the layers of every cell ``[chunk][rank]`` by number of chunks, and no others are tried then. The rest is as
+    for `plan`; `time_limit_s` is for all together.
 
     Raises InputError where no candidate can be tried, and Interrupted when Ctrl-C comes before any plan.
     """
@@ -78,7 +80,17 @@ def solve_best(request: Request, search: ContestSearch, *, families: Sequence[st
             )
         )
     ]
-    return run_contest(entries, tried, search, began=began)
+    return run_contest(on_all_orders(entries, tried, search), tried, search, began=began)
+
+
+def solve_placed(request: Request, search: ContestSearch, *, schedule: str) -> BestOutcome:
+    """Return the best plan of `request` under the order of the family `schedule`, over the orders of its ranks.
+
+    `plan_best` says the rest.
+    """
+    began, tried = now_s(), {request.sizes.num_chunks: request}
+    entry = Entry(schedule=schedule, num_chunks=request.sizes.num_chunks, group_size=request.group_size, floor_ns=0)
+    return run_contest(on_all_orders([entry], tried, search), tried, search, began=began)
 
 
 def counts_to_try(request: Request, search: ContestSearch) -> tuple[int, ...]:
@@ -95,6 +107,32 @@ def floors_of(tried: Mapping[int, Request]) -> dict[int, int]:
     return {count: any_order_bound_ns(AnyPlan.of(request, may_split=True)) for count, request in tried.items()}
 
 
+def on_all_orders(entries: Sequence[Entry], tried: Mapping[int, Request], search: ContestSearch) -> list[Entry]:
+    """Return the entries, each for the request with its number of chunks, on every order of ranks that is tried.
+
+    The order in which the ranks are comes first; without anything to place it is the only one.
+    """
+    ranks = next(iter(tried.values())).network.ranks
+    if search.place_ranks is None or not ranks:
+        return list(entries)
+    placed: list[Entry] = []
+    for order in rank_orders(ranks, search.place_ranks):
+        floors = floors_of(
+            {chunks: replace(request, network=reordered(request.network, order)) for chunks, request in tried.items()}
+        )
+        copies: dict[int, Entry] = {}
+        for entry in entries:  # those that bound others, and those that recompute less, come first
+            copies[id(entry)] = replace(
+                entry,
+                rank_order=order,
+                floor_ns=floors[entry.num_chunks],
+                less=None if entry.less is None else copies[id(entry.less)],
+                covered_by=tuple(copies[id(cover)] for cover in entry.covered_by),
+            )
+        placed += copies.values()
+    return placed
+
+
 def run_contest(
     entries: list[Entry], tried: Mapping[int, Request], search: ContestSearch, *, began: float
 ) -> BestOutcome:
@@ -104,11 +142,14 @@ def run_contest(
     """
 
     @cache
-    def free_problem(schedule: str, count: int, group_size: int | None) -> Problem:
-        return make_problem(replace(tried[count], group_size=group_size), schedule=schedule)
+    def free_problem(schedule: str, count: int, group_size: int | None, rank_order: tuple[int, ...]) -> Problem:
+        request = replace(tried[count], group_size=group_size)
+        if rank_order:
+            request = replace(request, network=reordered(request.network, rank_order))
+        return make_problem(request, schedule=schedule)
 
     def problem_of(entry: Entry) -> Problem:
-        problem = free_problem(entry.schedule, entry.num_chunks, entry.group_size)
+        problem = free_problem(entry.schedule, entry.num_chunks, entry.group_size, entry.rank_order)
         return replace(problem, request=replace(problem.request, cell_rule=entry.rule or problem.request.cell_rule))
 
     request = next(iter(tried.values()))

@@ -1,11 +1,12 @@
 """The outcome of `plan_best`: the best plan, the results of the other candidates, and a bound over all of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.language import _, _n
 from evenflow.notebook import InNotebook
 from evenflow.solve.outcome import Outcome, Status
 from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.rank_orders import shown_order
 from evenflow.units import megabytes, milliseconds
 
 
@@ -17,6 +18,8 @@ class ScheduleCandidate:
     num_chunks: int
     group_size: int | None = None
     """Microbatches of a group in an interleaved schedule; None: the usual size, or no groups."""
+    rank_order: tuple[int, ...] = ()
+    """For each rank, which of those of the request it is; empty: as they are there."""
     recomputation: str = ""
     """The one way of recomputing that all cells have, as a phrase; empty where they may differ."""
     outcome: Outcome | None
@@ -37,6 +40,8 @@ class ScheduleCandidate:
         name = _n("{schedule}, 1 chunk", "{schedule}, {count} chunks", count=self.num_chunks, schedule=self.schedule)
         if self.group_size is not None:
             name = _("{schedule}, groups of {size}", schedule=name, size=self.group_size)
+        if self.rank_order:
+            name = _("{name}, ranks {ranks}", name=name, ranks=shown_order(self.rank_order))
         return _("{name}, {what}", name=name, what=self.recomputation) if self.recomputation else name
 
 
@@ -90,7 +95,9 @@ class BestOutcome(InNotebook):
             return self.outcome.certificate()
         bounded = [candidate for candidate in self.candidates if candidate.is_bounded]
         tried = {(candidate.schedule, candidate.num_chunks, candidate.group_size) for candidate in bounded}
-        split = self.outcome.among
+        orders = len({candidate.rank_order for candidate in bounded})
+        split = replace(self.outcome, rank_order=()).among
+        split += _(" in any of {count} orders of the ranks", count=orders) if orders > 1 else ""
         schedules = _n("this schedule", "these {count} schedules", count=len(tried))
         if self.gap <= 2 * TOLERANCE:
             shortest = f"{milliseconds(self.outcome.makespan_ns):,.3f} ms"

@@ -79,6 +79,8 @@ class Outcome(InNotebook):
     """Whether the caller decided the layers of every cell: bound and limit are those of plans with these layers."""
     full_cells: bool = False
     """Whether every cell was to hold a layer: bound and limit are those of plans without empty cells."""
+    rank_order: tuple[int, ...] = ()
+    """For each rank of the plan, which of those of the request it is, where they were placed; else empty."""
     title: str = ""
     """The framework that the plan is for: bound and limit are those of plans that it can run. Empty: for any."""
 
@@ -109,7 +111,9 @@ class Outcome(InNotebook):
     @property
     def among(self) -> str:
         """Which plans of the schedule bound and limit are for, as words behind "plan of this schedule"."""
-        return self.with_layers + (_(" that {title} can run", title=self.title) if self.title else "")
+        if self.title:
+            return self.with_layers + _(" that {title} can run", title=self.title)
+        return self.with_layers + (_(" in this order of the ranks") if self.rank_order else "")
 
     def certificate(self) -> str:
         """Return one sentence on how good the plan is proven to be."""

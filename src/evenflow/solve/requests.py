@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 
 from evenflow.asking import check_fields
 from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes, mixing
-from evenflow.questions import MEMORY_LIMIT, NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, TIME_LIMIT
+from evenflow.questions import (
+    MEMORY_LIMIT,
+    NUM_CHUNKS,
+    NUM_MICROBATCHES,
+    NUM_RANKS,
+    NUM_SEQUENCE_SPLITS,
+    PLACED_RANKS,
+    TIME_LIMIT,
+)
 from evenflow.solve.group_choice import GroupSizes
 from evenflow.solve.outcome import ProgressCallback
 
@@ -29,6 +37,8 @@ class ContestSearch(Search):
     """Layers of every cell ``[chunk][rank]`` that the caller has decided, by number of chunks."""
     group_sizes: GroupSizes = "promising"
     """Group sizes of interleaved schedules that are tried."""
+    place_ranks: int | None = field(default=None, metadata=PLACED_RANKS)
+    """Ranks in a row that stand together, where those that differ are tried in every order; None: as they are."""
     known: Sequence[Plan] = ()
     """Plans that are known: the answer is not longer than those of them that it could be."""
 

@@ -6,6 +6,7 @@ from evenflow.cli.text.tables import aligned
 from evenflow.language import _
 from evenflow.schedule import FAMILIES
 from evenflow.solve import BestOutcome, Outcome, ScheduleCandidate
+from evenflow.solve.rank_orders import shown_order
 from evenflow.targets.frameworks.mindformers.target import TARGET as MINDFORMERS
 from evenflow.targets.target import Target
 from evenflow.units import megabytes, milliseconds
@@ -56,12 +57,15 @@ def elsewhere_text(elsewhere: BestOutcome, outcome: Outcome) -> str:
 def _table(best: BestOutcome) -> str:
     has_memory = best.outcome.simulation is not None and best.outcome.simulation.network.has_memory
     has_groups = any(candidate.group_size is not None for candidate in best.candidates)
-    header = [_("schedule"), _("chunks"), *([_("group")] if has_groups else []), _("step ms"), _("longer")]
+    has_orders = any(candidate.rank_order for candidate in best.candidates)
+    header = [_("schedule"), _("chunks"), *([_("group")] if has_groups else []), *([_("ranks")] if has_orders else [])]
+    header += [_("step ms"), _("longer")]
     header += [_("bound ms"), _("bubble"), *([_("peak MB")] if has_memory else []), ""]
     rows = []
     for candidate, *others in _by_schedule(best.candidates):
         simulation = candidate.outcome.simulation if candidate.outcome else None
         names = [candidate.schedule, str(candidate.num_chunks), *([_group(candidate)] if has_groups else [])]
+        names += [shown_order(candidate.rank_order)] if has_orders else []
         numbers = [""] * (len(header) - len(names) - 1)
         if simulation is not None and candidate.outcome is not None:
             numbers = [
@@ -79,10 +83,11 @@ def _table(best: BestOutcome) -> str:
 
 
 def _by_schedule(candidates: Sequence[ScheduleCandidate]) -> list[list[ScheduleCandidate]]:
-    """Group candidates that differ only in how they recompute: same schedule, chunks and group size, best first."""
-    by_schedule: dict[tuple[str, int, int | None], list[ScheduleCandidate]] = {}
+    """Group candidates that differ only in how they recompute, best first."""
+    by_schedule: dict[object, list[ScheduleCandidate]] = {}
     for candidate in candidates:
-        by_schedule.setdefault((candidate.schedule, candidate.num_chunks, candidate.group_size), []).append(candidate)
+        order = (candidate.schedule, candidate.num_chunks, candidate.group_size, candidate.rank_order)
+        by_schedule.setdefault(order, []).append(candidate)
     return list(by_schedule.values())
 
 

@@ -1,5 +1,7 @@
 """A plan as text, or the reason why there is none."""
 
+from collections.abc import Sequence
+
 from evenflow.cli.text.tables import (
     bubble_table,
     headline,
@@ -15,10 +17,20 @@ from evenflow.solve import Outcome
 from evenflow.units import megabytes
 
 
-def plan_text(simulation: Simulation, memory_limit_bytes: int | None, *, certificate: str, binding: str = "") -> str:
-    """Return headline, plan, certificate, memory with the limits that bind (`binding`), bubbles, as paragraphs."""
+def plan_text(
+    simulation: Simulation,
+    memory_limit_bytes: int | None,
+    *,
+    certificate: str,
+    binding: str = "",
+    rank_order: Sequence[int] = (),
+) -> str:
+    """Return headline, plan, certificate, memory with the limits that bind (`binding`), bubbles, as paragraphs.
+
+    `rank_order` says where ranks were placed.
+    """
     memory = memory_note(simulation, memory_limit_bytes)
-    notes = [certificate, memory, binding, ranks_note(simulation.network), message_note(simulation)]
+    notes = [certificate, memory, binding, ranks_note(simulation.network, rank_order), message_note(simulation)]
     return "\n\n".join(
         (
             headline(simulation),

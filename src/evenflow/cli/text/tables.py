@@ -10,6 +10,7 @@ from evenflow.plain_text import on_one_line
 from evenflow.simulate import FillDrain, Simulation, message_times, run
 from evenflow.solve import Outcome
 from evenflow.solve.outcome import BindingLimit
+from evenflow.solve.rank_orders import shown_order
 from evenflow.units import MEGABYTE, megabytes, milliseconds
 
 BAR_WIDTH = 10
@@ -150,7 +151,7 @@ def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
         count=len(over),
         where=peak_text,
         limit=limit,
-        ranks=rank_ranges(over),
+        ranks=shown_order(over),
     )
 
 
@@ -171,7 +172,7 @@ def binding_words(binding: Sequence[BindingLimit]) -> str:
     if not binding:
         return _("no memory limit binds: with more memory, no rank alone would recompute less or take a layer for it")
     least = min(binding, key=lambda limit: limit.more_bytes)
-    ranks = rank_ranges([limit.rank for limit in binding])
+    ranks = shown_order([limit.rank for limit in binding])
     values = {"ranks": ranks, "more": f"{round_up_megabytes(least.more_bytes):,} MB", "rank": least.rank}
     count = len(binding)
     if least.takes_layer:
@@ -189,25 +190,26 @@ def binding_words(binding: Sequence[BindingLimit]) -> str:
     )
 
 
-def rank_ranges(ranks: Sequence[int]) -> str:
-    """Return ascending ranks with runs of them shortened: ``0-3, 7``."""
-    starts = [rank for rank in ranks if rank - 1 not in ranks]
-    ends = [rank for rank in ranks if rank + 1 not in ranks]
-    pairs = zip(starts, ends, strict=True)
-    return ", ".join(str(start) if start == end else f"{start}-{end}" for start, end in pairs)
+def ranks_note(network: Network, rank_order: Sequence[int] = ()) -> str:
+    """Return sentences on where ranks that differ were placed, and on those that are slower or have less memory.
 
-
-def ranks_note(network: Network) -> str:
-    """Return one sentence on the ranks that are slower or have less memory; empty where all are alike."""
+    Empty where all are alike.
+    """
     notes = []
     for traits in dict.fromkeys(network.ranks):
-        ranks = rank_ranges([rank for rank, own in enumerate(network.ranks) if own == traits])
+        ranks = shown_order([rank for rank, own in enumerate(network.ranks) if own == traits])
         if traits.speed != 1:
             notes.append(_("{ranks}: {speed:.4g} of the fastest rank's speed", ranks=ranks, speed=traits.speed))
         if traits.reserved_bytes:
             short = megabytes(traits.reserved_bytes)
             notes.append(_("{ranks}: {short_mb:,.1f} MB less memory, counted as held", ranks=ranks, short_mb=short))
-    return _("unequal ranks: {notes}", notes="; ".join(notes)) if notes else ""
+    unequal = _("unequal ranks: {notes}", notes="; ".join(notes)) if notes else ""
+    if not rank_order:
+        return unequal
+    placed = _(
+        "ranks placed: 0 to {last} are {ranks} as given", last=len(rank_order) - 1, ranks=shown_order(rank_order)
+    )
+    return f"{placed}\n{unequal}"
 
 
 def message_note(simulation: Simulation) -> str:

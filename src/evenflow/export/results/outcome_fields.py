@@ -24,6 +24,7 @@ def outcome_fields(outcome: Outcome, sizes: Sizes, *, schedule: str) -> dict[str
         lower_bound_ns=outcome.lower_bound_ns,
         memory_limit_bytes=outcome.memory_limit_bytes,
         binding=outcome.binding,
+        **({"rank_order": list(outcome.rank_order)} if outcome.rank_order else {}),
         **(_order_fields(outcome) if isinstance(outcome, OrderedOutcome) else {}),
     )
 
@@ -107,6 +108,7 @@ def neighbour_fields(neighbours: Neighbours, sizes: Sizes) -> dict[str, object]:
 def _alternative(candidate: ScheduleCandidate, sizes: Sizes) -> dict[str, object]:
     """Return the fields of another schedule; of one that was not tried only the reason."""
     groups: dict[str, object] = {} if candidate.group_size is None else {"group_size": candidate.group_size}
+    groups |= {"rank_order": list(candidate.rank_order)} if candidate.rank_order else {}
     groups |= {"recomputation": candidate.recomputation} if candidate.recomputation else {}
     if candidate.outcome is None:
         return {

@@ -47,6 +47,8 @@ class Entry:
     group_size: int | None
     floor_ns: int
     """Lower bound on its plans before it is tried."""
+    rank_order: tuple[int, ...] = ()
+    """For each rank, which of those of the request it is; empty: as they are there."""
     rule: CellRule | None = None
     """Rule of its cells, where it is not that of the request."""
     recomputation: str = ""
@@ -109,6 +111,7 @@ class Entry:
             schedule=self.schedule,
             num_chunks=self.num_chunks,
             group_size=self.group_size,
+            rank_order=self.rank_order,
             recomputation=self.recomputation,
             outcome=outcome,
             reason=self.reason or ("" if self.outcome else self._untried),
@@ -260,7 +263,7 @@ class Contest:
         for other in self.entries:
             if (
                 other.race is not None
-                and other.rule == entry.rule
+                and (other.rule, other.rank_order) == (entry.rule, entry.rank_order)
                 and other.race.problem.schedule.same_order(problem.schedule)
             ):
                 entry.reason = _("the same order as {label}", label=other.candidate.label)
@@ -282,7 +285,7 @@ class Contest:
         cutoff_ns = None if best_ns == float("inf") else int(best_ns)
         try:
             outcome = race.run(clock, progress=self._told(entry), cutoff_ns=cutoff_ns)
-            entry.outcome = with_floor(outcome, entry.floor_ns)
+            entry.outcome = replace(with_floor(outcome, entry.floor_ns), rank_order=entry.rank_order)
         except Interrupted:
             self._stopped.set()
         if race.interrupted.is_set():

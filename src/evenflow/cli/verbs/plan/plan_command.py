@@ -133,7 +133,11 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs, budget: TimeBudget) -
         plans = [named(outcome.certificate())]
         decide = partial(
             decided,
-            request=job.request if job.contest.layers is None else replace(job.request, layers=simulation.plan.layers),
+            request=replace(
+                job.request,
+                network=replace(job.request.network, ranks=simulation.network.ranks),
+                layers=job.request.layers if job.contest.layers is None else simulation.plan.layers,
+            ),
             target=job.options.target,
             version=job.version,
             time_limit_s=budget.decision_s,
@@ -219,7 +223,13 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     binding = binding_note(outcome, same_without_limit=neighbours.same_without_limit)
     sure = certainty_note(simulation, limit_bytes=job.given_limit_bytes, confidence=job.options.confidence)
     notes = "\n".join(filter(None, (binding, sure)))
-    answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate, binding=notes)
+    answered = plan_text(
+        simulation,
+        outcome.memory_limit_bytes,
+        certificate=certificate,
+        binding=notes,
+        rank_order=outcome.rank_order,
+    )
     outputs.say(answered, others or _shorter(neighbours, outcome), block)
 
 

@@ -24,12 +24,13 @@ from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.schedule import FAMILIES, default_family
 from evenflow.solve import BestOutcome, Neighbours, Outcome, ProgressCallback
-from evenflow.solve.best import chunk_counts
+from evenflow.solve.best import chunk_counts, solve_placed
 from evenflow.solve.contest.neighbours import comparison_seconds
 from evenflow.solve.for_target import search_for_target, solve_for_target
 from evenflow.solve.group_choice import GroupSizes
 from evenflow.solve.order.alternate import solve_any_order
 from evenflow.solve.order.fitted import solve_fitted
+from evenflow.solve.rank_orders import rank_orders
 from evenflow.solve.requests import ContestSearch
 from evenflow.targets.frameworks.mindformers.target import TARGET as MINDFORMERS
 from evenflow.targets.frameworks.mindformers.values import SCHEDULES
@@ -117,6 +118,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         model = in_layers_of(model, *framework)
     limit = model.memory_limit_bytes if plan_options.memory is None else options.memory_limit(plan_options.memory)
     network, limit = plan_options.unequal_ranks.applied(model.network, limit, num_ranks=plan_options.ranks)
+    _check_placed(plan_options.place_ranks, network)
     communication = plan_options.messages.communication_or(
         model.communication, network, sequence_splits=plan_options.sequence_splits
     )
@@ -179,12 +181,28 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
             group_sizes=_group_sizes(plan_options, applied),
             time_limit_s=plan_options.time_limit,
             known=known,
+            place_ranks=plan_options.place_ranks,
         ),
         applied_file=applied,
         version=version,
         degrees=model.degrees,
         looks_elsewhere=target is not None and plan_options.schedule is not None and task is Task.BEST_SCHEDULE,
     )
+
+
+def _check_placed(size: int | None, network: Network) -> None:
+    """Refuse to place ranks that are all alike, or in too many orders."""
+    if size is None:
+        return
+    place = "--place-ranks"
+    if len(set(network.ranks)) < 2:
+        raise InputError(
+            value=size,
+            rule=_("must come with ranks that differ"),
+            place=place,
+            remedy=_("say how with --rank-accelerator, --rank-speed or --rank-memory"),
+        )
+    rank_orders(network.ranks, size, place=place)
 
 
 def _group_sizes(plan_options: PlanOptions, applied: TargetFile | None) -> GroupSizes:
@@ -206,6 +224,9 @@ def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
             families=of_target if job.options.task is Task.BEST_SCHEDULE else (job.schedule,),
         )
         return Answer(outcome=best.outcome, best=best)
+    if job.contest.place_ranks is not None:
+        placed = solve_placed(job.request, replace(job.contest, progress=progress), schedule=job.schedule)
+        return Answer(outcome=placed.outcome, best=placed)
     if job.options.task is Task.ANY_ORDER:
         return Answer(
             outcome=solve_any_order(

@@ -17,7 +17,7 @@ from evenflow.cli.shared.targets.target_options import VERSION, TargetName
 from evenflow.cli.shared.training.configuration_options import ConfigurationOptions
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, SEARCH_TIME
+from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, PLACED_RANKS, SEARCH_TIME
 from evenflow.schedule import family_name
 from evenflow.targets.target import Target
 
@@ -78,6 +78,7 @@ class PlanOptions:
     allow_empty: bool = field(default=False, metadata=options.ALLOWS_EMPTY)
     layers_per_rank: tuple[str, ...] = field(default=(), metadata=KEPT_LAYERS)
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
+    place_ranks: int | None = field(default=None, metadata=PLACED_RANKS)
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     results: ResultFiles = field(metadata=asked(group=ResultFiles))
     order_file: Path | None = optional(
@@ -128,6 +129,13 @@ class PlanOptions:
                 remedy=_("leave it out, or try every size with --group-size {every}", every=EVERY)
                 if name == BEST
                 else _("leave it out"),
+            )
+        if self.place_ranks is not None and name == SEARCH:
+            raise InputError(
+                value=self.place_ranks,
+                rule=_("must not be given beside --schedule {search}", search=SEARCH),
+                place="--place-ranks",
+                remedy=_("place the ranks with --schedule {best} first", best=BEST),
             )
         unnamed = Task.ONE_SCHEDULE if self.target is None or self.less_memory else Task.BEST_SCHEDULE
         return {"": unnamed, BEST: Task.BEST_SCHEDULE, SEARCH: Task.ANY_ORDER}.get(name, Task.ONE_SCHEDULE)
