@@ -92,6 +92,10 @@ class Target:
     abilities: Callable[[str], Abilities]
     adapter_setting: str = ""
     """Setting that trains adapters of a width alone, such as ``lora_rank: {rank}``; empty where none is known."""
+    frozen_parts: str = ""
+    """What to freeze of each stage so that the embedding and the first layers, up to ``{count}``, are not trained, by
+    the names that the framework has for them; empty where its stages name them otherwise than by their place in all.
+    """
     write: Callable[[Plan, str], Written]
     """Return what a plan is in the framework's configuration; the plan keeps to `abilities`."""
     write_degrees: Callable[[Plan, PlannedDegrees, str], Written] | None = None

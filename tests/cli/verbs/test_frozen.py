@@ -15,6 +15,12 @@ def test_a_plan_that_counts_on_frozen_layers_says_what_to_freeze(folder, evenflo
     note = "note: the plan counts on 3 first layers that are not trained, nor the embedding: freeze them in Megatron-LM"
     exported = evenflow("export", "frozen.plan.json", "--to", "megatron")
     assert note in exported.stdout, exported.stderr
+    how = ", with requires_grad_(False) for these of every stage: "
+    assert f"{note} too{how}embedding, decoder.layers[i] of layer_number up to 3" in exported.stdout
+    by_name = evenflow("export", "frozen.plan.json", "--to", "nemo-automodel")
+    assert f"too{how}model.embed_tokens, model.layers.0 to model.layers.2" in by_name.stdout, by_name.stderr
+    unnamed = evenflow("export", "frozen.plan.json", "--to", "torchtitan")  # its stages may count their layers anew
+    assert "freeze them in torchtitan too\n" in unnamed.stdout, unnamed.stderr
     (folder / "run.sh").write_text(
         "torchrun pretrain_gpt.py --num-layers 7 --pipeline-model-parallel-size 2 --world-size 2 "
         "--micro-batch-size 1 --global-batch-size 4\n"

@@ -21,6 +21,11 @@ WITHOUT_LAYOUT: Mapping[str, Setting] = {
 }
 """What cannot stand beside a layout, and its value where there is none."""
 
+FROZEN_PARTS = "embedding, decoder.layers[i] of layer_number up to {count}"
+"""What holds the embedding and the first layers of a model of Megatron's: no setting freezes them, and the indices of
+`decoder.layers` begin anew in every stage.
+"""
+
 
 def pipeline_settings(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
     """Return the ranks and the layout of `plan`, which says how many chunks there are, and its groups of microbatches.

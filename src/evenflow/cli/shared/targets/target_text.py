@@ -106,12 +106,16 @@ def trained_notes(network: Network | None, target: Target) -> tuple[str, ...]:
 
 def _frozen_note(network: Network, target: Target) -> str:
     """Return the note on first layers that are not trained."""
-    return _n(
+    note = _n(
         "the plan counts on a first layer that is not trained, nor the embedding: freeze them in {title} too",
         "the plan counts on {count} first layers that are not trained, nor the embedding: freeze them in {title} too",
         count=network.frozen_layers,
         title=target.title,
     )
+    if not target.frozen_parts:
+        return note
+    parts = target.frozen_parts.format(count=network.frozen_layers, last=network.frozen_layers - 1)
+    return _("{note}, with requires_grad_(False) for these of every stage: {parts}", note=note, parts=parts)
 
 
 def pipeline_alone_note(target: Target, *, plan_file: str = "") -> str:

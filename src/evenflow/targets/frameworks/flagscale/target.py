@@ -30,7 +30,7 @@ from evenflow.targets.megatron_family.degrees.degree_settings import (
     setting_notes,
     shares_optimizer,
 )
-from evenflow.targets.megatron_family.settings import recompute_settings
+from evenflow.targets.megatron_family.settings import FROZEN_PARTS, recompute_settings
 from evenflow.targets.target import Piece, Target, Written
 
 _SYSTEM = re.compile(r"^system:", re.MULTILINE)
@@ -121,6 +121,7 @@ TARGET = Target(
     checked_with="",
     page="flagscale",
     abilities=_abilities,
+    frozen_parts=FROZEN_PARTS,
     write=_write,
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),

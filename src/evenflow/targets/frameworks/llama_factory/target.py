@@ -21,6 +21,7 @@ from evenflow.targets.megatron_family.mcore_adapter import (
     read_adapter,
     stated_in_adapter,
 )
+from evenflow.targets.megatron_family.settings import FROZEN_PARTS
 from evenflow.targets.megatron_family.yaml_settings import section_of
 from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees
@@ -90,6 +91,7 @@ TARGET = Target(
     checked_with="",
     page="llama-factory",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    frozen_parts=FROZEN_PARTS,
     write=_write,
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),

@@ -27,6 +27,7 @@ from evenflow.targets.megatron_family.forks import has_old_checkpointing, is_meg
 from evenflow.targets.megatron_family.hybrid_pattern import is_hybrid
 from evenflow.targets.megatron_family.logs import MEGATRON
 from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script
+from evenflow.targets.megatron_family.settings import FROZEN_PARTS
 from evenflow.targets.target import Target, Written
 from evenflow.tune.rules import DegreeRules
 
@@ -101,6 +102,7 @@ TARGET = Target(
     degrees_checked_with="megatron-core 0.16.1",
     page="megatron",
     abilities=_abilities,
+    frozen_parts=FROZEN_PARTS,
     write=_write,
     degree_rules=_degree_rules,
     write_degrees=_write_degrees,

@@ -7,6 +7,7 @@ from evenflow.targets.megatron_family.degrees.degree_flags import degree_notes, 
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron_family.edit import apply_flags
 from evenflow.targets.megatron_family.flags import CUT_FLAGS, flags_piece, megatron_abilities, plan_flags, plan_notes
+from evenflow.targets.megatron_family.settings import FROZEN_PARTS
 from evenflow.targets.target import Piece, Target, Written
 
 _SNIPPET = """\
@@ -57,6 +58,7 @@ TARGET = Target(
     checked_with="megatron-core 0.16.1, 0.19.0",
     page="megatron",
     abilities=_abilities,
+    frozen_parts=FROZEN_PARTS,
     write=_write,
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(),

@@ -29,6 +29,7 @@ from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilitie
 from evenflow.targets.megatron_family.logs import MEGATRON_BRIDGE
 from evenflow.targets.megatron_family.override_edit import apply_overrides
 from evenflow.targets.megatron_family.settings import (
+    FROZEN_PARTS,
     WITHOUT_LAYOUT,
     Setting,
     override_array,
@@ -181,6 +182,7 @@ TARGET = Target(
     checked_with="megatron-bridge 0.3.1, 0.6.2",
     page="megatron-bridge",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    frozen_parts=FROZEN_PARTS,
     adapter_setting="peft = LoRA(dim={rank})",
     write=_write,
     write_degrees=_write_degrees,

@@ -27,6 +27,7 @@ from evenflow.targets.megatron_family.flags import (
     shell_words,
 )
 from evenflow.targets.megatron_family.hybrid_pattern import OLD_PATTERN, PATTERN, is_hybrid
+from evenflow.targets.megatron_family.settings import FROZEN_PARTS
 from evenflow.targets.target import Piece, Target, Written
 
 _FUNCTION = """\
@@ -109,6 +110,7 @@ TARGET = Target(
     checked_with="",
     page="megatron-hybrid",
     abilities=_abilities,
+    frozen_parts=FROZEN_PARTS,
     write=_write,
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(),

@@ -39,7 +39,7 @@ from evenflow.targets.megatron_family.flags import (
     without_layout_abilities,
 )
 from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script, matrix_text
-from evenflow.targets.megatron_family.settings import settings_notes
+from evenflow.targets.megatron_family.settings import FROZEN_PARTS, settings_notes
 from evenflow.targets.target import Target, Written
 
 _MATRIX_FLAG, _LIST_FLAG = "--pipeline-num-transformer-layers", "--num-layer-list"
@@ -156,6 +156,7 @@ TARGET = Target(
     checked_with="",
     page="mindspeed",
     abilities=_abilities,
+    frozen_parts=FROZEN_PARTS,
     write=_write,
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),

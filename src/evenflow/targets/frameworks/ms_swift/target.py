@@ -19,7 +19,13 @@ from evenflow.targets.megatron_family.degrees.degree_settings import (
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
 from evenflow.targets.megatron_family.edit import apply_flags
 from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilities, shell_array
-from evenflow.targets.megatron_family.settings import Setting, pipeline_settings, recompute_settings, settings_notes
+from evenflow.targets.megatron_family.settings import (
+    FROZEN_PARTS,
+    Setting,
+    pipeline_settings,
+    recompute_settings,
+    settings_notes,
+)
 from evenflow.targets.megatron_family.shell_arguments import flags_of, shell_arguments, training_words
 from evenflow.targets.megatron_family.shell_script import parse_script
 from evenflow.targets.megatron_family.shell_values import Text, run_through
@@ -131,6 +137,7 @@ TARGET = Target(
     checked_with="",
     page="ms-swift",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    frozen_parts=FROZEN_PARTS,
     adapter_setting="tuner_type: lora, lora_rank: {rank}",
     write=_write,
     write_degrees=_write_degrees,

@@ -55,6 +55,7 @@ TARGET = Target(
     checked_with="nemo-automodel 0.7.0",
     page="nemo-automodel",
     abilities=_abilities,
+    frozen_parts="model.embed_tokens, model.layers.0 to model.layers.{last}",
     adapter_setting="peft.dim: {rank}",
     software=partial(usual_software, is_portable=True, overlaps_one_chunk=True),
     write=write,

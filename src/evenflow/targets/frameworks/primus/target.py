@@ -23,7 +23,12 @@ from evenflow.targets.megatron_family.degrees.degree_settings import (
     sharding_settings,
 )
 from evenflow.targets.megatron_family.flags import megatron_abilities
-from evenflow.targets.megatron_family.settings import pipeline_settings, recompute_settings, settings_notes
+from evenflow.targets.megatron_family.settings import (
+    FROZEN_PARTS,
+    pipeline_settings,
+    recompute_settings,
+    settings_notes,
+)
 from evenflow.targets.megatron_family.yaml_settings import apply_settings, mtp_layers_in, section_of
 from evenflow.targets.stages import layers_by_kind, stages_of
 from evenflow.targets.target import Piece, Target, Written
@@ -127,6 +132,7 @@ TARGET = Target(
     checked_with="",
     page="primus",
     abilities=_abilities,
+    frozen_parts=FROZEN_PARTS,
     write=_write,
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(),

@@ -21,6 +21,7 @@ from evenflow.targets.megatron_family.mcore_adapter import (
     read_adapter,
     stated_in_adapter,
 )
+from evenflow.targets.megatron_family.settings import FROZEN_PARTS
 from evenflow.targets.megatron_family.yaml_settings import section_of
 from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
@@ -111,6 +112,7 @@ TARGET = Target(
     checked_with="",
     page="roll",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    frozen_parts=FROZEN_PARTS,
     write=_write,
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),

@@ -24,6 +24,7 @@ from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilitie
 from evenflow.targets.megatron_family.mindspeed_cuts import MATRIX, parse_matrix, with_layers
 from evenflow.targets.megatron_family.override_edit import apply_overrides, told_overrides
 from evenflow.targets.megatron_family.settings import (
+    FROZEN_PARTS,
     WITHOUT_LAYOUT,
     Setting,
     override_array,
@@ -184,6 +185,7 @@ TARGET = Target(
     checked_with="verl 0.9.1",
     page="verl",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    frozen_parts=FROZEN_PARTS,
     adapter_setting="actor_rollout_ref.model.lora.rank={rank}",
     write=_write,
     write_degrees=_write_degrees,
