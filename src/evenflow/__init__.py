@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from evenflow import auto, errors, run
     from evenflow.draw import comparison_svg, timeline_svg
-    from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan
+    from evenflow.model import Communication, EndBlock, HostLink, Layer, LayerRun, Mode, Network, Plan, with_offload
     from evenflow.predict.by_name import predict
     from evenflow.predict.limits.smallest_change import Change, Setting, smallest_change
     from evenflow.predict.memory import Held, RankMemory
@@ -73,6 +73,7 @@ __all__ = [
     "Experts",
     "Fitted",
     "Held",
+    "HostLink",
     "Infeasibility",
     "LatentAttention",
     "Layer",
@@ -131,6 +132,7 @@ __all__ = [
     "smallest_change",
     "timeline_svg",
     "tune",
+    "with_offload",
     "write_plan",
 ]
 
@@ -144,6 +146,8 @@ _HOMES = {
     "apply_plan": "evenflow.targets.frameworks.mindformers.training_yaml",
     "Communication": "evenflow.model",
     "EndBlock": "evenflow.model",
+    "HostLink": "evenflow.model",
+    "with_offload": "evenflow.model",
     "Layer": "evenflow.model",
     "LayerRun": "evenflow.model",
     "Mode": "evenflow.model",

@@ -109,6 +109,10 @@ MESH_AXES = Range(least=2, most=3)
 """Axes of the meshes that stages are tried on."""
 BYTES_PER_S = Range(least=1, most=10**15)
 """Bandwidth of a link."""
+SHARERS = Range(least=1, most=64)
+"""Devices that share a link."""
+AHEAD = Range(least=0, most=1_000)
+"""Actions by which one is ahead of another."""
 FLOPS = Range(least=0, most=1e21, is_whole=False, is_above=True)
 """Floating-point operations per second of a device."""
 SECONDS = Range(least=0, most=1e9, is_whole=False, is_above=True)

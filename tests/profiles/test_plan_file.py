@@ -26,7 +26,12 @@ GOOD = {
 def written(plan: Plan) -> dict[str, object]:
     """Return the fields of a plan that may have no layers and an order that never ends: nothing can simulate it."""
     simulation = SimpleNamespace(
-        plan=plan, makespan_ns=1_500_000, peak_memory_bytes=(2**20,) * plan.num_ranks, bubbles=BUBBLES, fill_drain=IDLE
+        plan=plan,
+        makespan_ns=1_500_000,
+        peak_memory_bytes=(2**20,) * plan.num_ranks,
+        bubbles=BUBBLES,
+        fill_drain=IDLE,
+        network=SimpleNamespace(host_link=None),
     )
     return plan_fields(
         cast("Simulation", simulation), status="feasible", lower_bound_ns=1_250_000, memory_limit_bytes=3 * 2**19,

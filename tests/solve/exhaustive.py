@@ -15,14 +15,28 @@ from math import comb, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.model import FULL, NONE, CellRule, Communication, EndBlock, Layer, Mode, Network, Request, mixing
+from evenflow.model import (
+    FULL,
+    NONE,
+    CellRule,
+    Communication,
+    EndBlock,
+    HostLink,
+    Layer,
+    Mode,
+    Network,
+    Request,
+    mixing,
+)
 from evenflow.schedule import Action, Op, Schedule
 from evenflow.solve.problem import Problem, problem_of_order
 from tests.oracle import end_times, orders_of
 from tests.strategies import FamilySizes, inputs_of
 
-Content = tuple[int, int, int, int, int, int, int]
-"""Forward, backward, activation, parameters, weight gradient and what waits for it, and working memory, of a cell."""
+Content = tuple[int, int, int, int, int, int, int, int]
+"""Forward, backward, activation, parameters, weight gradient and what waits for it, working memory, and what the host
+keeps, of a cell.
+"""
 
 Costs = NDArray[np.int64]
 
@@ -182,15 +196,17 @@ def every_plan(case: Case) -> Plans:
         sent.append(np.repeat(sent_ns[list(cut[1:]), np.newaxis], grid.shape[1], axis=1))
         for stage, table in enumerate(contents):
             tables[stage].append(table[grid[stage]])
-    costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 7]
+    costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 8]
+    link = case.network.host_link
     return Plans(
         makespans_ns=_makespans(
             case.schedule,
             costs,
             np.concatenate(sent, axis=1),
             latency_ns=case.message_ns if case.one_at_a_time else None,
+            host_link=link,
         ),
-        rank_peaks_bytes=_peaks(case.schedule, costs)
+        rank_peaks_bytes=_peaks(case.schedule, costs, link)
         + case.network.constant_bytes
         + np.array([rank.reserved_bytes for rank in ranks] or [0] * case.sizes.num_ranks)[:, np.newaxis],
     )
@@ -230,6 +246,7 @@ def _contents(network: Network, start: int, end: int, blocks: list[EndBlock], ru
             sum(part.weight_ns for part in (*layers, *blocks)),
             sum(part.until_weight_bytes for part in (*layers, *blocks)),
             max((part.working_bytes for part in (*modes, *blocks)), default=0),
+            sum(mode.offloaded_bytes for mode in modes),
         ))  # fmt: skip
     return result
 
@@ -254,8 +271,18 @@ def _duration(costs: Costs, action: Action) -> Costs:
     return {Op.F: forward, Op.B: backward, Op.I: backward - weight, Op.W: weight}[action.op]
 
 
-def _makespans(schedule: Schedule, costs: Costs, sent_ns: Costs, *, latency_ns: int | None) -> Costs:
-    """Of all plans; costs are [stage, plan, 7], and what a message behind each stage takes is [stage, plan].
+def leaving(order: list[Action], ahead: int) -> dict[int, int]:
+    """Places in the order of a rank of the forwards whose activations leave, each with the place of its backward."""
+    back = {(action.stage, action.microbatch): at for at, action in enumerate(order) if action.op in (Op.B, Op.I)}
+    pairs = {at: back.get((action.stage, action.microbatch)) for at, action in enumerate(order) if action.op == Op.F}
+    # On the device: with its forward and the action behind it, and from the one where it is fetched to its backward.
+    return {at: end for at, end in pairs.items() if end is not None and any(range(at + 2, end - ahead))}
+
+
+def _makespans(
+    schedule: Schedule, costs: Costs, sent_ns: Costs, *, latency_ns: int | None, host_link: HostLink | None
+) -> Costs:
+    """Of all plans; costs are [stage, plan, 8], and what a message behind each stage takes is [stage, plan].
 
     With a latency, ranks send one message at a time, each of which keeps the link busy for the rest of its time.
     """
@@ -267,8 +294,30 @@ def _makespans(schedule: Schedule, costs: Costs, sent_ns: Costs, *, latency_ns: 
     nothing = np.zeros(costs.shape[1], dtype=np.int64)
     sent: dict[Action, Costs] = {}
     free = [nothing] * len(orders)
+    place = {action: at for order in orders for at, action in enumerate(order)}
+    lines = [{"out": nothing, "in": nothing} for _order in orders]
+    away = [leaving(order, host_link.ahead) if host_link else {} for order in orders]
+    back = [{end: at for at, end in of_rank.items()} for of_rank in away]
+    copied: dict[tuple[str, Action], Costs] = {}
+
+    def copy(way: str, action: Action, asked: Costs) -> None:
+        rank, link = rank_of[action], host_link
+        assert link is not None
+        line = "out" if link.one_engine else way
+        begin = np.maximum(asked, lines[rank][line])
+        took = np.ceil(costs[action.stage, :, 7] * (link.sharers * 1e9 / link.bytes_per_s)).astype(np.int64)
+        copied[way, action] = lines[rank][line] = begin + took
+
     for action in sorted(ends, key=ends.__getitem__):  # all that an action waits for ends earlier
         start = done[before[action]] if action in before else nothing
+        own, at, rank = orders[rank_of[action]], place[action], rank_of[action]
+        if at - 2 in away[rank]:
+            start = np.maximum(start, copied["out", own[at - 2]])
+        fetched = at + host_link.ahead if host_link else -1
+        if fetched in back[rank]:
+            copy("in", own[fetched], start)
+        if at in back[rank]:
+            start = np.maximum(start, copied["in", action])
         for needed in inputs_of(action, schedule.num_stages):
             if needed in done:
                 crosses = rank_of[needed] != rank_of[action]
@@ -276,6 +325,8 @@ def _makespans(schedule: Schedule, costs: Costs, sent_ns: Costs, *, latency_ns: 
                 arrival = sent[needed] + message_ns if crosses and latency_ns is not None else done[needed] + message_ns
                 start = np.maximum(start, arrival)
         done[action] = start + _duration(costs, action)
+        if at in away[rank]:
+            copy("out", action, done[action])
         if latency_ns is not None and (stage := _receiver(action, schedule)) is not None:
             rank = rank_of[action]
             sent[action] = np.maximum(done[action], free[rank])
@@ -290,8 +341,9 @@ def _receiver(action: Action, schedule: Schedule) -> int | None:
     return stage if 0 <= stage < len(ranks) and ranks[stage] != ranks[action.stage] else None
 
 
-def _peaks(schedule: Schedule, costs: Costs) -> Costs:
+def _peaks(schedule: Schedule, costs: Costs, host_link: HostLink | None) -> Costs:
     """The highest memory of each rank beside the constant, of all plans; [rank, plan]."""
+    ahead = host_link.ahead if host_link else 0
     orders = orders_of(schedule)
     peaks = []
     has_backward = any(action.op != Op.F for order in orders for action in order)
@@ -299,10 +351,20 @@ def _peaks(schedule: Schedule, costs: Costs) -> Costs:
         stages = sorted({action.stage for action in order})
         held = sum(costs[stage, :, 3] for stage in stages) + np.max([costs[stage, :, 6] for stage in stages], axis=0)
         highest = held
-        for action in order:
+        away = leaving(order, ahead)
+        ends = {(action.stage, action.microbatch): at for at, action in enumerate(order) if action.op in (Op.B, Op.I)}
+        for at, action in enumerate(order):
+            near = np.zeros_like(held)
+            for begin, first in enumerate(order):
+                if first.op != Op.F:
+                    continue
+                end = ends.get((first.stage, first.microbatch), begin)
+                spans = [(begin, begin + 1), (end - ahead, end)] if begin in away else [(begin, end)]
+                near = near + costs[first.stage, :, 7] * any(low <= at <= high for low, high in spans)
             activation, waiting = costs[action.stage, :, 2], costs[action.stage, :, 5]
             changes = {Op.F: activation, Op.B: -activation, Op.I: waiting - activation, Op.W: -waiting}
-            highest = np.maximum(highest, held + changes[action.op])
+            during = held + changes[action.op] if action.op == Op.F else held
+            highest = np.maximum(highest, near + during)
             if has_backward:  # else an activation is dropped at once
                 held = held + changes[action.op]
         peaks.append(highest)

@@ -44,6 +44,8 @@ def test_every_different_order_is_there_once_the_given_one_first(ranks, size):
 def test_an_order_is_shown_with_its_runs_shortened():
     assert shown_order((4, 5, 6, 7, 0, 1, 2, 3)) == "4-7, 0-3"
     assert shown_order((2, 0, 1, 3)) == "2, 0-1, 3"
+    assert shown_order([0, 1, 2, 4, 6, 7]) == "0-2, 4, 6-7"
+    assert shown_order([5]) == "5"
 
 
 def test_too_many_orders_are_refused_with_a_way_out():

@@ -56,6 +56,9 @@ OPERATIONS = (
 """Name and shades by chunk of each `Op`."""
 
 
+COPIES = (("copy to the host", "#1d7874"), ("copy back", "#7b4fa3"))
+"""Name and colour of the copies of activations in both directions."""
+
 _GREEN_ENDS = ("#9fd3a6", "#5fae6d")
 _TEAL_ENDS = ("#8fd3cd", "#4aa9a2")
 _ORANGE_ENDS = ("#f6c48a", "#e8963f")

@@ -26,7 +26,7 @@ from evenflow.draw.parts.block_numbers import choose_numbering, draw_numbers, nu
 from evenflow.draw.parts.legend import memory_legend, timeline_legend
 from evenflow.draw.parts.memory_strips import draw_memory, memory_labels, memory_scale
 from evenflow.draw.parts.rank_bars import bar_heading, busy_bars, peak_bars
-from evenflow.draw.parts.timeline_blocks import TimelineRows, draw_blocks, make_blocks
+from evenflow.draw.parts.timeline_blocks import TimelineRows, draw_blocks, draw_copies, draws_copies, make_blocks
 from evenflow.draw.plan_figures import plan_figures
 from evenflow.draw.svg_elements import document, group, rect, text
 from evenflow.draw.vocabulary import Vocabulary
@@ -81,7 +81,13 @@ def _timeline_panel(
 ) -> tuple[list[str], int]:
     """Draw heading with legend at `baseline`, rows and time axis; return them and where they end."""
     plan = simulation.plan
-    rows = TimelineRows(top=baseline + _HEADING_GAP, pitch=_timeline_pitch(plan.num_ranks), count=plan.num_ranks)
+    copies = draws_copies(simulation.timeline)
+    rows = TimelineRows(
+        top=baseline + _HEADING_GAP,
+        pitch=_timeline_pitch(plan.num_ranks),
+        count=plan.num_ranks,
+        has_copies=copies,
+    )
     blocks = make_blocks(simulation, scale)
     numbering = choose_numbering([(blocks, rows)])
     recomputes = bool(simulation.costs.recompute_ns.any())
@@ -92,6 +98,7 @@ def _timeline_panel(
         num_chunks=plan.num_chunks,
         recomputes=recomputes,
         numbers=numbering_words(numbering),
+        copies=copies,
     )
     parts = [
         text(MARGIN, baseline, "Timeline", size=14, bold=True),
@@ -101,7 +108,9 @@ def _timeline_panel(
         *rank_labels(PLOT_LEFT - 8, rows, vocabulary),
         *group(
             "timeline",
-            draw_blocks(blocks, rows, num_shades=plan.num_chunks) + draw_numbers(blocks, rows, numbering),
+            draw_blocks(blocks, rows, num_shades=plan.num_chunks)
+            + draw_copies(simulation.timeline, scale, rows)
+            + draw_numbers(blocks, rows, numbering),
         ),
         *group("busy", busy_bars(simulation, rows, BARS_LEFT, BARS_WIDTH)),
         *time_axis(scale, rows.bottom + 3),

@@ -97,7 +97,7 @@ class _Part:
 
     @classmethod
     def of(cls, timeline: Timeline, most: int | None) -> "_Part":
-        schedule, sequence = timeline.schedule, timeline.graph.sequence
+        schedule, sequence = timeline.schedule, timeline.graph.of_actions.sequence
         starts_ns = timeline.start_ns[sequence]
         in_time = np.argsort(starts_ns, kind="stable")
         num_left_out = 0 if most is None else max(0, schedule.num_actions - most)
@@ -158,7 +158,7 @@ def _processes(step: TracedStep, first_process: int) -> Iterator[str]:
 def _actions(step: TracedStep, part: _Part, first_process: int, first_flow: int) -> Iterator[str]:
     """Yield begin and end of every action; causes stand before their effects, which matters where times are equal."""
     timeline = step.timeline
-    schedule, graph = timeline.schedule, timeline.graph
+    schedule, graph = timeline.schedule, timeline.graph.of_actions
     in_time = part.in_time
     indices, dependencies = graph.sequence[in_time], graph.dependencies[in_time]
     is_there, sends = np.zeros((2, schedule.num_actions + 1), dtype=bool)

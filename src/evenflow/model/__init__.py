@@ -5,7 +5,9 @@ from evenflow.model.blocks import LayerBlocks, blocks_of, whole_blocks_of
 from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixing
 from evenflow.model.communication import Communication
 from evenflow.model.cut_check import check_cut
+from evenflow.model.host_link import HostLink
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model.offloaded import with_offload, without_offload
 from evenflow.model.plan import Cells, Plan, cells
 from evenflow.model.rank_traits import RankTraits
 from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, OFFLOAD, SELECT, ordered_kinds
@@ -34,6 +36,7 @@ __all__ = [
     "Empty",
     "EndBlock",
     "Groups",
+    "HostLink",
     "Layer",
     "LayerBlocks",
     "LayerRun",
@@ -63,4 +66,6 @@ __all__ = [
     "stage_table",
     "v_shaped",
     "whole_blocks_of",
+    "with_offload",
+    "without_offload",
 ]

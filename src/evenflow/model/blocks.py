@@ -95,6 +95,7 @@ def _both(first: Mode, second: Mode) -> Mode:
     """Return the mode of two layers behind one another, whose working memory is not needed at the same time."""
     return Mode(
         activation_bytes=first.activation_bytes + second.activation_bytes,
+        offloaded_bytes=first.offloaded_bytes + second.offloaded_bytes,
         backward_ns=first.backward_ns + second.backward_ns,
         working_bytes=max(first.working_bytes, second.working_bytes),
     )

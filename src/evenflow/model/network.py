@@ -7,6 +7,7 @@ from itertools import pairwise, takewhile
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.model.host_link import HostLink
 from evenflow.model.peak_error import PeakError
 from evenflow.model.rank_traits import RankTraits
 from evenflow.model.recompute import FULL, NONE, ordered_kinds
@@ -21,6 +22,8 @@ class Mode:
 
     activation_bytes: int
     """Bytes live for one microbatch from the layer's forward to the end of its backward."""
+    offloaded_bytes: int = 0
+    """Bytes that the host keeps between forward and backward, beside `activation_bytes`, which stay on the device."""
     backward_ns: int
     """Time of the whole backward of one microbatch, recomputation included."""
     working_bytes: int = 0
@@ -146,6 +149,8 @@ class Network:
     """How far peaks may be off, where the memory was fitted to measured ones."""
     ranks: tuple[RankTraits, ...] = ()
     """Speed and memory of every rank; empty: they are all alike."""
+    host_link: HostLink | None = None
+    """The link of every rank to the host's memory; None: nothing is moved there."""
     adapter_rank: int = 0
     """Width of the adapters (LoRA) that are trained alone beside every product of the layers; 0: all is trained."""
 
@@ -196,9 +201,17 @@ class Network:
             self._check_size(
                 layer.forward_ns,
                 mode.backward_ns,
-                (layer.parameter_bytes, mode.activation_bytes, mode.working_bytes),
+                (layer.parameter_bytes, mode.activation_bytes, mode.working_bytes, mode.offloaded_bytes),
                 place=_("{place}, kind {kind}", place=place, kind=kind),
             )
+            if mode.offloaded_bytes and (kind == NONE or self.host_link is None):
+                alone = _("must not move anything to the host: it keeps everything")
+                unlinked = _("must come with a link to the host, over which it moves what it does not keep")
+                raise InputError(
+                    value=mode.offloaded_bytes,
+                    rule=alone if kind == NONE else unlinked,
+                    place=_("{place}, kind {kind}", place=place, kind=kind),
+                )
             if mode.backward_ns < layer.backward_ns:
                 raise InputError(
                     value=mode.backward_ns,
@@ -327,6 +340,11 @@ class Network:
         shared = set.intersection(*(set(run.layer.modes) for run in self.runs))
         return ordered_kinds(shared)
 
+    @cached_property
+    def offloads(self) -> bool:
+        """Whether any recompute kind that layers share moves activations to the host."""
+        return any(run.layer.modes[kind].offloaded_bytes for run in self.runs for kind in self.kinds)
+
     @property
     def is_uniform(self) -> bool:
         """Whether all body layers cost the same (their names apart) and may be anywhere."""
@@ -366,6 +384,7 @@ class Network:
                 kind: Mode(
                     activation_bytes=-(-mode.activation_bytes // sequence_splits),
                     backward_ns=_divided(mode.backward_ns, sequence_splits),
+                    offloaded_bytes=-(-mode.offloaded_bytes // sequence_splits),
                     working_bytes=-(-mode.working_bytes // sequence_splits),
                 )
                 for kind, mode in layer.modes.items()
@@ -424,8 +443,9 @@ def _longest(layer: Layer) -> int:
 
 def _largest(part: Layer | EndBlock) -> int:
     """Return the most bytes that a part keeps of one microbatch."""
-    kept = part.activation_bytes if isinstance(part, EndBlock) else max(m.activation_bytes for m in part.modes.values())
-    return kept + part.until_weight_bytes
+    if isinstance(part, EndBlock):
+        return part.activation_bytes + part.until_weight_bytes
+    return max(mode.activation_bytes + mode.offloaded_bytes for mode in part.modes.values()) + part.until_weight_bytes
 
 
 def _divided(time_ns: int, parts: int) -> int:

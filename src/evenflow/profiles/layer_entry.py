@@ -1,6 +1,7 @@
 """One entry of a layer file: its times, its memory and the recompute kinds it offers (see `layer_file`)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from evenflow.errors import InputError
@@ -44,6 +45,8 @@ CONTINUES_KEY = "continues_block"
 """Key that says whether a layer is of the same block as the layer before it."""
 FROZEN_KEY = "frozen"
 """Key that says whether the layers are not trained, nor is anything before them: they have no backward."""
+OFFLOADED_KEY = "offloaded"
+"""Key of a kind that says how much of what a layer keeps the host has."""
 ENTRY_KEYS = {
     *RULE_KEYS,
     MTP_KEY,
@@ -245,11 +248,16 @@ def _kinds(entry: Fields, plain_ms: float, plain_working_bytes: int) -> dict[str
                 rule = _("must name each kind by an identifier other than {names}", names=", ".join((NONE, *KIND_KEYS)))
                 raise InputError(value=kind, rule=rule, place=named.place())
             fields = named.inner(kind)
-            fields.check_known(("memory", "working", "time", "coef"))
-            if ("time" in fields) == ("coef" in fields):
+            fields.check_known(("memory", "working", "time", "coef", OFFLOADED_KEY))
+            moved_bytes = bytes_of(fields, OFFLOADED_KEY)
+            if "time" in fields and "coef" in fields:
+                raise fields.error("", _("must have at most one of the fields 'time' and 'coef'"))
+            if not moved_bytes and "time" not in fields and "coef" not in fields:
                 raise fields.error("", _("must have one of the fields 'time' and 'coef'"))
-            fields.number("memory", MEGABYTES, above_zero=True)
-            modes[kind] = _mode(fields, _Keys("memory", "working", "time", "coef", 0.0), plain_ms, plain_working_bytes)
+            if not moved_bytes or "memory" in fields:
+                fields.number("memory", MEGABYTES, above_zero=not moved_bytes)
+            mode = _mode(fields, _Keys("memory", "working", "time", "coef", 0.0), plain_ms, plain_working_bytes)
+            modes[kind] = replace(mode, offloaded_bytes=moved_bytes)
     return modes
 
 

@@ -34,7 +34,7 @@ from pathlib import Path
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, is_integer, load_json, read_text
 from evenflow.language import _
-from evenflow.model import NONE, EndBlock, Layer, LayerRun, Network, RankTraits
+from evenflow.model import NONE, EndBlock, HostLink, Layer, LayerRun, Network, RankTraits
 from evenflow.model.peak_error import PeakError
 from evenflow.profiles.layer_entry import (
     BODY_MEMORY,
@@ -42,18 +42,21 @@ from evenflow.profiles.layer_entry import (
     ENTRY_KEYS,
     FROZEN_KEY,
     KIND_KEYS,
+    OFFLOADED_KEY,
     bytes_of,
     end_block,
 )
 from evenflow.profiles.layer_rows import body_fields, entries_of_body, runs_of_body
 from evenflow.profiles.model_configuration import refuse_configuration
-from evenflow.ranges import MODEL_SIZE, PEAKS, RANK_SPEED, RANKS
+from evenflow.ranges import AHEAD, BYTES_PER_S, MODEL_SIZE, PEAKS, RANK_SPEED, RANKS, SHARERS
 from evenflow.units import megabytes, milliseconds
 
 ADAPTER_KEY = "adapter_rank"
+LINK_KEY = "host_link"
 _TOP_KEYS = {
     "name", "layers_description", "stage_const_mem",
-    "peak_error", "ranks", ADAPTER_KEY, "pre_defined_layer", "auto_partition_layer", "model_name", "written_by",
+    "peak_error", "ranks", ADAPTER_KEY, LINK_KEY,
+    "pre_defined_layer", "auto_partition_layer", "model_name", "written_by",
 }  # fmt: skip
 _TYPES = ("HEAD", "BODY", "TAIL")
 
@@ -96,6 +99,7 @@ def network_of(top: Fields) -> Network:
         has_memory=has_memory,
         peak_error=_peak_error(top.inner("peak_error")) if has_memory and "peak_error" in top else None,
         ranks=tuple(rank for entry in top.objects("ranks") for rank in _ranks(entry)) if "ranks" in top else (),
+        host_link=_host_link(top.inner(LINK_KEY)) if LINK_KEY in top else None,
         adapter_rank=top.integer(ADAPTER_KEY, MODEL_SIZE) if ADAPTER_KEY in top else 0,
     )
 
@@ -119,6 +123,17 @@ def _ranks(entry: Fields) -> list[RankTraits]:
         reserved_bytes=bytes_of(entry, "memory_reserved"),
     )
     return [rank] * (entry.integer("count", RANKS) if "count" in entry else 1)
+
+
+def _host_link(fields: Fields) -> HostLink:
+    """Return the link to the host's memory."""
+    fields.check_known(("bytes_per_s", "one_engine", "sharers", "ahead"))
+    return HostLink(
+        bytes_per_s=fields.integer("bytes_per_s", BYTES_PER_S),
+        one_engine=fields.flag("one_engine") if "one_engine" in fields else False,
+        sharers=fields.integer("sharers", SHARERS) if "sharers" in fields else 1,
+        ahead=fields.integer("ahead", AHEAD) if "ahead" in fields else 1,
+    )
 
 
 def _peak_error(fields: Fields) -> PeakError:
@@ -185,6 +200,14 @@ def layer_file_fields(network: Network) -> dict[str, object]:
         top["peak_error"] = _error_entry(network.peak_error)
     if network.ranks:
         top["ranks"] = [_rank_entry(rank, len(list(equal))) for rank, equal in groupby(network.ranks)]
+    if network.host_link is not None:
+        link = network.host_link
+        top[LINK_KEY] = {
+            "bytes_per_s": link.bytes_per_s,
+            "one_engine": link.one_engine,
+            "sharers": link.sharers,
+            "ahead": link.ahead,
+        }
     if network.adapter_rank:
         top[ADAPTER_KEY] = network.adapter_rank
     return {**top, "layers_description": entries}
@@ -211,6 +234,7 @@ def _body_entry(run: LayerRun, has_memory: bool) -> dict[str, object]:
             entry |= {keys.working: megabytes(mode.working_bytes)} if differs else {}
         elif kind != NONE:
             named[kind] = {"memory": memory, "time": time}
+            named[kind] |= {OFFLOADED_KEY: megabytes(mode.offloaded_bytes)} if mode.offloaded_bytes else {}
             named[kind] |= {"working": megabytes(mode.working_bytes)} if differs else {}
     return {**entry, "recompute_kinds": named} if named else entry
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Communication
 from evenflow.profiles.layer_file import layer_file_fields
-from evenflow.simulate import FillDrain, Simulation, as_fractions
+from evenflow.simulate import FillDrain, Simulation, as_fractions, host_uses
 from evenflow.solve import BindingLimit
 from evenflow.units import megabytes, milliseconds
 
@@ -51,6 +51,7 @@ def plan_fields(
         "memory_binds": None if binding is None else [_binding_fields(limit) for limit in binding],
         "bubble": as_fractions(simulation.bubbles),
         "fill_drain": _fill_drain_fields(simulation.fill_drain),
+        **_host_fields(simulation),
         **more,
         **({"order": plan.order} if plan.order else {}),
     }
@@ -92,6 +93,15 @@ def _communication_fields(messages: Communication) -> dict[str, object]:
     }
     fields |= {} if messages.bytes_per_s is None else {"bytes_per_s": messages.bytes_per_s}
     return fields | ({"one_at_a_time": True} if messages.one_at_a_time else {})
+
+
+def _host_fields(simulation: Simulation) -> dict[str, object]:
+    """Return what each rank keeps on the host, and the share of the step in which it copies in one direction."""
+    uses = host_uses(simulation)
+    if not uses:
+        return {}
+    busy = [use.copies_ns / simulation.makespan_ns for use in uses]
+    return {"host": {"held_mb": [megabytes(use.held_bytes) for use in uses], "busy": busy}}
 
 
 def _binding_fields(limit: BindingLimit) -> dict[str, object]:

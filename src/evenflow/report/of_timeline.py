@@ -42,7 +42,7 @@ def shown_timeline(
         makespan_ns=timeline.makespan_ns,
         gaps_ns=gaps_ns(timeline),
         recompute_ns=nothing,
-        inputs=timeline.graph.inputs,
+        inputs=timeline.graph.of_actions.inputs,
         message_ns=nothing if timeline.message_ns is None else timeline.message_ns,
         memory=memory,
         peak_bytes=peaks,

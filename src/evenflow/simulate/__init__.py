@@ -2,6 +2,7 @@
 
 from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fractions, idle_times, runs_by_cause
 from evenflow.simulate.compiled import compiling, is_compiling, is_kept
+from evenflow.simulate.copies import with_copies
 from evenflow.simulate.costs import (
     Integers,
     LayerSums,
@@ -18,8 +19,9 @@ from evenflow.simulate.costs import (
 )
 from evenflow.simulate.even_layout import idle_bubbles
 from evenflow.simulate.graph import Graph, build_graph
+from evenflow.simulate.host_use import HostUse, host_uses
 from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns, idle_gaps
-from evenflow.simulate.memory import live_at_peak, live_vectors, memory_changes, memory_curve, peak_bytes
+from evenflow.simulate.memory import held_amounts, live_at_peak, live_vectors, memory_changes, memory_curve, peak_bytes
 from evenflow.simulate.simulation import Simulation, simulate
 from evenflow.simulate.timeline import InTurn, Timeline, makespan_ns, run
 
@@ -27,6 +29,7 @@ __all__ = [
     "BubbleTable",
     "FillDrain",
     "Graph",
+    "HostUse",
     "IdleGaps",
     "IdleTime",
     "InTurn",
@@ -41,6 +44,8 @@ __all__ = [
     "costs_of_counts",
     "duration_table",
     "gaps_ns",
+    "held_amounts",
+    "host_uses",
     "idle_bubbles",
     "idle_gaps",
     "idle_times",
@@ -62,4 +67,5 @@ __all__ = [
     "sent_across",
     "simulate",
     "stage_costs",
+    "with_copies",
 ]

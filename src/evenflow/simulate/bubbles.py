@@ -104,9 +104,10 @@ def bubble_table(
     """Return the bubbles of the whole pipeline as fractions of the model's own time."""
     schedule = graph.schedule
     num_units = schedule.num_units
+    free = communication is None and graph.copied is None
     hardware_ns = int((costs.forward_ns + costs.backward_ns).sum()) * num_units
     model_ns = hardware_ns - int(costs.recompute_ns.sum()) * num_units
-    without_messages = run(graph, costs.durations).makespan_ns if communication else timeline.makespan_ns
+    without_messages = timeline.makespan_ns if free else run(graph.of_actions, costs.durations).makespan_ns
     real = schedule.num_ranks * timeline.makespan_ns / model_ns - 1
     if schedule.splits_backward:  # the formula is that of whole backwards
         balanced_ns = equal_makespan_ns(graph, costs) / schedule.num_stages
@@ -140,7 +141,7 @@ def runs_by_cause(timeline: Timeline, durations: Integers, recompute_ns: Integer
 
     `durations` are by class of the graph, and `recompute_ns` [num_stages] is the part of backwards that recomputes.
     """
-    graph = timeline.graph
+    graph = timeline.graph.of_actions
     return RunsByCause(
         balanced=_balanced(graph, durations, recompute_ns),
         plain=run(graph, _without_recompute(durations, recompute_ns).reshape(-1)),
@@ -176,12 +177,12 @@ def _balanced(graph: Graph, durations: Integers, recompute_ns: Integers) -> Time
     Each stage takes the sum of all stages: sums, unlike averages, are exact.
     """
     plain = _without_recompute(durations, recompute_ns)
-    return run(graph, np.broadcast_to(plain.sum(axis=0), plain.shape).reshape(-1))
+    return run(graph.of_actions, np.broadcast_to(plain.sum(axis=0), plain.shape).reshape(-1))
 
 
 def _without_recompute(durations: Integers, recompute_ns: Integers) -> Integers:
     """Return the durations of actions that recompute nothing, shape [num_stages, NUM_OPS]."""
-    plain = durations.reshape(-1, NUM_OPS).copy()
+    plain = durations[: NUM_OPS * len(recompute_ns)].reshape(-1, NUM_OPS).copy()
     plain[:, Op.B] -= recompute_ns
     plain[:, Op.I] -= recompute_ns
     return plain

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Communication, Network, Plan, check_cut
+from evenflow.model import Communication, HostLink, Network, Plan, check_cut
 from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate.timeline import InTurn, Messages
 
@@ -42,6 +42,8 @@ class LayerSums:
     """Bytes of activations, shape [num_kinds, num_layers + 1]."""
     working_bytes: Integers
     """Bytes that a layer's actions need for themselves, shape [num_kinds, num_layers]; no sums: the largest counts."""
+    offloaded_bytes: Integers | None = None
+    """Bytes that the host keeps, shape [num_kinds, num_layers + 1]; None: nothing is moved there."""
     boundary_bytes: Integers | None = None
     """Bytes sent on where a stage ends at each border, shape [num_layers + 1]; no sums. -1: the network does not say.
 
@@ -107,6 +109,9 @@ def layer_sums(network: Network, *, slower: Mapping[float, Network] | None = Non
         working_bytes=np.array(
             [[layer.modes[kind].working_bytes for layer in layers] for kind in kinds], dtype=np.int64
         ),
+        offloaded_bytes=np.stack([prefix([layer.modes[kind].offloaded_bytes for layer in layers]) for kind in kinds])
+        if network.offloads
+        else None,
         boundary_bytes=None
         if boundaries is None
         else np.array([_UNKNOWN if size is None else size for size in boundaries], dtype=np.int64),
@@ -135,6 +140,12 @@ class StageCosts:
     """Bytes of weights, gradients, optimizer state and constant memory, shape [num_ranks]."""
     working_bytes: Integers
     """Bytes that an action needs for itself at most, of all that run on a rank, shape [num_ranks]."""
+    offloaded_bytes: Integers | None = None
+    """Bytes that the host keeps for every stage beside its activation, shape [num_stages]; None: nothing is moved."""
+    copy_ns: Integers | None = None
+    """Time of a copy of these in one direction, shape [num_stages]; None: nothing is moved."""
+    host_link: HostLink | None = None
+    """The link over which they are moved; None: nothing is moved."""
     sent_bytes: Integers | None = None
     """Bytes that every stage sends on, shape [num_stages]; -1: the network does not say; None: it says none."""
 
@@ -152,8 +163,12 @@ class StageCosts:
 
     @cached_property
     def durations(self) -> Integers:
-        """Durations of actions by class of `Graph`, shape [NUM_OPS * num_stages]."""
-        return duration_table(self.forward_ns, self.backward_ns, self.weight_ns)
+        """Durations of actions by class of `Graph`, shape [NUM_OPS * num_stages].
+
+        Where anything is moved to the host, those of copies come behind them, one for each stage, and zero.
+        """
+        actions = duration_table(self.forward_ns, self.backward_ns, self.weight_ns)
+        return actions if self.copy_ns is None else np.concatenate((actions, self.copy_ns, [0]))
 
 
 def message_table(sent_ns: Integers) -> Integers:
@@ -262,6 +277,11 @@ def _costs_at_one_speed(network: Network, sums: LayerSums, counts: Integers, sta
     weight = sums.weight_ns[last] - sums.weight_ns[first]
     waiting = sums.until_weight_bytes[last] - sums.until_weight_bytes[first]
     working = sums.largest_working(starts, ends)
+    offloaded = copy_ns = host_link = None
+    if sums.offloaded_bytes is not None and network.host_link is not None:
+        host_link = network.host_link
+        offloaded = (sums.offloaded_bytes[every_kind, ends] - sums.offloaded_bytes[every_kind, starts]).sum(axis=1)
+        copy_ns = np.ceil(offloaded * host_link.ns_per_byte).astype(np.int64)
     for stage, block in ((0, network.head), (num_stages - 1, network.tail)):
         forward[stage] += block.forward_ns
         backward[stage] += block.backward_ns
@@ -281,5 +301,8 @@ def _costs_at_one_speed(network: Network, sums: LayerSums, counts: Integers, sta
         until_weight_bytes=waiting,
         static_bytes=static,
         working_bytes=working[stage_table].max(axis=0),
+        offloaded_bytes=offloaded,
+        copy_ns=copy_ns,
+        host_link=host_link,
         sent_bytes=None if sums.boundary_bytes is None else sums.boundary_bytes[last],
     )

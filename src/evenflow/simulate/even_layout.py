@@ -29,7 +29,7 @@ def even_layout(timeline: Timeline, communication: Communication | None = None) 
     """
     if timeline.schedule.splits_backward:
         return timeline
-    graph = timeline.graph
+    graph = timeline.graph.of_actions
     message_ns = communication.message_ns if communication else 0
     messages = (graph.crosses_ranks * message_ns).tolist()
     early = _starts_early(timeline.schedule)

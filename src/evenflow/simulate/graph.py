@@ -17,7 +17,11 @@ Indices = NDArray[np.uint32]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Graph:
-    """The actions of a schedule in topological order: position 0 stands for time zero, positions 1… for the actions."""
+    """The actions of a schedule in topological order: position 0 stands for time zero, positions 1… for the actions.
+
+    Copies to the host and back (see `evenflow.simulate.copies`), and the waits for them, count as actions behind those
+    of the schedule.
+    """
 
     schedule: Schedule
     sequence: Indices
@@ -34,6 +38,20 @@ class Graph:
     """Whether the dependency is on another rank, shape [num_actions]."""
     rank_lasts: Indices
     """Position of each rank's last action, shape [num_ranks]."""
+    ranks: Indices
+    """Rank of the action at each position, shape [num_actions]."""
+    copied: NDArray[np.int64] | None = None
+    """Forward and backward of each copy, shape [2, num_copies]; None: nothing is copied to the host.
+
+    Copies to the host have the action indices behind those of the schedule, then come those back.
+    """
+    without_copies: "Graph | None" = None
+    """The graph of the schedule's actions alone; None: that is this one."""
+
+    @property
+    def of_actions(self) -> "Graph":
+        """The graph of the schedule's actions alone."""
+        return self.without_copies or self
 
     @cached_property
     def receivers(self) -> Indices:
@@ -43,10 +61,10 @@ class Graph:
         receivers[self.dependencies[waiting] - 1] = waiting + 1
         return receivers
 
-    @cached_property
-    def senders(self) -> Indices:
-        """Rank of the action at each position, shape [num_actions]."""
-        return self.schedule.ranks[self.sequence].astype(np.uint32)
+    def message_times(self, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the time that every input travels, from that to the actions of each class; copies wait for none."""
+        more = np.zeros(max(0, int(self.classes.max(initial=0)) + 1 - len(times_ns)), dtype=np.int64)
+        return np.asarray(self.crosses_ranks * np.concatenate((times_ns, more))[self.classes])
 
     @cached_property
     def inputs(self) -> NDArray[np.int64]:
@@ -100,4 +118,5 @@ def build_graph(schedule: Schedule) -> Graph:
         classes=classes,
         crosses_ranks=crosses_ranks,
         rank_lasts=rank_lasts,
+        ranks=schedule.ranks[sequence].astype(np.uint32),
     )

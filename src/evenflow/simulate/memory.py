@@ -5,28 +5,38 @@ backward then holds what the weight gradient needs until that has ended. Which a
 from the rank's own order alone, so a memory limit is a few rows linear in the layer counts. Without any backward, an
 activation is held during its forward only.
 
+What a layer moves to the host is on the device near its forward and its backward alone (see `copies`).
+
 An action also needs working memory for itself. A rank runs one at a time, so the largest of all its actions is counted,
 at every moment: exact with one chunk per rank, whose actions all run where most is live, and never too little.
 """
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.model import HostLink
 from evenflow.schedule import Op, Schedule
 from evenflow.simulate.compiled import for_size
+from evenflow.simulate.copies import away, kept_between, on_device, weights_of
 from evenflow.simulate.costs import Integers, StageCosts
 from evenflow.simulate.kernels import pareto_live
 from evenflow.simulate.timeline import Timeline
 
 
-def live_vectors(schedule: Schedule, rank: int) -> NDArray[np.int64]:
+def live_vectors(schedule: Schedule, rank: int, *, host_link: HostLink | None = None) -> NDArray[np.int64]:
     """Return the maximal vectors of live microbatches per chunk along `rank`'s order, shape [num_vectors, num_chunks].
 
     Where backwards are split, the shape is [num_vectors, 2 * num_chunks]: microbatches whose activation is held, then
-    those that wait for their weight gradient.
+    those that wait for their weight gradient. With a `host_link` come as many for those on the device of which the host
+    keeps a part.
     """
     if schedule.is_forward_only:
-        return np.eye(schedule.num_chunks, dtype=np.int64)
+        every = np.eye(schedule.num_chunks, dtype=np.int64)
+        return every if host_link is None else np.hstack((every, every))
+    if host_link is not None:
+        return _maximal(_live_during(schedule, rank, host_link))
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
     chunks = schedule.stage_chunks[schedule.stages[span]]
     kernel = for_size(pareto_live, schedule.num_actions)
@@ -39,6 +49,49 @@ def live_vectors(schedule: Schedule, rank: int) -> NDArray[np.int64]:
         capacity *= 4
 
 
+def held_amounts(costs: StageCosts, stages: Integers, *, splits_backward: bool) -> Integers:
+    """Return the bytes of the stages of a rank for each entry of its live vectors."""
+    amounts = [costs.activation_bytes[stages]]
+    amounts += [costs.until_weight_bytes[stages]] if splits_backward else []
+    amounts += [costs.offloaded_bytes[stages]] if costs.offloaded_bytes is not None else []
+    return np.concatenate(amounts)
+
+
+def _live_during(schedule: Schedule, rank: int, host_link: HostLink) -> Integers:
+    """Return what is live during every action of a rank, shape [num_actions, as wide as live vectors]."""
+    span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
+    ops, chunks = schedule.ops[span], schedule.stage_chunks[schedule.stages[span]]
+    size, num_chunks = len(ops), schedule.num_chunks
+    parts = [np.zeros((size + 1, num_chunks), dtype=np.int64) for _ in range(3 if schedule.splits_backward else 2)]
+
+    def add(part: Integers, firsts: Integers, lasts: Integers, places: Integers) -> None:
+        """Count what is live during the actions from each of `firsts` to the same of `lasts`."""
+        np.add.at(part, (firsts, chunks[places]), 1)
+        np.add.at(part, (lasts + 1, chunks[places]), -1)
+
+    forwards, backwards = kept_between(schedule, rank)
+    add(parts[0], forwards, backwards, forwards)
+    leaving, returning = away(schedule, host_link, rank)
+    stays = ~np.isin(forwards, leaving)
+    add(parts[-1], forwards[stays], backwards[stays], forwards[stays])
+    firsts, lasts = on_device(leaving, returning, host_link)
+    add(parts[-1], firsts, lasts, np.concatenate((leaving, returning)))
+    if schedule.splits_backward:
+        gradients, weights = weights_of(schedule, rank)
+        add(parts[1], gradients + 1, weights, gradients)
+    return np.cumsum(np.hstack(parts), axis=0)[:size]
+
+
+def _maximal(vectors: Integers) -> Integers:
+    """Return the vectors that are not smaller than another in every entry."""
+    found = np.unique(vectors, axis=0)[::-1]
+    kept = np.zeros((0, vectors.shape[1]), dtype=np.int64)
+    for vector in found[np.argsort(-found.sum(axis=1), kind="stable")]:
+        if not (kept >= vector).all(axis=1).any():
+            kept = np.vstack((kept, vector))
+    return kept
+
+
 def peak_bytes(schedule: Schedule, costs: StageCosts) -> Integers:
     """Return the highest memory of every rank, shape [num_ranks]."""
     peaks = costs.static_bytes + costs.working_bytes
@@ -49,8 +102,12 @@ def peak_bytes(schedule: Schedule, costs: StageCosts) -> Integers:
 
 def live_at_peak(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
     """Return the vector of `live_vectors` with which `rank` holds most."""
+    stages = schedule.stage_table[:, rank]
+    if costs.host_link is not None:
+        vectors = live_vectors(schedule, rank, host_link=costs.host_link)
+        held = vectors @ held_amounts(costs, stages, splits_backward=schedule.splits_backward)
+        return np.asarray(vectors[int(np.argmax(held))])
     if schedule.is_forward_only:
-        stages = schedule.stage_table[:, rank]
         fullest = int(np.argmax(costs.activation_bytes[stages]))
         return np.array([chunk == fullest for chunk in range(len(stages))], dtype=np.int64)
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
@@ -72,7 +129,7 @@ def memory_curve(timeline: Timeline, costs: StageCosts, rank: int) -> tuple[Inte
     schedule = timeline.schedule
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
     starts, ends = timeline.start_ns[span], timeline.end_ns[span]
-    if schedule.is_forward_only:
+    if schedule.is_forward_only or costs.host_link is not None:
         times = np.stack((starts, ends), axis=1).reshape(-1)
     else:
         times = np.where(schedule.ops[span] == Op.F, starts, ends)
@@ -83,14 +140,56 @@ def memory_curve(timeline: Timeline, costs: StageCosts, rank: int) -> tuple[Inte
 def memory_changes(schedule: Schedule, costs: StageCosts, actions: slice = slice(None)) -> Integers:
     """Return the bytes that each of the actions takes (at the start of a forward) or frees (at its end).
 
-    Without any backward a forward frees again, at its end, what it took; that is not in the result.
+    `actions` are those of one rank, or all. Without any backward a forward frees again, at its end, what it took; that
+    is not in the result. What leaves or comes back meanwhile changes with the action beside it, no sooner and no later
+    than with which all that is there has room.
     """
+    if costs.host_link is not None and not schedule.is_forward_only:
+        pairs = enumerate(pairwise(schedule.rank_starts))
+        ranks = [rank for rank, (start, end) in pairs if start < end and actions.start in (None, start)]
+        return np.concatenate([_at_one_end(schedule, _changes(schedule, costs, rank), rank) for rank in ranks])
+    return _kept_changes(schedule, costs, actions)
+
+
+def _at_one_end(schedule: Schedule, changes: Integers, rank: int) -> Integers:
+    """Return one change for each action of a rank, of `changes` at its start and at its end."""
+    is_forward = schedule.ops[schedule.rank_starts[rank] : schedule.rank_starts[rank + 1]] == Op.F
+    held = np.cumsum(changes).reshape(-1, 2)
+    during, after = held[:, 0], held[:, 1]
+    behind, leads = np.append(during[1:], 0), np.append(is_forward[1:], True)
+    # A forward changes what is held at its start, and what follows it, if that is none, does so at its end.
+    level = np.where(is_forward, np.maximum(during, np.where(leads, 0, behind)), np.where(leads, after, behind))
+    return np.diff(level, prepend=0)
+
+
+def _kept_changes(schedule: Schedule, costs: StageCosts, actions: slice) -> Integers:
+    """Return the bytes that the actions take or free, but for what is moved to the host."""
     stages = schedule.stages[actions]
     taken, waiting = costs.activation_bytes[stages], costs.until_weight_bytes[stages]
     return np.choose(schedule.ops[actions], (taken, -taken, waiting - taken, -waiting))
 
 
 def _changes(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
-    """Return the changes of one rank's memory in order, where there is no backward two for each action."""
-    changes = memory_changes(schedule, costs, slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1]))
-    return np.stack((changes, -changes), axis=1).reshape(-1) if schedule.is_forward_only else changes
+    """Return the changes of one rank's memory in order.
+
+    There are two for each action, at its start and at its end, where there is no backward or anything is moved to the
+    host.
+    """
+    span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
+    changes = _kept_changes(schedule, costs, span)
+    if schedule.is_forward_only:
+        moved = 0 if costs.offloaded_bytes is None else costs.offloaded_bytes[schedule.stages[span]]
+        return np.stack((changes + moved, -changes - moved), axis=1).reshape(-1)
+    if costs.host_link is None or costs.offloaded_bytes is None:
+        return changes
+    is_forward = schedule.ops[span] == Op.F
+    at_start, at_end = np.where(is_forward, changes, 0), np.where(is_forward, 0, changes)
+    moved = costs.offloaded_bytes[schedule.stages[span]]
+    forwards, backwards = kept_between(schedule, rank)
+    at_start[forwards] += moved[forwards]
+    at_end[backwards] -= moved[backwards]
+    leaving, returning = away(schedule, costs.host_link, rank)
+    firsts, lasts = on_device(leaving, returning, costs.host_link)
+    at_end[lasts[: len(leaving)]] -= moved[leaving]
+    at_start[firsts[len(leaving) :]] += moved[returning]
+    return np.stack((at_start, at_end), axis=1).reshape(-1)

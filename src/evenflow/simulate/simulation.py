@@ -19,6 +19,7 @@ from evenflow.simulate.bubbles import (
     idle_times,
     runs_by_cause,
 )
+from evenflow.simulate.copies import with_copies
 from evenflow.simulate.costs import Integers, StageCosts, stage_costs
 from evenflow.simulate.graph import build_graph
 from evenflow.simulate.idle_gaps import IdleGaps, idle_gaps
@@ -109,5 +110,8 @@ def simulate(
         check_sizes_of(plan, schedule)
         check_complete(schedule)
     costs = stage_costs(network, plan, schedule)
-    timeline = run(build_graph(schedule), costs.durations, costs.messages(communication))
+    graph = build_graph(schedule)
+    if costs.host_link is not None:
+        graph = with_copies(graph, costs.host_link)
+    timeline = run(graph, costs.durations, costs.messages(communication))
     return Simulation(network=network, plan=plan, communication=communication, costs=costs, timeline=timeline)

@@ -38,6 +38,11 @@ class Timeline:
     """Start of every action, shape [num_actions]."""
     end_ns: Times
     """End of every action, shape [num_actions]."""
+    copy_start_ns: Times | None = None
+    """Start of every copy to the host, then of every one back, shape [2, num_copies]; None: nothing is copied."""
+    copy_end_ns: Times | None = None
+    wait_end_ns: Times | None = None
+    """End of every wait for a copy, as the graph numbers them."""
     makespan_ns: int
     """Time from the beginning of the step to the end of its last action."""
     message_ns: Times | None = None
@@ -73,18 +78,24 @@ class Timeline:
         graph = self.graph
         positions = np.empty(len(graph.sequence), dtype=np.int64)
         positions[graph.sequence] = np.arange(len(graph.sequence))
+        starts, ends = self.start_ns, self.end_ns
+        if self.copy_start_ns is not None and self.copy_end_ns is not None:
+            assert self.wait_end_ns is not None
+            waits = self.wait_end_ns
+            starts = np.concatenate((starts, self.copy_start_ns.reshape(-1), waits))
+            ends = np.concatenate((ends, self.copy_end_ns.reshape(-1), waits))
         index = int(np.argmax(self.end_ns))
         path = [index]
-        while self.start_ns[index] > 0:
+        while starts[index] > 0:
             position = positions[index]
             before = int(graph.rank_predecessors[position])
             predecessor = int(graph.sequence[before - 1]) if before else -1
-            if predecessor >= 0 and self.end_ns[predecessor] == self.start_ns[index]:
+            if predecessor >= 0 and ends[predecessor] == starts[index]:
                 index = predecessor
             else:  # the rank waited: its input decided
                 index = int(graph.sequence[graph.dependencies[position] - 1])
             path.append(index)
-        return path[::-1]
+        return [index for index in reversed(path) if index < len(self.end_ns)]
 
 
 def run(graph: Graph, durations: Times, communication: Messages = None) -> Timeline:
@@ -100,13 +111,19 @@ def run(graph: Graph, durations: Times, communication: Messages = None) -> Timel
     else:
         ends = _ends(graph, durations, messages, num_actions=count)
     end_ns = _by_action(graph, ends[1:])
-    schedule = graph.schedule
+    start_ns = end_ns - _by_action(graph, durations[graph.classes])
+    num_actions = graph.schedule.num_actions
+    num_copies = 0 if graph.copied is None else 2 * graph.copied.shape[1]
+    copies = slice(num_actions, num_actions + num_copies)
     return Timeline(
         graph=graph,
-        start_ns=end_ns - durations.reshape(-1, NUM_OPS)[schedule.stages, schedule.ops],
-        end_ns=end_ns,
+        start_ns=start_ns[:num_actions],
+        end_ns=end_ns[:num_actions],
+        copy_start_ns=None if graph.copied is None else start_ns[copies].reshape(2, -1),
+        copy_end_ns=None if graph.copied is None else end_ns[copies].reshape(2, -1),
+        wait_end_ns=None if graph.copied is None else end_ns[copies.stop :],
         makespan_ns=int(ends[graph.rank_lasts].max()),
-        message_ns=None if messages is None else _by_action(graph, messages),
+        message_ns=None if messages is None else _by_action(graph, messages)[:num_actions],
     )
 
 
@@ -126,10 +143,9 @@ def _messages(graph: Graph, communication: Messages) -> tuple[Times | None, int 
     With it comes the latency of messages that are sent in turn, else None.
     """
     if isinstance(communication, InTurn):
-        times_ns = np.asarray(graph.crosses_ranks * communication.times_ns[graph.classes])
-        return times_ns, communication.latency_ns
+        return graph.message_times(communication.times_ns), communication.latency_ns
     if isinstance(communication, np.ndarray):
-        return np.asarray(graph.crosses_ranks * communication[graph.classes]), None
+        return graph.message_times(communication), None
     if communication and communication.message_ns:
         times_ns = np.asarray(graph.crosses_ranks * np.int64(communication.message_ns))
         return times_ns, communication.latency_ns if communication.one_at_a_time else None
@@ -144,7 +160,7 @@ def _ends_in_turn(
     ends, arrivals = np.zeros(count + 1, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
     for_size(longest_path_in_turn, num_actions)(
         graph.rank_predecessors, graph.dependencies, graph.classes, durations, messages, latency_ns, graph.receivers,
-        graph.senders, arrivals, np.zeros(graph.schedule.num_ranks, dtype=np.int64), ends,
+        graph.ranks, arrivals, np.zeros(graph.schedule.num_ranks, dtype=np.int64), ends,
     )  # fmt: skip
     return ends, np.where(graph.crosses_ranks, arrivals[1:] - ends[graph.dependencies], 0)
 

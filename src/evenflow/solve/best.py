@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 from evenflow.asking import takes
 from evenflow.errors import InputError
@@ -80,17 +81,17 @@ def solve_best(request: Request, search: ContestSearch, *, families: Sequence[st
             )
         )
     ]
-    return run_contest(on_all_orders(entries, tried, search), tried, search, began=began)
+    return run_contest(in_all_variants(entries, tried, search), tried, search, began=began)
 
 
-def solve_placed(request: Request, search: ContestSearch, *, schedule: str) -> BestOutcome:
-    """Return the best plan of `request` under the order of the family `schedule`, over the orders of its ranks.
+def solve_variants(request: Request, search: ContestSearch, *, schedule: str) -> BestOutcome:
+    """Return the best plan of `request` under the order of the family `schedule`, over orders of ranks and fetches.
 
     `plan_best` says the rest.
     """
     began, tried = now_s(), {request.sizes.num_chunks: request}
     entry = Entry(schedule=schedule, num_chunks=request.sizes.num_chunks, group_size=request.group_size, floor_ns=0)
-    return run_contest(on_all_orders([entry], tried, search), tried, search, began=began)
+    return run_contest(in_all_variants([entry], tried, search), tried, search, began=began)
 
 
 def counts_to_try(request: Request, search: ContestSearch) -> tuple[int, ...]:
@@ -107,24 +108,32 @@ def floors_of(tried: Mapping[int, Request]) -> dict[int, int]:
     return {count: any_order_bound_ns(AnyPlan.of(request, may_split=True)) for count, request in tried.items()}
 
 
-def on_all_orders(entries: Sequence[Entry], tried: Mapping[int, Request], search: ContestSearch) -> list[Entry]:
-    """Return the entries, each for the request with its number of chunks, on every order of ranks that is tried.
+def in_all_variants(entries: Sequence[Entry], tried: Mapping[int, Request], search: ContestSearch) -> list[Entry]:
+    """Return the entries, each for the request with its number of chunks, in every order of ranks and with all fetches.
 
     The order in which the ranks are comes first; without anything to place it is the only one.
     """
-    ranks = next(iter(tried.values())).network.ranks
-    if search.place_ranks is None or not ranks:
+    network = next(iter(tried.values())).network
+    orders: list[tuple[int, ...]] = [()]
+    if search.place_ranks is not None and network.ranks:
+        orders = rank_orders(network.ranks, search.place_ranks)
+    aheads = tuple(search.prefetches) if network.offloads else ()
+    if orders == [()] and not aheads:
         return list(entries)
     placed: list[Entry] = []
-    for order in rank_orders(ranks, search.place_ranks):
+    for order, ahead in product(orders, aheads or (None,)):
         floors = floors_of(
-            {chunks: replace(request, network=reordered(request.network, order)) for chunks, request in tried.items()}
+            {
+                chunks: replace(request, network=reordered(request.network, order)) if order else request
+                for chunks, request in tried.items()
+            }
         )
         copies: dict[int, Entry] = {}
         for entry in entries:  # those that bound others, and those that recompute less, come first
             copies[id(entry)] = replace(
                 entry,
                 rank_order=order,
+                ahead=ahead,
                 floor_ns=floors[entry.num_chunks],
                 less=None if entry.less is None else copies[id(entry.less)],
                 covered_by=tuple(copies[id(cover)] for cover in entry.covered_by),
@@ -142,14 +151,17 @@ def run_contest(
     """
 
     @cache
-    def free_problem(schedule: str, count: int, group_size: int | None, rank_order: tuple[int, ...]) -> Problem:
+    def free_problem(
+        schedule: str, count: int, group_size: int | None, rank_order: tuple[int, ...], ahead: int | None
+    ) -> Problem:
         request = replace(tried[count], group_size=group_size)
-        if rank_order:
-            request = replace(request, network=reordered(request.network, rank_order))
-        return make_problem(request, schedule=schedule)
+        network = reordered(request.network, rank_order) if rank_order else request.network
+        if ahead is not None and network.host_link is not None:
+            network = replace(network, host_link=replace(network.host_link, ahead=ahead))
+        return make_problem(replace(request, network=network), schedule=schedule)
 
     def problem_of(entry: Entry) -> Problem:
-        problem = free_problem(entry.schedule, entry.num_chunks, entry.group_size, entry.rank_order)
+        problem = free_problem(entry.schedule, entry.num_chunks, entry.group_size, entry.rank_order, entry.ahead)
         return replace(problem, request=replace(problem.request, cell_rule=entry.rule or problem.request.cell_rule))
 
     request = next(iter(tried.values()))

@@ -20,6 +20,8 @@ class ScheduleCandidate:
     """Microbatches of a group in an interleaved schedule; None: the usual size, or no groups."""
     rank_order: tuple[int, ...] = ()
     """For each rank, which of those of the request it is; empty: as they are there."""
+    ahead: int | None = None
+    """Actions by which fetches from the host may be ahead; None: as many as in the request."""
     recomputation: str = ""
     """The one way of recomputing that all cells have, as a phrase; empty where they may differ."""
     outcome: Outcome | None
@@ -42,6 +44,8 @@ class ScheduleCandidate:
             name = _("{schedule}, groups of {size}", schedule=name, size=self.group_size)
         if self.rank_order:
             name = _("{name}, ranks {ranks}", name=name, ranks=shown_order(self.rank_order))
+        if self.ahead is not None:
+            name = _("{name}, fetches {ahead} actions ahead", name=name, ahead=self.ahead)
         return _("{name}, {what}", name=name, what=self.recomputation) if self.recomputation else name
 
 
@@ -98,6 +102,8 @@ class BestOutcome(InNotebook):
         orders = len({candidate.rank_order for candidate in bounded})
         split = replace(self.outcome, rank_order=()).among
         split += _(" in any of {count} orders of the ranks", count=orders) if orders > 1 else ""
+        aheads = sorted({candidate.ahead for candidate in bounded if candidate.ahead is not None})
+        split += _(" with fetches {numbers} actions ahead", numbers=", ".join(map(str, aheads))) if aheads else ""
         schedules = _n("this schedule", "these {count} schedules", count=len(tried))
         if self.gap <= 2 * TOLERANCE:
             shortest = f"{milliseconds(self.outcome.makespan_ns):,.3f} ms"

@@ -53,8 +53,16 @@ def _peaks_recomputing_less(problem: Problem, counts: Integers, rank: int) -> It
             alike = problem.request.cell_rule.alike
             changed = _moved(counts, (stage, old), (stage, new), layers=int(counts[stage, old]) if alike else 1)
             costs = problem.costs(changed)
-            if costs.backward_ns[stage] < before.backward_ns[stage] and problem.may_hold(changed[stage]):
+            if _does_less(costs, before, stage) and problem.may_hold(changed[stage]):
                 yield problem.rank_peak(costs, rank)
+
+
+def _does_less(costs: StageCosts, before: StageCosts, stage: int) -> bool:
+    """Return whether a stage computes less again than before, or as much and moves less to the host."""
+    if costs.offloaded_bytes is None or before.offloaded_bytes is None:
+        return bool(costs.backward_ns[stage] < before.backward_ns[stage])
+    less = costs.backward_ns[stage], costs.offloaded_bytes[stage]
+    return bool(less < (before.backward_ns[stage], before.offloaded_bytes[stage]))
 
 
 def _peaks_taking_layer(problem: Problem, counts: Integers, rank: int, step: "_Step") -> Iterator[int]:

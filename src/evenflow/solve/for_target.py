@@ -22,7 +22,7 @@ from evenflow.schedule import (
     usual_group_size,
 )
 from evenflow.simulate import Integers
-from evenflow.solve.best import counts_to_try, floors_of, on_all_orders, run_contest, schedule_pairs
+from evenflow.solve.best import counts_to_try, floors_of, in_all_variants, run_contest, schedule_pairs
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.clock import now_s
 from evenflow.solve.contest.contest import Entry
@@ -100,7 +100,7 @@ def solve_for_target(
             remedy=_("the next one is {count}", count=_next_microbatches(request.sizes, abilities.groups)),
         )
 
-    entries = on_all_orders(entries, tried, search)
+    entries = in_all_variants(entries, tried, search)
     contest_outcome = run_contest(entries, tried, search, began=began)
     best = min(entries, key=lambda entry: entry.preference)
     problem = None if best.race is None else best.race.problem

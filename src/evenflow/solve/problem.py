@@ -12,6 +12,7 @@ from evenflow.model import (
     FULL,
     NONE,
     Cells,
+    HostLink,
     LayerBlocks,
     Network,
     Plan,
@@ -31,6 +32,7 @@ from evenflow.simulate import (
     StageCosts,
     build_graph,
     costs_of_counts,
+    held_amounts,
     layer_sums,
     live_vectors,
     makespan_ns,
@@ -38,6 +40,7 @@ from evenflow.simulate import (
     network_of_units,
     plan_counts,
     simulate,
+    with_copies,
 )
 from evenflow.solve.placement import Placement, placement_of
 
@@ -57,7 +60,9 @@ class Problem:
     graph: Graph
     sums: LayerSums
     live: tuple[NDArray[np.int64], ...]
-    """Maximal live vectors of each rank (see `live_vectors`), that is, of microbatches in flight at once."""
+    """Maximal live vectors of each rank (see `live_vectors`), that is, of microbatches in flight at once, for each of
+    the bytes that are `held`.
+    """
     blocks: LayerBlocks | None = None
     """The layers that stay together; None where none do."""
     placement: Placement | None = None
@@ -122,7 +127,7 @@ class Problem:
     @cached_property
     def shortest_messages(self) -> Integers:
         """Time that the input of every action travels at least, whatever the cut, in the order of the graph."""
-        return np.asarray(self.graph.crosses_ranks * message_table(self.shortest_sent_ns)[self.graph.classes])
+        return self.graph.message_times(message_table(self.shortest_sent_ns))
 
     @cached_property
     def shortest_sent_ns(self) -> Integers:
@@ -162,6 +167,17 @@ class Problem:
     def full_range(self, num_layers: int) -> tuple[int, int]:
         """Return the least and the most layers under `full` of a cell with `num_layers`, where they are bounded."""
         return self.request.cell_rule.full_range(num_layers)
+
+    @property
+    def host_link(self) -> HostLink | None:
+        """The link to the host's memory; None where no kind moves anything there."""
+        return self.network.host_link if self.network.offloads else None
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Names of the bytes of a stage that the entries of live vectors count, as in `StageCosts`."""
+        waiting = ("until_weight_bytes",) if self.schedule.splits_backward else ()
+        return ("activation_bytes", *waiting, *(("offloaded_bytes",) if self.host_link else ()))
 
     @property
     def num_working_rows(self) -> int:
@@ -219,9 +235,7 @@ class Problem:
     def rank_peak(self, costs: StageCosts, rank: int) -> int:
         """Return the peak memory of one rank in bytes."""
         stages = self.schedule.stage_table[:, rank]
-        amounts = costs.activation_bytes[stages]
-        if self.schedule.splits_backward:
-            amounts = np.concatenate((amounts, costs.until_weight_bytes[stages]))
+        amounts = held_amounts(costs, stages, splits_backward=self.schedule.splits_backward)
         return int(costs.static_bytes[rank] + costs.working_bytes[rank] + (self.live[rank] @ amounts).max())
 
     def may_hold(self, content: Integers) -> bool:
@@ -358,13 +372,17 @@ def problem_of_order(
     placement = placement_of(
         whole, order.stage_table, min_layers=request.min_layers, only_ends_empty=request.only_ends_empty
     )
+    host_link = whole.host_link if whole.offloads else None
+    graph = build_graph(order) if graph is None else graph
     return Problem(
         request=request,
         network=whole,
         schedule=order,
-        graph=build_graph(order) if graph is None else graph,
+        graph=graph if host_link is None else with_copies(graph, host_link),
         sums=layer_sums(whole, slower={speed: _joined_at(units, speed) for speed in units.speeds if speed != 1}),
-        live=live or tuple(live_vectors(order, rank) for rank in range(order.num_ranks)),
+        live=live
+        if live and host_link is None
+        else tuple(live_vectors(order, rank, host_link=host_link) for rank in range(order.num_ranks)),
         blocks=blocks,
         placement=placement,
     )

@@ -158,7 +158,7 @@ class Prover:
                 return refuted
             most = _MAX_MIXED_COLUMNS if len(self.problem.network.runs) >= MANY_RUNS else _MAX_INTEGER_COLUMNS
             too_many = groups is None or sum(map(len, groups)) > most
-            if too_many and has_cut_graphs(self.problem.schedule):
+            if too_many and has_cut_graphs(self.problem):
                 graphs = CutGraphs(self.problem, options, target_ns)
                 last = self._suspended
                 search = CutSearch(
@@ -344,11 +344,12 @@ class Prover:
         table = messages.times_ns if isinstance(messages, InTurn) else messages
         if not isinstance(table, np.ndarray):
             return False
-        messages_ns = np.asarray(graph.crosses_ranks * table[graph.classes])
+        messages_ns = graph.message_times(table)
         longest = self.paths.count_longest(costs.durations, above_ns=target_ns, messages_ns=messages_ns)
         ranks = np.array(self.problem.schedule.stage_ranks)
         crosses = message_table(np.append(ranks[:-1] != ranks[1:], False).astype(np.int64))
-        self._waits.append(longest._replace(message_counts=longest.message_counts * crosses))
+        of_messages = longest.message_counts[:, : len(crosses)] * crosses  # none waits for copies
+        self._waits.append(longest._replace(message_counts=of_messages))
         return len(longest.messages_ns) > 0
 
     def _counts(self, groups: list[ColumnGroup], members: list[range], values: NDArray[np.float64]) -> Integers:

@@ -335,7 +335,7 @@ class ProverThread:
         """Take bound and plan of a look at the whole network, once, where there are several types of layers."""
         if self._problem.network.is_uniform:
             return
-        if self._problem.num_chunks > 1 or not has_cut_graphs(self._problem.schedule):
+        if self._problem.num_chunks > 1 or not has_cut_graphs(self._problem):
             for counts in [] if self._has_relaxed else self._relaxed(clock)[:1]:
                 search.offer(counts)
         elif not self._has_evened:

@@ -39,6 +39,8 @@ class ContestSearch(Search):
     """Group sizes of interleaved schedules that are tried."""
     place_ranks: int | None = field(default=None, metadata=PLACED_RANKS)
     """Ranks in a row that stand together, where those that differ are tried in every order; None: as they are."""
+    prefetches: Sequence[int] = ()
+    """Actions by which fetches from the host may be ahead that are tried; none: as the network says."""
     known: Sequence[Plan] = ()
     """Plans that are known: the answer is not longer than those of them that it could be."""
 

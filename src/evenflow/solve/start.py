@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 
 from evenflow.model import FULL, NONE
-from evenflow.simulate import Integers
+from evenflow.simulate import Integers, StageCosts
 from evenflow.solve.problem import Problem
 
 
@@ -57,15 +57,28 @@ def recomputing_less(problem: Problem, counts: Integers) -> Integers:
                         changed[cell, target] += number
                         if may_hold(problem, changed[cell]):
                             after = problem.costs(changed)
-                            is_better = after.backward_ns[cell] < costs.backward_ns[cell] or (
-                                target == none
-                                and after.backward_ns[cell] == costs.backward_ns[cell]
-                                and after.activation_bytes[cell] == costs.activation_bytes[cell]
-                            )
-                            if is_better and problem.rank_peak(after, rank) <= problem.limits[rank]:
+                            if (
+                                _is_quicker(after, costs, int(cell), is_plain=target == none)
+                                and problem.rank_peak(after, rank) <= problem.limits[rank]
+                            ):
                                 counts, costs = changed, after
                         number = min(number // 2, int(counts[cell, source]))
     return counts
+
+
+def _is_quicker(after: StageCosts, before: StageCosts, cell: int, *, is_plain: bool) -> bool:
+    """Return whether a cell takes less time than before, or moves less to the host in the same.
+
+    It moves no more in either case. Without any kind (`is_plain`) it is enough that it takes and keeps the same.
+    """
+    more_ns = int(after.backward_ns[cell] - before.backward_ns[cell])
+    more_moved = 0
+    if after.offloaded_bytes is not None and before.offloaded_bytes is not None:
+        more_moved = int(after.offloaded_bytes[cell] - before.offloaded_bytes[cell])
+    if more_ns > 0 or more_moved > 0:
+        return False
+    kept = after.activation_bytes[cell] == before.activation_bytes[cell]
+    return more_ns < 0 or more_moved < 0 or (is_plain and bool(kept))
 
 
 def fits(problem: Problem, counts: Integers) -> bool:

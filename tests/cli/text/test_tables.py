@@ -7,7 +7,6 @@ from evenflow.cli.text.tables import (
     limit_bar,
     memory_note,
     plan_table,
-    rank_ranges,
     round_up_megabytes,
 )
 from evenflow.model import Plan
@@ -33,11 +32,6 @@ def test_one_byte_over_the_limit_shows():
 def test_a_limit_to_type_is_never_too_small():
     assert round_up_megabytes(MEGABYTE) == 1
     assert round_up_megabytes(MEGABYTE + 1) == 2
-
-
-def test_runs_of_ranks_are_shortened():
-    assert rank_ranges([0, 1, 2, 4, 6, 7]) == "0-2, 4, 6-7"
-    assert rank_ranges([5]) == "5"
 
 
 def test_kinds_and_chunks_in_use_have_their_columns(folder):

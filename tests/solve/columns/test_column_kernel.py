@@ -35,8 +35,7 @@ def ranks(draw: st.DrawFn) -> dict[str, object]:
                 faster[option] = option - 1
     return {
         "loads": amounts(1, 9),
-        "activations": activations,
-        "waiting": amounts(0, 5),
+        "held": np.stack([activations, amounts(0, 5)][: 1 + waits]),
         "working": amounts(0, 9),
         "parameters": amounts(0, 5),
         "first_runs": first,
@@ -52,31 +51,23 @@ def ranks(draw: st.DrawFn) -> dict[str, object]:
 def expected(rank: dict) -> list[list[int]]:
     starts, chunks = rank["option_starts"], len(rank["option_starts"]) - 1
 
-    def fits(options: tuple[int, ...], activations: list[int], working: list[int]) -> bool:
-        static = sum(rank["parameters"][list(options)]) + max(working)
-        held = [*activations, *rank["waiting"][list(options)]]
-        return all(static + sum(n * each for n, each in zip(row, held, strict=False)) <= rank["room"]
+    def fits(options: tuple[int, ...]) -> bool:
+        static = sum(rank["parameters"][list(options)]) + max(rank["working"][list(options)])
+        held = rank["held"][:, list(options)].reshape(-1)
+        return all(static + sum(n * each for n, each in zip(row, held, strict=True)) <= rank["room"]
                    for row in rank["live"])  # fmt: skip
 
     kept = []
     for options in product(*(range(starts[chunk], starts[chunk + 1]) for chunk in range(chunks))):
-        activations, working = (rank[name][list(options)].tolist() for name in ("activations", "working"))
         in_order = all(rank["last_runs"][before] <= rank["first_runs"][after] for before, after in pairwise(options))
-        if (
-            not in_order
-            or sum(rank["loads"][list(options)]) > rank["max_load"]
-            or not fits(options, activations, working)
-        ):
+        if not in_order or sum(rank["loads"][list(options)]) > rank["max_load"] or not fits(options):
             continue
         swaps = [
-            [
-                [*held[:chunk], rank[name][rank["faster"][option]], *held[chunk + 1 :]]
-                for name, held in (("activations", activations), ("working", working))
-            ]
+            (*options[:chunk], rank["faster"][option], *options[chunk + 1 :])
             for chunk, option in enumerate(options)
             if rank["faster"][option] >= 0
         ]
-        if not any(fits(options, *swapped) for swapped in swaps):
+        if not any(fits(swapped) for swapped in swaps):
             kept.append(list(options))
     return kept
 

@@ -14,7 +14,7 @@ from tests.solve.test_unequal_ranks import unequal
 def graph_cases(draw: st.DrawFn, *, most_chunks: int = 2) -> tuple[Case, int | None, int]:
     """A case under cell rules, on unequal ranks or neither, its limit in bytes, and the step of its best plan in ns."""
     case = draw(draw(st.sampled_from([cases, ruled, unequal]))())
-    assume(case.sizes.num_chunks <= most_chunks and has_cut_graphs(case.schedule))
+    assume(case.sizes.num_chunks <= most_chunks and has_cut_graphs(case.problem()))
     plans = every_plan(case)
     limit = draw(st.sampled_from([None, *plans.limits()]))
     best = plans.best_ns(limit)

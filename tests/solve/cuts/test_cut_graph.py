@@ -75,7 +75,7 @@ def plans_of(problem: Problem, target_ns: int = ANY_TIME_NS) -> Iterator[Integer
 def test_paths_are_plans(data):
     case: Case = data.draw(cases())
     problem = case.problem()
-    assume(has_cut_graphs(problem.schedule))
+    assume(has_cut_graphs(problem))
     cuts = {tuple(counts.sum(axis=1).tolist()) for counts in plans_of(problem)}
     # Without a memory limit and with any time, every cut is the cut of a plan.
     assert cuts == {tuple(after - before for before, after in pairwise(cut)) for cut in case.cuts()}
@@ -120,7 +120,7 @@ def test_a_second_chunk_may_go_back(network):
 def test_there_are_none_with_three_chunks():
     sizes = Sizes(num_ranks=2, num_chunks=3, num_microbatches=2)
     problem = make_problem(Request(network=equal_network(6), sizes=sizes), schedule="interleaved")
-    assert not has_cut_graphs(problem.schedule)
+    assert not has_cut_graphs(problem)
 
 
 def test_there_is_none_of_too_many_arcs(monkeypatch):

@@ -29,7 +29,7 @@ def test_it_can_be_interrupted_at_any_moment(data):
     problem = case.problem(limit)
     options = all_options(problem, target)
     assume(options is not None)
-    assume(has_cut_graphs(problem.schedule))
+    assume(has_cut_graphs(problem))
     graphs = CutGraphs(problem, options, target)
     paths = CriticalPaths(problem.graph, problem.shortest_messages)
     search = CutSearch(graphs, paths, target_ns=target, middles=middles_outwards(problem))

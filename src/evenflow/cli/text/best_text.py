@@ -59,13 +59,15 @@ def _table(best: BestOutcome) -> str:
     has_groups = any(candidate.group_size is not None for candidate in best.candidates)
     has_orders = any(candidate.rank_order for candidate in best.candidates)
     header = [_("schedule"), _("chunks"), *([_("group")] if has_groups else []), *([_("ranks")] if has_orders else [])]
-    header += [_("step ms"), _("longer")]
+    has_fetches = any(candidate.ahead is not None for candidate in best.candidates)
+    header += [*([_("ahead")] if has_fetches else []), _("step ms"), _("longer")]
     header += [_("bound ms"), _("bubble"), *([_("peak MB")] if has_memory else []), ""]
     rows = []
     for candidate, *others in _by_schedule(best.candidates):
         simulation = candidate.outcome.simulation if candidate.outcome else None
         names = [candidate.schedule, str(candidate.num_chunks), *([_group(candidate)] if has_groups else [])]
         names += [shown_order(candidate.rank_order)] if has_orders else []
+        names += [str(candidate.ahead)] if has_fetches else []
         numbers = [""] * (len(header) - len(names) - 1)
         if simulation is not None and candidate.outcome is not None:
             numbers = [
@@ -86,7 +88,7 @@ def _by_schedule(candidates: Sequence[ScheduleCandidate]) -> list[list[ScheduleC
     """Group candidates that differ only in how they recompute, best first."""
     by_schedule: dict[object, list[ScheduleCandidate]] = {}
     for candidate in candidates:
-        order = (candidate.schedule, candidate.num_chunks, candidate.group_size, candidate.rank_order)
+        order = (candidate.schedule, candidate.num_chunks, candidate.group_size, candidate.rank_order, candidate.ahead)
         by_schedule.setdefault(order, []).append(candidate)
     return list(by_schedule.values())
 

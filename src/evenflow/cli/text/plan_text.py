@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from evenflow.cli.text.tables import (
     bubble_table,
     headline,
+    host_note,
     memory_note,
     message_note,
     plan_table,
@@ -30,7 +31,14 @@ def plan_text(
     `rank_order` says where ranks were placed.
     """
     memory = memory_note(simulation, memory_limit_bytes)
-    notes = [certificate, memory, binding, ranks_note(simulation.network, rank_order), message_note(simulation)]
+    notes = [
+        certificate,
+        memory,
+        host_note(simulation),
+        binding,
+        ranks_note(simulation.network, rank_order),
+        message_note(simulation),
+    ]
     return "\n\n".join(
         (
             headline(simulation),

@@ -7,9 +7,9 @@ from evenflow.cli.text.display_width import display_width, padded
 from evenflow.language import _, _n
 from evenflow.model import NONE, Network
 from evenflow.plain_text import on_one_line
-from evenflow.simulate import FillDrain, Simulation, message_times, run
+from evenflow.simulate import FillDrain, Simulation, host_uses, message_times, run
 from evenflow.solve import Outcome
-from evenflow.solve.outcome import BindingLimit
+from evenflow.solve.outcome import BindingLimit, Status
 from evenflow.solve.rank_orders import shown_order
 from evenflow.units import MEGABYTE, megabytes, milliseconds
 
@@ -152,6 +152,43 @@ def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
         where=peak_text,
         limit=limit,
         ranks=shown_order(over),
+    )
+
+
+def host_note(simulation: Simulation) -> str:
+    """Return one sentence on what the host keeps, and how busy the links to it are; empty where nothing is moved."""
+    uses = host_uses(simulation)
+    moving = [rank for rank, use in enumerate(uses) if use.held_bytes]
+    if not moving:
+        return ""
+    fullest, busiest = (
+        max(moving, key=lambda rank: uses[rank].held_bytes),
+        max(moving, key=lambda rank: uses[rank].copies_ns),
+    )
+    return _(
+        "the host keeps for ranks {ranks}: at most {held_mb:,.1f} MB for rank {fullest}; links are busy up to "
+        "{busy:.0f} % of the step in each direction (rank {busiest}), with --prefetch {ahead}",
+        ahead=0 if simulation.network.host_link is None else simulation.network.host_link.ahead,
+        ranks=shown_order(moving),
+        held_mb=megabytes(uses[fullest].held_bytes),
+        fullest=fullest,
+        busy=100 * uses[busiest].copies_ns / simulation.makespan_ns,
+        busiest=busiest,
+    )
+
+
+def without_host_note(kept: Outcome | None, outcome: Outcome) -> str:
+    """Return one sentence on the best plan that keeps everything on the devices; empty where none was looked for."""
+    if kept is None or outcome.makespan_ns is None:
+        return ""
+    if kept.makespan_ns is None:
+        none = _("without the host no plan fits") if kept.infeasibility else ""
+        return none or _("without the host no plan was found in the time of a quick look")
+    return _(
+        "without the host the step is {percent:.1f} % longer: {step_ms:,.3f} ms, {status}",
+        percent=100 * (kept.makespan_ns / outcome.makespan_ns - 1),
+        step_ms=milliseconds(kept.makespan_ns),
+        status=_("proven") if kept.status is Status.OPTIMAL else _("the best of a quick look"),
     )
 
 

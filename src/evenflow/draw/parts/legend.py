@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 
 from evenflow.draw.palette import (
     ACTIVATION_FILL,
+    COPIES,
     HAIRLINE,
     HELD_LINE,
     INK,
@@ -53,9 +54,11 @@ class _Line:
 
 
 def timeline_legend(
-    x: float, y: int, *, ops: Collection[Op], num_chunks: int, recomputes: bool, numbers: str
+    x: float, y: int, *, ops: Collection[Op], num_chunks: int, recomputes: bool, numbers: str, copies: bool = False
 ) -> list[str]:
-    """Draw the shades of operations by chunk, recomputation where there is any, idle time, and what the numbers say."""
+    """Draw the shades of operations by chunk, recomputation and copies where there are any, idle time, and what the
+    numbers say.
+    """
     line = _Line(x, y)
     for label, shades_of in (OPERATIONS[op] for op in sorted(ops)):
         shades = shades_of(num_chunks)
@@ -70,6 +73,10 @@ def timeline_legend(
     if recomputes:
         line.swatch(RECOMPUTE)
         line.label("recompute, inside the backward" if Op.B in ops else "recompute, inside the input gradient")
+        line.gap()
+    for label, colour in COPIES if copies else ():
+        line.swatch(colour)
+        line.label(label)
         line.gap()
     line.swatch(PAPER, stroke=HAIRLINE)
     line.label("idle")

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.draw.palette import OPERATIONS, PAPER, RECOMPUTE
+from evenflow.draw.palette import COPIES, OPERATIONS, PAPER, RECOMPUTE
 from evenflow.draw.parts.axes import TimeScale
 from evenflow.draw.svg_elements import number, path, tenths
 from evenflow.simulate import Timeline
@@ -26,11 +26,18 @@ class TimelineRows:
     top: int
     pitch: int
     count: int
+    has_copies: bool = False
+    """Whether there is a line for each direction of copies under the blocks of a row."""
+
+    @property
+    def lane(self) -> int:
+        """Pixels of the height of a line of copies."""
+        return max(1, round(self.pitch / 9)) if self.has_copies else 0
 
     @property
     def ink(self) -> int:
         """Pixels of a block's height."""
-        return self.pitch - max(1, round(self.pitch / 9))
+        return self.pitch - max(1, round(self.pitch / 9)) - 2 * self.lane
 
     @property
     def bottom(self) -> int:
@@ -123,13 +130,39 @@ def draw_blocks(blocks: Blocks, rows: TimelineRows, *, num_shades: int) -> list[
     return parts
 
 
-def _bars(ranks: Tenths, left: Tenths, right: Tenths, rows: TimelineRows) -> str:
-    """Return path data: for each block a line along the middle of its row, to be stroked as high as a block."""
+def draws_copies(timeline: Timeline) -> bool:
+    """Return whether any copy takes time."""
+    starts_ns, ends_ns = timeline.copy_start_ns, timeline.copy_end_ns
+    return starts_ns is not None and ends_ns is not None and bool((ends_ns > starts_ns).any())
+
+
+def draw_copies(timeline: Timeline, scale: TimeScale, rows: TimelineRows) -> list[str]:
+    """Draw the copies to the host under the blocks of each rank, and under these the copies back."""
+    graph, starts_ns, ends_ns = timeline.graph, timeline.copy_start_ns, timeline.copy_end_ns
+    if graph.copied is None or starts_ns is None or ends_ns is None:
+        return []
+    parts = []
+    for way, (name, colour) in enumerate(COPIES):
+        ranks = timeline.schedule.ranks[graph.copied[way]].astype(np.int64)
+        left, right = scale.tenths(starts_ns[way]), scale.tenths(ends_ns[way])
+        drawn = np.flatnonzero(right > left)
+        drawn = drawn[np.lexsort((left[drawn], ranks[drawn]))]
+        data = _bars(ranks[drawn], left[drawn], right[drawn], rows, beneath=rows.ink + (way + 0.5) * rows.lane)
+        parts.append(path(data, stroke=colour, width=rows.lane, extra=f'class="{name.replace(" ", "-")}"'))
+    return parts
+
+
+def _bars(ranks: Tenths, left: Tenths, right: Tenths, rows: TimelineRows, *, beneath: float | None = None) -> str:
+    """Return path data: for each block a line along the middle of its row, to be stroked as high as a block.
+
+    With `beneath` it is so many pixels below the top of the row.
+    """
+    middle = rows.ink / 2 if beneath is None else beneath
     pieces = []
     row, at = -1, 0
     for rank, start, end in zip(ranks.tolist(), left.tolist(), right.tolist(), strict=True):
         if rank != row:
-            pieces.append(f"M{tenths(start)} {number(rows.y(rank) + rows.ink / 2)}")
+            pieces.append(f"M{tenths(start)} {number(rows.y(rank) + middle)}")
         elif start != at:
             pieces.append(f"m{tenths(start - at)} 0")
         pieces.append(f"h{tenths(end - start)}")

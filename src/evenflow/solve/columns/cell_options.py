@@ -1,12 +1,13 @@
 """The options of a single cell: a run of layers with its best recompute choices.
 
-Besides its layers, only the backward time, the activation and the working memory of a cell matter (weight gradients
-depend on the layers alone, so input gradients grow as backwards do). So only the Pareto-minimal recompute counts are
-kept: no other choice is both faster and smaller.
+Besides its layers, only the backward time, the activation, the working memory and what it moves to the host matter
+(weight gradients depend on the layers alone, so input gradients grow as backwards do). So only the Pareto-minimal
+recompute counts are kept: no other choice is faster, smaller and moves less.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,8 @@ from evenflow.model import FULL, NONE, LayerRun
 from evenflow.simulate import Integers, LayerSums
 from evenflow.solve.problem import Problem
 
-Choice = tuple[int, int, int, tuple[int, ...]]
-"""Backward time in ns, activation bytes, working bytes, and layers by kind."""
+Choice = tuple[int, int, int, int, tuple[int, ...]]
+"""Backward time in ns, activation bytes, working bytes, bytes that the host keeps, and layers by kind."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,11 +41,15 @@ class CellOptions:
     activation_bytes: Integers
     until_weight_bytes: Integers
     working_bytes: Integers
+    offloaded_bytes: Integers
+    copy_ns: Integers
+    """Time of a copy of what the host keeps."""
     parameter_bytes: Integers
     faster: Integers
     """Index of the option with the same layers and the next shorter backward (and more memory), or -1.
 
-    Where working memory counts, the backward may be as long, with less of one kind of memory and more of the other.
+    Where working memory counts, the backward may be as long, with less of one kind of memory and more of the other. It
+    moves no more to the host.
     """
     counts: NDArray[np.int32]
     """Layers by kind, shape [num_options, num_kinds]."""
@@ -103,6 +108,7 @@ class Segments:
         rows: list[tuple[int, ...]] = []
         counts: list[tuple[int, ...]] = []
         placement = problem.placement
+        ns_per_byte = 0.0 if problem.host_link is None else problem.host_link.ns_per_byte
         for first, last, start, layers in self._spans(cell, choices, first_runs, last_run_from):
             end = start + layers
             if placement is not None and not placement.allows(cell, np.array(start), np.array(end)):
@@ -113,8 +119,8 @@ class Segments:
             parameters = int(sums.parameter_bytes[end] - sums.parameter_bytes[start]) + fixed[5]
             in_last = end - int(self.run_starts[last]) if last > first else 0
             in_first = min(end, int(self.run_ends[first])) - start
-            previous = -1
-            for backward, activation, working, by_kind in choices[start][layers]:
+            behind: list[tuple[int, int]] = []  # bytes that the host keeps, and index
+            for backward, activation, working, offloaded, by_kind in choices[start][layers]:
                 if forward + backward + fixed[1] > max_load_ns:
                     break
                 rows.append(
@@ -131,12 +137,15 @@ class Segments:
                         waiting,
                         parameters,
                         max(working, least_working),
-                        previous,
+                        offloaded,
+                        ceil(offloaded * ns_per_byte),
+                        next((index for moved, index in reversed(behind) if moved <= offloaded), -1),
                     )
                 )
-                previous = len(rows) - 1
+                behind.append((offloaded, len(rows) - 1))
                 counts.append(by_kind)
-        names = ("first_run", "last_run", "in_first", "in_last", "layers", *costs, "working_bytes", "faster")
+        names: tuple[str, ...] = ("first_run", "last_run", "in_first", "in_last", "layers", *costs)
+        names = (*names, "working_bytes", "offloaded_bytes", "copy_ns", "faster")
         table = np.array(rows, dtype=np.int64).reshape(-1, len(names))
         return CellOptions(
             **{name: np.ascontiguousarray(table[:, at]) for at, name in enumerate(names)},
@@ -202,8 +211,8 @@ def _family_choices(
     The layers of a cell stand in the order of the kinds, so the choices of [start, end) that use the kinds up to k
     extend those of a shorter run that use the kinds before k.
     """
-    forward, backward, activation, working = (
-        sums.forward_ns, sums.backward_ns, sums.activation_bytes, sums.working_bytes
+    forward, backward, activation, working, offloaded = (
+        sums.forward_ns, sums.backward_ns, sums.activation_bytes, sums.working_bytes, sums.offloaded_bytes
     )  # fmt: skip
     nothing = (0,) * len(problem.kinds)
     longest = problem.num_layers - start
@@ -215,22 +224,24 @@ def _family_choices(
             break
         row: list[list[Choice]] = []
         for position, kind in enumerate(kinds):
-            choices = list(row[position - 1]) if position else ([] if layers else [(0, 0, 0, nothing)])
+            choices = list(row[position - 1]) if position else ([] if layers else [(0, 0, 0, 0, nothing)])
             if layers:
                 more_time = int(backward[kind, end] - backward[kind, end - 1])
                 more_memory = int(activation[kind, end] - activation[kind, end - 1])
                 needed = int(working[kind, end - 1])
+                more_moved = 0 if offloaded is None else int(offloaded[kind, end] - offloaded[kind, end - 1])
                 choices += [
                     (
                         time + more_time,
                         memory + more_memory,
                         max(highest, needed),
+                        moved + more_moved,
                         (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]),
                     )
-                    for time, memory, highest, counts in table[layers - 1][position]
+                    for time, memory, highest, moved, counts in table[layers - 1][position]
                 ]
             elif position:
-                choices = [(0, 0, 0, nothing)]
+                choices = [(0, 0, 0, 0, nothing)]
             row.append(_pareto(choices))
         table.append(row)
     return [row[-1] for row in table]
@@ -264,18 +275,20 @@ def _counted_choices(problem: Problem, sums: LayerSums, start: int, max_load_ns:
             )
             by_kind = [0] * len(problem.kinds)
             by_kind[full], by_kind[none] = count, layers - count
-            choices.append((time, memory, working, tuple(by_kind)))
+            choices.append((time, memory, working, 0, tuple(by_kind)))
         table.append(_pareto(choices))
     return table
 
 
 def _pareto(choices: list[Choice]) -> list[Choice]:
-    """Return the choices that no other beats in time and both kinds of memory, shortest backward first."""
+    """Return the choices that no other beats in time, all kinds of memory and copies, shortest backward first."""
     kept: list[Choice] = []
-    least: dict[int, int] = {}  # activation by working bytes, of those kept
+    least: dict[tuple[int, int], int] = {}  # activation by working bytes and those of the host, of those kept
     for choice in sorted(choices):
-        _, activation, working, _ = choice
-        if all(activation < other for needed, other in least.items() if needed <= working):
+        _, activation, working, offloaded, _ = choice
+        if all(
+            activation < other for (needed, moved), other in least.items() if needed <= working and moved <= offloaded
+        ):
             kept.append(choice)
-            least[working] = activation
+            least[working, offloaded] = activation
     return kept

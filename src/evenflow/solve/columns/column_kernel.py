@@ -7,8 +7,7 @@ import numpy as np
 
 def combine(
     loads: Any,
-    activations: Any,
-    waiting: Any,
+    held: Any,
     working: Any,
     parameters: Any,
     first_runs: Any,
@@ -25,10 +24,11 @@ def combine(
 
     Returns -1 when that takes more than `most_steps` steps.
 
-    Option arrays hold the options of the rank's cells one chunk after the other, from `option_starts` [chunk]. A
-    combination is kept when its load is at most `max_load`, no chunk begins in an earlier run of layers than the chunk
-    before it ends in, it fits in `room` for each row of `live`, and no cell could take its next faster option and still
-    fit (that combination would be better). Of `working` the largest of a combination counts.
+    Option arrays hold the options of the rank's cells one chunk after the other, from `option_starts` [chunk], and
+    `held` [num_parts, num_options] the bytes that the parts of a live vector count. A combination is kept when its load
+    is at most `max_load`, no chunk begins in an earlier run of layers than the chunk before it ends in, it fits in
+    `room` for each row of `live`, and no cell could take its next faster option and still fit (that combination would
+    be better). Of `working` the largest of a combination counts.
     """
     num_chunks = len(option_starts) - 1
     chosen = np.zeros(num_chunks, dtype=np.int64)
@@ -65,10 +65,9 @@ def combine(
             highest = max(highest, working[chosen[chunk]])
         for row in range(len(live)):
             needed = static[num_chunks] + highest
-            for chunk in range(num_chunks):
-                needed += live[row, chunk] * activations[chosen[chunk]]
-            for chunk in range(live.shape[1] - num_chunks):  # of split backwards
-                needed += live[row, num_chunks + chunk] * waiting[chosen[chunk]]
+            for part in range(len(held)):
+                for chunk in range(num_chunks):
+                    needed += live[row, part * num_chunks + chunk] * held[part, chosen[chunk]]
             memory[row] = needed
             if needed > room:
                 fits = False
@@ -80,14 +79,17 @@ def combine(
             other = faster[chosen[chunk]]
             if other < 0:
                 continue
-            more = activations[other] - activations[chosen[chunk]]
             above = working[other]
             for another in range(num_chunks):
                 if another != chunk:
                     above = max(above, working[chosen[another]])
             still_fits = True
             for row in range(len(live)):
-                if memory[row] - highest + above + live[row, chunk] * more > room:
+                more = above - highest
+                for part in range(len(held)):
+                    change = held[part, other] - held[part, chosen[chunk]]
+                    more += live[row, part * num_chunks + chunk] * change
+                if memory[row] + more > room:
                     still_fits = False
                     break
             if still_fits:

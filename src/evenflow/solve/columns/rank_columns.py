@@ -157,8 +157,7 @@ def _combine(
         columns = np.zeros((min(size, capacity), len(cells)), dtype=np.int32)
         num_columns = compiled(combine)(
             np.concatenate([cell_options.forward_ns + cell_options.backward_ns for cell_options in own]),
-            np.concatenate([cell_options.activation_bytes for cell_options in own]),
-            np.concatenate([cell_options.until_weight_bytes for cell_options in own]),
+            np.stack([np.concatenate([getattr(each, name) for each in own]) for name in problem.held]),
             np.concatenate([cell_options.working_bytes for cell_options in own]),
             np.concatenate([cell_options.parameter_bytes for cell_options in own]),
             np.concatenate([cell_options.first_run for cell_options in own]),

@@ -49,6 +49,8 @@ class Entry:
     """Lower bound on its plans before it is tried."""
     rank_order: tuple[int, ...] = ()
     """For each rank, which of those of the request it is; empty: as they are there."""
+    ahead: int | None = None
+    """Actions by which fetches from the host may be ahead; None: as many as in the request."""
     rule: CellRule | None = None
     """Rule of its cells, where it is not that of the request."""
     recomputation: str = ""
@@ -112,6 +114,7 @@ class Entry:
             num_chunks=self.num_chunks,
             group_size=self.group_size,
             rank_order=self.rank_order,
+            ahead=self.ahead,
             recomputation=self.recomputation,
             outcome=outcome,
             reason=self.reason or ("" if self.outcome else self._untried),
@@ -263,7 +266,7 @@ class Contest:
         for other in self.entries:
             if (
                 other.race is not None
-                and (other.rule, other.rank_order) == (entry.rule, entry.rank_order)
+                and (other.rule, other.rank_order, other.ahead) == (entry.rule, entry.rank_order, entry.ahead)
                 and other.race.problem.schedule.same_order(problem.schedule)
             ):
                 entry.reason = _("the same order as {label}", label=other.candidate.label)

@@ -258,9 +258,9 @@ def middles_outwards(problem: Problem) -> list[int]:
     return sorted(range(least, num_layers - least + 1), key=lambda place: abs(2 * place - num_layers))
 
 
-def has_cut_graphs(schedule: Schedule) -> bool:
-    """Return whether the plans of an order are paths: one chunk, or two that pass the ranks in one or both ways."""
-    return _steps(schedule) is not None
+def has_cut_graphs(problem: Problem) -> bool:
+    """Return whether plans are paths: one chunk, or two that pass the ranks in one or both ways, and nothing moved."""
+    return _steps(problem.schedule) is not None and problem.host_link is None
 
 
 def _steps(schedule: Schedule) -> tuple[tuple[int, ...], bool] | None:

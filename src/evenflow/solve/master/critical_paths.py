@@ -69,15 +69,16 @@ class CriticalPaths:
         self._graph = graph
         count = len(graph.sequence)
         self._messages = messages_ns
-        self._ranks = graph.schedule.ranks[graph.sequence]
+        self._ranks = graph.ranks
         self._actions_of_rank = [np.flatnonzero(self._ranks == rank) for rank in range(graph.schedule.num_ranks)]
-        self._successors = np.zeros((count + 1, 3), dtype=np.int64)
+        self._successors = np.zeros((count + 1, 3 if graph.copied is None else 5), dtype=np.int64)
         positions = np.arange(1, count + 1)
         own = graph.rank_predecessors > 0
         self._successors[graph.rank_predecessors[own], 0] = positions[own]
         for position, dependency in zip(positions, graph.dependencies, strict=True):
             if dependency:
-                self._successors[dependency, 1 if self._successors[dependency, 1] == 0 else 2] = position
+                own_successors = self._successors[dependency]
+                own_successors[1 + np.count_nonzero(own_successors[1:])] = position
         self._heads = np.zeros(count + 1, dtype=np.int64)
         self._tails = np.zeros(count + 1, dtype=np.int64)
         self._path = np.zeros(count + 1, dtype=np.int64)

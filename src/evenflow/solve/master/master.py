@@ -75,7 +75,8 @@ class Master:
         self._is_small = sum(map(len, groups)) <= _ALL_AT_ONCE
         if self._is_small:
             self._entered = [list(range(len(group))) for group in groups]
-        self.durations_ns: Integers = np.zeros(NUM_OPS * problem.num_cells, dtype=np.int64)
+        num_classes = int(self._duration_classes.max()) + 1
+        self.durations_ns: Integers = np.zeros(max(num_classes, NUM_OPS * problem.num_cells), dtype=np.int64)
         self.last_bound_ns = 0.0
         self.value_ns = 0.0
         """Value of the last program, which is the bound once all columns are priced."""

@@ -1,6 +1,7 @@
 """The rows of the master program, and the columns of a group in them.
 
-durations   one for each cell and operation: the sum over the chosen columns is the cell's duration
+durations   one for each cell and operation: the sum over the chosen columns is the cell's duration; where anything is
+            moved to the host, also that of its copies
 conserve    one for each run of equal layers: all its layers are held
 order       one for each pair of neighbouring cells and run but the first: cells follow the order of the runs
 memory      one for each live vector of each rank, where cells are chosen one by one
@@ -32,6 +33,8 @@ class RowLayout:
     num_cells: int
     ops: tuple[Op, ...]
     """Operations that the schedule uses."""
+    has_copies: bool
+    """Whether cells move anything to the host."""
     run_sizes: tuple[int, ...]
     memory_starts: tuple[int, ...] | None
     """First memory row of each rank and the end of all; None where memory has no rows."""
@@ -39,12 +42,18 @@ class RowLayout:
     @property
     def conserve(self) -> int:
         """First of the rows that hold all layers of each run."""
+        return self.copies + (self.num_cells + 1 if self.has_copies else 0)
+
+    @property
+    def copies(self) -> int:
+        """First of the rows for the durations of copies, one for each cell; behind them is that of waits for copies."""
         return len(self.ops) * self.num_cells
 
     @property
     def duration_classes(self) -> Integers:
         """Class (see `Graph`) of each duration row."""
         classes = [NUM_OPS * cell + op for cell in range(self.num_cells) for op in self.ops]
+        classes += range(NUM_OPS * self.num_cells, NUM_OPS * self.num_cells + self.conserve - self.copies)
         return np.array(classes, dtype=np.int64)
 
     @property
@@ -66,6 +75,7 @@ class RowLayout:
         layout = cls(
             num_cells=problem.num_cells,
             ops=problem.schedule.used_ops,
+            has_copies=problem.host_link is not None,
             run_sizes=tuple(run.count for run in merged_runs(problem)),
             memory_starts=None,
         )
@@ -101,6 +111,9 @@ class Matrix:
         for slot, op in enumerate(rows.ops):
             shared += [durations_of(options, op)[own] * factor for options, own in picked]
             shared_rows += [len(rows.ops) * cell + slot for cell in group.cells]
+        if rows.has_copies:
+            shared += [options.copy_ns[own] * factor for options, own in picked]
+            shared_rows += [rows.copies + cell for cell in group.cells]
         if rows.memory_starts is not None:
             (cell,) = group.cells
             rank, chunk = problem.schedule.stage_ranks[cell], int(problem.schedule.stage_chunks[cell])
@@ -108,9 +121,10 @@ class Matrix:
             # Of the working memory of a rank's cells the largest counts, so there is a row with that of each.
             rows_of_rank = product(problem.live[rank], range(problem.num_working_rows))
             for index, (vector, working_chunk) in enumerate(rows_of_rank):
-                needed = options.parameter_bytes[own] + int(vector[chunk]) * options.activation_bytes[own]
-                if problem.schedule.splits_backward:
-                    needed = needed + int(vector[problem.num_chunks + chunk]) * options.until_weight_bytes[own]
+                needed = options.parameter_bytes[own]
+                for part, name in enumerate(problem.held):
+                    live = int(vector[part * problem.num_chunks + chunk])
+                    needed = needed + live * getattr(options, name)[own]
                 if working_chunk == chunk:
                     needed = needed + options.working_bytes[own]
                 shared.append(needed / GIGABYTE)

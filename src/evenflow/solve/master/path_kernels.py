@@ -39,13 +39,13 @@ def path_from(
 ) -> int:
     """Fill `path` with a longest path behind `position`; returns its length.
 
-    `successors` [num_actions + 1, 3] holds the next action of the rank, then the (up to two) dependent ones; 0: none.
+    `successors` [num_actions + 1, 3 or more] holds the next action of the rank, then the dependent ones; 0: none.
     """
     length = 0
     moved = True
     while moved:
         moved = False
-        for kind in range(3):
+        for kind in range(successors.shape[1]):
             after = successors[position, kind]
             if after == 0:
                 continue
@@ -110,7 +110,7 @@ def count_paths(
         moved = True
         while moved:
             moved = False
-            for kind in range(3):
+            for kind in range(successors.shape[1]):
                 after = successors[position, kind]
                 if after == 0:
                     continue

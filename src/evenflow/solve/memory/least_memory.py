@@ -63,7 +63,7 @@ def least_memory(
     if problem.fixed_bounds is None and problem.num_chunks == 1:
         search.bounds = least_borders(search.contents)
         search.peak_bytes = max(search.contents.peaks(search.bounds))
-    if problem.fixed_bounds is not None or problem.num_chunks == 1:
+    if (problem.fixed_bounds is not None or problem.num_chunks == 1) and search.contents.is_exact(search.bounds):
         search.bound_bytes = search.peak_bytes
     search.minimise()
     if exact:

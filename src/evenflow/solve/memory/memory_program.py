@@ -18,7 +18,7 @@ from evenflow.solve.memory.smallest_contents import Amounts, CellContents, Small
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TooLarge:
-    """Contents that are too large for a rank: at least `amounts` in each of its chunks, shape [num_chunks, 4]."""
+    """Contents that are too large for a rank: at least `amounts` in each of its chunks, shape [num_chunks, 5]."""
 
     rank: int
     amounts: Amounts
@@ -58,7 +58,7 @@ class MemoryProgram:
             self._exclude(excluded)
 
     def chosen(self, values: Values) -> tuple[Integers, Amounts]:
-        """Return the borders of the cells in a solution, and the amounts that it has in them [num_cells, 4]."""
+        """Return the borders of the cells in a solution, and the amounts that it has in them [num_cells, 5]."""
         if self._contents.is_counted:
             layers = [round(float(values[columns[0]])) for columns in self._columns]
             bounds = np.concatenate(([0], np.cumsum(layers)))

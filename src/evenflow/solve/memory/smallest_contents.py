@@ -1,12 +1,14 @@
 """The smallest contents of cells, under the kinds that keep the least, and the exact memory of ranks with them.
 
 Without working memory a cell has one smallest content for its layers. Otherwise it has a few: the less working memory
-it may need, the more activations it keeps, since a layer that drops more computes more of them again at a time.
+it may need, the more activations it keeps, since a layer that drops more computes more of them again at a time. What it
+moves to the host is on the device for a while too.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +18,20 @@ from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
 Amounts = Integers
-"""Bytes of parameters, of activations, of those that wait for weight gradients, and of work, shape [..., 4].
+"""Bytes of parameters, of activations, of those that wait for weight gradients, of work, and of what the host keeps.
 
-All add up but the last, of which the largest of a rank counts.
+The shape is [..., 5]. All add up but those of work, of which the largest of a rank counts.
 """
 _WORKING = 3
 """Place of working bytes among the amounts."""
-Segment = tuple[int, int, tuple[int, ...]]
-"""Activation bytes, working bytes, and layers by kind."""
+_CHOSEN = (1, _WORKING, 4)
+"""Places of the amounts that recompute kinds change: activations, work, and what the host keeps."""
+Segment = tuple[int, int, int, tuple[int, ...]]
+"""Activation bytes, working bytes, bytes that the host keeps, and layers by kind."""
+_HELD = {"activation_bytes": 1, "until_weight_bytes": 2, "offloaded_bytes": 4}
+"""Place among the amounts of what live vectors count."""
+_MOST_COMBINATIONS = 100_000
+"""Most combinations of the contents of a rank's cells of which the smallest is looked for."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,19 +64,19 @@ class SmallestContents:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.is_uniform = problem.network.is_uniform
-        self.is_counted = self.is_uniform and not problem.sums.has_working and not problem.counts_full
+        self.is_counted = self.is_uniform and not self._has_choices and not problem.counts_full
         """Whether the size of a cell is its number of layers times that of one."""
         self._by_start: dict[int, list[list[Segment]]] = {}
 
     def counts(self, bounds: Integers) -> Integers:
         """Return the counts [num_cells, num_kinds] of the smallest cells with the borders `bounds` [num_cells + 1]."""
-        return np.array([by_kind for _, _, by_kind in self._segments(bounds)], dtype=np.int64)
+        return np.array([by_kind for *_, by_kind in self._segments(bounds)], dtype=np.int64)
 
     def amounts(self, bounds: Integers) -> Amounts:
-        """Return the amounts in the smallest cells with the borders `bounds`, shape [num_cells, 4]."""
+        """Return the amounts in the smallest cells with the borders `bounds`, shape [num_cells, 5]."""
         starts = self._starts(bounds)
         amounts = self._fixed_amounts(starts, starts + np.diff(bounds))
-        amounts[:, [1, _WORKING]] = [segment[:2] for segment in self._segments(bounds)]
+        amounts[:, _CHOSEN] = [segment[:3] for segment in self._segments(bounds)]
         return amounts
 
     def _segments(self, bounds: Integers) -> list[Segment]:
@@ -77,26 +85,46 @@ class SmallestContents:
         layers = np.diff(bounds).tolist()
         every = [self._smallest(start)[count] for start, count in zip(starts, layers, strict=True)]
         chosen = [segments[0] for segments in every]
-        if not self.problem.sums.has_working:
+        if not self._has_choices:
             return chosen
         fixed = self._fixed_amounts(np.array(starts), np.array(starts) + np.diff(bounds))
         for rank in range(self.problem.num_ranks):
             cells = self.cells_of(rank)
             best = -1
-            for limit in sorted({working for cell in cells for _, working, _ in every[cell]}):
-                # What keeps the least of all that need at most so much working memory; the most frugal comes last.
-                picked = [next((choice for choice in every[cell] if choice[1] <= limit), None) for cell in cells]
+            for picked in self._combinations([every[cell] for cell in cells]):
                 amounts = fixed[cells]
-                for place, segment in enumerate(picked):
-                    if segment is not None:
-                        amounts[place, [1, _WORKING]] = segment[:2]
-                if None in picked or 0 <= best <= self.peak(rank, amounts):
+                amounts[:, _CHOSEN] = [segment[:3] for segment in picked]
+                if 0 <= best <= self.peak(rank, amounts):
                     continue
                 best = self.peak(rank, amounts)
                 for cell, segment in zip(cells, picked, strict=True):
-                    assert segment is not None
                     chosen[cell] = segment
         return chosen
+
+    def _combinations(self, every: list[list[Segment]]) -> Iterator[tuple[Segment, ...]]:
+        """Yield the segments of the cells of a rank that may be smallest together."""
+        if self.problem.host_link is not None:
+            yield from islice(product(*every), _MOST_COMBINATIONS)
+            return
+        for limit in sorted({segment[1] for segments in every for segment in segments}):
+            # What keeps the least of all that need at most so much working memory; the most frugal comes last.
+            picked = [next((segment for segment in segments if segment[1] <= limit), None) for segments in every]
+            if None not in picked:
+                yield tuple(segment for segment in picked if segment is not None)
+
+    def is_exact(self, bounds: Integers) -> bool:
+        """Return whether no contents of cells with the borders `bounds` are smaller than those that are found."""
+        if self.problem.host_link is None:
+            return True
+        pairs = zip(self._starts(bounds).tolist(), np.diff(bounds).tolist(), strict=True)
+        numbers = np.array([len(self._smallest(start)[count]) for start, count in pairs], dtype=np.float64)
+        combinations = numbers[self.problem.schedule.stage_table].prod(axis=0)
+        return bool(combinations.max() <= _MOST_COMBINATIONS)
+
+    @cached_property
+    def _has_choices(self) -> bool:
+        """Whether the layers of a cell may have several smallest contents."""
+        return self.problem.sums.has_working or self.problem.host_link is not None
 
     def peaks(self, bounds: Integers) -> list[int]:
         """Return the peak bytes of each rank when cells have the borders `bounds`."""
@@ -105,7 +133,7 @@ class SmallestContents:
 
     @cached_property
     def one_layer(self) -> Amounts:
-        """Amounts of each layer where sizes are counted, shape [1, 4]."""
+        """Amounts of each layer where sizes are counted, shape [1, 5]."""
         assert self.is_counted
         return self._contents(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)).amounts
 
@@ -153,7 +181,7 @@ class SmallestContents:
         starts, ends = np.repeat(starts, repeats), np.repeat(ends, repeats)
         which = self._first_choice[starts, ends - starts] + np.arange(len(starts)) - first
         amounts = self._fixed_amounts(starts, ends)
-        amounts[:, [1, _WORKING]] = self._every_choice[which]
+        amounts[:, _CHOSEN] = self._every_choice[which]
         return CellContents(starts=starts, ends=ends, amounts=amounts)
 
     def _fixed_amounts(self, starts: Integers, ends: Integers) -> Amounts:
@@ -161,7 +189,8 @@ class SmallestContents:
         sums = self.problem.sums
         parameters = sums.parameter_bytes[ends] - sums.parameter_bytes[starts]
         waiting = sums.until_weight_bytes[ends] - sums.until_weight_bytes[starts]
-        return np.stack((parameters, np.zeros_like(parameters), waiting, np.zeros_like(parameters)), axis=-1)
+        none = np.zeros_like(parameters)
+        return np.stack((parameters, none, waiting, none, none), axis=-1)
 
     @cached_property
     def _num_choices(self) -> Integers:
@@ -179,10 +208,10 @@ class SmallestContents:
 
     @cached_property
     def _every_choice(self) -> Integers:
-        """Activation and working bytes of all smallest segments, shape [num_segments, 2]."""
+        """Activation and working bytes of all smallest segments, and what the host keeps, shape [num_segments, 3]."""
         starts = (0,) if self.is_uniform else range(self.problem.num_layers + 1)
         return np.array(
-            [segment[:2] for start in starts for segments in self._smallest(start) for segment in segments],
+            [segment[:3] for start in starts for segments in self._smallest(start) for segment in segments],
             dtype=np.int64,
         )
 
@@ -200,16 +229,17 @@ class SmallestContents:
 
     @cached_property
     def _weights(self) -> list[Integers]:
-        """Factors of the amounts of each chunk, for each rank, shape [num_vectors, num_chunks, 4].
+        """Factors of the amounts of each chunk, for each rank, shape [num_vectors, num_chunks, 5].
 
         Those of working memory, of which only the largest counts, are zero.
         """
         problem, weights = self.problem, []
         for live in problem.live:
-            table = np.ones((len(live), problem.num_chunks, 4), dtype=np.int64)
-            table[:, :, _WORKING] = 0
-            table[:, :, 1] = live[:, : problem.num_chunks]
-            table[:, :, 2] = live[:, problem.num_chunks :] if problem.schedule.splits_backward else 0
+            table = np.zeros((len(live), problem.num_chunks, 5), dtype=np.int64)
+            table[:, :, 0] = 1
+            for part, name in enumerate(problem.held):
+                own = slice(part * problem.num_chunks, (part + 1) * problem.num_chunks)
+                table[:, :, _HELD[name]] = live[:, own]
             weights.append(table)
         return weights
 
@@ -227,7 +257,7 @@ class SmallestContents:
         base = np.full(len(problem.live[rank]), problem.constants[rank], dtype=np.int64)
         for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)):
             amounts = np.array(
-                [block.parameter_bytes, block.activation_bytes, block.until_weight_bytes, 0], dtype=np.int64
+                [block.parameter_bytes, block.activation_bytes, block.until_weight_bytes, 0, 0], dtype=np.int64
             )
             for chunk, cell in enumerate(self.cells_of(rank)):
                 if cell == at:
@@ -235,14 +265,14 @@ class SmallestContents:
         return base
 
     def working(self, rank: int, amounts: Amounts) -> Integers:
-        """Return the working bytes of `amounts` [..., 4], at least those of head and tail where the rank has them."""
+        """Return the working bytes of `amounts` [..., 5], at least those of head and tail where the rank has them."""
         network, cells = self.problem.network, self.cells_of(rank)
         ends = (network.head, 0), (network.tail, self.problem.num_cells - 1)
         least = max((block.working_bytes for block, at in ends if at in cells), default=0)
         return np.maximum(amounts[..., _WORKING], least)
 
     def peak(self, rank: int, amounts: Amounts) -> int:
-        """Return the peak bytes of a rank whose chunks hold `amounts`, shape [num_chunks, 4]."""
+        """Return the peak bytes of a rank whose chunks hold `amounts`, shape [num_chunks, 5]."""
         held = sum(self.sizes(rank, chunk, amounts[chunk]) for chunk in range(self.problem.num_chunks))
         return int((self.base(rank) + held).max() + self.working(rank, amounts).max())
 
@@ -276,7 +306,8 @@ class SmallestContents:
             for block in (network.head, network.tail)
             for size in (block.parameter_bytes, block.activation_bytes, block.until_weight_bytes, block.working_bytes)
         ]
-        summed = (sums.parameter_bytes, sums.until_weight_bytes, sums.activation_bytes)
+        summed = [sums.parameter_bytes, sums.until_weight_bytes, sums.activation_bytes]
+        summed += [] if sums.offloaded_bytes is None else [sums.offloaded_bytes]
         ends += np.diff(self.problem.constants).tolist()
         amounts = [*(np.diff(sizes).reshape(-1) for sizes in summed), sums.working_bytes.reshape(-1), np.array(ends)]
         return int(np.gcd.reduce(np.concatenate(amounts)))
@@ -291,7 +322,10 @@ def smallest_segments(problem: Problem, start: int) -> list[list[Segment]]:
     saved_bytes = np.diff(problem.sums.activation_bytes, axis=1)
     needed = problem.sums.working_bytes
     num_kinds = len(problem.kinds)
-    nothing = [(0, 0, (0,) * num_kinds)]
+    moved_bytes = np.zeros_like(saved_bytes)
+    if problem.sums.offloaded_bytes is not None:
+        moved_bytes = np.diff(problem.sums.offloaded_bytes, axis=1)
+    nothing = [(0, 0, 0, (0,) * num_kinds)]
     best: list[list[Segment]] = [[] for _ in range(problem.num_layers - start + 1)]
     if problem.counts_full:
         return [_smallest_of(_counted_segments(problem, start, layers)) for layers in range(len(best))]
@@ -305,9 +339,10 @@ def smallest_segments(problem: Problem, start: int) -> list[list[Segment]]:
                     (
                         size + int(saved_bytes[kind, at]),
                         max(working, int(needed[kind, at])),
+                        moved + int(moved_bytes[kind, at]),
                         (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]),
                     )
-                    for size, working, counts in row[position]
+                    for size, working, moved, counts in row[position]
                 ]
                 row[position] = _smallest_of(more + row[position - 1]) if position else _smallest_of(more)
             best[layers] = _smallest_of(best[layers] + row[-1])
@@ -325,13 +360,13 @@ def _counted_segments(problem: Problem, start: int, layers: int) -> Iterator[Seg
         by_kind[full], by_kind[none] = count, layers - count
         size = activation[full, middle] - activation[full, start] + activation[none, end] - activation[none, middle]
         needed = max(working[full, start:middle].max(initial=0), working[none, middle:end].max(initial=0))
-        yield int(size), int(needed), tuple(by_kind)
+        yield int(size), int(needed), 0, tuple(by_kind)
 
 
 def _smallest_of(segments: Iterable[Segment]) -> list[Segment]:
-    """Return the segments that no other beats in both kinds of memory, the fewest activation bytes first."""
+    """Return the segments that no other beats in all kinds of memory, the fewest activation bytes first."""
     kept: list[Segment] = []
     for segment in sorted(segments):
-        if not kept or segment[1] < kept[-1][1]:
+        if not any(other[1] <= segment[1] and other[2] <= segment[2] for other in kept):
             kept.append(segment)
     return kept

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from evenflow.asking import takes
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
+from evenflow.language import _
 from evenflow.model import Plan, Request
 from evenflow.schedule import FAMILIES, make_schedule
 from evenflow.simulate import Simulation, simulate
@@ -61,6 +62,12 @@ def solve_any_order(
     known: Sequence[Plan] = (),
 ) -> Outcome:
     """Return the shortest step of `request` found over any order; `plan_any_order` says the rest."""
+    if request.network.offloads:
+        raise InputError(
+            rule=_("must not move anything to the host: a search for the order of work does not know copies"),
+            place=_("recompute kinds of {name}", name=request.network.name),
+            remedy=_("try all schedules with --schedule best"),
+        )
     problems = _problems(request, split_backward=split_backward)
     began = now_s()
     compared = [problem for problem in problems if not FAMILIES[problem.schedule.name].comparison_only]

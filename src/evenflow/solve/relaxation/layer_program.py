@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from evenflow.model import FULL, Layer
 from evenflow.schedule import NUM_OPS
-from evenflow.simulate import Integers
+from evenflow.simulate import Integers, held_amounts
 from evenflow.simulate.costs import duration_table
 from evenflow.solve.backends.highs import INFINITY
 from evenflow.solve.backends.incremental import Infeasible, LinearProgram
@@ -32,6 +32,8 @@ SCALE = 1000.0
 """Makespan of about the bound that is known, in the program: the solver's tolerances suit numbers of this size."""
 _MOST_ENTRIES = 150_000
 """Most places of borders and parts of layers together: beyond it a solve takes longer than it is worth."""
+_HELD = {"activation_bytes": 1, "until_weight_bytes": 2, "offloaded_bytes": 3}
+"""Place among the bytes of a part of what live vectors count."""
 _VIOLATION = 1e-5
 """Fraction by which a path under a solution's durations must exceed its value to cut it off."""
 _NEAR_VALUE = 0.998
@@ -161,7 +163,7 @@ class _LayerProgram:
         self._add(self._memory())
         if problem.counts_full:
             self._add(self._most_full())
-        self._paths = np.zeros((0, num_cells * NUM_OPS + 1))
+        self._paths = np.zeros((0, len(self._ends.durations) + 1))
         """Counts of every class on each path with a row, then the time of its messages; these rows are the last."""
 
     def solve(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]] | None:
@@ -185,9 +187,14 @@ class _LayerProgram:
         return shares @ self._paths / shares.sum() if shares.sum() > 0 else None
 
     def durations(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the durations of a solution by class of `Graph`, shape [NUM_OPS * num_cells]."""
+        """Return the durations of a solution by class of `Graph`, as `StageCosts` has them."""
         parts = np.einsum("stk,stkd->sd", columns[self._parts], self._part_durations)
-        return np.asarray(self._ends.durations + parts.reshape(-1))
+        durations = self._ends.durations.astype(np.float64)
+        num_operations = NUM_OPS * len(parts)
+        durations[:num_operations] += parts[:, :NUM_OPS].reshape(-1)
+        if len(durations) > num_operations:
+            durations[num_operations:-1] += parts[:, NUM_OPS]
+        return durations
 
     def borders(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean places of the borders, shape [num_cells + 1]."""
@@ -199,7 +206,7 @@ class _LayerProgram:
         """Add a row for each path: the makespan is no shorter."""
         rows = []
         for counts, messages_ns in zip(paths.counts, paths.messages_ns, strict=True):
-            of_cell = counts.reshape(-1, NUM_OPS)
+            of_cell = self._by_cell(counts)
             cells = np.flatnonzero(of_cell.any(axis=1))
             entries = -self._factor * np.einsum("sd,stkd->stk", of_cell[cells], self._part_durations[cells])
             least = self._factor * (int(messages_ns) + int(counts @ self._ends.durations))
@@ -208,14 +215,24 @@ class _LayerProgram:
         self._add(iter(rows))
         self._paths = np.concatenate((self._paths, np.column_stack((paths.counts, paths.messages_ns))))
 
-    def _of_parts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return durations [cell, type, kind, NUM_OPS] of layers, and bytes [cell, type, kind, 3] in MB.
+    def _by_cell(self, counts: Integers) -> Integers:
+        """Return the counts of a path for the operations of each cell, and for its copies, [num_cells, NUM_OPS + 1]."""
+        num_cells = self._problem.num_cells
+        of_operations = counts[: NUM_OPS * num_cells].reshape(-1, NUM_OPS)
+        has_copies = len(counts) > of_operations.size
+        of_copies = counts[of_operations.size : -1] if has_copies else np.zeros(num_cells, dtype=np.int64)
+        return np.column_stack((of_operations, of_copies))
 
-        The bytes are those of parameters, of activations, and of what waits for a weight gradient.
+    def _of_parts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return durations [cell, type, kind, NUM_OPS + 1] of layers, and bytes [cell, type, kind, 4] in MB.
+
+        Behind the operations come copies. The bytes are those of parameters, of activations, of what waits for a weight
+        gradient, and of what the host keeps.
         """
         problem, layout = self._problem, self._layout
         shape = self._parts.shape
-        durations, sizes = np.zeros((*shape, NUM_OPS)), np.zeros((*shape, 3))
+        durations, sizes = np.zeros((*shape, NUM_OPS + 1)), np.zeros((*shape, 4))
+        ns_per_byte = 0.0 if problem.host_link is None else problem.host_link.ns_per_byte
         for cell, speed in enumerate(problem.cell_speeds):
             layers = problem.network_at(speed).layers
             for row, place in enumerate(layout.places):
@@ -223,8 +240,9 @@ class _LayerProgram:
                 for column, kind in enumerate(layout.kinds):
                     mode = layer.modes[problem.kinds[kind]]
                     times = [np.array([time]) for time in (layer.forward_ns, mode.backward_ns, layer.weight_ns)]
-                    durations[cell, row, column] = duration_table(*times)
-                    sizes[cell, row, column] = layer.parameter_bytes, mode.activation_bytes, layer.until_weight_bytes
+                    durations[cell, row, column] = *duration_table(*times), mode.offloaded_bytes * ns_per_byte
+                    kept = mode.activation_bytes, layer.until_weight_bytes, mode.offloaded_bytes
+                    sizes[cell, row, column] = layer.parameter_bytes, *kept
         return durations, sizes / MEGABYTE
 
     def _between_borders(self) -> Iterator["_Row"]:
@@ -253,14 +271,13 @@ class _LayerProgram:
             return
         for rank in range(problem.num_ranks):
             cells = problem.schedule.stage_table[:, rank]
-            kept = ends.activation_bytes[cells]
-            if problem.schedule.splits_backward:
-                kept = np.concatenate((kept, ends.until_weight_bytes[cells]))
+            kept = held_amounts(ends, cells, splits_backward=problem.schedule.splits_backward)
             for live in problem.live[rank]:
                 base = int(ends.static_bytes[rank] + ends.working_bytes[rank] + live @ kept)
-                times = np.ones((len(cells), 3))
-                times[:, 1] = live[: len(cells)]
-                times[:, 2] = live[len(cells) :] if problem.schedule.splits_backward else 0
+                times = np.zeros((len(cells), 4))
+                times[:, 0] = 1
+                for part, name in enumerate(problem.held):
+                    times[:, _HELD[name]] = live[part * len(cells) : (part + 1) * len(cells)]
                 entries = np.einsum("sb,stkb->stk", times, self._part_bytes[cells])
                 room = float(int(problem.limits[rank]) - base) / MEGABYTE
                 yield self._parts[cells].reshape(-1), entries.reshape(-1), -INFINITY, room

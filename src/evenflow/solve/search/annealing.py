@@ -22,6 +22,8 @@ _FIRST_STEPS = 2000
 """Moves of each of the first rounds."""
 _SETTLED_MOVES = 2000
 """Moves in a row without a better plan, for every number of its counts, after which the search has settled."""
+_HELD = {"activation_bytes": 2, "until_weight_bytes": 5, "offloaded_bytes": 7}
+"""Row of what live vectors count among the costs of a plan (`annealing_kernel.State`)."""
 _MOVE_SECONDS, _ACTION_SECONDS = 1e-6, 2e-10
 """Work of a move, and for each action of the step."""
 
@@ -173,8 +175,15 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             sums.until_weight_bytes,
             sums.working_table,
             np.vstack((fixed, fixed_working)),
+            np.zeros((0, 0), dtype=np.int64) if sums.offloaded_bytes is None else sums.offloaded_bytes,
+            0.0 if problem.host_link is None else problem.host_link.ns_per_byte,
         ),
-        Memory(np.concatenate(problem.live), live_starts, problem.limits - problem.constants),
+        Memory(
+            np.concatenate(problem.live),
+            np.array([_HELD[name] for name in problem.held], dtype=np.int64),
+            live_starts,
+            problem.limits - problem.constants,
+        ),
         GraphArrays(
             graph.rank_predecessors,
             graph.dependencies,
@@ -185,10 +194,10 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             np.zeros(0, dtype=np.int64) if times is None else times,
             communication.latency_ns if in_turn and communication is not None else 0,
             graph.receivers if in_turn else np.zeros(0, dtype=np.uint32),
-            graph.senders if in_turn else np.zeros(0, dtype=np.uint32),
-            np.zeros(problem.schedule.num_actions + 1, dtype=np.int64),
+            graph.ranks if in_turn else np.zeros(0, dtype=np.uint32),
+            np.zeros(len(graph.sequence) + 1, dtype=np.int64),
             np.zeros(problem.num_ranks, dtype=np.int64),
-            np.zeros(problem.schedule.num_actions + 1, dtype=np.int64),
+            np.zeros(len(graph.sequence) + 1, dtype=np.int64),
         ),
     )
 

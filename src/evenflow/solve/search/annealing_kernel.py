@@ -74,13 +74,19 @@ class Prices(NamedTuple):
     working: Any
     """Largest working bytes of runs of layers (see `LayerSums.working_table`)."""
     fixed: Any
+    offloaded: Any
+    """Bytes that the host keeps, shape [num_kinds, num_layers + 1]; empty where nothing is moved there."""
+    ns_per_byte: float
+    """Time of a byte on the way there, or back."""
 
 
 class Memory(NamedTuple):
     """The memory of ranks: the vectors of microbatches that are live at once, and the bytes they may take."""
 
     live: Any
-    """Live vectors of all ranks (see `live_vectors`), shape [num_rows, num_chunks or twice as many]."""
+    """Live vectors of all ranks (see `live_vectors`), shape [num_rows, len(held) * num_chunks]."""
+    held: Any
+    """Rows of `State.costs` that they count, one part of them behind the other."""
     live_starts: Any
     """First live vector of each rank and the end of all."""
     room: Any
@@ -119,8 +125,9 @@ class State(NamedTuple):
     starts: Any
     """First layer of each cell."""
     costs: Any
-    """Costs of each cell, shape [7, num_cells]: forward, backward, activation, parameters, weight gradient (a part of
-    the backward), the bytes that wait for the weight gradient, and the working bytes of its largest layer.
+    """Costs of each cell, shape [9, num_cells]: forward, backward, activation, parameters, weight gradient (a part of
+    the backward), the bytes that wait for the weight gradient, the working bytes of its largest layer, the bytes that
+    the host keeps, and the time of a copy of these.
     """
 
 
@@ -142,10 +149,13 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
         backward = prices.fixed[1, cell]
         activation = prices.fixed[2, cell]
         working = prices.fixed[6, cell]
+        offloaded = 0
         for kind in range(state.counts.shape[1]):
             stop = end + state.counts[cell, kind]
             backward += prices.backward[speed, kind, stop] - prices.backward[speed, kind, end]
             activation += prices.activation[kind, stop] - prices.activation[kind, end]
+            if len(prices.offloaded):
+                offloaded += prices.offloaded[kind, stop] - prices.offloaded[kind, end]
             if len(prices.working) and stop > end:
                 level = 0
                 while 2 << level <= stop - end:
@@ -161,6 +171,8 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
         state.costs[4, cell] = prices.fixed[4, cell] + prices.weight[speed, end] - prices.weight[speed, begin]
         state.costs[5, cell] = prices.fixed[5, cell] + prices.waiting[end] - prices.waiting[begin]
         state.costs[6, cell] = working
+        state.costs[7, cell] = offloaded
+        state.costs[8, cell] = int(np.ceil(offloaded * prices.ns_per_byte))
 
 
 @compiled
@@ -170,10 +182,10 @@ def _peak(rank: int, state: State, memory: Memory, stages: Any) -> int:
     highest = 0
     for row in range(memory.live_starts[rank], memory.live_starts[rank + 1]):
         total = 0
-        for chunk in range(num_chunks):
-            total += memory.live[row, chunk] * state.costs[2, stages[chunk, rank]]
-        for chunk in range(memory.live.shape[1] - num_chunks):  # of split backwards
-            total += memory.live[row, num_chunks + chunk] * state.costs[5, stages[chunk, rank]]
+        for part in range(len(memory.held)):
+            for chunk in range(num_chunks):
+                live = memory.live[row, part * num_chunks + chunk]
+                total += live * state.costs[memory.held[part], stages[chunk, rank]]
         highest = max(highest, total)
     working = 0
     for chunk in range(num_chunks):
@@ -414,6 +426,7 @@ def _makespan(state: State, order: GraphArrays, splits_backward: bool, durations
         if splits_backward:
             durations[NUM_OPS * cell + INPUT_GRADIENT] = state.costs[1, cell] - state.costs[4, cell]
             durations[NUM_OPS * cell + WEIGHT_GRADIENT] = state.costs[4, cell]
+        durations[NUM_OPS * len(state.starts) + cell] = state.costs[8, cell]
     if len(order.border_times):
         _price_messages(state, order)
     if len(order.receivers):
@@ -451,7 +464,7 @@ def _new_state(counts: Any, prices: Prices) -> State:
     starts = np.zeros(num_cells, dtype=np.int64)
     for cell in range(1, num_cells):
         starts[cell] = starts[cell - 1] + _num_layers(counts, cell - 1)
-    state = State(counts.copy(), starts, np.zeros((7, num_cells), dtype=np.int64))
+    state = State(counts.copy(), starts, np.zeros((9, num_cells), dtype=np.int64))
     _price(starts[0], num_cells - 1, state, prices)  # a literal 0 would be compiled as another type
     return state
 
@@ -478,7 +491,7 @@ def anneal(
     np.random.seed(seed)
     current = _new_state(counts, prices)
     candidate = _new_state(counts, prices)
-    durations = np.zeros(NUM_OPS * len(counts), dtype=np.int64)
+    durations = np.zeros((NUM_OPS + 1) * len(counts) + 1, dtype=np.int64)  # of copies too, whether there are any or not
     energy = np.inf
     cooling = (cold / hot) ** (1.0 / max(1, steps))
     temperature = hot

@@ -35,10 +35,10 @@ def _excess(rank: int, state: State, memory: Memory, stages: Any) -> int:
     excess = 0
     for row in range(memory.live_starts[rank], memory.live_starts[rank + 1]):
         total = static + working - memory.room[rank]
-        for chunk in range(num_chunks):
-            total += memory.live[row, chunk] * state.costs[2, stages[chunk, rank]]
-        for chunk in range(memory.live.shape[1] - num_chunks):  # of split backwards
-            total += memory.live[row, num_chunks + chunk] * state.costs[5, stages[chunk, rank]]
+        for part in range(len(memory.held)):
+            for chunk in range(num_chunks):
+                live = memory.live[row, part * num_chunks + chunk]
+                total += live * state.costs[memory.held[part], stages[chunk, rank]]
         excess += max(0, total)
     return excess
 

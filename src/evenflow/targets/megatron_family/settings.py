@@ -21,7 +21,7 @@ WITHOUT_LAYOUT: Mapping[str, Setting] = {
 }
 """What cannot stand beside a layout, and its value where there is none."""
 
-FROZEN_PARTS = "embedding, decoder.layers[i] of layer_number up to {count}"
+FROZEN_PARTS = "embedding, decoder.layers[layer_number <= {count}]"
 """What holds the embedding and the first layers of a model of Megatron's: no setting freezes them, and the indices of
 `decoder.layers` begin anew in every stage.
 """

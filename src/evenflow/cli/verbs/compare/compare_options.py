@@ -8,6 +8,7 @@ import click
 from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel, mixes_any
+from evenflow.cli.shared.host_options import HostOptions
 from evenflow.cli.shared.memory_margin import with_error_free
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.rank_options import RankOptions
@@ -68,6 +69,7 @@ class CompareOptions:
     )
     allow_empty: bool = field(default=False, metadata=options.ALLOWS_EMPTY)
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
+    host: HostOptions = field(metadata=asked(group=HostOptions))
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     output_folder: Path = optional(
         "--output-folder",
@@ -131,6 +133,7 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
     note_left_out(network, sequence_splits=sizes.sequence_splits, schedule=schedule)
     limit = model.memory_limit_bytes if compare_options.memory is None else options.memory_limit(compare_options.memory)
     network, limit = compare_options.unequal_ranks.applied(network, limit, num_ranks=sizes.num_ranks)
+    network = compare_options.host.applied(network)
     communication = compare_options.messages.communication_or(
         model.communication, network, sequence_splits=sizes.sequence_splits
     )

@@ -28,7 +28,7 @@ from evenflow.cli.text.best_text import best_text, elsewhere_text
 from evenflow.cli.text.block_text import block_to_paste, without_environment
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
 from evenflow.cli.text.shorter_neighbour_text import neighbour_line, shorter_neighbour
-from evenflow.cli.text.tables import binding_note
+from evenflow.cli.text.tables import binding_note, without_host_note
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, in_layers_of_framework, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
@@ -48,6 +48,7 @@ from evenflow.solve import Neighbours, Outcome
 from evenflow.solve.clock import counts_work
 from evenflow.targets.frameworks.mindformers.target import TARGET as MINDFORMERS
 from evenflow.targets.frameworks.mindformers.values import environment
+from evenflow.units import milliseconds
 
 
 @click.command(cls=ConfigurableCommand)
@@ -135,7 +136,11 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs, budget: TimeBudget) -
             decided,
             request=replace(
                 job.request,
-                network=replace(job.request.network, ranks=simulation.network.ranks),
+                network=replace(
+                    job.request.network,
+                    ranks=simulation.network.ranks,
+                    host_link=simulation.network.host_link,
+                ),
                 layers=job.request.layers if job.contest.layers is None else simulation.plan.layers,
             ),
             target=job.options.target,
@@ -183,6 +188,9 @@ def _fields(answer: Answer, job: PlanJob) -> dict[str, object]:
         fields |= neighbour_fields(answer.neighbours, sizes)
     if job.options.target is not None:
         fields |= {"target": job.options.target.name, "target_version": job.version}
+    if answer.kept is not None:
+        kept_ns = answer.kept.makespan_ns
+        fields["makespan_without_host_ms"] = None if kept_ns is None else milliseconds(kept_ns)
     if answer.elsewhere is not None:
         fields["elsewhere"] = elsewhere_fields(answer.elsewhere)
     if job.degrees is not None and answer.outcome.plan is not None:
@@ -220,9 +228,10 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         else _(" (solved in {seconds:.1f} s)", seconds=seconds)
     )
     certificate = outcome.certificate() + spent
+    kept = without_host_note(answer.kept, outcome)
     binding = binding_note(outcome, same_without_limit=neighbours.same_without_limit)
     sure = certainty_note(simulation, limit_bytes=job.given_limit_bytes, confidence=job.options.confidence)
-    notes = "\n".join(filter(None, (binding, sure)))
+    notes = "\n".join(filter(None, (kept, binding, sure)))
     answered = plan_text(
         simulation,
         outcome.memory_limit_bytes,

@@ -19,12 +19,13 @@ from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import ANY_CONTENT, Cells, Network, Plan, Request, Sizes, mixing
+from evenflow.model import ANY_CONTENT, Cells, Network, Plan, Request, Sizes, mixing, without_offload
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.schedule import FAMILIES, default_family
+from evenflow.simulate import host_uses
 from evenflow.solve import BestOutcome, Neighbours, Outcome, ProgressCallback
-from evenflow.solve.best import chunk_counts, solve_placed
+from evenflow.solve.best import chunk_counts, solve_variants
 from evenflow.solve.contest.neighbours import comparison_seconds
 from evenflow.solve.for_target import search_for_target, solve_for_target
 from evenflow.solve.group_choice import GroupSizes
@@ -87,6 +88,8 @@ class Answer:
     """All schedules that were tried, with `Task.BEST_SCHEDULE`."""
     neighbours: Neighbours | None = None
     """What a quick look around the plan found; None where none was taken."""
+    kept: Outcome | None = None
+    """What a quick look found where nothing is moved to the host; None where none was taken."""
     elsewhere: BestOutcome | None = None
     """What a quick look at all schedules found, where the plan is for one framework; None where none was taken."""
 
@@ -118,6 +121,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         model = in_layers_of(model, *framework)
     limit = model.memory_limit_bytes if plan_options.memory is None else options.memory_limit(plan_options.memory)
     network, limit = plan_options.unequal_ranks.applied(model.network, limit, num_ranks=plan_options.ranks)
+    network = plan_options.host.applied(network, chooses_fetches=True)
     _check_placed(plan_options.place_ranks, network)
     communication = plan_options.messages.communication_or(
         model.communication, network, sequence_splits=plan_options.sequence_splits
@@ -182,6 +186,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
             time_limit_s=plan_options.time_limit,
             known=known,
             place_ranks=plan_options.place_ranks,
+            prefetches=plan_options.host.prefetches if network.offloads else (),
         ),
         applied_file=applied,
         version=version,
@@ -213,6 +218,27 @@ def _group_sizes(plan_options: PlanOptions, applied: TargetFile | None) -> Group
 
 
 def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
+    """Search for the plan; where it moves anything to the host, also for one that does not."""
+    kept_s = comparison_seconds(job.options.time_limit) if job.request.network.offloads else 0.0
+    if not kept_s:
+        return _solved(job, progress)
+    answer = _solved(job.within(job.options.time_limit - kept_s), progress)
+    simulation = answer.outcome.simulation
+    if simulation is None or not any(use.held_bytes for use in host_uses(simulation)) or was_interrupted():
+        return answer
+    request = replace(
+        job.request,
+        network=without_offload(simulation.network),
+        sizes=simulation.plan.sizes,
+        group_size=simulation.plan.group_size,
+    )
+    with suppress(Interrupted, InputError):  # the answer is there already
+        kept = solve.solve(request, schedule=simulation.plan.schedule, time_limit_s=kept_s, progress=progress)
+        return replace(answer, kept=kept)
+    return answer
+
+
+def _solved(job: PlanJob, progress: ProgressCallback | None) -> Answer:
     """Search for the plan."""
     if job.options.target is not None:
         return _solve_for_target(job, job.options.target, progress)
@@ -224,8 +250,8 @@ def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
             families=of_target if job.options.task is Task.BEST_SCHEDULE else (job.schedule,),
         )
         return Answer(outcome=best.outcome, best=best)
-    if job.contest.place_ranks is not None:
-        placed = solve_placed(job.request, replace(job.contest, progress=progress), schedule=job.schedule)
+    if job.contest.place_ranks is not None or job.contest.prefetches:
+        placed = solve_variants(job.request, replace(job.contest, progress=progress), schedule=job.schedule)
         return Answer(outcome=placed.outcome, best=placed)
     if job.options.task is Task.ANY_ORDER:
         return Answer(
@@ -238,7 +264,8 @@ def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
             )
         )
     comparison_s = comparison_seconds(job.options.time_limit) if not job.options.quiet else 0.0
-    solver = solve_fitted if FAMILIES[job.schedule].patterns else solve.solve
+    fits_order = FAMILIES[job.schedule].patterns and not job.request.network.offloads
+    solver = solve_fitted if fits_order else solve.solve
     outcome = solver(
         job.request,
         schedule=job.schedule,

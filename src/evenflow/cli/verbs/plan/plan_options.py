@@ -7,6 +7,7 @@ from pathlib import Path
 from evenflow import ranges
 from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
+from evenflow.cli.shared.host_options import HostOptions
 from evenflow.cli.shared.layers_per_rank import KEPT_LAYERS
 from evenflow.cli.shared.memory_margin import CONFIDENCE
 from evenflow.cli.shared.message_options import MessageOptions
@@ -79,6 +80,7 @@ class PlanOptions:
     layers_per_rank: tuple[str, ...] = field(default=(), metadata=KEPT_LAYERS)
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
     place_ranks: int | None = field(default=None, metadata=PLACED_RANKS)
+    host: HostOptions = field(metadata=asked(group=HostOptions))
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     results: ResultFiles = field(metadata=asked(group=ResultFiles))
     order_file: Path | None = optional(

@@ -12,6 +12,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.decided_plans import decided
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.group_sizes import best_simulated
+from evenflow.cli.shared.host_options import HostOptions
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
@@ -46,6 +47,7 @@ class SimulateOptions:
     plan: GivenPlan = field(metadata=asked(group=GivenPlan))
     memory: str | None = field(default=None, metadata=options.MEMORY_TEXT)
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
+    host: HostOptions = field(metadata=asked(group=HostOptions))
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     aa_check: bool = optional(
         "--aa-check",
@@ -95,6 +97,7 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
     else:
         request.plan.check_unused()
     network, limit = request.unequal_ranks.applied(network, limit, num_ranks=plan.num_ranks)
+    network = request.host.applied(network)
     outputs = Outputs(
         paths_of(request),
         inputs={_("the input file {file}", file=file): Path(config_path(file)) for file in files},

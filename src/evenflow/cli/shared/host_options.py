@@ -1,0 +1,104 @@
+"""The options that say over which link activations move to the host's memory and back."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evenflow.asking import optional
+from evenflow.cli.shared.numbers import as_number
+from evenflow.cli.shared.options import BEST
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import HostLink, Network, with_offload
+from evenflow.ranges import AHEAD, SHARERS
+from evenflow.units import parse_bandwidth
+
+_OFFLOAD, _LINK, _ENGINE, _SHARERS, _AHEAD = (
+    "--offload", "--host-link", "--host-one-engine", "--host-sharers", "--prefetch",
+)  # fmt: skip
+
+
+_TRIED = (1, 2, 3)
+"""Actions ahead of a backward with which fetches are tried."""
+
+
+def _prefetch(text: str) -> int | str:
+    """Return the value of ``--prefetch``: a number of actions, or ``best``."""
+    if text.lower() == BEST:
+        return BEST
+    number: Any = as_number(text, AHEAD)
+    if number not in AHEAD:
+        rule = _("must be an integer {range}, or {best}", range=AHEAD.text, best=BEST)
+        raise InputError(value=text, rule=rule, place=_AHEAD)
+    return int(number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostOptions:
+    """What may move to the host, and the link to it as given; what is not given is as the layers say."""
+
+    offload: bool = optional(
+        _OFFLOAD,
+        default=False,
+        help="Layers may keep on the host what they would keep on the device, under every recompute kind; needs "
+        f"{_LINK}.",
+    )
+    host_link: str | None = optional(
+        _LINK,
+        metavar="RATE",
+        help="Bandwidth of a device to the host's memory in one direction, such as 25GBps (PCIe 4, 16 lanes) or "
+        "50GBps (PCIe 5).",
+    )
+    host_one_engine: bool = optional(
+        _ENGINE, default=False, help="One copy engine serves both directions, one copy at a time, as on Ascend."
+    )
+    host_sharers: int | None = optional(
+        _SHARERS, SHARERS, metavar="N", help="Devices that share this bandwidth, each with an equal part.  [default: 1]"
+    )
+    prefetch: int | str | None = optional(
+        _AHEAD,
+        read=_prefetch,
+        metavar=f"N|{BEST}",
+        help="Actions ahead of a backward at which what the host keeps for it may begin to come back; "
+        f"{BEST} to plan with 1, 2 and 3.  [default: 1, or as the layers say]",
+    )
+
+    @property
+    def prefetches(self) -> tuple[int, ...]:
+        """The fetches to try; empty: one of them is given, or goes without saying."""
+        return _TRIED if self.prefetch == BEST else ()
+
+    def applied(self, network: Network, *, chooses_fetches: bool = False) -> Network:
+        """Return the network whose layers may move what they keep, if that is asked for, over this link.
+
+        Raises:
+            InputError: a value that breaks a rule, a link that is missing, one over which nothing moves, or fetches to
+                try where the caller does not (`chooses_fetches`).
+        """
+        if self.prefetch == BEST and not chooses_fetches:
+            rule = _("must be an integer {range}: only evenflow plan tries several", range=AHEAD.text)
+            raise InputError(value=BEST, rule=rule, place=_AHEAD, remedy=_("give a number"))
+        link = self._link(network.host_link)
+        if self.offload:
+            if link is None:
+                rule = _("must come with {option}, the bandwidth to the host's memory", option=_LINK)
+                raise InputError(rule=rule, place=_OFFLOAD, remedy=_("add {option}", option=_LINK))
+            return with_offload(network, link)
+        if network.offloads and link is not None:
+            return replace(network, host_link=link)
+        values = (self.host_link, self.host_one_engine or None, self.host_sharers, self.prefetch)
+        for option, value in zip((_LINK, _ENGINE, _SHARERS, _AHEAD), values, strict=True):
+            if value is not None:
+                rule = _("must come with {option}: no recompute kind of the layers moves anything", option=_OFFLOAD)
+                raise InputError(value=value, rule=rule, place=option, remedy=_("add {option}", option=_OFFLOAD))
+        return network
+
+    def _link(self, known: HostLink | None) -> HostLink | None:
+        if self.host_link is None and known is None:
+            return None
+        rate = 0 if known is None else known.bytes_per_s
+        return HostLink(
+            bytes_per_s=rate if self.host_link is None else round(parse_bandwidth(self.host_link, place=_LINK)),
+            one_engine=self.host_one_engine or (known is not None and known.one_engine),
+            sharers=self.host_sharers or (1 if known is None else known.sharers),
+            ahead=self.prefetch if isinstance(self.prefetch, int) else (1 if known is None else known.ahead),
+        )

@@ -1,0 +1,36 @@
+"""The link over which a rank moves activations to the host's memory and back."""
+
+from dataclasses import dataclass
+
+from evenflow.language import _
+from evenflow.ranges import AHEAD, BYTES_PER_S, SHARERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLink:
+    """What moving activations costs, and when they are fetched back.
+
+    Copies take the link in the order in which the rank's actions ask for them. What an action's forward has made leaves
+    behind it and has left when the next action ends: the action after that waits for it. The fetch for a backward
+    begins no earlier than the action `ahead` of it, when the memory is free, and the backward waits for it. What comes
+    back so soon that it would not be away during any action stays.
+    """
+
+    bytes_per_s: int
+    """Bytes that a device moves in a second in one direction, while no other device uses the link."""
+    one_engine: bool = False
+    """Whether one copy engine serves both directions, one copy at a time (Ascend), instead of one for each (NVIDIA)."""
+    sharers: int = 1
+    """Devices that share the link, each of which is taken to have an equal part of it at all times."""
+    ahead: int = 1
+    """Actions of the rank before a backward, at whose beginning its fetch may begin; 0: at its own."""
+
+    def __post_init__(self) -> None:
+        BYTES_PER_S.check(self.bytes_per_s, place=_("the bandwidth to the host"))
+        SHARERS.check(self.sharers, place=_("the devices that share the link to the host"))
+        AHEAD.check(self.ahead, place=_("the actions by which a fetch is ahead"))
+
+    @property
+    def ns_per_byte(self) -> float:
+        """Time of a byte on a device's part of the link; a copy takes a whole number of nanoseconds, rounded up."""
+        return self.sharers * 1e9 / self.bytes_per_s

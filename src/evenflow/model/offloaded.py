@@ -1,0 +1,56 @@
+"""A network whose layers may also keep on the host what they would keep on the device."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model.host_link import HostLink
+from evenflow.model.network import Layer, LayerRun, Mode, Network
+from evenflow.model.recompute import NONE, OFFLOAD
+
+
+def with_offload(network: Network, link: HostLink) -> Network:
+    """Return the network whose layers may move all that they keep under a recompute kind over `link`, for every kind.
+
+    The kinds are ``offload`` for `none`, and ``full+offload`` for `full`, whose input moves. Layers that keep nothing
+    have them too.
+
+    Raises:
+        InputError: a network that has one of these kinds already.
+    """
+    taken = next((kind for kind in network.kinds if _moved_kind(kind) in network.kinds), None)
+    if taken is not None:
+        raise InputError(
+            value=_moved_kind(taken),
+            rule=_("must not be among the recompute kinds yet"),
+            place=_("recompute kinds of {name}", name=network.name),
+        )
+    runs = tuple(LayerRun(layer=_moving(run.layer), count=run.count) for run in network.runs)
+    return replace(network, runs=runs, host_link=link)
+
+
+def without_offload(network: Network) -> Network:
+    """Return the network without the recompute kinds that move anything to the host."""
+    moves = {kind for run in network.runs for kind, mode in run.layer.modes.items() if mode.offloaded_bytes}
+    runs = tuple(
+        LayerRun(
+            layer=replace(run.layer, modes={kind: mode for kind, mode in run.layer.modes.items() if kind not in moves}),
+            count=run.count,
+        )
+        for run in network.runs
+    )
+    return replace(network, runs=runs, host_link=None)
+
+
+def _moving(layer: Layer) -> Layer:
+    moved: Mapping[str, Mode] = {
+        _moved_kind(kind): replace(mode, activation_bytes=0, offloaded_bytes=mode.activation_bytes)
+        for kind, mode in layer.modes.items()
+        if not mode.offloaded_bytes
+    }
+    return replace(layer, modes={**layer.modes, **moved})
+
+
+def _moved_kind(kind: str) -> str:
+    return OFFLOAD if kind == NONE else f"{kind}+{OFFLOAD}"

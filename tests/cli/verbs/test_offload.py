@@ -1,0 +1,105 @@
+"""Activations that the host keeps, through the commands."""
+
+import json
+
+import pytest
+
+from evenflow.profiles.layer_file import read_layer_file
+
+FOUR = ("--ranks", 4, "--microbatches", 8, "--time-limit", 20)
+LINK = ("--offload", "--host-link", "50GBps")
+
+
+def host_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if "host" in line]
+
+
+def limits(folder, evenflow) -> int:
+    """Whole megabytes that the best plan without the host just does not have."""
+    result = evenflow("plan", "tiny.json", *FOUR, "--mix", "any", "--json", "free.json")
+    assert result.exit_code == 0, result.stderr
+    peaks = json.loads((folder / "free.json").read_text())["peak_memory_mb"]
+    return int(max(peaks)) - 1
+
+
+def test_what_is_moved_is_said_written_drawn_and_simulated_again(folder, evenflow):
+    limit = ("--memory", f"{limits(folder, evenflow)}MB", "--mix", "any")
+    files = ("--json", "plan.json", "--svg", "plan.svg", "--html", "plan.html", "--trace", "trace.json")
+    result = evenflow("plan", "tiny.json", *FOUR, *limit, *LINK, *files)
+    assert result.exit_code == 0, result.stderr
+    kept, without = host_lines(result.stdout)
+    assert kept.startswith("the host keeps for ranks")
+    assert "without the host the step is" in without
+    assert "% longer" in without
+    written = json.loads((folder / "plan.json").read_text())
+    assert any(map(any, written["recompute"]["offload"]))
+    assert len(written["host"]["held_mb"]) == len(written["host"]["busy"]) == 4
+    assert max(written["host"]["held_mb"]) > 0
+    assert written["makespan_without_host_ms"] >= written["makespan_ms"]
+    assert written["network"]["host_link"]["bytes_per_s"] == 50 * 10**9
+    assert 'class="copy-to-the-host"' in (folder / "plan.svg").read_text()
+    again = evenflow("simulate", "plan.json", "--json", "again.json")
+    assert again.exit_code == 0, again.stderr
+    simulated = json.loads((folder / "again.json").read_text())
+    assert simulated["makespan_ms"] == written["makespan_ms"]
+    assert simulated["peak_memory_mb"] == written["peak_memory_mb"]
+    assert simulated["host"] == written["host"]
+
+
+def test_fetches_are_chosen_and_the_proof_is_over_all_of_them(folder, evenflow):
+    limit = ("--memory", f"{limits(folder, evenflow)}MB", "--mix", "any")
+    result = evenflow("plan", "tiny.json", *FOUR, *limit, *LINK, "--prefetch", "best", "--json", "plan.json")
+    assert result.exit_code == 0, result.stderr
+    assert "with fetches 1, 2, 3 actions ahead" in result.stdout
+    written = json.loads((folder / "plan.json").read_text())
+    assert {entry["ahead"] for entry in written["alternatives"]} < {1, 2, 3}
+    alone = [
+        evenflow("plan", "tiny.json", *FOUR, *limit, *LINK, "--prefetch", ahead, "--json", f"{ahead}.json")
+        for ahead in (1, 2, 3)
+    ]
+    assert all(each.exit_code == 0 for each in alone)
+    steps = [json.loads((folder / f"{ahead}.json").read_text())["makespan_ms"] for ahead in (1, 2, 3)]
+    assert written["makespan_ms"] == min(steps)
+
+
+def test_a_layer_file_says_what_may_be_moved(folder, evenflow):
+    model = json.loads((folder / "tiny.json").read_text())
+    for entry in model["layers_description"]:
+        if entry["type"] == "BODY":
+            entry["recompute_kinds"] = {"away": {"memory": 0, "offloaded": entry["memory_activation"]}}
+    (folder / "unlinked.json").write_text(json.dumps(model))
+    refused = evenflow("plan", "unlinked.json", *FOUR)
+    assert refused.exit_code == 2
+    assert "must come with a link to the host" in refused.stderr
+    model["host_link"] = {"bytes_per_s": 10**10, "one_engine": True, "sharers": 2, "ahead": 2}
+    (folder / "linked.json").write_text(json.dumps(model))
+    network = read_layer_file("linked.json")
+    assert (network.host_link.one_engine, network.host_link.sharers, network.host_link.ahead) == (True, 2, 2)
+    assert network.runs[0].layer.modes["away"].offloaded_bytes == network.runs[0].layer.modes["none"].activation_bytes
+    planned = evenflow("plan", "linked.json", *FOUR, "--host-link", "25GBps", "--json", "plan.json")
+    assert planned.exit_code == 0, planned.stderr
+    link = json.loads((folder / "plan.json").read_text())["network"]["host_link"]
+    assert link == {"bytes_per_s": 25 * 10**9, "one_engine": True, "sharers": 2, "ahead": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--offload",), "--offload must come with --host-link"),
+        (("--host-link", "50GBps"), "--host-link must come with --offload: no recompute kind of the layers moves"),
+        (("--prefetch", 2), "--prefetch must come with --offload"),
+        ((*LINK, "--prefetch", "soon"), "--prefetch must be an integer from 0 to 1,000, or best, got 'soon'"),
+        ((*LINK, "--schedule", "search"), "a search for the order of work does not know copies"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(folder, evenflow, options, message):
+    result = evenflow("plan", "tiny.json", *FOUR, *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize("verb", ["compare", "simulate"])
+def test_only_plan_tries_several_fetches(folder, evenflow, verb):
+    result = evenflow(verb, "tiny.json", *FOUR[:4], *LINK, "--prefetch", "best")
+    assert result.exit_code == 2
+    assert "--prefetch must be an integer from 0 to 1,000: only evenflow plan tries several" in result.stderr
