@@ -5,7 +5,7 @@ Run it with ``make target-table``.
 
 from pathlib import Path
 
-from evenflow.model import Abilities, Empty, Groups, Recomputation, Scope, even_cut
+from evenflow.model import Abilities, Empty, Groups, Recomputation, Scope, even_cut, segment_length
 from evenflow.schedule import FAMILIES
 from evenflow.targets.megatron_family.flags import MODULE_SETS
 from evenflow.targets.registry import all_targets
@@ -27,9 +27,15 @@ GROUPS = {
 }
 
 
+def _shown(kind: str) -> str:
+    if kind in MODULE_SETS:
+        return "a set of modules"
+    return kind if segment_length(kind) is None else "segments"
+
+
 def way_text(way: Recomputation) -> str:
     """Return one way of recomputing in a few words."""
-    kinds = ", ".join(dict.fromkeys("a set of modules" if kind in MODULE_SETS else kind for kind in way.kinds))
+    kinds = ", ".join(dict.fromkeys(_shown(kind) for kind in way.kinds))
     if way.scope is Scope.LAYERS:
         apart = f", not {' beside '.join(way.apart)}" if way.apart else ""
         return f"**by layer**: {kinds}{apart}"

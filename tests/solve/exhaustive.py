@@ -238,17 +238,38 @@ def _contents(network: Network, start: int, end: int, blocks: list[EndBlock], ru
             continue
         layers = network.layers[start:end]
         modes = [layer.modes[kind] for layer, kind in zip(layers, kinds, strict=True)]
+        kept, working = _segments(network, layers, kinds)
         result.append((
             sum(part.forward_ns for part in (*layers, *blocks)),
             sum(part.backward_ns for part in (*modes, *blocks)),
-            sum(part.activation_bytes for part in (*modes, *blocks)),
+            kept + sum(part.activation_bytes for part in blocks),
             sum(part.parameter_bytes for part in (*layers, *blocks)),
             sum(part.weight_ns for part in (*layers, *blocks)),
             sum(part.until_weight_bytes for part in (*layers, *blocks)),
-            max((part.working_bytes for part in (*modes, *blocks)), default=0),
+            max((working, *(part.working_bytes for part in blocks))),
             sum(mode.offloaded_bytes for mode in modes),
         ))  # fmt: skip
     return result
+
+
+def _segments(network: Network, layers: Sequence[Layer], kinds: Sequence[str]) -> tuple[int, int]:
+    """Activation and working memory of layers under these kinds, those that are computed again in segments together."""
+    kept, working = 0, 0
+    for kind in dict.fromkeys(kinds):
+        own = [layer for layer, other in zip(layers, kinds, strict=True) if other == kind]
+        if kind not in network.segments:
+            kept += sum(layer.modes[kind].activation_bytes for layer in own)
+            working = max(working, *(layer.modes[kind].working_bytes for layer in own))
+            continue
+        length = network.segments[kind] or len(own)
+        for begin in range(0, len(own), length):
+            segment = own[begin : begin + length]
+            kept += segment[0].modes[FULL].activation_bytes
+            for at, layer in enumerate(segment):
+                again = sum(other.modes[NONE].activation_bytes for other in segment[:at])
+                inputs = layer.modes[FULL].activation_bytes - segment[0].modes[FULL].activation_bytes
+                working = max(working, again + inputs + layer.modes[FULL].working_bytes)
+    return kept, working
 
 
 def _allowed(kinds: tuple[str, ...], rule: CellRule) -> bool:

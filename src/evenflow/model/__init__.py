@@ -13,6 +13,7 @@ from evenflow.model.rank_traits import RankTraits
 from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, OFFLOAD, SELECT, ordered_kinds
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
 from evenflow.model.request import Request, check_step
+from evenflow.model.segments import WHOLE, offering, one_by_one, segment_kind, segment_length, with_segments
 from evenflow.model.sizes import Sizes
 from evenflow.model.split import check_split, deal_layers
 from evenflow.model.stage_ranks import looped, stage_cells, stage_table, v_shaped
@@ -29,6 +30,7 @@ __all__ = [
     "RECOMPUTE_PARTS",
     "SELECT",
     "SELECT_OR_COMM",
+    "WHOLE",
     "Abilities",
     "CellRule",
     "Cells",
@@ -60,12 +62,17 @@ __all__ = [
     "even_cut",
     "looped",
     "mixing",
+    "offering",
+    "one_by_one",
     "ordered_kinds",
     "recomputed_parts",
+    "segment_kind",
+    "segment_length",
     "stage_cells",
     "stage_table",
     "v_shaped",
     "whole_blocks_of",
     "with_offload",
+    "with_segments",
     "without_offload",
 ]

@@ -151,6 +151,10 @@ class Network:
     """Speed and memory of every rank; empty: they are all alike."""
     host_link: HostLink | None = None
     """The link of every rank to the host's memory; None: nothing is moved there."""
+    segments: Mapping[str, int] = field(default_factory=dict)
+    """Length of the segments under each kind that computes layers again in segments; 0: all of a cell (see
+    `with_segments`). The modes of these kinds say the least that a layer takes.
+    """
     adapter_rank: int = 0
     """Width of the adapters (LoRA) that are trained alone beside every product of the layers; 0: all is trained."""
 
@@ -388,7 +392,7 @@ class Network:
                     working_bytes=-(-mode.working_bytes // sequence_splits),
                 )
                 for kind, mode in layer.modes.items()
-                if kind != FULL
+                if kind != FULL and kind not in self.segments
             }
             return replace(
                 layer,
@@ -412,7 +416,7 @@ class Network:
             )
 
         runs = tuple(LayerRun(layer=split_layer(run.layer), count=run.count) for run in self.runs)
-        return replace(self, runs=runs, head=split_block(self.head), tail=split_block(self.tail))
+        return replace(self, runs=runs, head=split_block(self.head), tail=split_block(self.tail), segments={})
 
     def without_rules(self) -> "Network":
         """Return the network whose stages may begin anywhere and hold any layers."""
@@ -434,7 +438,7 @@ class Network:
 
         runs = tuple(replace(run, layer=strip(run.layer)) for run in self.runs)
         head, tail = (replace(block, backward_ns=0, stated_weight_ns=0) for block in (self.head, self.tail))
-        return replace(self, runs=runs, head=head, tail=tail)
+        return replace(self, runs=runs, head=head, tail=tail, segments={})
 
 
 def _longest(layer: Layer) -> int:

@@ -1,6 +1,6 @@
 """A network whose layers may also keep on the host what they would keep on the device."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from evenflow.errors import InputError
@@ -26,7 +26,8 @@ def with_offload(network: Network, link: HostLink) -> Network:
             rule=_("must not be among the recompute kinds yet"),
             place=_("recompute kinds of {name}", name=network.name),
         )
-    runs = tuple(LayerRun(layer=_moving(run.layer), count=run.count) for run in network.runs)
+    moving = [kind for kind in network.kinds if kind not in network.segments]
+    runs = tuple(LayerRun(layer=_moving(run.layer, moving), count=run.count) for run in network.runs)
     return replace(network, runs=runs, host_link=link)
 
 
@@ -43,11 +44,11 @@ def without_offload(network: Network) -> Network:
     return replace(network, runs=runs, host_link=None)
 
 
-def _moving(layer: Layer) -> Layer:
+def _moving(layer: Layer, kinds: Collection[str]) -> Layer:
     moved: Mapping[str, Mode] = {
         _moved_kind(kind): replace(mode, activation_bytes=0, offloaded_bytes=mode.activation_bytes)
         for kind, mode in layer.modes.items()
-        if not mode.offloaded_bytes
+        if not mode.offloaded_bytes and kind in kinds
     }
     return replace(layer, modes={**layer.modes, **moved})
 

@@ -27,6 +27,7 @@ many layers there are, also where `auto_partition_layer` says otherwise.
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -34,7 +35,7 @@ from pathlib import Path
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, is_integer, load_json, read_text
 from evenflow.language import _
-from evenflow.model import NONE, EndBlock, HostLink, Layer, LayerRun, Network, RankTraits
+from evenflow.model import NONE, EndBlock, HostLink, Layer, LayerRun, Network, RankTraits, with_segments
 from evenflow.model.peak_error import PeakError
 from evenflow.profiles.layer_entry import (
     BODY_MEMORY,
@@ -53,9 +54,10 @@ from evenflow.units import megabytes, milliseconds
 
 ADAPTER_KEY = "adapter_rank"
 LINK_KEY = "host_link"
+SEGMENTS_KEY = "recompute_segments"
 _TOP_KEYS = {
     "name", "layers_description", "stage_const_mem",
-    "peak_error", "ranks", ADAPTER_KEY, LINK_KEY,
+    "peak_error", "ranks", ADAPTER_KEY, LINK_KEY, SEGMENTS_KEY,
     "pre_defined_layer", "auto_partition_layer", "model_name", "written_by",
 }  # fmt: skip
 _TYPES = ("HEAD", "BODY", "TAIL")
@@ -90,7 +92,7 @@ def network_of(top: Fields) -> Network:
     heads, bodies, tails = _entries(top)
     has_memory = any(key in entry for body in bodies for entry in entries_of_body(body) for key in BODY_MEMORY)
     constant_bytes = bytes_of(top, "stage_const_mem")
-    return Network(
+    network = Network(
         name=top.text("name") if "name" in top else Path(top.file).stem,
         runs=_with_every_kind([run for body in bodies for run in runs_of_body(body, has_memory)]),
         head=end_block(heads, has_memory),
@@ -102,6 +104,13 @@ def network_of(top: Fields) -> Network:
         host_link=_host_link(top.inner(LINK_KEY)) if LINK_KEY in top else None,
         adapter_rank=top.integer(ADAPTER_KEY, MODEL_SIZE) if ADAPTER_KEY in top else 0,
     )
+    if SEGMENTS_KEY not in top:
+        return network
+    lengths = top.required(SEGMENTS_KEY)
+    if not isinstance(lengths, list) or not all(map(is_integer, lengths)):
+        raise top.error(SEGMENTS_KEY, _("must be a list of integers: layers of a segment, or 0 for all of a stage"))
+    with top.at():
+        return with_segments(network, lengths)
 
 
 def _with_every_kind(runs: list[LayerRun]) -> tuple[LayerRun, ...]:
@@ -190,7 +199,7 @@ def layer_file_fields(network: Network) -> dict[str, object]:
     """
     entries = [
         *([_entry("HEAD", network.head, network.has_memory)] if network.head != EndBlock() else []),
-        *body_fields(network.runs, lambda run: _body_entry(run, network.has_memory)),
+        *body_fields(network.runs, lambda run: _body_entry(run, network.has_memory, leaving_out=network.segments)),
         *([_entry("TAIL", network.tail, network.has_memory)] if network.tail != EndBlock() else []),
     ]
     top: dict[str, object] = {"name": network.name}
@@ -208,6 +217,8 @@ def layer_file_fields(network: Network) -> dict[str, object]:
             "sharers": link.sharers,
             "ahead": link.ahead,
         }
+    if network.segments:
+        top[SEGMENTS_KEY] = list(network.segments.values())
     if network.adapter_rank:
         top[ADAPTER_KEY] = network.adapter_rank
     return {**top, "layers_description": entries}
@@ -218,7 +229,7 @@ def _rank_entry(rank: RankTraits, count: int) -> dict[str, object]:
     return {"count": count, "speed": rank.speed, **reserved}
 
 
-def _body_entry(run: LayerRun, has_memory: bool) -> dict[str, object]:
+def _body_entry(run: LayerRun, has_memory: bool, *, leaving_out: Collection[str]) -> dict[str, object]:
     plain = run.layer.modes[NONE]
     entry = _entry("BODY", run.layer, has_memory, count=run.count)
     if not run.layer.backward_ns:
@@ -232,7 +243,7 @@ def _body_entry(run: LayerRun, has_memory: bool) -> dict[str, object]:
             keys = KIND_KEYS[kind]
             entry |= {keys.memory: memory, keys.time: time}
             entry |= {keys.working: megabytes(mode.working_bytes)} if differs else {}
-        elif kind != NONE:
+        elif kind != NONE and kind not in leaving_out:
             named[kind] = {"memory": memory, "time": time}
             named[kind] |= {OFFLOADED_KEY: megabytes(mode.offloaded_bytes)} if mode.offloaded_bytes else {}
             named[kind] |= {"working": megabytes(mode.working_bytes)} if differs else {}

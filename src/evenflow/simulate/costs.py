@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Communication, HostLink, Network, Plan, check_cut
+from evenflow.model import FULL, NONE, Communication, HostLink, Layer, Network, Plan, check_cut
 from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate.timeline import InTurn, Messages
 
@@ -44,6 +44,8 @@ class LayerSums:
     """Bytes that a layer's actions need for themselves, shape [num_kinds, num_layers]; no sums: the largest counts."""
     offloaded_bytes: Integers | None = None
     """Bytes that the host keeps, shape [num_kinds, num_layers + 1]; None: nothing is moved there."""
+    segments: Mapping[int, "SegmentRuns"] = field(default_factory=dict)
+    """What runs of layers keep and need under each kind of segments, by index; no sums: these say the least of each."""
     boundary_bytes: Integers | None = None
     """Bytes sent on where a stage ends at each border, shape [num_layers + 1]; no sums. -1: the network does not say.
 
@@ -74,16 +76,50 @@ class LayerSums:
 
         Both have the shape [num_stages, num_kinds], the result [num_stages].
         """
-        if not self.has_working:
+        if not self.has_working and not self.segments:
             return np.zeros(len(starts), dtype=np.int64)
+        needed: Integers = self._largest_of_layers(starts, ends) if self.has_working else np.zeros_like(starts)
+        for kind, runs in self.segments.items():
+            needed[:, kind] = runs.working_bytes[starts[:, kind], ends[:, kind]]
+        return np.asarray(needed.max(axis=1))
+
+    def _largest_of_layers(self, starts: Integers, ends: Integers) -> Integers:
+        """Return the largest working bytes of a layer of stages under each kind, shape [num_stages, num_kinds]."""
         sizes = ends - starts
         level = np.frexp(np.maximum(sizes, 1))[1] - 1
         every_kind = np.arange(len(self.kinds))
         # Two spans of a power of two cover the layers; an empty span reads any place and counts for nothing.
         first = self.working_table[level, every_kind, np.where(sizes, starts, 0)]
         second = self.working_table[level, every_kind, np.where(sizes, ends - 2**level, 0)]
-        largest: Integers = np.where(sizes, np.maximum(first, second), 0).max(axis=1)
-        return largest
+        return np.where(sizes, np.maximum(first, second), 0)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class SegmentRuns:
+    """What the layers [i, j) keep and need at ``[i, j]`` when they are computed again in segments of one length."""
+
+    activation_bytes: Integers
+    working_bytes: Integers
+
+
+def segment_runs(layers: Sequence[Layer], length: int) -> SegmentRuns:
+    """Return what runs of `layers` take in segments of `length` layers, 0 for all of a run; see `with_segments`."""
+    num_layers = len(layers)
+    kept = np.array([layer.modes[FULL].activation_bytes for layer in layers], dtype=np.int64)
+    plain = np.array([layer.modes[NONE].activation_bytes for layer in layers], dtype=np.int64)
+    needed = np.array([layer.modes[FULL].working_bytes for layer in layers], dtype=np.int64)
+    before = np.concatenate(([0], np.cumsum(plain)))[:-1]
+    activation, working = np.zeros((2, num_layers + 1, num_layers + 1), dtype=np.int64)
+    for first in range(num_layers - 1, -1, -1):
+        # A layer goes backward as under `full`, while those in front of it in its segment hold all that they keep.
+        held = before[first:] + kept[first:] + needed[first:] - before[first] - kept[first]
+        activation[first, first + 1 :] = kept[first]
+        working[first, first + 1 :] = np.maximum.accumulate(held)
+        end = first + length
+        if length and end < num_layers:
+            activation[first, end + 1 :] += activation[end, end + 1 :]
+            working[first, end + 1 :] = np.maximum(working[first, end], working[end, end + 1 :])
+    return SegmentRuns(activation_bytes=activation, working_bytes=working)
 
 
 def layer_sums(network: Network, *, slower: Mapping[float, Network] | None = None) -> LayerSums:
@@ -112,6 +148,11 @@ def layer_sums(network: Network, *, slower: Mapping[float, Network] | None = Non
         offloaded_bytes=np.stack([prefix([layer.modes[kind].offloaded_bytes for layer in layers]) for kind in kinds])
         if network.offloads
         else None,
+        segments={
+            kinds.index(kind): segment_runs(layers, length)
+            for kind, length in network.segments.items()
+            if kind in kinds
+        },
         boundary_bytes=None
         if boundaries is None
         else np.array([_UNKNOWN if size is None else size for size in boundaries], dtype=np.int64),
@@ -272,7 +313,10 @@ def _costs_at_one_speed(network: Network, sums: LayerSums, counts: Integers, sta
     every_kind = np.arange(num_kinds)
     backward = (sums.backward_ns[every_kind, ends] - sums.backward_ns[every_kind, starts]).sum(axis=1)
     plain = sums.backward_ns[-1, last] - sums.backward_ns[-1, first]
-    activation = (sums.activation_bytes[every_kind, ends] - sums.activation_bytes[every_kind, starts]).sum(axis=1)
+    kept = sums.activation_bytes[every_kind, ends] - sums.activation_bytes[every_kind, starts]
+    for kind, runs in sums.segments.items():
+        kept[:, kind] = runs.activation_bytes[starts[:, kind], ends[:, kind]]
+    activation = kept.sum(axis=1)
     recompute = backward - plain
     weight = sums.weight_ns[last] - sums.weight_ns[first]
     waiting = sums.until_weight_bytes[last] - sums.until_weight_bytes[first]

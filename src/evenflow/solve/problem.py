@@ -183,7 +183,7 @@ class Problem:
     def num_working_rows(self) -> int:
         """Rows that a linear program needs for each live vector: one for each chunk where working memory counts."""
         ends = self.network.head, self.network.tail
-        has_working = self.sums.has_working or any(block.working_bytes for block in ends)
+        has_working = self.sums.has_working or bool(self.sums.segments) or any(block.working_bytes for block in ends)
         return self.num_chunks if has_working else 1
 
     @cached_property

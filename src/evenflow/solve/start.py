@@ -115,6 +115,10 @@ def even_bounds(problem: Problem) -> Integers:
 
 
 def _smallest_kind(problem: Problem, start: int, end: int, kinds: tuple[int, ...]) -> int:
-    """Return the one of `kinds`, all by index, under which the layers [start, end) keep the fewest bytes."""
+    """Return the one of `kinds`, all by index, under which the layers [start, end) keep the fewest bytes.
+
+    Segments, which need much working memory for it, are left out where there is another kind.
+    """
     activation = problem.sums.activation_bytes
+    kinds = tuple(kind for kind in kinds if kind not in problem.sums.segments) or kinds
     return min(kinds, key=lambda kind: int(activation[kind, end] - activation[kind, start]))

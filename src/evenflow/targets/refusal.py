@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Abilities, Empty, Groups, Mtp, Plan, Recomputation, Scope
+from evenflow.model import FULL, NONE, Abilities, Empty, Groups, Mtp, Plan, Recomputation, Scope, segment_length
 from evenflow.schedule import group_allowed, schedule_of, usual_group_size
 from evenflow.targets.stages import stages_of
 
@@ -102,7 +102,9 @@ def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterato
         return
     remedy = _("plan for it with --target, or write the plan for another framework")
     kinds = list(dict.fromkeys(kind for way in ways for kind in way.kinds))
-    names = ", ".join(kind for kind in kinds if "+" not in kind)  # of sets of modules, the modules
+    shown = [kind for kind in kinds if "+" not in kind and segment_length(kind) is None]
+    shown += [_("segments of one length")] if len(shown) < len([kind for kind in kinds if "+" not in kind]) else []
+    names = ", ".join(shown)  # of sets of modules, the modules
     always = _("must be of the kinds {names} for {title}", names=names, title=title)
     split = _("must be of the kinds {names} for {title} where sequences are split", names=names, title=title)
     if kinds:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Plan
+from evenflow.model import Plan, one_by_one
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.targets.stated_degrees import StatedDegrees
@@ -55,7 +55,9 @@ def read_training(target: Target, text: str, file: str, question: TuningQuestion
         may_be_alone=True,
     )
     found = target.read(text, file, given)
-    plan = found.plan
+    plan, notes = one_by_one(found.plan), list(found.notes)
+    if plan != found.plan:
+        notes.append(_("layers that are recomputed together count each by itself"))
     for what, value, asked in (
         (_("number of layers"), plan.num_layers, question.model.layers),
         (_("pipeline ranks"), plan.num_ranks, degrees.pipeline),
@@ -70,7 +72,7 @@ def read_training(target: Target, text: str, file: str, question: TuningQuestion
         training=training,
         plan=plan,
         unknown=tuple(dict.fromkeys((*found.unknown, *stated.unknown))),
-        notes=(*taken.notes(), *stated.notes, *found.notes),
+        notes=(*taken.notes(), *stated.notes, *notes),
     )
 
 

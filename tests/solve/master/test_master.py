@@ -42,7 +42,7 @@ def test_no_plan_is_shorter_than_the_bound(data, by_cell):
     problem = case.problem(limit)
     master = master_of(problem, best_ns, by_cell=by_cell)
     first = master.solve()
-    assert 0 < first <= best_ns * (1 + NOISE)
+    assert 0 <= first <= best_ns * (1 + NOISE)  # 0: no layer need be on the paths
     # With the paths that these durations lack the bound can only rise.
     master.paths.add_longest(master.durations_ns, above_ns=0)
     master.rebuild()

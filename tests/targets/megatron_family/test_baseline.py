@@ -152,14 +152,17 @@ def test_cuts(text: str, layers: list[list[int]] | None) -> None:
     [
         ("--recompute-method block", {}),
         ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", {"full": ((2, 4, 2),)}),
-        ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 3", {"full": ((2, 4, 2),)}),
+        (
+            "--recompute-granularity full --recompute-method uniform --recompute-num-layers 3",
+            {"segment3": ((2, 4, 2),)},
+        ),
         ("--recompute-granularity full --recompute-method block --recompute-num-layers 3", {"full": ((2, 3, 2),)}),
         ("--recompute-granularity selective", {"select": ((2, 4, 2),)}),
         ("--recompute-granularity selective --recompute-modules core_attn", {"select": ((2, 4, 2),)}),
         ("--recompute-granularity selective --recompute-modules mlp moe", {}),
         ("--recompute-activations", {"select": ((2, 4, 2),)}),
         ("--checkpoint-activations", {"full": ((2, 4, 2),)}),
-        ("--checkpoint-activations --checkpoint-num-layers 2", {"full": ((2, 4, 2),)}),
+        ("--checkpoint-activations --checkpoint-num-layers 2", {"segment2": ((2, 4, 2),)}),
         ("--checkpoint-num-layers 2", {}),
         ("--activations-checkpoint-method uniform", {"full": ((2, 4, 2),)}),
         ("--activations-checkpoint-method block --activations-checkpoint-num-layers 3", {"full": ((2, 3, 2),)}),
@@ -177,7 +180,6 @@ def test_flags_of_megatron_2_are_read_with_a_word() -> None:
     assert found.notes == (
         "--checkpoint-activations is a flag of Megatron-LM 2, which later ones refuse",
         "the plan does not know that the inputs of recomputed layers are distributed",
-        "2 layers in a row are recomputed together; the plan has each by itself",
     )
     assert found.unknown == ()
 

@@ -29,6 +29,19 @@ FIRST_LAST_EMPTY = Plan(schedule="1f1b", num_microbatches=4, layers=((0, 3, 0),)
 PLAIN = Plan(schedule="1f1b", num_microbatches=9, layers=((1, 1, 1),))
 CHECKED = [Action(0, Op.F, 2), Action(0, Op.B, 0), Action(0, Op.B, 8)]
 
+TOGETHER = Plan(
+    schedule="1f1b",
+    num_microbatches=4,
+    layers=((3, 2, 2),),
+    recompute={"segment2": ((3, 0, 0),), "segment": ((0, 2, 0),), "full": ((0, 0, 1),)},
+)
+ON_HOST = Plan(
+    schedule="1f1b",
+    num_microbatches=4,
+    layers=((3, 2, 2),),
+    recompute={"offload": ((1, 1, 0),), "full+offload": ((1, 1, 1),), "select+offload": ((1, 0, 1),)},
+)
+
 CASES: dict[str, Callable[[int], Answer]] = {
     **{name: partial(llama_case, family_plan(name)) for name in FAMILIES},
     "tied": partial(llama_case, family_plan("interleaved"), tied=True),
@@ -40,6 +53,10 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "eager attention": partial(llama_case, family_plan("1f1b"), attention="eager"),
     "its own order": partial(llama_case, own_order_plan(5), dropout=0.2),
     "empty stages": partial(llama_case, FIRST_LAST_EMPTY),
+    "segments": partial(llama_case, TOGETHER, dropout=0.2),
+    "segments, split backward": partial(llama_case, replace(TOGETHER, schedule="zb-h1")),
+    "on the host": partial(llama_case, ON_HOST, dropout=0.2),
+    "on the host, split backward": partial(llama_case, replace(ON_HOST, schedule="zb-h1")),
 }
 SPLIT = {name: family_plan(name) for name in FAMILIES if Op.W in schedule_of(family_plan(name)).ops}
 MIXED: dict[str, Callable[[int], Answer]] = {

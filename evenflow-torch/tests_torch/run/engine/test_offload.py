@@ -35,6 +35,25 @@ def test_gradients_are_the_same() -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
+def test_inputs_wait_on_the_host_for_the_second_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[torch.Tensor] = []
+    original = offload._Sent.__init__
+    monkeypatch.setattr(
+        offload._Sent, "__init__", lambda self, tensor, stream: sent.append(tensor) or original(self, tensor, stream)
+    )
+    x = torch.randn(4, WIDTH, dtype=torch.float64)
+    plain, again = layers(3), layers(3)
+    place = Offload()
+    place.begin()
+    expected = run(plain, list(plain), x)
+    found = run(again, [place.recomputed(one) for one in again], x)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert [tensor.shape for tensor in sent] == [x.shape] * 3
+    with torch.no_grad():  # nothing waits for a backward that does not come
+        place.recomputed(again[0])(x)
+    assert len(sent) == 3
+
+
 def test_parameters_stay_and_activations_go(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[torch.Tensor] = []
     original = offload._Sent.__init__

@@ -229,7 +229,23 @@ def _family_choices(
                 more_time = int(backward[kind, end] - backward[kind, end - 1])
                 more_memory = int(activation[kind, end] - activation[kind, end - 1])
                 needed = int(working[kind, end - 1])
+                runs = sums.segments.get(kind)
                 more_moved = 0 if offloaded is None else int(offloaded[kind, end] - offloaded[kind, end - 1])
+                if runs is not None:
+                    for time, memory, highest, moved, counts in table[layers - 1][position]:
+                        first = end - 1 - counts[kind]
+                        more = int(runs.activation_bytes[first, end] - runs.activation_bytes[first, end - 1])
+                        choices.append(
+                            (
+                                time + more_time,
+                                memory + more,
+                                max(highest, int(runs.working_bytes[first, end])),
+                                moved,
+                                (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]),
+                            )
+                        )
+                    row.append(_pareto_by_count(choices, kind))
+                    continue
                 choices += [
                     (
                         time + more_time,
@@ -244,7 +260,7 @@ def _family_choices(
                 choices = [(0, 0, 0, 0, nothing)]
             row.append(_pareto(choices))
         table.append(row)
-    return [row[-1] for row in table]
+    return [_pareto(row[-1]) if sums.segments else row[-1] for row in table]
 
 
 def _counted_choices(problem: Problem, sums: LayerSums, start: int, max_load_ns: int) -> list[list[Choice]]:
@@ -278,6 +294,14 @@ def _counted_choices(problem: Problem, sums: LayerSums, start: int, max_load_ns:
             choices.append((time, memory, working, 0, tuple(by_kind)))
         table.append(_pareto(choices))
     return table
+
+
+def _pareto_by_count(choices: list[Choice], kind: int) -> list[Choice]:
+    """Return the same as `_pareto`, among choices with as many layers under `kind`, after which segments begin anew."""
+    by_count: dict[int, list[Choice]] = {}
+    for choice in choices:
+        by_count.setdefault(choice[-1][kind], []).append(choice)
+    return [choice for same in by_count.values() for choice in _pareto(same)]
 
 
 def _pareto(choices: list[Choice]) -> list[Choice]:

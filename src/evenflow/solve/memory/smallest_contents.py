@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from evenflow.model import FULL, NONE
 from evenflow.simulate import Integers
+from evenflow.simulate.costs import SegmentRuns
 from evenflow.solve.problem import Problem
 
 Amounts = Integers
@@ -124,7 +125,7 @@ class SmallestContents:
     @cached_property
     def _has_choices(self) -> bool:
         """Whether the layers of a cell may have several smallest contents."""
-        return self.problem.sums.has_working or self.problem.host_link is not None
+        return self.problem.sums.has_working or self.problem.host_link is not None or bool(self.problem.sums.segments)
 
     def peaks(self, bounds: Integers) -> list[int]:
         """Return the peak bytes of each rank when cells have the borders `bounds`."""
@@ -335,6 +336,11 @@ def smallest_segments(problem: Problem, start: int) -> list[list[Segment]]:
         for layers in range(1, len(best)):
             at = start + layers - 1
             for position, kind in enumerate(kinds):
+                runs = problem.sums.segments.get(kind)
+                if runs is not None:
+                    longer = [_longer(segment, kind, at + 1, runs) for segment in row[position]]
+                    row[position] = _smallest_by_count(longer + (row[position - 1] if position else []), kind)
+                    continue
                 more = [
                     (
                         size + int(saved_bytes[kind, at]),
@@ -347,6 +353,26 @@ def smallest_segments(problem: Problem, start: int) -> list[list[Segment]]:
                 row[position] = _smallest_of(more + row[position - 1]) if position else _smallest_of(more)
             best[layers] = _smallest_of(best[layers] + row[-1])
     return best
+
+
+def _longer(segment: Segment, kind: int, end: int, runs: SegmentRuns) -> Segment:
+    """Return what a segment is with the layer before `end` under a kind that computes layers again in segments."""
+    size, working, moved, counts = segment
+    first = end - 1 - counts[kind]
+    return (
+        size + int(runs.activation_bytes[first, end] - runs.activation_bytes[first, end - 1]),
+        max(working, int(runs.working_bytes[first, end])),
+        moved,
+        (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]),
+    )
+
+
+def _smallest_by_count(segments: Iterable[Segment], kind: int) -> list[Segment]:
+    """Return the same as `_smallest_of` among those with as many layers under `kind`: what more cost depends on it."""
+    by_count: dict[int, list[Segment]] = {}
+    for segment in segments:
+        by_count.setdefault(segment[-1][kind], []).append(segment)
+    return [segment for same in by_count.values() for segment in _smallest_of(same)]
 
 
 def _counted_segments(problem: Problem, start: int, layers: int) -> Iterator[Segment]:

@@ -1,6 +1,6 @@
 """The search for good plans: simulated annealing on the exact makespan, in rounds of growing length."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -177,6 +177,12 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             np.vstack((fixed, fixed_working)),
             np.zeros((0, 0), dtype=np.int64) if sums.offloaded_bytes is None else sums.offloaded_bytes,
             0.0 if problem.host_link is None else problem.host_link.ns_per_byte,
+            np.array(
+                [list(sums.segments).index(kind) if kind in sums.segments else -1 for kind in range(len(sums.kinds))],
+                dtype=np.int64,
+            ),
+            _stacked([runs.activation_bytes for runs in sums.segments.values()]),
+            _stacked([runs.working_bytes for runs in sums.segments.values()]),
         ),
         Memory(
             np.concatenate(problem.live),
@@ -200,6 +206,11 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             np.zeros(len(graph.sequence) + 1, dtype=np.int64),
         ),
     )
+
+
+def _stacked(tables: Sequence[Integers]) -> Integers:
+    """Return tables of one shape as one array, which is empty without any."""
+    return np.stack(tables) if tables else np.zeros((0, 0, 0), dtype=np.int64)
 
 
 def _memberships(problem: Problem) -> NDArray[np.bool_]:

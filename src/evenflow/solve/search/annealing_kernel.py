@@ -78,6 +78,11 @@ class Prices(NamedTuple):
     """Bytes that the host keeps, shape [num_kinds, num_layers + 1]; empty where nothing is moved there."""
     ns_per_byte: float
     """Time of a byte on the way there, or back."""
+    segments: Any
+    """Place of each kind that computes layers again in segments among the next two, or -1."""
+    segment_activation: Any
+    """What runs of layers keep in segments (see `SegmentRuns`), one table for each such kind."""
+    segment_working: Any
 
 
 class Memory(NamedTuple):
@@ -153,6 +158,12 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
         for kind in range(state.counts.shape[1]):
             stop = end + state.counts[cell, kind]
             backward += prices.backward[speed, kind, stop] - prices.backward[speed, kind, end]
+            segment = prices.segments[kind]
+            if segment >= 0:
+                activation += prices.segment_activation[segment, end, stop]
+                working = max(working, prices.segment_working[segment, end, stop])
+                end = stop
+                continue
             activation += prices.activation[kind, stop] - prices.activation[kind, end]
             if len(prices.offloaded):
                 offloaded += prices.offloaded[kind, stop] - prices.offloaded[kind, end]

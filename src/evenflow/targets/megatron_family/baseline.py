@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, SELECT, Cells, Groups, Plan
+from evenflow.model import FULL, SELECT, Cells, Groups, Plan, segment_kind
 from evenflow.model.plan import cells
 from evenflow.ranges import DEVICES, LAYERS, MICROBATCHES, TRAINED_SIZE, Range
 from evenflow.schedule import group_allowed
@@ -228,14 +228,12 @@ def _recompute(arguments: Arguments, layers: Cells, notes: list[str]) -> tuple[M
 
 
 def full_recomputation(method: str, number: int, layers: Cells, notes: list[str]) -> Mapping[str, Cells]:
-    """Return full recomputation of the first `number` layers of every cell, or of all in groups of `number`."""
+    """Return full recomputation of the first `number` layers of every cell, or of all in segments of `number`."""
     if number == 0:
         return {}
     if method == "block":
         return {FULL: cells([[min(number, count) for count in row] for row in layers])}
-    if number > 1:
-        notes.append(_("{count} layers in a row are recomputed together; the plan has each by itself", count=number))
-    return {FULL: layers}
+    return {segment_kind(number) if number > 1 else FULL: layers}
 
 
 def _note_distributed(arguments: Arguments, notes: list[str]) -> None:

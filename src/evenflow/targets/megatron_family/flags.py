@@ -6,7 +6,21 @@ from dataclasses import replace
 from itertools import combinations
 
 from evenflow.language import _
-from evenflow.model import FULL, SELECT, Abilities, Empty, Groups, Mtp, Plan, Recomputation, Scope, SizeRule, even_cut
+from evenflow.model import (
+    FULL,
+    SELECT,
+    Abilities,
+    Empty,
+    Groups,
+    Mtp,
+    Plan,
+    Recomputation,
+    Scope,
+    SizeRule,
+    even_cut,
+    segment_kind,
+    segment_length,
+)
 from evenflow.targets.megatron_family.layout import format_plan
 from evenflow.targets.target import Piece
 
@@ -82,15 +96,18 @@ def without_layout_abilities(ways: tuple[Recomputation, ...] | None = None) -> A
     )
 
 
-STOCK_WAYS = (Recomputation(scope=Scope.COUNT), Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT)))
-"""Recomputation by Megatron-LM's own flags: the first K layers of every cell, or the same in all layers."""
+_SEGMENTS = tuple(segment_kind(length) for length in range(2, 129))
+STOCK_WAYS = (Recomputation(scope=Scope.COUNT), Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT, *_SEGMENTS)))
+"""Recomputation by Megatron-LM's own flags: the first K layers of every cell, or the same in all layers, which may be
+segments (the method ``uniform``).
+"""
 _MODULES = ("core_attn", "layernorm", "mlp", "moe", "moe_act", "mla_up_proj")
 """Modules that every version of Megatron Core with ``--recompute-modules`` can compute again."""
 MODULE_SETS = tuple(
     "+".join(modules) for size in range(1, len(_MODULES) + 1) for modules in combinations(_MODULES, size)
 )
 """Recompute kinds that are sets of modules, of which one is for all layers."""
-WAYS_WITH_SETS = (STOCK_WAYS[0], Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT, *MODULE_SETS)))
+WAYS_WITH_SETS = (STOCK_WAYS[0], Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT, *_SEGMENTS, *MODULE_SETS)))
 """As `STOCK_WAYS`, with any set of modules."""
 OLD_WAYS = (Recomputation(scope=Scope.MODEL, kinds=(FULL,)),)
 """Recomputation by the flags of Megatron-LM 2: of all layers or of none."""
@@ -138,6 +155,13 @@ def recompute_flags(plan: Plan, *, has_modules: bool = True) -> dict[str, tuple[
             "--recompute-method": ("block",),
             "--recompute-num-layers": (str(most),),
         }
+    for kind in plan.used_kinds:
+        if length := segment_length(kind):
+            return {
+                "--recompute-granularity": ("full",),
+                "--recompute-method": ("uniform",),
+                "--recompute-num-layers": (str(length),),
+            }
     sets = [kind for kind in plan.used_kinds if kind in MODULE_SETS]
     if sets:
         return {"--recompute-granularity": ("selective",), "--recompute-modules": tuple(sets[0].split("+"))}

@@ -100,8 +100,8 @@ def test_two_ranks_with_chunks_need_the_overlap_of_messages() -> None:
         ),
         (
             Plan(schedule="1f1b", num_microbatches=4, layers=((4, 4),), recompute={"comm": ((4, 4),)}),
-            "recompute must be of the kinds full, select, core_attn, layernorm, mlp, moe, moe_act, mla_up_proj for "
-            "Megatron-LM, got 'comm'",
+            "recompute must be of the kinds full, select, core_attn, layernorm, mlp, moe, moe_act, mla_up_proj, "
+            "segments of one length for Megatron-LM, got 'comm'",
         ),
         (
             Plan(schedule="1f1b", num_microbatches=4, layers=((4, 4),), sequence_splits=2),

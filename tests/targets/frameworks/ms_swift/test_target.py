@@ -60,6 +60,9 @@ def test_every_plan_is_in_its_arguments(plan: Plan) -> None:
     layout = parse_layout(said["--pipeline_model_parallel_layout"], place="layout")
     assert layout.cells(int(said["--pipeline_model_parallel_size"]), place="layout") == plan.layers
     most = int(said.get("--recompute_num_layers", 0))
+    if said.get("--recompute_method") == "uniform":
+        assert plan.recompute == {f"segment{most}": plan.layers}
+        return
     full = plan.recompute.get("full", tuple(tuple(0 for _ in row) for row in plan.layers))
     assert full == tuple(tuple(min(most, count) for count in row) for row in plan.layers)
     group = said.get("--microbatch_group_size_per_vp_stage")

@@ -8,7 +8,7 @@
 Both happen on a stream of their own where the device has streams. Parameters and buffers, which are there anyway, stay.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
+from evenflow_torch.models.checkpointing import under_checkpoint
 from evenflow_torch.run.engine.spread_tensors import as_it_is, local_part, spreading, storage_address
 
 
@@ -36,6 +37,27 @@ class Offload:
     def forward_of(self, module: nn.Module) -> Callable[..., Any]:
         """Return the forward of `module` that sends what it saves to the host."""
         return partial(self._forward, module)
+
+    def recomputed(self, module: nn.Module, **options: Any) -> Callable[..., Any]:
+        """Return the forward of `module` that runs again in the backward, and whose input waits on the host.
+
+        `options` are those of `checkpoint`.
+        """
+        return partial(self._recomputed, module, options)
+
+    def _recomputed(self, module: nn.Module, options: Mapping[str, Any], hidden: Tensor, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return module(hidden, **kwargs)
+        layer = self._newest = _Layer(self, before=self._newest)
+        sent, first = layer.send(hidden), [hidden]
+
+        def run(_on_device: Tensor) -> Any:
+            """Compute with the input, the second time with that from the host."""
+            value = first.pop() if first else layer.fetched(sent).requires_grad_(sent.requires_grad)
+            return module(value, **kwargs)
+
+        # The empty tensor says on which device random numbers are kept; the input itself must not stay for it.
+        return under_checkpoint(run, **options)(hidden.detach().new_empty(0))
 
     def _forward(self, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         stays = {storage_address(tensor) for tensor in (*module.parameters(), *module.buffers())}
@@ -64,6 +86,7 @@ class _Sent:
 
     def __init__(self, tensor: Tensor, stream: Any) -> None:
         self._spread = spreading(tensor)
+        self.requires_grad = tensor.requires_grad
         local = local_part(tensor.detach())
         self.device = local.device
         self.back: Tensor | None = None

@@ -5,17 +5,19 @@ Recomputation runs under torch.utils.checkpoint.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 from torch import nn
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, NONE, OFFLOAD, RECOMPUTE_PARTS, Plan, ordered_kinds
+from evenflow.model import FULL, NONE, OFFLOAD, RECOMPUTE_PARTS, Plan, ordered_kinds, segment_length
 from evenflow_torch.models.checkpointing import Patterns, recomputed_modules, under_checkpoint
 from evenflow_torch.models.parts import Part
 from evenflow_torch.run.engine.offload import Offload
+
+_ON_HOST = f"+{OFFLOAD}"
+_FULL_ON_HOST = f"{FULL}{_ON_HOST}"
 
 
 def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
@@ -43,25 +45,41 @@ def forward_of(
     Raises:
         InputError: no sub-module of the part belongs to the kind.
     """
-    if kind == NONE:
+    if kind == NONE or segment_length(kind) is not None:  # segments run again together
         return part.module
+    of_host = offload or Offload()
     if kind == OFFLOAD:
-        return (offload or Offload()).forward_of(part.module)
-    again = partial(under_checkpoint, context_fn=lambda: (nullcontext(), inside()))
+        return of_host.forward_of(part.module)
+    options = inside_again(inside)
+
+    def again(forward: Callable[..., Any]) -> Callable[..., Any]:
+        return under_checkpoint(forward, **options)
+
     if kind == FULL:
         return again(part.module)
-    chosen = _chosen(part, kind, patterns)
-    for module in chosen:
+    if kind == _FULL_ON_HOST:
+        return of_host.recomputed(part.module, **options)
+    for module in _chosen(part, _on_device(kind), patterns):
         module.forward = again(module.forward)
-    return part.module
+    return part.module if _on_device(kind) == kind else of_host.forward_of(part.module)
+
+
+def inside_again(inside: Callable[[], AbstractContextManager[None]]) -> dict[str, Any]:
+    """Return the options of `checkpoint` with which the second forward runs in the context that `inside` gives."""
+    return {"context_fn": lambda: (nullcontext(), inside())}
+
+
+def _on_device(kind: str) -> str:
+    """Return the kind without that what it keeps waits on the host."""
+    return kind.removesuffix(_ON_HOST)
 
 
 def check_kinds(plan: Plan, layers: Sequence[Part], patterns: Patterns = RECOMPUTE_PARTS) -> None:
     """Raise InputError for a kind that some layer has no sub-modules for, before any work."""
     for kind in plan.used_kinds:
-        if kind not in (FULL, OFFLOAD):
+        if kind not in (FULL, OFFLOAD, _FULL_ON_HOST) and segment_length(kind) is None:
             for part in layers:
-                _chosen(part, kind, patterns)
+                _chosen(part, _on_device(kind), patterns)
 
 
 def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:

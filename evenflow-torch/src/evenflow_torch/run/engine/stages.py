@@ -4,6 +4,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -11,13 +13,13 @@ from torch import Tensor, nn
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import RECOMPUTE_PARTS, Plan
+from evenflow.model import RECOMPUTE_PARTS, Plan, segment_length
 from evenflow.schedule import Op, Schedule
-from evenflow_torch.models.checkpointing import Patterns
+from evenflow_torch.models.checkpointing import Patterns, under_checkpoint
 from evenflow_torch.models.part_output import part_output
 from evenflow_torch.models.parts import Context, ModelRow, Part
 from evenflow_torch.run.engine.offload import Offload
-from evenflow_torch.run.engine.recompute_layers import forward_of, kinds_of_cell
+from evenflow_torch.run.engine.recompute_layers import forward_of, inside_again, kinds_of_cell
 from evenflow_torch.run.engine.seeds import seed_of, seeded
 from evenflow_torch.run.engine.split_backward import WeightGradients
 
@@ -122,6 +124,8 @@ class StageModule(nn.Module):
             forward_of(part, stage.kinds.get(part.position, "none"), recompute_modules, recompute_inside, self.offload)
             for part in stage.parts
         ]
+        self.segments = segments_of([stage.kinds.get(part.position, "none") for part in stage.parts])
+        self._recompute_inside = recompute_inside
         self.context = context
         self.seed = seed
         self.step = 0
@@ -130,21 +134,48 @@ class StageModule(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """Return the output of the stage for one microbatch, in the order in which messages are sent."""
         self.offload.begin()
-        for part, forward in zip(self.parts, self.forwards, strict=True):
+        for places, is_again in self.segments:
+            if is_again:
+                run = partial(self._run, places, self.step, self.microbatch)
+                hidden = under_checkpoint(run, **inside_again(self._recompute_inside))(hidden)
+            else:
+                hidden = self._run(places, self.step, self.microbatch, hidden)
+        return hidden.contiguous()
+
+    def _run(self, places: range, step: int, microbatch: int, hidden: Tensor) -> Tensor:
+        """Return the output of the parts at `places`, which a segment computes twice."""
+        for place in places:
+            part = self.parts[place]
             hidden = self.entering(part, hidden)
             arguments = self.context(hidden, part) if self.context else {}
-            with self._random(part, hidden.device):
-                hidden = forward(hidden, **arguments)
-        return hidden.contiguous()
+            with self._random(part, hidden.device, step, microbatch):
+                hidden = self.forwards[place](hidden, **arguments)
+        return hidden
 
     def entering(self, part: Part, hidden: Tensor) -> Tensor:
         """Return the input of a part, from the output of the part before; a place for placements."""
         return hidden
 
-    def _random(self, part: Part, device: torch.device) -> Any:
+    def _random(self, part: Part, device: torch.device, step: int, microbatch: int) -> Any:
         if self.seed is None or not self.training or device.type == "meta":
             return nullcontext()
-        return seeded(seed_of(self.seed, self.step, self.microbatch, part.position), device)
+        return seeded(seed_of(self.seed, step, microbatch, part.position), device)
+
+
+def segments_of(kinds: Sequence[str]) -> list[tuple[range, bool]]:
+    """Return places of parts that run together, in order, and whether they are computed again together.
+
+    >>> segments_of(["none", "segment2", "segment2", "segment2", "full"])
+    [(range(0, 1), False), (range(1, 3), True), (range(3, 4), True), (range(4, 5), False)]
+    """
+    found: list[tuple[range, bool]] = []
+    for kind, group in groupby(range(len(kinds)), key=kinds.__getitem__):
+        places = list(group)
+        length = segment_length(kind)
+        step = len(places) if length is None else length or len(places)
+        starts = range(places[0], places[-1] + 1, step)
+        found += [(range(start, min(start + step, places[-1] + 1)), length is not None) for start in starts]
+    return found
 
 
 def boundary_shapes(stages: Sequence[StageParts], context: Context | None, example: Tensor) -> list[Tensor]:

@@ -12,6 +12,7 @@ from evenflow.cli.shared.host_options import HostOptions
 from evenflow.cli.shared.memory_margin import with_error_free
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.rank_options import RankOptions
+from evenflow.cli.shared.segment_options import SegmentOptions
 from evenflow.cli.shared.split_sequences import note_left_out
 from evenflow.cli.shared.targets.framework_layers import in_layers_of
 from evenflow.cli.shared.targets.target_file import TargetFile
@@ -21,7 +22,7 @@ from evenflow.cli.shared.training.configured_model import Completed, PipelineOpt
 from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF, GivenBaseline
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Plan, Request, Sizes, mixing
+from evenflow.model import Plan, Request, Sizes, mixing, offering
 from evenflow.predict.half_blocks import count_half_blocks
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_file import PlanFile
@@ -69,6 +70,7 @@ class CompareOptions:
     )
     allow_empty: bool = field(default=False, metadata=options.ALLOWS_EMPTY)
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
+    segments: SegmentOptions = field(metadata=asked(group=SegmentOptions))
     host: HostOptions = field(metadata=asked(group=HostOptions))
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     output_folder: Path = optional(
@@ -133,7 +135,9 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
     note_left_out(network, sequence_splits=sizes.sequence_splits, schedule=schedule)
     limit = model.memory_limit_bytes if compare_options.memory is None else options.memory_limit(compare_options.memory)
     network, limit = compare_options.unequal_ranks.applied(network, limit, num_ranks=sizes.num_ranks)
-    network = compare_options.host.applied(network)
+    network = compare_options.segments.applied(compare_options.host.applied(network))
+    if plan is not None:  # it may compute layers again together
+        network = offering(network, plan.used_kinds)
     communication = compare_options.messages.communication_or(
         model.communication, network, sequence_splits=sizes.sequence_splits
     )

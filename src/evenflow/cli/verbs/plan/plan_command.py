@@ -82,6 +82,7 @@ def plan(request: PlanOptions) -> int:
         --split-backward --order order.csv
       evenflow plan tune.json --json plan.json
     """
+    request = request.with_gpipe()
     model = read_planned_model(request, completed=in_layers_of_framework(request))
     model.say_remarks()
     plan_options = model.completed(request, written_out=options_given())

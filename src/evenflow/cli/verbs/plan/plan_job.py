@@ -19,7 +19,7 @@ from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import ANY_CONTENT, Cells, Network, Plan, Request, Sizes, mixing, without_offload
+from evenflow.model import ANY_CONTENT, Cells, Network, Plan, Request, Sizes, without_offload
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.schedule import FAMILIES, default_family
@@ -121,7 +121,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         model = in_layers_of(model, *framework)
     limit = model.memory_limit_bytes if plan_options.memory is None else options.memory_limit(plan_options.memory)
     network, limit = plan_options.unequal_ranks.applied(model.network, limit, num_ranks=plan_options.ranks)
-    network = plan_options.host.applied(network, chooses_fetches=True)
+    network = plan_options.segments.applied(plan_options.host.applied(network, chooses_fetches=True))
     _check_placed(plan_options.place_ranks, network)
     communication = plan_options.messages.communication_or(
         model.communication, network, sequence_splits=plan_options.sequence_splits
@@ -158,7 +158,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         network=network,
         sizes=replace(sizes, num_chunks=max(counts)),
         memory_limit_bytes=limit if network.has_memory else None,
-        cell_rule=mixing(plan_options.mix == "any"),
+        cell_rule=plan_options.rule,
         allow_empty=allow_empty,
         group_size=plan_options.group_size if isinstance(plan_options.group_size, int) else None,
         communication=communication,

@@ -1,6 +1,6 @@
 """The options of ``evenflow plan``."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from pathlib import Path
 
@@ -14,10 +14,12 @@ from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.options import BEST, EVERY, SEARCH
 from evenflow.cli.shared.rank_options import RankOptions
 from evenflow.cli.shared.result_files import ResultFiles
+from evenflow.cli.shared.segment_options import SegmentOptions
 from evenflow.cli.shared.targets.target_options import VERSION, TargetName
 from evenflow.cli.shared.training.configuration_options import ConfigurationOptions
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.model import WHOLE, CellRule, mixing, segment_kind
 from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, PLACED_RANKS, SEARCH_TIME
 from evenflow.schedule import family_name
 from evenflow.targets.target import Target
@@ -60,6 +62,12 @@ class PlanOptions:
         "chunks; or search to look for the order of work as well.  [default: 1f1b, or interleaved for several "
         "chunks]",
     )
+    gpipe: bool = optional(
+        "--gpipe",
+        default=False,
+        help="Plan GPipe: all forwards, then all backwards, and of every stage only the input is kept, all else is "
+        "computed again.",
+    )
     split_backward: bool = optional(
         "--split-backward",
         default=False,
@@ -80,6 +88,7 @@ class PlanOptions:
     layers_per_rank: tuple[str, ...] = field(default=(), metadata=KEPT_LAYERS)
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
     place_ranks: int | None = field(default=None, metadata=PLACED_RANKS)
+    segments: SegmentOptions = field(metadata=asked(group=SegmentOptions))
     host: HostOptions = field(metadata=asked(group=HostOptions))
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     results: ResultFiles = field(metadata=asked(group=ResultFiles))
@@ -102,6 +111,34 @@ class PlanOptions:
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)
     quiet: bool = optional("--quiet", default=False, help="Print only the block to paste.")
     configuration: ConfigurationOptions = field(metadata=asked(group=ConfigurationOptions))
+
+    @property
+    def rule(self) -> CellRule:
+        """Which kinds may share a cell."""
+        return CellRule(kinds=(segment_kind(WHOLE),)) if self.gpipe else mixing(self.mix == "any")
+
+    def with_gpipe(self) -> "PlanOptions":
+        """Return the same, with the schedule and the segments of ``--gpipe`` where that is given.
+
+        Raises:
+            InputError: an option beside it that says another schedule or recomputation.
+        """
+        if not self.gpipe:
+            return self
+        others = {
+            "--schedule": self.schedule is not None,
+            "--recompute-segments": self.segments.recompute_segments is not None,
+            "--offload": self.host.offload,
+            "--target": self.target is not None,
+            "--apply": self.applied_file is not None,
+            "--mix": self.mix == "any",
+        }
+        for option, is_given in others.items():
+            if is_given:
+                rule = _("must not be given beside --gpipe, which decides that")
+                raise InputError(rule=rule, place=option, remedy=_("leave one of the two out"))
+        segments = SegmentOptions(recompute_segments=(WHOLE,))
+        return replace(self, schedule="gpipe", segments=segments)
 
     @property
     def task(self) -> Task:

@@ -19,6 +19,7 @@ from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
 from evenflow.cli.shared.rank_options import RankOptions
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import ResultFiles, paths_of
+from evenflow.cli.shared.segment_options import SegmentOptions
 from evenflow.cli.shared.training.configuration_options import (
     ConfigurableCommand,
     ConfigurationOptions,
@@ -47,6 +48,7 @@ class SimulateOptions:
     plan: GivenPlan = field(metadata=asked(group=GivenPlan))
     memory: str | None = field(default=None, metadata=options.MEMORY_TEXT)
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
+    segments: SegmentOptions = field(metadata=asked(group=SegmentOptions))
     host: HostOptions = field(metadata=asked(group=HostOptions))
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))
     aa_check: bool = optional(
@@ -97,7 +99,7 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
     else:
         request.plan.check_unused()
     network, limit = request.unequal_ranks.applied(network, limit, num_ranks=plan.num_ranks)
-    network = request.host.applied(network)
+    network = request.segments.applied(request.host.applied(network))
     outputs = Outputs(
         paths_of(request),
         inputs={_("the input file {file}", file=file): Path(config_path(file)) for file in files},

@@ -1,0 +1,131 @@
+"""Layers that are computed again in segments, against every plan: what they keep, and the search over them."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from evenflow.errors import InputError
+from evenflow.model import FULL, NONE, WHOLE, Network, Plan, segment_kind, with_segments
+from evenflow.simulate import simulate
+from evenflow.solve import Status, plan
+from evenflow.solve.memory.least_memory import least_memory
+from evenflow.solve.search.annealing import Annealing
+from evenflow.solve.search.dealing import dealt
+from evenflow.units import MEGABYTE
+from tests.networks import MILLISECOND, plain_network
+from tests.solve.cases import MOST_PLANS, NO_SHRINKING, SECONDS, TOLERANCE, cases, without_kind, without_last_layer
+from tests.solve.exhaustive import Case, every_plan
+from tests.thoroughness import examples
+
+
+@st.composite
+def segmented(draw: st.DrawFn, *, memory: int = 1, **settings_: object) -> Case:
+    """Any case that offers full recomputation, and segments of one or two lengths."""
+    case = draw(cases(memory=memory, **settings_).filter(lambda case: FULL in case.network.kinds))
+    if case.sizes.sequence_splits > 1:
+        case = replace(case, sizes=replace(case.sizes, sequence_splits=1))
+    most = case.network.num_layers
+    lengths = draw(st.lists(st.sampled_from([WHOLE, *range(2, most + 1)]), min_size=1, max_size=2, unique=True))
+    for kind in [kind for kind in case.network.kinds if kind not in (FULL, NONE)]:
+        case = replace(case, network=without_kind(case.network, kind))
+    case = replace(case, network=with_segments(case.network, lengths), mix_any=True)
+    fewest = 1 if case.allow_empty else case.sizes.num_cells
+    while case.num_plans() > MOST_PLANS and case.network.num_layers > fewest:
+        case = replace(case, network=without_last_layer(case.network))
+    return case
+
+
+@given(data=st.data())
+@settings(max_examples=examples(60), deadline=None, phases=NO_SHRINKING)
+def test_plans_are_weighed_as_one_by_one(data):
+    case = data.draw(segmented())
+    plans = every_plan(case)
+    problem = case.problem()
+    cut = data.draw(st.sampled_from(case.cuts()))
+    counts = np.zeros((len(cut) - 1, len(problem.kinds)), dtype=np.int64)
+    for cell, (before, after) in enumerate(pairwise(cut)):
+        for _layer in range(after - before):
+            counts[cell, data.draw(st.integers(0, len(problem.kinds) - 1))] += 1
+    simulation = simulate(case.network, problem.plan(counts), schedule=case.schedule, communication=case.communication)
+    costs = problem.costs(counts)
+    peaks = [problem.rank_peak(costs, rank) for rank in range(problem.num_ranks)]
+    assert list(simulation.peak_memory_bytes) == peaks
+    same = (plans.makespans_ns == simulation.makespan_ns) & (peaks == plans.rank_peaks_bytes.T).all(axis=1)
+    assert same.any()
+
+
+@given(data=st.data())
+@settings(max_examples=examples(40), phases=NO_SHRINKING, deadline=None)
+def test_the_plan_is_the_best_of_all(data):
+    case = data.draw(segmented(time=MILLISECOND, memory=MEGABYTE + 7, any_order=False))
+    plans = every_plan(case)
+    limit = data.draw(st.sampled_from([None, *plans.limits(), max(1, plans.least_bytes - 1)]))
+    best = plans.best_ns(limit)
+    outcome = plan(case.network, memory_limit_bytes=limit, time_limit_s=SECONDS, **case.arguments)
+    if best is None:
+        assert outcome.infeasibility.smallest_limit_bytes == plans.least_bytes
+        return
+    assert outcome.status is Status.OPTIMAL
+    assert best <= outcome.makespan_ns <= best * (1 + TOLERANCE)
+    assert best * (1 - 2 * TOLERANCE) <= outcome.lower_bound_ns <= best
+    assert limit is None or max(outcome.simulation.peak_memory_bytes) <= limit
+    event(f"in segments: {any(kind.startswith('segment') for kind in outcome.plan.used_kinds)}")
+
+
+@given(data=st.data(), seed=st.integers(0, 1000))
+@settings(max_examples=examples(40), deadline=None, phases=NO_SHRINKING)
+def test_every_part_of_the_search_knows_segments(data, seed):
+    case = data.draw(segmented())
+    plans = every_plan(case)
+    limit = data.draw(st.sampled_from(plans.limits()))
+    problem = case.problem(limit)
+    least = least_memory(problem, seconds=30)
+    assert (least.peak_bytes, least.proven) == (plans.least_bytes, True)
+    first = dealt(problem)
+    if first is None or max(problem.rank_memory(problem.costs(first))) > limit:
+        return
+    annealing = Annealing(problem=problem, counts=first, seed=seed)
+    assert annealing.best == problem.makespan_ns(problem.costs(first))
+    annealing.improve(steps=300)
+    found = problem.costs(annealing.best_counts)
+    assert annealing.best == problem.makespan_ns(found) >= plans.best_ns(limit)
+    assert max(problem.rank_memory(found)) <= limit
+
+
+def under(network: Network, kind: str, layers: tuple[tuple[int, ...], ...]) -> Plan:
+    return Plan(schedule="1f1b", num_microbatches=8, layers=layers, recompute={kind: layers})
+
+
+def test_segments_of_all_lengths_keep_what_they_say():
+    network = with_segments(plain_network(8), [2, 3, WHOLE])
+    full, none = (network.runs[0].layer.modes[kind] for kind in (FULL, NONE))
+    layers = ((8,),)
+    base = simulate(network, under(network, FULL, layers)).costs
+    for length, segments, longest in ((2, 4, 2), (3, 3, 3), (WHOLE, 1, 8)):
+        costs = simulate(network, under(network, segment_kind(length), layers)).costs
+        assert costs.activation_bytes[0] == segments * full.activation_bytes
+        again = (longest - 1) * none.activation_bytes + full.working_bytes
+        assert costs.working_bytes[0] == again
+        assert costs.backward_ns[0] == base.backward_ns[0]
+
+
+def test_segments_of_one_layer_equal_full_recomputation():
+    """Ranks of one layer each: whatever its length, a segment is that layer."""
+    network = with_segments(plain_network(4), [2, WHOLE])
+    layers = ((1, 1, 1, 1),)
+    one_by_one = simulate(network, under(network, FULL, layers))
+    for length in (2, WHOLE):
+        together = simulate(network, under(network, segment_kind(length), layers))
+        assert together.makespan_ns == one_by_one.makespan_ns
+        assert together.peak_memory_bytes == one_by_one.peak_memory_bytes
+
+
+def test_what_cannot_be_computed_again_together_is_refused():
+    with pytest.raises(InputError, match="from 2 to the 8 layers"):
+        with_segments(plain_network(8), [9])
+    with pytest.raises(InputError, match="offer full"):
+        with_segments(without_kind(plain_network(8), FULL), [2])
