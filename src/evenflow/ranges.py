@@ -113,6 +113,8 @@ SHARERS = Range(least=1, most=64)
 """Devices that share a link."""
 AHEAD = Range(least=0, most=1_000)
 """Actions by which one is ahead of another."""
+BUFFERS = Range(least=1, most=1_000)
+"""Buffers for microbatches."""
 FLOPS = Range(least=0, most=1e21, is_whole=False, is_above=True)
 """Floating-point operations per second of a device."""
 SECONDS = Range(least=0, most=1e9, is_whole=False, is_above=True)

@@ -292,12 +292,37 @@ def _duration(costs: Costs, action: Action) -> Costs:
     return {Op.F: forward, Op.B: backward, Op.I: backward - weight, Op.W: weight}[action.op]
 
 
-def leaving(order: list[Action], ahead: int) -> dict[int, int]:
-    """Places in the order of a rank of the forwards whose activations leave, each with the place of its backward."""
+def leaving(order: list[Action], host_link: HostLink) -> dict[int, tuple[int, int, int]]:
+    """Places in the order of a rank of the forwards whose activations leave.
+
+    Each has the place of its backward, the last one at which it is on the device at first, and the first one at which
+    it is there again.
+    """
     back = {(action.stage, action.microbatch): at for at, action in enumerate(order) if action.op in (Op.B, Op.I)}
-    pairs = {at: back.get((action.stage, action.microbatch)) for at, action in enumerate(order) if action.op == Op.F}
-    # On the device: with its forward and the action behind it, and from the one where it is fetched to its backward.
-    return {at: end for at, end in pairs.items() if end is not None and any(range(at + 2, end - ahead))}
+    ends = {at: back.get((action.stage, action.microbatch)) for at, action in enumerate(order) if action.op == Op.F}
+    ahead = host_link.ahead
+    spans = {
+        at: (end, at + 1, end - ahead)
+        for at, end in ends.items()
+        if end is not None and any(range(at + 2, end - ahead))
+    }
+
+    def there(at: int, place: int) -> bool:
+        if at not in spans:
+            return at <= place <= (at if ends[at] is None else ends[at])
+        end, last, first = spans[at]
+        return at <= place <= last or first <= place <= end
+
+    for place in range(len(order) if host_link.buffers is not None else 0):
+        over = sum(there(at, place) for at in ends) - host_link.buffers
+        coming = sorted((end, at) for at, (end, _last, first) in spans.items() if first <= place < end)
+        for end, at in reversed(coming):
+            if over > 0:
+                spans[at] = end, spans[at][1], place + 1
+                over -= 1
+        if over > 0 and place - 1 in spans:
+            spans[place - 1] = spans[place - 1][0], place - 1, spans[place - 1][2]
+    return spans
 
 
 def _makespans(
@@ -317,8 +342,8 @@ def _makespans(
     free = [nothing] * len(orders)
     place = {action: at for order in orders for at, action in enumerate(order)}
     lines = [{"out": nothing, "in": nothing} for _order in orders]
-    away = [leaving(order, host_link.ahead) if host_link else {} for order in orders]
-    back = [{end: at for at, end in of_rank.items()} for of_rank in away]
+    away = [leaving(order, host_link) if host_link else {} for order in orders]
+    back = [{end for end, _last, _first in of_rank.values()} for of_rank in away]
     copied: dict[tuple[str, Action], Costs] = {}
 
     def copy(way: str, action: Action, asked: Costs) -> None:
@@ -332,11 +357,11 @@ def _makespans(
     for action in sorted(ends, key=ends.__getitem__):  # all that an action waits for ends earlier
         start = done[before[action]] if action in before else nothing
         own, at, rank = orders[rank_of[action]], place[action], rank_of[action]
-        if at - 2 in away[rank]:
-            start = np.maximum(start, copied["out", own[at - 2]])
-        fetched = at + host_link.ahead if host_link else -1
-        if fetched in back[rank]:
-            copy("in", own[fetched], start)
+        for begin, (_end, last, _first) in away[rank].items():
+            if last + 1 == at:
+                start = np.maximum(start, copied["out", own[begin]])
+        for end in sorted(end for end, _last, first in away[rank].values() if first == at):
+            copy("in", own[end], start)
         if at in back[rank]:
             start = np.maximum(start, copied["in", action])
         for needed in inputs_of(action, schedule.num_stages):
@@ -364,7 +389,7 @@ def _receiver(action: Action, schedule: Schedule) -> int | None:
 
 def _peaks(schedule: Schedule, costs: Costs, host_link: HostLink | None) -> Costs:
     """The highest memory of each rank beside the constant, of all plans; [rank, plan]."""
-    ahead = host_link.ahead if host_link else 0
+
     orders = orders_of(schedule)
     peaks = []
     has_backward = any(action.op != Op.F for order in orders for action in order)
@@ -372,7 +397,7 @@ def _peaks(schedule: Schedule, costs: Costs, host_link: HostLink | None) -> Cost
         stages = sorted({action.stage for action in order})
         held = sum(costs[stage, :, 3] for stage in stages) + np.max([costs[stage, :, 6] for stage in stages], axis=0)
         highest = held
-        away = leaving(order, ahead)
+        away = leaving(order, host_link) if host_link else {}
         ends = {(action.stage, action.microbatch): at for at, action in enumerate(order) if action.op in (Op.B, Op.I)}
         for at, action in enumerate(order):
             near = np.zeros_like(held)
@@ -380,7 +405,7 @@ def _peaks(schedule: Schedule, costs: Costs, host_link: HostLink | None) -> Cost
                 if first.op != Op.F:
                     continue
                 end = ends.get((first.stage, first.microbatch), begin)
-                spans = [(begin, begin + 1), (end - ahead, end)] if begin in away else [(begin, end)]
+                spans = [(begin, away[begin][1]), (away[begin][2], end)] if begin in away else [(begin, end)]
                 near = near + costs[first.stage, :, 7] * any(low <= at <= high for low, high in spans)
             activation, waiting = costs[action.stage, :, 2], costs[action.stage, :, 5]
             changes = {Op.F: activation, Op.B: -activation, Op.I: waiting - activation, Op.W: -waiting}

@@ -28,6 +28,7 @@ LINKS = st.builds(
     bytes_per_s=st.sampled_from([10**6, 10**8, 10**9, 10**10, 10**11, 10**15]),
     one_engine=st.booleans(),
     sharers=st.sampled_from([1, 1, 2]),
+    buffers=st.sampled_from([None, None, 1, 2, 3]),
     ahead=st.integers(0, 3),
 )
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from evenflow.language import _
-from evenflow.ranges import AHEAD, BYTES_PER_S, SHARERS
+from evenflow.ranges import AHEAD, BUFFERS, BYTES_PER_S, SHARERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +14,9 @@ class HostLink:
     behind it and has left when the next action ends: the action after that waits for it. The fetch for a backward
     begins no earlier than the action `ahead` of it, when the memory is free, and the backward waits for it. What comes
     back so soon that it would not be away during any action stays.
+
+    Where more would be on the device than there are `buffers`, fetches begin later, those with the most time left
+    first, and then a copy to the host is waited for before the next action already.
     """
 
     bytes_per_s: int
@@ -22,12 +25,18 @@ class HostLink:
     """Whether one copy engine serves both directions, one copy at a time (Ascend), instead of one for each (NVIDIA)."""
     sharers: int = 1
     """Devices that share the link, each of which is taken to have an equal part of it at all times."""
+    buffers: int | None = None
+    """Most microbatches of which what moves is on the device at a time, as far as later fetches and earlier waits for
+    copies to the host are enough for that; None: any number.
+    """
     ahead: int = 1
     """Actions of the rank before a backward, at whose beginning its fetch may begin; 0: at its own."""
 
     def __post_init__(self) -> None:
         BYTES_PER_S.check(self.bytes_per_s, place=_("the bandwidth to the host"))
         SHARERS.check(self.sharers, place=_("the devices that share the link to the host"))
+        if self.buffers is not None:
+            BUFFERS.check(self.buffers, place=_("the buffers for what comes from the host"))
         AHEAD.check(self.ahead, place=_("the actions by which a fetch is ahead"))
 
     @property

@@ -49,7 +49,7 @@ from evenflow.profiles.layer_entry import (
 )
 from evenflow.profiles.layer_rows import body_fields, entries_of_body, runs_of_body
 from evenflow.profiles.model_configuration import refuse_configuration
-from evenflow.ranges import AHEAD, BYTES_PER_S, MODEL_SIZE, PEAKS, RANK_SPEED, RANKS, SHARERS
+from evenflow.ranges import AHEAD, BUFFERS, BYTES_PER_S, MODEL_SIZE, PEAKS, RANK_SPEED, RANKS, SHARERS
 from evenflow.units import megabytes, milliseconds
 
 ADAPTER_KEY = "adapter_rank"
@@ -136,11 +136,12 @@ def _ranks(entry: Fields) -> list[RankTraits]:
 
 def _host_link(fields: Fields) -> HostLink:
     """Return the link to the host's memory."""
-    fields.check_known(("bytes_per_s", "one_engine", "sharers", "ahead"))
+    fields.check_known(("bytes_per_s", "one_engine", "sharers", "buffers", "ahead"))
     return HostLink(
         bytes_per_s=fields.integer("bytes_per_s", BYTES_PER_S),
         one_engine=fields.flag("one_engine") if "one_engine" in fields else False,
         sharers=fields.integer("sharers", SHARERS) if "sharers" in fields else 1,
+        buffers=fields.integer("buffers", BUFFERS) if fields.values.get("buffers") is not None else None,
         ahead=fields.integer("ahead", AHEAD) if "ahead" in fields else 1,
     )
 
@@ -215,6 +216,7 @@ def layer_file_fields(network: Network) -> dict[str, object]:
             "bytes_per_s": link.bytes_per_s,
             "one_engine": link.one_engine,
             "sharers": link.sharers,
+            **({} if link.buffers is None else {"buffers": link.buffers}),
             "ahead": link.ahead,
         }
     if network.segments:

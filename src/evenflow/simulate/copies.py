@@ -1,9 +1,11 @@
 """Copies to the host's memory and back: which activations leave, when, and their place in the dependency graph.
 
 What leaves, and during which actions it is on the device, follows from the rank's order alone, as all memory does (see
-`HostLink`): during its forward and the action behind it, and from the action `ahead` of its backward on.
+`HostLink`): during its forward and the action behind it, and from the action `ahead` of its backward on, or less where
+there are too few buffers.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,14 +22,66 @@ _LEAVING = 1
 """Actions behind a forward during which what it made leaves."""
 
 
-def away(schedule: Schedule, host_link: HostLink, rank: int) -> tuple[Positions, Positions]:
-    """Return the forwards of a rank whose activations leave, and their backwards, as positions in its order."""
-    span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Away:
+    """What leaves a rank and comes back, as positions in its order; arrays have an entry for each."""
+
+    forwards: Positions
+    backwards: Positions
+    """Its backwards, or input gradients."""
+    lasts: Positions
+    """The last action behind each forward during which what it made is still on the device."""
+    firsts: Positions
+    """The first action ahead of each backward during which that is on the device again."""
+
+
+def away(schedule: Schedule, host_link: HostLink, rank: int) -> Away:
+    """Return what leaves a rank: all that would be away during an action.
+
+    With a number of buffers, fetches begin so late, and copies to the host are waited for so early, that no more
+    microbatches are on the device than that, as far as this is enough.
+    """
     forwards, backwards = kept_between(schedule, rank)
-    if schedule.is_forward_only or not len(schedule.ops[span]):
-        return forwards[:0], backwards[:0]
-    leaves = backwards - host_link.ahead > forwards + _LEAVING + 1
-    return forwards[leaves], backwards[leaves]
+    if schedule.is_forward_only:
+        forwards = backwards = forwards[:0]
+    lasts, firsts = forwards + _LEAVING, backwards - host_link.ahead
+    leaves = firsts > lasts + 1
+    if host_link.buffers is not None:
+        size = schedule.rank_starts[rank + 1] - schedule.rank_starts[rank]
+        _make_room(forwards, backwards, lasts, firsts, leaves, host_link, size)
+    return Away(forwards=forwards[leaves], backwards=backwards[leaves], lasts=lasts[leaves], firsts=firsts[leaves])
+
+
+def _make_room(
+    forwards: Positions,
+    backwards: Positions,
+    lasts: Positions,
+    firsts: Positions,
+    leaves: NDArray[np.bool_],
+    host_link: HostLink,
+    size: int,
+) -> None:
+    """Move `firsts` and `lasts`, of what leaves, so that no more is on the device at a time than there are buffers."""
+    buffers = host_link.buffers
+    assert buffers is not None
+    counts = np.zeros(size + 1, dtype=np.int64)
+    np.add.at(counts, forwards, 1)
+    np.add.at(counts, backwards + 1, -1)
+    np.add.at(counts, lasts[leaves] + 1, -1)
+    np.add.at(counts, firsts[leaves], 1)
+    held = np.cumsum(counts)
+    of_forward, of_backward = np.full((2, size + 1), -1, dtype=np.int64)
+    of_forward[forwards[leaves]] = of_backward[backwards[leaves]] = np.flatnonzero(leaves)
+    for place in np.flatnonzero(held > buffers).tolist():
+        over = int(held[place]) - buffers
+        for later in range(min(place + host_link.ahead, size), place, -1):  # the fetch that has most time left
+            moved = of_backward[later]
+            if over > 0 and moved >= 0 and firsts[moved] <= place:
+                firsts[moved] = place + 1
+                over -= 1
+        left = of_forward[place - 1] if place else -1
+        if over > 0 and left >= 0:
+            lasts[left] = place - 1
 
 
 def kept_between(schedule: Schedule, rank: int) -> tuple[Positions, Positions]:
@@ -53,12 +107,6 @@ def weights_of(schedule: Schedule, rank: int) -> tuple[Positions, Positions]:
     return gradients, by_key[keys[gradients]]
 
 
-def on_device(forwards: Positions, backwards: Positions, host_link: HostLink) -> tuple[Positions, Positions]:
-    """Return the first and the last positions of the spans in which what leaves is on the device, two for each pair."""
-    firsts = np.concatenate((forwards, backwards - host_link.ahead))
-    return firsts, np.concatenate((forwards + _LEAVING, backwards))
-
-
 def with_copies(graph: Graph, host_link: HostLink) -> Graph:
     """Return `graph` with the copies of all that leaves, on lines of their own beside those of the ranks.
 
@@ -67,11 +115,14 @@ def with_copies(graph: Graph, host_link: HostLink) -> Graph:
     """
     schedule = graph.schedule
     count = schedule.num_actions
-    pairs = [(*away(schedule, host_link, rank), schedule.rank_starts[rank]) for rank in range(schedule.num_ranks)]
-    forwards = np.concatenate([own + start for own, _backwards, start in pairs])
-    backwards = np.concatenate([own + start for _forwards, own, start in pairs])
+    own = [(away(schedule, host_link, rank), schedule.rank_starts[rank]) for rank in range(schedule.num_ranks)]
+    forwards, backwards, lasts, firsts = (
+        np.concatenate([getattr(of_rank, name) + start for of_rank, start in own])
+        for name in ("forwards", "backwards", "lasts", "firsts")
+    )
+    numbers, by_backward = 1 + np.arange(len(forwards)), np.argsort(backwards, kind="stable")
     leaving, returning = np.zeros((2, count), dtype=np.int64)
-    leaving[forwards] = returning[backwards] = 1 + np.arange(len(forwards))
+    leaving[forwards], returning[backwards] = numbers, numbers
     size = count + 4 * len(forwards)
     sequence, rank_predecessors, dependencies, classes, ranks = (np.zeros(size, dtype=np.uint32) for _ in range(5))
     crosses_ranks = np.zeros(size, dtype=np.bool_)
@@ -81,13 +132,12 @@ def with_copies(graph: Graph, host_link: HostLink) -> Graph:
         graph.dependencies,
         graph.classes,
         graph.crosses_ranks,
-        np.array(schedule.rank_starts, dtype=np.int64),
         schedule.ranks.astype(np.int64),
         schedule.stages.astype(np.int64),
         leaving,
         returning,
-        len(forwards),
-        host_link.ahead,
+        *_by_action(lasts + 1, numbers, count),
+        *_by_action(firsts[by_backward], numbers[by_backward], count),
         host_link.one_engine,
         NUM_OPS * schedule.num_stages,
         schedule.num_stages,
@@ -113,18 +163,25 @@ def with_copies(graph: Graph, host_link: HostLink) -> Graph:
     )
 
 
+def _by_action(actions: Positions, numbers: Positions, num_actions: int) -> tuple[Positions, Positions]:
+    """Return `numbers` in the order of their actions, and where those of each action begin, [num_actions + 1]."""
+    order = np.argsort(actions, kind="stable")
+    return numbers[order], np.searchsorted(actions[order], np.arange(num_actions + 1))
+
+
 def insert_copies(
     base: Any,
     base_dependencies: Any,
     base_classes: Any,
     base_crosses: Any,
-    rank_starts: Any,
     action_ranks: Any,
     action_stages: Any,
     leaving: Any,
     returning: Any,
-    num_copies: int,
-    ahead: int,
+    gone: Any,
+    gone_starts: Any,
+    fetched: Any,
+    fetched_starts: Any,
     one_engine: bool,
     first_class: int,
     num_stages: int,
@@ -138,55 +195,59 @@ def insert_copies(
 ) -> None:
     """Put copies and the waits for them between the actions of `base`, which are in topological order.
 
-    `leaving` and `returning` [num_actions] have 1 + the number of the copy that an action asks for, or waits for.
+    `leaving` and `returning` [num_actions] have 1 + the number of the copy that an action asks for, or waits for. Those
+    of `gone` from ``gone_starts[action]`` on have left before an action, and those of `fetched` begin to come back.
     """
-    count = len(base)
+    count, num_copies = len(base), len(gone)
     places = np.zeros(count + 1, dtype=np.int64)
     at_copies = np.zeros((2, num_copies + 1), dtype=np.int64)
     lasts = np.zeros((2, len(rank_lasts)), dtype=np.int64)
+    stages = np.zeros(num_copies + 1, dtype=np.int64)
     inward = 0 if one_engine else 1
     placed = 0
     waits = 0
     for index in range(count):
         action = base[index]
         rank = action_ranks[action]
-        for step in range(5):
-            node = copy = 0
-            before = dependency = 0
+        gone_end, fetched_end = gone_starts[action + 1], fetched_starts[action + 1]
+        num_gone, num_fetched = gone_end - gone_starts[action], fetched_end - fetched_starts[action]
+        for step in range(num_gone + num_fetched + 3):
+            copy = 1
+            before = rank_lasts[rank]
             kind = first_class + num_stages
-            if step == 0:  # the memory of what left with the action before the last
-                copy = leaving[action - 2] if action - 2 >= rank_starts[rank] else 0
-                node, before, dependency = count + 2 * num_copies + waits, rank_lasts[rank], at_copies[0, copy]
-            elif step == 1:
-                asks = action + ahead
-                copy = returning[asks] if asks < rank_starts[rank + 1] else 0
-                if copy > 0:
-                    node, before, dependency = count + num_copies + copy - 1, lasts[inward, rank], rank_lasts[rank]
-                    kind = first_class + action_stages[asks]
-            elif step == 2:
+            if step < num_gone:  # the memory of what has left
+                copy = gone[gone_starts[action] + step]
+                node, dependency = count + 2 * num_copies + waits, at_copies[0, copy]
+                waits += 1
+            elif step < num_gone + num_fetched:
+                copy = fetched[fetched_starts[action] + step - num_gone]
+                node, dependency = count + num_copies + copy - 1, before
+                before = lasts[inward, rank]
+                kind = first_class + stages[copy]
+            elif step == num_gone + num_fetched:
                 copy = returning[action]
-                node, before, dependency = count + 2 * num_copies + waits, rank_lasts[rank], at_copies[1, copy]
-            elif step == 3:
-                copy = 1
-                node, before, dependency = action, rank_lasts[rank], places[base_dependencies[index]]
+                node, dependency = count + 2 * num_copies + waits, at_copies[1, copy]
+                waits += copy > 0
+            elif step == num_gone + num_fetched + 1:
+                node, dependency = action, places[base_dependencies[index]]
                 kind = base_classes[index]
                 crosses_ranks[placed] = base_crosses[index]
             else:
                 copy = leaving[action]
-                node, before, dependency = count + copy - 1, lasts[0, rank], rank_lasts[rank]
+                node, dependency = count + copy - 1, before
+                before = lasts[0, rank]
                 kind = first_class + action_stages[action]
+                stages[copy] = action_stages[action]
             if copy == 0:
                 continue
             sequence[placed], rank_predecessors[placed], dependencies[placed] = node, before, dependency
             classes[placed], ranks[placed] = kind, rank
             placed += 1
-            if step == 1:
+            if num_gone <= step < num_gone + num_fetched:
                 lasts[inward, rank] = at_copies[1, copy] = placed
-            elif step == 4:
+            elif step == num_gone + num_fetched + 2:
                 lasts[0, rank] = at_copies[0, copy] = placed
             else:
                 rank_lasts[rank] = placed
-                if step == 3:
+                if step == num_gone + num_fetched + 1:
                     places[index + 1] = placed
-                else:
-                    waits += 1

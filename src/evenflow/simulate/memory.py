@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from evenflow.model import HostLink
 from evenflow.schedule import Op, Schedule
 from evenflow.simulate.compiled import for_size
-from evenflow.simulate.copies import away, kept_between, on_device, weights_of
+from evenflow.simulate.copies import away, kept_between, weights_of
 from evenflow.simulate.costs import Integers, StageCosts
 from evenflow.simulate.kernels import pareto_live
 from evenflow.simulate.timeline import Timeline
@@ -71,11 +71,11 @@ def _live_during(schedule: Schedule, rank: int, host_link: HostLink) -> Integers
 
     forwards, backwards = kept_between(schedule, rank)
     add(parts[0], forwards, backwards, forwards)
-    leaving, returning = away(schedule, host_link, rank)
-    stays = ~np.isin(forwards, leaving)
+    moved = away(schedule, host_link, rank)
+    stays = ~np.isin(forwards, moved.forwards)
     add(parts[-1], forwards[stays], backwards[stays], forwards[stays])
-    firsts, lasts = on_device(leaving, returning, host_link)
-    add(parts[-1], firsts, lasts, np.concatenate((leaving, returning)))
+    add(parts[-1], moved.forwards, moved.lasts, moved.forwards)
+    add(parts[-1], moved.firsts, moved.backwards, moved.backwards)
     if schedule.splits_backward:
         gradients, weights = weights_of(schedule, rank)
         add(parts[1], gradients + 1, weights, gradients)
@@ -188,8 +188,7 @@ def _changes(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
     forwards, backwards = kept_between(schedule, rank)
     at_start[forwards] += moved[forwards]
     at_end[backwards] -= moved[backwards]
-    leaving, returning = away(schedule, costs.host_link, rank)
-    firsts, lasts = on_device(leaving, returning, costs.host_link)
-    at_end[lasts[: len(leaving)]] -= moved[leaving]
-    at_start[firsts[len(leaving) :]] += moved[returning]
+    own = away(schedule, costs.host_link, rank)
+    np.add.at(at_end, own.lasts, -moved[own.forwards])
+    np.add.at(at_start, own.firsts, moved[own.backwards])
     return np.stack((at_start, at_end), axis=1).reshape(-1)

@@ -8,7 +8,7 @@ from itertools import product
 from evenflow.asking import takes
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Network, Request
+from evenflow.model import HostLink, Network, Request
 from evenflow.schedule import FAMILIES, default_family, family_name
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.bounds import AnyPlan, any_order_bound_ns
@@ -117,11 +117,11 @@ def in_all_variants(entries: Sequence[Entry], tried: Mapping[int, Request], sear
     orders: list[tuple[int, ...]] = [()]
     if search.place_ranks is not None and network.ranks:
         orders = rank_orders(network.ranks, search.place_ranks)
-    aheads = tuple(search.prefetches) if network.offloads else ()
-    if orders == [()] and not aheads:
+    links = tuple(search.host_links) if network.offloads else ()
+    if orders == [()] and not links:
         return list(entries)
     placed: list[Entry] = []
-    for order, ahead in product(orders, aheads or (None,)):
+    for order, link in product(orders, links or (None,)):
         floors = floors_of(
             {
                 chunks: replace(request, network=reordered(request.network, order)) if order else request
@@ -133,7 +133,7 @@ def in_all_variants(entries: Sequence[Entry], tried: Mapping[int, Request], sear
             copies[id(entry)] = replace(
                 entry,
                 rank_order=order,
-                ahead=ahead,
+                host_link=link,
                 floor_ns=floors[entry.num_chunks],
                 less=None if entry.less is None else copies[id(entry.less)],
                 covered_by=tuple(copies[id(cover)] for cover in entry.covered_by),
@@ -152,16 +152,16 @@ def run_contest(
 
     @cache
     def free_problem(
-        schedule: str, count: int, group_size: int | None, rank_order: tuple[int, ...], ahead: int | None
+        schedule: str, count: int, group_size: int | None, rank_order: tuple[int, ...], host_link: HostLink | None
     ) -> Problem:
         request = replace(tried[count], group_size=group_size)
         network = reordered(request.network, rank_order) if rank_order else request.network
-        if ahead is not None and network.host_link is not None:
-            network = replace(network, host_link=replace(network.host_link, ahead=ahead))
+        if host_link is not None:
+            network = replace(network, host_link=host_link)
         return make_problem(replace(request, network=network), schedule=schedule)
 
     def problem_of(entry: Entry) -> Problem:
-        problem = free_problem(entry.schedule, entry.num_chunks, entry.group_size, entry.rank_order, entry.ahead)
+        problem = free_problem(entry.schedule, entry.num_chunks, entry.group_size, entry.rank_order, entry.host_link)
         return replace(problem, request=replace(problem.request, cell_rule=entry.rule or problem.request.cell_rule))
 
     request = next(iter(tried.values()))

@@ -3,11 +3,18 @@
 from dataclasses import dataclass, replace
 
 from evenflow.language import _, _n
+from evenflow.model import HostLink
 from evenflow.notebook import InNotebook
 from evenflow.solve.outcome import Outcome, Status
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.rank_orders import shown_order
 from evenflow.units import megabytes, milliseconds
+
+
+def fetches_text(link: HostLink) -> str:
+    """Return when a link to the host fetches, as it is given."""
+    ahead = f"--prefetch {link.ahead}"
+    return ahead if link.buffers is None else f"{ahead} --host-buffers {link.buffers}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +27,8 @@ class ScheduleCandidate:
     """Microbatches of a group in an interleaved schedule; None: the usual size, or no groups."""
     rank_order: tuple[int, ...] = ()
     """For each rank, which of those of the request it is; empty: as they are there."""
-    ahead: int | None = None
-    """Actions by which fetches from the host may be ahead; None: as many as in the request."""
+    host_link: HostLink | None = None
+    """The link to the host; None: that of the request."""
     recomputation: str = ""
     """The one way of recomputing that all cells have, as a phrase; empty where they may differ."""
     outcome: Outcome | None
@@ -44,8 +51,8 @@ class ScheduleCandidate:
             name = _("{schedule}, groups of {size}", schedule=name, size=self.group_size)
         if self.rank_order:
             name = _("{name}, ranks {ranks}", name=name, ranks=shown_order(self.rank_order))
-        if self.ahead is not None:
-            name = _("{name}, fetches {ahead} actions ahead", name=name, ahead=self.ahead)
+        if self.host_link is not None:
+            name = _("{name}, {fetches}", name=name, fetches=fetches_text(self.host_link))
         return _("{name}, {what}", name=name, what=self.recomputation) if self.recomputation else name
 
 
@@ -102,8 +109,8 @@ class BestOutcome(InNotebook):
         orders = len({candidate.rank_order for candidate in bounded})
         split = replace(self.outcome, rank_order=()).among
         split += _(" in any of {count} orders of the ranks", count=orders) if orders > 1 else ""
-        aheads = sorted({candidate.ahead for candidate in bounded if candidate.ahead is not None})
-        split += _(" with fetches {numbers} actions ahead", numbers=", ".join(map(str, aheads))) if aheads else ""
+        ways = len({candidate.host_link for candidate in bounded})
+        split += _(" with any of {count} ways to fetch from the host", count=ways) if ways > 1 else ""
         schedules = _n("this schedule", "these {count} schedules", count=len(tried))
         if self.gap <= 2 * TOLERANCE:
             shortest = f"{milliseconds(self.outcome.makespan_ns):,.3f} ms"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evenflow.asking import check_fields
-from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes, mixing
+from evenflow.model import Cells, Communication, HostLink, Network, Plan, Request, Sizes, mixing
 from evenflow.questions import (
     MEMORY_LIMIT,
     NUM_CHUNKS,
@@ -39,8 +39,8 @@ class ContestSearch(Search):
     """Group sizes of interleaved schedules that are tried."""
     place_ranks: int | None = field(default=None, metadata=PLACED_RANKS)
     """Ranks in a row that stand together, where those that differ are tried in every order; None: as they are."""
-    prefetches: Sequence[int] = ()
-    """Actions by which fetches from the host may be ahead that are tried; none: as the network says."""
+    host_links: Sequence[HostLink] = ()
+    """Links to the host that are tried, which differ in when they fetch; none: that of the network."""
     known: Sequence[Plan] = ()
     """Plans that are known: the answer is not longer than those of them that it could be."""
 

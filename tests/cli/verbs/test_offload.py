@@ -50,15 +50,24 @@ def test_fetches_are_chosen_and_the_proof_is_over_all_of_them(folder, evenflow):
     limit = ("--memory", f"{limits(folder, evenflow)}MB", "--mix", "any")
     result = evenflow("plan", "tiny.json", *FOUR, *limit, *LINK, "--prefetch", "best", "--json", "plan.json")
     assert result.exit_code == 0, result.stderr
-    assert "with fetches 1, 2, 3 actions ahead" in result.stdout
+    assert "with any of 6 ways to fetch from the host" in result.stdout
     written = json.loads((folder / "plan.json").read_text())
-    assert {entry["ahead"] for entry in written["alternatives"]} < {1, 2, 3}
+    ways = {(entry["ahead"], entry["buffers"]) for entry in written["alternatives"]}
+    assert ways < {(1, None), (2, None), (3, None), (1, 2), (1, 3), (2, 3)}
+    assert len(ways) == 5
     alone = [
-        evenflow("plan", "tiny.json", *FOUR, *limit, *LINK, "--prefetch", ahead, "--json", f"{ahead}.json")
-        for ahead in (1, 2, 3)
+        evenflow("plan", "tiny.json", *FOUR, *limit, *LINK, "--prefetch", ahead, *few, "--json", f"{number}.json")
+        for number, (ahead, few) in enumerate(
+            (
+                (1, ()),
+                (2, ()),
+                (3, ()),
+                *((ahead, ("--host-buffers", count)) for ahead, count in ((1, 2), (1, 3), (2, 3))),
+            )
+        )
     ]
     assert all(each.exit_code == 0 for each in alone)
-    steps = [json.loads((folder / f"{ahead}.json").read_text())["makespan_ms"] for ahead in (1, 2, 3)]
+    steps = [json.loads((folder / f"{number}.json").read_text())["makespan_ms"] for number in range(len(alone))]
     assert written["makespan_ms"] == min(steps)
 
 

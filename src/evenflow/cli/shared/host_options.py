@@ -9,16 +9,17 @@ from evenflow.cli.shared.options import BEST
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import HostLink, Network, with_offload
-from evenflow.ranges import AHEAD, SHARERS
+from evenflow.ranges import AHEAD, BUFFERS, SHARERS
 from evenflow.units import parse_bandwidth
 
-_OFFLOAD, _LINK, _ENGINE, _SHARERS, _AHEAD = (
-    "--offload", "--host-link", "--host-one-engine", "--host-sharers", "--prefetch",
+_OFFLOAD, _LINK, _ENGINE, _SHARERS, _AHEAD, _BUFFERS = (
+    "--offload", "--host-link", "--host-one-engine", "--host-sharers", "--prefetch", "--host-buffers",
 )  # fmt: skip
 
 
-_TRIED = (1, 2, 3)
-"""Actions ahead of a backward with which fetches are tried."""
+_AHEADS = (1, 2, 3)
+_TRIED = ((1, None), (2, None), (3, None), (1, 2), (1, 3), (2, 3))
+"""Actions ahead of a backward, and buffers, with which fetches are tried."""
 
 
 def _prefetch(text: str) -> int | str:
@@ -59,13 +60,23 @@ class HostOptions:
         read=_prefetch,
         metavar=f"N|{BEST}",
         help="Actions ahead of a backward at which what the host keeps for it may begin to come back; "
-        f"{BEST} to plan with 1, 2 and 3.  [default: 1, or as the layers say]",
+        f"{BEST} to plan with 1, 2 and 3, and with few buffers.  [default: 1, or as the layers say]",
+    )
+    host_buffers: int | None = optional(
+        _BUFFERS,
+        BUFFERS,
+        metavar="N",
+        help="Most microbatches of which what moves is on a device at a time: fetches begin later, and forwards wait "
+        "for copies, where more would be.  [default: any number]",
     )
 
-    @property
-    def prefetches(self) -> tuple[int, ...]:
-        """The fetches to try; empty: one of them is given, or goes without saying."""
-        return _TRIED if self.prefetch == BEST else ()
+    def tried(self, network: Network) -> tuple[HostLink, ...]:
+        """Return the links to try, which differ in when they fetch; empty: that of the network alone."""
+        link = network.host_link
+        if self.prefetch != BEST or link is None or not network.offloads:
+            return ()
+        pairs = _TRIED if self.host_buffers is None else [(ahead, self.host_buffers) for ahead in _AHEADS]
+        return tuple(replace(link, ahead=ahead, buffers=buffers) for ahead, buffers in pairs)
 
     def applied(self, network: Network, *, chooses_fetches: bool = False) -> Network:
         """Return the network whose layers may move what they keep, if that is asked for, over this link.
@@ -85,8 +96,8 @@ class HostOptions:
             return with_offload(network, link)
         if network.offloads and link is not None:
             return replace(network, host_link=link)
-        values = (self.host_link, self.host_one_engine or None, self.host_sharers, self.prefetch)
-        for option, value in zip((_LINK, _ENGINE, _SHARERS, _AHEAD), values, strict=True):
+        values = (self.host_link, self.host_one_engine or None, self.host_sharers, self.prefetch, self.host_buffers)
+        for option, value in zip((_LINK, _ENGINE, _SHARERS, _AHEAD, _BUFFERS), values, strict=True):
             if value is not None:
                 rule = _("must come with {option}: no recompute kind of the layers moves anything", option=_OFFLOAD)
                 raise InputError(value=value, rule=rule, place=option, remedy=_("add {option}", option=_OFFLOAD))
@@ -100,5 +111,6 @@ class HostOptions:
             bytes_per_s=rate if self.host_link is None else round(parse_bandwidth(self.host_link, place=_LINK)),
             one_engine=self.host_one_engine or (known is not None and known.one_engine),
             sharers=self.host_sharers or (1 if known is None else known.sharers),
+            buffers=self.host_buffers or (None if known is None else known.buffers),
             ahead=self.prefetch if isinstance(self.prefetch, int) else (1 if known is None else known.ahead),
         )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from evenflow.cli.text.tables import aligned
 from evenflow.language import _
+from evenflow.model import HostLink
 from evenflow.schedule import FAMILIES
 from evenflow.solve import BestOutcome, Outcome, ScheduleCandidate
 from evenflow.solve.rank_orders import shown_order
@@ -59,15 +60,15 @@ def _table(best: BestOutcome) -> str:
     has_groups = any(candidate.group_size is not None for candidate in best.candidates)
     has_orders = any(candidate.rank_order for candidate in best.candidates)
     header = [_("schedule"), _("chunks"), *([_("group")] if has_groups else []), *([_("ranks")] if has_orders else [])]
-    has_fetches = any(candidate.ahead is not None for candidate in best.candidates)
-    header += [*([_("ahead")] if has_fetches else []), _("step ms"), _("longer")]
+    has_fetches = any(candidate.host_link is not None for candidate in best.candidates)
+    header += [*([_("ahead, buffers")] if has_fetches else []), _("step ms"), _("longer")]
     header += [_("bound ms"), _("bubble"), *([_("peak MB")] if has_memory else []), ""]
     rows = []
     for candidate, *others in _by_schedule(best.candidates):
         simulation = candidate.outcome.simulation if candidate.outcome else None
         names = [candidate.schedule, str(candidate.num_chunks), *([_group(candidate)] if has_groups else [])]
         names += [shown_order(candidate.rank_order)] if has_orders else []
-        names += [str(candidate.ahead)] if has_fetches else []
+        names += [_fetches(candidate.host_link)] if has_fetches else []
         numbers = [""] * (len(header) - len(names) - 1)
         if simulation is not None and candidate.outcome is not None:
             numbers = [
@@ -88,7 +89,13 @@ def _by_schedule(candidates: Sequence[ScheduleCandidate]) -> list[list[ScheduleC
     """Group candidates that differ only in how they recompute, best first."""
     by_schedule: dict[object, list[ScheduleCandidate]] = {}
     for candidate in candidates:
-        order = (candidate.schedule, candidate.num_chunks, candidate.group_size, candidate.rank_order, candidate.ahead)
+        order = (
+            candidate.schedule,
+            candidate.num_chunks,
+            candidate.group_size,
+            candidate.rank_order,
+            candidate.host_link,
+        )
         by_schedule.setdefault(order, []).append(candidate)
     return list(by_schedule.values())
 
@@ -102,6 +109,13 @@ def _group(candidate: ScheduleCandidate) -> str:
     """Return the group size of an interleaved schedule, ``ranks`` for the usual one."""
     usual = _("ranks") if FAMILIES[candidate.schedule].has_groups and candidate.num_chunks > 1 else ""
     return usual if candidate.group_size is None else str(candidate.group_size)
+
+
+def _fetches(link: HostLink | None) -> str:
+    """Return how many actions fetches may be ahead, and the buffers where these are few."""
+    if link is None:
+        return ""
+    return str(link.ahead) if link.buffers is None else f"{link.ahead}, {link.buffers}"
 
 
 def _for_target(candidate: ScheduleCandidate) -> bool:

@@ -9,6 +9,7 @@ from evenflow.model import NONE, Network
 from evenflow.plain_text import on_one_line
 from evenflow.simulate import FillDrain, Simulation, host_uses, message_times, run
 from evenflow.solve import Outcome
+from evenflow.solve.best_outcome import fetches_text
 from evenflow.solve.outcome import BindingLimit, Status
 from evenflow.solve.rank_orders import shown_order
 from evenflow.units import MEGABYTE, megabytes, milliseconds
@@ -167,8 +168,8 @@ def host_note(simulation: Simulation) -> str:
     )
     return _(
         "the host keeps for ranks {ranks}: at most {held_mb:,.1f} MB for rank {fullest}; links are busy up to "
-        "{busy:.0f} % of the step in each direction (rank {busiest}), with --prefetch {ahead}",
-        ahead=0 if simulation.network.host_link is None else simulation.network.host_link.ahead,
+        "{busy:.0f} % of the step in each direction (rank {busiest}), with {fetches}",
+        fetches="" if simulation.network.host_link is None else fetches_text(simulation.network.host_link),
         ranks=shown_order(moving),
         held_mb=megabytes(uses[fullest].held_bytes),
         fullest=fullest,

@@ -109,7 +109,8 @@ def _alternative(candidate: ScheduleCandidate, sizes: Sizes) -> dict[str, object
     """Return the fields of another schedule; of one that was not tried only the reason."""
     groups: dict[str, object] = {} if candidate.group_size is None else {"group_size": candidate.group_size}
     groups |= {"rank_order": list(candidate.rank_order)} if candidate.rank_order else {}
-    groups |= {} if candidate.ahead is None else {"ahead": candidate.ahead}
+    if candidate.host_link is not None:
+        groups |= {"ahead": candidate.host_link.ahead, "buffers": candidate.host_link.buffers}
     groups |= {"recomputation": candidate.recomputation} if candidate.recomputation else {}
     if candidate.outcome is None:
         return {

@@ -14,7 +14,7 @@ from threading import Event
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import abandonable, on_interrupt
 from evenflow.language import _
-from evenflow.model import CellRule, Plan
+from evenflow.model import CellRule, HostLink, Plan
 from evenflow.schedule import Schedule
 from evenflow.solve.best_outcome import BestOutcome, ScheduleCandidate
 from evenflow.solve.binding import with_binding
@@ -49,8 +49,8 @@ class Entry:
     """Lower bound on its plans before it is tried."""
     rank_order: tuple[int, ...] = ()
     """For each rank, which of those of the request it is; empty: as they are there."""
-    ahead: int | None = None
-    """Actions by which fetches from the host may be ahead; None: as many as in the request."""
+    host_link: HostLink | None = None
+    """The link to the host; None: that of the request."""
     rule: CellRule | None = None
     """Rule of its cells, where it is not that of the request."""
     recomputation: str = ""
@@ -114,7 +114,7 @@ class Entry:
             num_chunks=self.num_chunks,
             group_size=self.group_size,
             rank_order=self.rank_order,
-            ahead=self.ahead,
+            host_link=self.host_link,
             recomputation=self.recomputation,
             outcome=outcome,
             reason=self.reason or ("" if self.outcome else self._untried),
@@ -266,7 +266,7 @@ class Contest:
         for other in self.entries:
             if (
                 other.race is not None
-                and (other.rule, other.rank_order, other.ahead) == (entry.rule, entry.rank_order, entry.ahead)
+                and (other.rule, other.rank_order, other.host_link) == (entry.rule, entry.rank_order, entry.host_link)
                 and other.race.problem.schedule.same_order(problem.schedule)
             ):
                 entry.reason = _("the same order as {label}", label=other.candidate.label)

@@ -186,7 +186,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
             time_limit_s=plan_options.time_limit,
             known=known,
             place_ranks=plan_options.place_ranks,
-            prefetches=plan_options.host.prefetches if network.offloads else (),
+            host_links=plan_options.host.tried(network),
         ),
         applied_file=applied,
         version=version,
@@ -250,7 +250,7 @@ def _solved(job: PlanJob, progress: ProgressCallback | None) -> Answer:
             families=of_target if job.options.task is Task.BEST_SCHEDULE else (job.schedule,),
         )
         return Answer(outcome=best.outcome, best=best)
-    if job.contest.place_ranks is not None or job.contest.prefetches:
+    if job.contest.place_ranks is not None or job.contest.host_links:
         placed = solve_variants(job.request, replace(job.contest, progress=progress), schedule=job.schedule)
         return Answer(outcome=placed.outcome, best=placed)
     if job.options.task is Task.ANY_ORDER:
