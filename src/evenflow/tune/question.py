@@ -41,6 +41,8 @@ class TuningQuestion:
     """The largest value of an axis, where the user says one."""
     allow_empty: bool = False
     """Whether cells may hold no layer."""
+    recompute_sets: tuple[tuple[str, ...], ...] = ()
+    """Sets of modules that are recompute kinds of their own, in the place of `select`."""
     recompute: str | None = None
     """The one recompute kind that layers may be under beside `none`, or `none` alone; None: all kinds."""
 

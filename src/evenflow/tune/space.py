@@ -219,6 +219,7 @@ def _training(question: TuningQuestion, degrees: Degrees, microbatch: int, sched
         precision=question.precision,
         schedule=schedule,
         layout=dealt(question.model.layers, degrees.pipeline, chunks),
+        recompute_sets=question.recompute_sets,
         software=question.software,
     )
 

@@ -84,3 +84,29 @@ def test_a_prediction_writes_them(evenflow, folder, model):
     assert "memory_select_rec" not in body
     again = evenflow("plan", "layers.json", "--ranks", 2, "--microbatches", 8, "--memory", "70GB")
     assert again.exit_code == 0, again.stderr
+
+
+def test_tuning_ranks_degrees_with_them_and_its_answer_is_planned_again(evenflow, folder, model):
+    asked = (
+        "tune", "--model", model, "--accelerator", "h100", "--gpus", 4, "--gpus-per-node", 4, "--seq", 8192,
+        "--global-batch", 16, "--fix", "pipeline=2", "--fix", "tensor=1", "--fix", "context=1", "--fix", "data=2",
+        "--fix", "microbatch=1", "--fix", "chunks=1", "--schedules", "1f1b", "--memory", "8GB", "--time-limit", 10,
+    )  # fmt: skip
+    steps = []
+    for sets in ((), ("--recompute-sets", "layernorm"), ("--recompute-sets", "best")):
+        result = evenflow(*asked, *sets, "--json", f"{len(steps)}.json")
+        assert result.exit_code == 0, result.stderr
+        first = json.loads((folder / f"{len(steps)}.json").read_text())["ranked"][0]
+        steps.append(first["step_ms"])
+    assert steps[2] <= steps[1] * (1 + 1e-4)
+    assert steps[1] <= steps[0] * (1 + 1e-4)
+    assert steps[2] < steps[0], "memory binds"
+    again = evenflow("plan", "2.json", "--time-limit", 10)
+    assert again.exit_code == 0, again.stderr
+    assert "layernorm" in again.stdout
+    refused = evenflow(*asked, "--recompute-sets", "best", "--recompute", "full")
+    assert refused.exit_code == 2
+    assert "--recompute-sets must not be given beside --recompute" in refused.stderr
+    refused = evenflow(*asked, "--recompute-sets", "best", "--target", "torchtitan")
+    assert refused.exit_code == 2
+    assert "must be left out: the framework has no such sets of modules, got 'best'" in refused.stderr

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evenflow.cli.shared import options
+from evenflow.cli.shared.training.recompute_sets import module_sets
 from evenflow.cli.shared.training.software_options import written_out
 from evenflow.cli.shared.training.training_options import KINDS, usual_precision
 from evenflow.cli.text.tables import round_up_megabytes
@@ -14,6 +15,7 @@ from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.predict.training import Degrees, Training
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path, read_accelerator_file
 from evenflow.schedule import FAMILIES, family_name
 from evenflow.targets.tuning import for_framework
@@ -62,7 +64,28 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
     if asked.target is None or "context_exchange" in given:
         question = replace(question, rules=replace(question.rules, context_exchange=asked.behaviour.context_exchange))
     check_question(question, named=option_of)
+    if asked.recompute_sets is not None:
+        question = replace(question, recompute_sets=_sets(asked, asked.recompute_sets, question))
     return TuneJob(question=question, assumed=tuple(_assumed(question, given)), notes=found.notes)
+
+
+def _sets(asked: TuneOptions, text: str, question: TuningQuestion) -> tuple[tuple[str, ...], ...]:
+    """Return the sets of modules that are tried, the best ones by what layers take on one device."""
+    if asked.recompute is not None:
+        rule = _("must not be given beside --recompute, which names the only kind")
+        raise InputError(value=text, rule=rule, place="--recompute-sets", remedy=_("leave one of the two out"))
+    training = Training(
+        model=question.model,
+        degrees=Degrees(),
+        microbatch=1,
+        global_batch=question.global_batch,
+        sequence=question.sequence,
+        precision=question.precision,
+        software=question.software,
+    )
+    own = question.abilities
+    known = None if own is None else frozenset(kind for way in own.recomputation for kind in way.kinds)
+    return module_sets(text, training, question.topology, known)
 
 
 def accelerator_file(asked: TuneOptions) -> Path | None:

@@ -7,7 +7,7 @@ from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.targets.target_options import VERSION, TargetName
 from evenflow.cli.shared.training import sections, training_options
-from evenflow.cli.shared.training.model_options import ModelOptions
+from evenflow.cli.shared.training.model_options import RECOMPUTE_SETS, ModelOptions
 from evenflow.cli.shared.training.software_options import SoftwareOptions
 from evenflow.cli.verbs.tune.after_options import AfterOptions
 from evenflow.cli.verbs.tune.axis_options import AxisOptions
@@ -42,6 +42,7 @@ class TuneOptions:
             help="The only kind that layers may be under beside none.  [default: all kinds]",
         ),
     )
+    recompute_sets: str | None = field(default=None, metadata=RECOMPUTE_SETS)
     allow_empty: bool = field(default=False, metadata=asked_as(options.ALLOWS_EMPTY, section=sections.STEP))
     schedules: str | None = optional(
         "--schedules",
