@@ -350,6 +350,11 @@ class Network:
         return any(run.layer.modes[kind].offloaded_bytes for run in self.runs for kind in self.kinds)
 
     @property
+    def used_host_link(self) -> HostLink | None:
+        """The link to the host's memory; None where no kind moves anything there."""
+        return self.host_link if self.offloads else None
+
+    @property
     def is_uniform(self) -> bool:
         """Whether all body layers cost the same (their names apart) and may be anywhere."""
         first = self.runs[0].layer

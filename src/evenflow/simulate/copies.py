@@ -86,25 +86,28 @@ def _make_room(
 
 def kept_between(schedule: Schedule, rank: int) -> tuple[Positions, Positions]:
     """Return the positions of a rank's forwards in its order, and those of the backward or input gradient of each."""
-    span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
-    ops = schedule.ops[span]
-    keys = schedule.stages[span].astype(np.int64) * schedule.num_units + schedule.units[span]
-    forwards = np.flatnonzero(ops == Op.F)
-    backwards = np.flatnonzero((ops == Op.B) | (ops == Op.I))
-    by_key = np.full(schedule.num_stages * schedule.num_units, -1, dtype=np.int64)
-    by_key[keys[backwards]] = backwards
-    return forwards, by_key[keys[forwards]]
+    return _pairs(schedule, rank, (Op.F,), (Op.B, Op.I))
 
 
 def weights_of(schedule: Schedule, rank: int) -> tuple[Positions, Positions]:
     """Return the positions of a rank's input gradients in its order, and those of the weight gradient of each."""
+    return _pairs(schedule, rank, (Op.I,), (Op.W,))
+
+
+def _pairs(
+    schedule: Schedule, rank: int, first_ops: tuple[Op, ...], second_ops: tuple[Op, ...]
+) -> tuple[Positions, Positions]:
+    """Return the positions of the first of these actions in a rank's order, and of the second of the same pass.
+
+    That is -1 where there is none.
+    """
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
     ops = schedule.ops[span]
     keys = schedule.stages[span].astype(np.int64) * schedule.num_units + schedule.units[span]
-    gradients, weights = np.flatnonzero(ops == Op.I), np.flatnonzero(ops == Op.W)
+    firsts, seconds = np.flatnonzero(np.isin(ops, first_ops)), np.flatnonzero(np.isin(ops, second_ops))
     by_key = np.full(schedule.num_stages * schedule.num_units, -1, dtype=np.int64)
-    by_key[keys[weights]] = weights
-    return gradients, by_key[keys[gradients]]
+    by_key[keys[seconds]] = seconds
+    return firsts, by_key[keys[firsts]]
 
 
 def with_copies(graph: Graph, host_link: HostLink) -> Graph:

@@ -171,7 +171,7 @@ class Problem:
     @property
     def host_link(self) -> HostLink | None:
         """The link to the host's memory; None where no kind moves anything there."""
-        return self.network.host_link if self.network.offloads else None
+        return self.network.used_host_link
 
     @property
     def held(self) -> tuple[str, ...]:
@@ -372,7 +372,7 @@ def problem_of_order(
     placement = placement_of(
         whole, order.stage_table, min_layers=request.min_layers, only_ends_empty=request.only_ends_empty
     )
-    host_link = whole.host_link if whole.offloads else None
+    host_link = whole.used_host_link
     graph = build_graph(order) if graph is None else graph
     return Problem(
         request=request,

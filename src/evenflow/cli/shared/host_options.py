@@ -15,8 +15,6 @@ from evenflow.units import parse_bandwidth
 _OFFLOAD, _LINK, _ENGINE, _SHARERS, _AHEAD, _BUFFERS = (
     "--offload", "--host-link", "--host-one-engine", "--host-sharers", "--prefetch", "--host-buffers",
 )  # fmt: skip
-
-
 _AHEADS = (1, 2, 3)
 _TRIED = ((1, None), (2, None), (3, None), (1, 2), (1, 3), (2, 3))
 """Actions ahead of a backward, and buffers, with which fetches are tried."""

@@ -12,15 +12,14 @@ from evenflow.ranges import LAYERS
 
 _SEGMENTS = "--recompute-segments"
 _ALL = "all"
-_LENGTHS = LAYERS
 
 
 def _lengths(text: str) -> tuple[int, ...]:
     """Return the lengths of segments in a list of numbers and ``all``."""
     lengths = []
     for word in (word.strip() for word in text.split(",")):
-        number: Any = WHOLE if word.lower() == _ALL else as_number(word, _LENGTHS)
-        if number != WHOLE and (number not in _LENGTHS or number < 2):
+        number: Any = WHOLE if word.lower() == _ALL else as_number(word, LAYERS)
+        if number != WHOLE and (number not in LAYERS or number < 2):
             rule = _("must be integers from 2 on with commas between them, or {all}", all=_ALL)
             raise InputError(value=word, rule=rule, place=_SEGMENTS)
         lengths.append(int(number))
