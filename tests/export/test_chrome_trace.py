@@ -1,18 +1,22 @@
 import re
 import tracemalloc
 from collections import Counter
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.baselines.equal_stages import equal_stages
-from evenflow.export.chrome_trace import IDLE, RECOMPUTE, TracedStep, chrome_trace
+from evenflow.export.chrome_trace import COPY, IDLE, RECOMPUTE, TracedStep, chrome_trace
 from evenflow.model import FULL, Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan, cells
 from evenflow.schedule import Op, make_schedule
 from evenflow.simulate import Simulation, memory_curve, simulate
 from tests.export.trace_reader import ReadTrace, Slice, critical_path, read_trace
 from tests.simulate.test_simulation import simulations
+from tests.solve.exhaustive import Case
+from tests.solve.test_offload import offloads
 from tests.strategies import inputs_of
 
 CAUSES = {
@@ -176,6 +180,33 @@ def test_counters_are_the_memory_and_its_limit(simulation: Simulation, limit: in
         assert max(size for _, size in counted) == peak
         limits = {size for _, size in trace.counters.get((rank + 1, "memory limit"), [])}
         assert limits == ({limit} if limit is not None else set())
+
+
+@given(offloads(), st.data())
+def test_copies_are_slices_at_their_times(case: Case, data: st.DataObject):
+    problem = case.problem()
+    counts = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
+    for cell, (before, after) in enumerate(pairwise(data.draw(st.sampled_from(case.cuts())))):
+        counts[cell, data.draw(st.integers(0, len(problem.kinds) - 1))] = after - before
+    simulation = simulate(case.network, problem.plan(counts), schedule=case.schedule, communication=case.communication)
+    timeline, schedule = simulation.timeline, simulation.timeline.schedule
+    trace = read_trace(chrome_trace([TracedStep.of(simulation)]))
+    found = sorted(
+        (trace.threads[each.process, each.thread], each.process - 1, each.start_ns, each.end_ns)
+        for each in trace.slices
+        if each.category == COPY
+    )
+    assert timeline.has_copies == bool(found) == ("to host" in trace.threads.values())
+    copied, starts, ends = timeline.graph.copied, timeline.copy_start_ns, timeline.copy_end_ns
+    if copied is None or starts is None or ends is None:
+        return
+    expected = [
+        (name, int(rank), int(start), int(end))
+        for way, name in enumerate(("to host", "from host"))
+        for rank, start, end in zip(schedule.ranks[copied[way]], starts[way], ends[way], strict=True)
+        if end > start
+    ]
+    assert found == sorted(expected)
 
 
 @given(st.lists(simulations(), min_size=2, max_size=3))

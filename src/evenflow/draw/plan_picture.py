@@ -26,7 +26,7 @@ from evenflow.draw.parts.block_numbers import choose_numbering, draw_numbers, nu
 from evenflow.draw.parts.legend import memory_legend, timeline_legend
 from evenflow.draw.parts.memory_strips import draw_memory, memory_labels, memory_scale
 from evenflow.draw.parts.rank_bars import bar_heading, busy_bars, peak_bars
-from evenflow.draw.parts.timeline_blocks import TimelineRows, draw_blocks, draw_copies, draws_copies, make_blocks
+from evenflow.draw.parts.timeline_blocks import TimelineRows, draw_blocks, draw_copies, make_blocks
 from evenflow.draw.plan_figures import plan_figures
 from evenflow.draw.svg_elements import document, group, rect, text
 from evenflow.draw.vocabulary import Vocabulary
@@ -81,7 +81,7 @@ def _timeline_panel(
 ) -> tuple[list[str], int]:
     """Draw heading with legend at `baseline`, rows and time axis; return them and where they end."""
     plan = simulation.plan
-    copies = draws_copies(simulation.timeline)
+    copies = simulation.timeline.has_copies
     rows = TimelineRows(
         top=baseline + _HEADING_GAP,
         pitch=_timeline_pitch(plan.num_ranks),

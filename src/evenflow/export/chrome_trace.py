@@ -1,7 +1,8 @@
 """Timelines as a Chrome trace in JSON [Trace Event Format], which Perfetto opens: one process for each rank.
 
 A rank has a thread with its actions, with the recomputation inside a backward, one with its idle time by cause, and a
-counter of its memory. The causes of a gap stand one after the other; only their lengths mean something.
+counter of its memory; where anything moves to the host, one for the copies in each direction too. The causes of a gap
+stand one after the other; only their lengths mean something.
 
 Of a step with very many actions it may have the first and the last alone.
 
@@ -35,7 +36,10 @@ IDLE = "idle"
 _PAGE = 10_000
 """Events that become one text; millions as values of their own would take several times the memory."""
 _WORK, _CAUSES = 1, 2
+_COPIES = (3, "to host"), (4, "from host")
 """Threads of a rank."""
+COPY = "copy"
+"""Category of the slices of copies."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -126,6 +130,7 @@ def _events(steps: Sequence[TracedStep], most: int | None) -> Iterator[str]:
         yield from _hole(part, first_process)
         yield from _actions(step, part, first_process, first_flow)
         yield from _idle(step, part, first_process)
+        yield from _copies(step, part, first_process)
         yield from _memory(step, part, first_process)
         first_process += schedule.num_ranks
         first_flow += schedule.num_units
@@ -153,6 +158,8 @@ def _processes(step: TracedStep, first_process: int) -> Iterator[str]:
         yield _event(ph="M", pid=process, tid=_WORK, name="thread_name", args={"name": "work"})
         if step.causes is not None:
             yield _event(ph="M", pid=process, tid=_CAUSES, name="thread_name", args={"name": "idle by cause"})
+        for thread, name in _COPIES if step.timeline.has_copies else ():
+            yield _event(ph="M", pid=process, tid=thread, name="thread_name", args={"name": name})
 
 
 def _actions(step: TracedStep, part: _Part, first_process: int, first_flow: int) -> Iterator[str]:
@@ -196,19 +203,26 @@ class _Words:
     def __init__(self, schedule: Schedule, plan: Plan | None) -> None:
         self._splits = schedule.sequence_splits
         layers: list[dict[str, str]] = [{}] * schedule.num_stages if plan is None else _layers(schedule, plan)
-        self._rest = []
+        self._rest, self._of_copies = list[str](), list[str]()
         for stage, (chunk, held) in enumerate(zip(schedule.stage_chunks.tolist(), layers, strict=True)):
             of_chunk = f" chunk {chunk}" if schedule.num_chunks > 1 else ""
             about: dict[str, object] = {"stage": stage, "chunk": chunk, **held}
             self._rest += [f'{of_chunk}","cat":"{CATEGORIES[op]}","args":{json.dumps(about)[:-1]}' for op in Op]
+            self._of_copies.append(f'{of_chunk}","cat":"{COPY}","args":{json.dumps(about)[:-1]}')
 
     def of(self, kind: int, unit: int) -> str:
         """Return the fields of an action of a class of `Graph`."""
-        name = _NAMES[kind % NUM_OPS]
+        return self._fields(_NAMES[kind % NUM_OPS], self._rest[kind], unit)
+
+    def of_copy(self, stage: int, unit: int) -> str:
+        """Return the fields of a copy of what a stage keeps."""
+        return self._fields(f"{COPY} ", self._of_copies[stage], unit)
+
+    def _fields(self, name: str, rest: str, unit: int) -> str:
         if self._splits == 1:
-            return f'"name":"{name}{unit}{self._rest[kind]}, "microbatch": {unit}}}'
+            return f'"name":"{name}{unit}{rest}, "microbatch": {unit}}}'
         microbatch, part = divmod(unit, self._splits)
-        return f'"name":"{name}{microbatch} part {part}{self._rest[kind]}, "microbatch": {microbatch}, "part": {part}}}'
+        return f'"name":"{name}{microbatch} part {part}{rest}, "microbatch": {microbatch}, "part": {part}}}'
 
 
 def _layers(schedule: Schedule, plan: Plan) -> list[dict[str, str]]:
@@ -248,6 +262,26 @@ def _idle(step: TracedStep, part: _Part, first_process: int) -> Iterator[str]:
                 yield f'{{"ph":"B",{position}{_us(start_ns)},"name":"{name}","cat":"{IDLE}"}}'
                 start_ns += length_ns
                 yield f'{{"ph":"E",{position}{_us(start_ns)}}}'
+
+
+def _copies(step: TracedStep, part: _Part, first_process: int) -> Iterator[str]:
+    """Yield begin and end of every copy to the host and back that takes time, of the actions that the trace has."""
+    timeline = step.timeline
+    schedule, copied = timeline.schedule, timeline.graph.copied
+    starts_ns, ends_ns = timeline.copy_start_ns, timeline.copy_end_ns
+    if copied is None or starts_ns is None or ends_ns is None:
+        return
+    labels = _Words(schedule, step.plan)
+    for (thread, _name), actions, starts, ends in zip(_COPIES, copied, starts_ns, ends_ns, strict=True):
+        shown = np.flatnonzero(part.is_in[actions] & (ends > starts))
+        shown = shown[np.argsort(starts[shown], kind="stable")]
+        of_shown = actions[shown]
+        processes = schedule.ranks[of_shown] + first_process
+        columns = (processes, schedule.stages[of_shown], schedule.units[of_shown], starts[shown], ends[shown])
+        for process, stage, unit, start_ns, end_ns in zip(*(column.tolist() for column in columns), strict=True):
+            position = f'"pid":{process},"tid":{thread},"ts":'
+            yield f'{{"ph":"B",{position}{_us(start_ns)},{labels.of_copy(stage, unit)}}}'
+            yield f'{{"ph":"E",{position}{_us(end_ns)}}}'
 
 
 def _memory(step: TracedStep, part: _Part, first_process: int) -> Iterator[str]:

@@ -54,6 +54,12 @@ class Timeline:
         """The schedule that was run."""
         return self.graph.schedule
 
+    @property
+    def has_copies(self) -> bool:
+        """Whether any copy to the host or back takes time."""
+        starts_ns, ends_ns = self.copy_start_ns, self.copy_end_ns
+        return starts_ns is not None and ends_ns is not None and bool((ends_ns > starts_ns).any())
+
     @cached_property
     def busy_by_op_ns(self) -> Times:
         """Work of every rank by operation, shape [num_ranks, NUM_OPS]."""

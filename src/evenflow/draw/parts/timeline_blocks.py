@@ -130,12 +130,6 @@ def draw_blocks(blocks: Blocks, rows: TimelineRows, *, num_shades: int) -> list[
     return parts
 
 
-def draws_copies(timeline: Timeline) -> bool:
-    """Return whether any copy takes time."""
-    starts_ns, ends_ns = timeline.copy_start_ns, timeline.copy_end_ns
-    return starts_ns is not None and ends_ns is not None and bool((ends_ns > starts_ns).any())
-
-
 def draw_copies(timeline: Timeline, scale: TimeScale, rows: TimelineRows) -> list[str]:
     """Draw the copies to the host under the blocks of each rank, and under these the copies back."""
     graph, starts_ns, ends_ns = timeline.graph, timeline.copy_start_ns, timeline.copy_end_ns
