@@ -18,6 +18,7 @@ from benchmarks import (
     interruptions,
     layouts,
     measure,
+    offload,
     orders,
     peer_schedulers,
     plans,
@@ -119,6 +120,22 @@ def traces_command(size_mb: int = 800, json_path: Path | None = None) -> None:
     click.echo(traces.report(speeds))
     if json_path:
         json_path.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("offload")
+@click.option("--peer", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Make their answers anew.")
+@click.option(
+    "--seconds", type=float, default=0.3, show_default=True, help="Most seconds for an order and its fetches."
+)
+@click.option("--write", is_flag=True, help="Write the table into docs/tables.")
+def offload_command(peer: Path | None, seconds: float, write: bool) -> None:
+    """Compare plans that move activations to the host with those of PipeOffload's scheduler, at the same memory."""
+    if peer is not None:
+        offload.write(offload.their_answers(peer))
+    table = offload.report(offload.kept_answers(), seconds=seconds)
+    click.echo(table)
+    if write:
+        fidelity.write("offload", table)
 
 
 @benchmarks.command("zero-bubble")
