@@ -26,7 +26,7 @@ import plans as sample
 from training import losses
 
 from evenflow.errors import InputError
-from evenflow.model import FULL, SELECT, Groups, Plan, Sizes
+from evenflow.model import FULL, SELECT, Groups, Plan, Sizes, segment_length
 from evenflow.model.plan import cells
 from evenflow.schedule import Op, group_allowed, make_schedule
 from evenflow.targets.megatron_family.arguments import arguments_of
@@ -239,7 +239,8 @@ def compared_models(plans: Sequence[Plan], results: Sequence[dict[str, Any]]) ->
 def cell_fault(plan: Plan, result: dict[str, Any]) -> str | None:
     """Return what differs between a plan and a model; None where nothing does.
 
-    A layer under full runs twice, with its attention; one under select computes only its attention twice.
+    A layer under full or in a segment runs twice, with its attention; one under select computes only its attention
+    twice. A segment is one checkpoint.
     """
     if "error" in result:
         return str(result["error"])
@@ -247,13 +248,16 @@ def cell_fault(plan: Plan, result: dict[str, Any]) -> str | None:
     for chunk in range(plan.num_chunks):
         for rank in range(plan.num_ranks):
             full, select = plan.count(FULL, chunk, rank), plan.count(SELECT, chunk, rank)
+            length = next(filter(None, map(segment_length, plan.used_kinds)), None)
+            full += plan.layers[chunk][rank] if length else 0
             expected = [
                 [number + index, 2 if index < full else 1, 2 if index < full + select else 1]
                 for index in range(plan.layers[chunk][rank])
             ]
             number += len(expected)
-            if result["cells"][rank][chunk] != expected:
-                return f"chunk {chunk}, rank {rank}: {result['cells'][rank][chunk]}, not {expected}"
+            found = result["cells"][rank][chunk]
+            if found["layers"] != expected or (length and found["checkpoints"] * length != len(expected)):
+                return f"chunk {chunk}, rank {rank}: {found}, not {expected}"
     group = plan.group_size or plan.num_ranks
     return None if plan.num_chunks == 1 or result["group_size"] == group else f"groups of {result['group_size']}"
 

@@ -14,12 +14,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 warnings.filterwarnings("ignore")
 
 import megatron.core  # noqa: E402
 import torch  # noqa: E402
-from megatron.core import parallel_state  # noqa: E402
+from megatron.core import parallel_state, tensor_parallel  # noqa: E402
 from megatron.core.models.gpt import GPTModel  # noqa: E402
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  # noqa: E402
 from megatron.core.pipeline_parallel import schedules, utils  # noqa: E402
@@ -111,8 +112,8 @@ def model_chunks(config: TransformerConfig) -> list[GPTModel]:
     ]
 
 
-def ran(model: GPTModel) -> list[list[int]]:
-    """Run a forward and a backward; return number, forwards and attention forwards of every layer."""
+def ran(model: GPTModel) -> dict[str, Any]:
+    """Run a forward and a backward; return number, forwards and attention forwards of every layer, and checkpoints."""
     layers = list(model.decoder.layers)
     forwards = dict.fromkeys((module for layer in layers for module in (layer, layer.self_attention.core_attention)), 0)
 
@@ -124,8 +125,10 @@ def ran(model: GPTModel) -> list[list[int]]:
     words = torch.zeros(BATCH, SEQUENCE, dtype=torch.long)
     if not model.pre_process:
         model.set_input_tensor(torch.randn(SEQUENCE, BATCH, HIDDEN, requires_grad=True))
-    model(words, words, causal_mask()).sum().backward()
-    return [[layer.layer_number, forwards[layer], forwards[layer.self_attention.core_attention]] for layer in layers]
+    with patch.object(tensor_parallel, "checkpoint", wraps=tensor_parallel.checkpoint) as checkpoint:
+        model(words, words, causal_mask()).sum().backward()
+    numbers = [[layer.layer_number, forwards[layer], forwards[layer.self_attention.core_attention]] for layer in layers]
+    return {"layers": numbers, "checkpoints": checkpoint.call_count}
 
 
 def even_cut(case: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator
 
-from evenflow.model import Plan
+from evenflow.model import Plan, has_whole_segments, segment_length
 from evenflow.model.plan import Cells, cells
 
 LAYOUTS = (
@@ -119,11 +119,12 @@ def microbatches(source: random.Random, ranks: int, chunks: int) -> tuple[int, i
 
 
 def _by_flags(source: random.Random, layers: Cells) -> dict[str, Cells]:
-    kind = source.choice(("none", "full", "full", "select"))
+    kind = source.choice(("none", "full", "full", "select", "segment2", "segment3"))
     if kind == "none":
         return {}
-    if kind == "select":
-        return {"select": layers}
+    length = segment_length(kind) or 1
+    if kind != "full" and has_whole_segments(layers, (length,)):
+        return {kind: layers}
     most = source.randrange(1, max(map(max, layers)) + 1)
     return {"full": cells([[min(most, count) for count in row] for row in layers])}
 

@@ -9,12 +9,15 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import FULL, NONE, WHOLE, Network, Plan, segment_kind, with_segments
+from evenflow.model import FULL, NONE, WHOLE, Cells, Network, Plan, Request, Sizes, segment_kind, with_segments
 from evenflow.simulate import simulate
 from evenflow.solve import Status, plan
 from evenflow.solve.memory.least_memory import least_memory
+from evenflow.solve.recompute_ways import recompute_ways
 from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.search.dealing import dealt
+from evenflow.targets.frameworks.megatron.target import TARGET as MEGATRON
+from evenflow.targets.refusal import refusal
 from evenflow.units import MEGABYTE
 from tests.networks import MILLISECOND, plain_network
 from tests.solve.cases import MOST_PLANS, NO_SHRINKING, SECONDS, TOLERANCE, cases, without_kind, without_last_layer
@@ -129,3 +132,23 @@ def test_what_cannot_be_computed_again_together_is_refused():
         with_segments(plain_network(8), [9])
     with pytest.raises(InputError, match="offer full"):
         with_segments(without_kind(plain_network(8), FULL), [2])
+
+
+def test_a_framework_has_segments_where_all_cells_hold_whole_ones():
+    abilities = MEGATRON.abilities(MEGATRON.versions[-1])
+    network = with_segments(plain_network(num_layers=6), (2, WHOLE))
+    request = Request(network=network, sizes=Sizes(num_ranks=2, num_chunks=1, num_microbatches=4))
+
+    def offered(layers: Cells | None) -> bool:
+        ways = recompute_ways(replace(request, layers=layers), abilities)
+        return any(segment_kind(2) in way.rule.kinds for way in ways)
+
+    assert offered(((4, 2),))
+    assert not offered(((3, 3),))
+    assert not offered(None)
+    for layers, is_refused in ((((4, 2),), False), (((3, 3),), True)):
+        every = Plan(schedule="1f1b", num_microbatches=4, layers=layers, recompute={segment_kind(2): layers})
+        error = refusal(every, abilities, title=MEGATRON.title)
+        assert (error is not None) == is_refused
+    assert error is not None
+    assert "must be a multiple of 2 for Megatron-LM, which has no shorter segments" in str(error)

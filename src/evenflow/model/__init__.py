@@ -13,7 +13,15 @@ from evenflow.model.rank_traits import RankTraits
 from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, OFFLOAD, SELECT, ordered_kinds
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
 from evenflow.model.request import Request, check_step
-from evenflow.model.segments import WHOLE, offering, one_by_one, segment_kind, segment_length, with_segments
+from evenflow.model.segments import (
+    WHOLE,
+    has_whole_segments,
+    offering,
+    one_by_one,
+    segment_kind,
+    segment_length,
+    with_segments,
+)
 from evenflow.model.sizes import Sizes
 from evenflow.model.split import check_split, deal_layers
 from evenflow.model.stage_ranks import looped, stage_cells, stage_table, v_shaped
@@ -60,6 +68,7 @@ __all__ = [
     "check_step",
     "deal_layers",
     "even_cut",
+    "has_whole_segments",
     "looped",
     "mixing",
     "offering",

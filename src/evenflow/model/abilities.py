@@ -35,7 +35,9 @@ class Recomputation:
 
     scope: Scope
     kinds: tuple[str, ...] = (FULL,)
-    """Kinds that layers may be under, beside `none`; with `Scope.COUNT` only `full`."""
+    """Kinds that layers may be under, beside `none`; with `Scope.COUNT` only `full`. Segments only in cells that hold a
+    multiple of their length: what is left would be a segment beyond the end of the cell. [Megatron-LM]
+    """
     apart: tuple[str, str] | None = None
     """Two kinds that may not share a cell, with `Scope.LAYERS`."""
 

@@ -4,14 +4,14 @@
 Megatron-LM's uniform method]
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.blocks import blocks_of
 from evenflow.model.network import Layer, LayerRun, Mode, Network
-from evenflow.model.plan import Plan, cells
+from evenflow.model.plan import Cells, Plan, cells
 from evenflow.model.recompute import FULL
 
 _PREFIX = "segment"
@@ -37,6 +37,11 @@ def segment_length(kind: str) -> int | None:
     if not kind.startswith(_PREFIX) or not (kind == _PREFIX or kind.removeprefix(_PREFIX).isdecimal()):
         return None
     return int(kind.removeprefix(_PREFIX) or WHOLE)
+
+
+def has_whole_segments(layers: Cells, lengths: Iterable[int]) -> bool:
+    """Return whether every cell holds a multiple of each of `lengths`, so that no segment is shorter."""
+    return all(count % length == 0 for length in lengths for row in layers for count in row)
 
 
 def one_by_one(plan: Plan) -> Plan:

@@ -11,7 +11,19 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from evenflow.language import _, _n
-from evenflow.model import FULL, NONE, Abilities, CellRule, Network, Plan, Recomputation, Request, Scope
+from evenflow.model import (
+    FULL,
+    NONE,
+    Abilities,
+    CellRule,
+    Network,
+    Plan,
+    Recomputation,
+    Request,
+    Scope,
+    has_whole_segments,
+    segment_length,
+)
 
 _MORE_THAN_EVEN = 2
 """Layers of a cell beyond those of an even cut up to which every number of recomputed layers is tried."""
@@ -53,7 +65,11 @@ def recompute_ways(request: Request, abilities: Abilities, *, known: Sequence[Pl
     if not free:
         ways.append(RecomputeWay(rule=plain, name=_("nothing recomputed")))
     for way in abilities.recomputation:
-        offered = [kind for kind in way.kinds if kind in kinds and not _includes(free, kind)]
+        offered = [
+            kind
+            for kind in way.kinds
+            if kind in kinds and not _includes(free, kind) and _has_whole_segments(request, kind)
+        ]
         if way.scope is Scope.COUNT and FULL in offered:
             ways += _counted(request, _most_counted(known))
         elif way.scope is Scope.MODEL:
@@ -66,6 +82,14 @@ def recompute_ways(request: Request, abilities: Abilities, *, known: Sequence[Pl
                 for kind in offered
             ]
     return tuple({way.rule: way for way in reversed(ways)}.values())[::-1]
+
+
+def _has_whole_segments(request: Request, kind: str) -> bool:
+    """Return whether `kind` is not one of segments, or the decided cut holds nothing but whole ones."""
+    length = segment_length(kind)
+    if length is None:
+        return True
+    return bool(length) and request.layers is not None and has_whole_segments(request.layers, (length,))
 
 
 def _includes(free: list[Recomputation], kind: str) -> bool:

@@ -5,7 +5,19 @@ from dataclasses import replace
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Abilities, Empty, Groups, Mtp, Plan, Recomputation, Scope, segment_length
+from evenflow.model import (
+    FULL,
+    NONE,
+    Abilities,
+    Empty,
+    Groups,
+    Mtp,
+    Plan,
+    Recomputation,
+    Scope,
+    has_whole_segments,
+    segment_length,
+)
 from evenflow.schedule import group_allowed, schedule_of, usual_group_size
 from evenflow.targets.stages import stages_of
 
@@ -112,6 +124,20 @@ def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterato
         for kind in used:
             if kind not in kinds:
                 yield InputError(value=kind, rule=rule, place="recompute", remedy=remedy)
+    for length in filter(None, map(segment_length, used)):
+        for chunk, row in enumerate(plan.layers):
+            for rank, count in enumerate(row):
+                if count % length:
+                    yield InputError(
+                        value=count,
+                        rule=_(
+                            "must be a multiple of {length} for {title}, which has no shorter segments",
+                            length=length,
+                            title=title,
+                        ),
+                        place=_("layers, chunk {chunk}, rank {rank}", chunk=chunk, rank=rank),
+                        remedy=_("decide such layers, or segments of another length"),
+                    )
     apart = {way.apart for way in ways if way.scope is Scope.LAYERS}
     if len(apart) == 1 and (pair := apart.pop()) is not None:
         for chunk in range(plan.num_chunks):
@@ -148,6 +174,7 @@ def _is_expressible(plan: Plan, way: Recomputation) -> bool:
     if way.scope is Scope.CELL:
         return all(len(each) <= 1 for each in under)
     if way.scope is Scope.MODEL:
-        return len(set().union(*under)) <= 1
+        lengths = [segment_length(kind) or 1 for kind in plan.used_kinds]
+        return len(set().union(*under)) <= 1 and has_whole_segments(plan.layers, lengths)
     most = max(cell[FULL] for cell in cells)
     return all(cell[FULL] == min(most, cell[FULL] + cell[NONE]) for cell in cells)

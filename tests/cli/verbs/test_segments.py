@@ -58,13 +58,31 @@ def test_megatrons_uniform_groups_are_simulated_planned_and_written(folder, even
 
 
 def test_segments_are_written_as_megatrons_uniform_method(folder, evenflow):
-    layers = ("--layers", "1,3", "--recompute", "segment2=1,3", "--recompute-segments", "2")
+    layers = ("--layers", "2,2", "--recompute", "segment2=2,2", "--recompute-segments", "2")
     made = evenflow("simulate", "tiny.json", "--microbatches", 6, *layers, "--json", "plan.json")
     assert made.exit_code == 0, made.stderr
     exported = evenflow("export", "plan.json", "--to", "megatron")
     assert exported.exit_code == 0, exported.stderr
     assert "--recompute-method uniform" in exported.stdout
     assert "--recompute-num-layers 2" in exported.stdout
+
+
+def test_megatron_has_whole_segments_alone(folder, evenflow):
+    layers = ("--layers", "1,3", "--recompute", "segment2=1,3", "--recompute-segments", "2")
+    made = evenflow("simulate", "tiny.json", "--microbatches", 6, *layers, "--json", "plan.json")
+    assert made.exit_code == 0, made.stderr
+    exported = evenflow("export", "plan.json", "--to", "megatron")
+    assert "Megatron-LM cannot run the plan as it is" in exported.stdout
+    assert "--recompute-method uniform" not in exported.stdout
+    asked = ("plan", "tiny.json", "--microbatches", 6, "--ranks", 2, "--time-limit", 5)
+    decided = evenflow(*asked, "--target", "megatron", "--recompute-segments", "2", "--layers-per-rank", "2,2")
+    assert decided.exit_code == 0, decided.stderr
+    refused = evenflow(*asked, "--target", "megatron", "--recompute-segments", "2")
+    assert refused.exit_code == 2
+    assert "--recompute-segments must divide the layers of every cell for Megatron-LM" in refused.stderr
+    refused = evenflow(*asked, "--target", "mindformers", "--recompute-segments", "2")
+    assert refused.exit_code == 2
+    assert "--recompute-segments must be left out for MindFormers, which has no such segments" in refused.stderr
 
 
 @pytest.mark.parametrize(

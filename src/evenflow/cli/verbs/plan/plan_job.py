@@ -1,6 +1,6 @@
 """The work of ``evenflow plan``: made from its options, then solved."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -19,7 +19,18 @@ from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import ANY_CONTENT, Cells, Network, Plan, Request, Sizes, without_offload
+from evenflow.model import (
+    ANY_CONTENT,
+    Abilities,
+    Cells,
+    Network,
+    Plan,
+    Request,
+    Sizes,
+    has_whole_segments,
+    segment_kind,
+    without_offload,
+)
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.schedule import FAMILIES, default_family
@@ -151,6 +162,8 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         counts=counts,
         allow_empty=allow_empty,
     )
+    if target is not None:
+        _check_segments(plan_options.segments.recompute_segments or (), target.abilities(version), kept, target.title)
     if applied is not None:
         group_size = plan_options.group_size if isinstance(plan_options.group_size, int) else None
         _check_applies(applied, network, replace(sizes, num_chunks=min(kept or counts)), schedule, group_size, kept)
@@ -193,6 +206,20 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         degrees=model.degrees,
         looks_elsewhere=target is not None and plan_options.schedule is not None and task is Task.BEST_SCHEDULE,
     )
+
+
+def _check_segments(lengths: Sequence[int], abilities: Abilities, kept: Mapping[int, Cells] | None, title: str) -> None:
+    """Refuse segments that no plan for a framework can have: none of these, or none that fill the decided cells."""
+    known = {kind for way in abilities.recomputation for kind in way.kinds}
+    for length in lengths:
+        if segment_kind(length) not in known:
+            rule = _("must be left out for {title}, which has no such segments", title=title)
+        elif kept is None or not any(has_whole_segments(layers, (length,)) for layers in kept.values()):
+            rule = _("must divide the layers of every cell for {title}, as --layers-per-rank decides them", title=title)
+        else:
+            continue
+        remedy = _("decide such layers, or plan without --target")
+        raise InputError(value=length or "all", rule=rule, place="--recompute-segments", remedy=remedy)
 
 
 def _check_placed(size: int | None, network: Network) -> None:
