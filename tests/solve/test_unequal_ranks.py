@@ -11,15 +11,16 @@ from evenflow import plan_any_order
 from evenflow.errors import InputError
 from evenflow.model import RankTraits
 from evenflow.simulate import simulate
-from evenflow.solve import Status, plan
+from evenflow.solve import plan
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.search.dealing import dealt
 from evenflow.solve.start import even_start
 from evenflow.units import MEGABYTE
 from tests.networks import MILLISECOND, plain_network
-from tests.solve.cases import NO_SHRINKING, SECONDS, TOLERANCE, cases
+from tests.solve.cases import NO_SHRINKING, cases
 from tests.solve.exhaustive import Case, every_plan
+from tests.solve.solved import planned_as_the_best
 from tests.thoroughness import examples
 
 SPEEDS = st.sampled_from([1.0, 1.0, 0.9, 0.5, 1 / 3])
@@ -44,18 +45,8 @@ def unequal(draw: st.DrawFn, *, memory: int = 1, **settings_: object) -> Case:
 @settings(max_examples=examples(30), phases=NO_SHRINKING)
 def test_the_plan_is_the_best_of_all(data):
     case = data.draw(unequal(time=MILLISECOND, memory=MEGABYTE + 7, any_order=False))
-    plans = every_plan(case)
-    limit = data.draw(st.sampled_from([None, *plans.limits(), max(1, plans.least_bytes - 1)]))
-    best = plans.best_ns(limit)
     event(f"speeds: {len(case.network.speeds)}")
-    outcome = plan(case.network, memory_limit_bytes=limit, time_limit_s=SECONDS, **case.arguments)
-    if best is None:
-        assert outcome.infeasibility.smallest_limit_bytes == plans.least_bytes
-        return
-    assert outcome.status is Status.OPTIMAL
-    assert best <= outcome.makespan_ns <= best * (1 + TOLERANCE)
-    assert best * (1 - 2 * TOLERANCE) <= outcome.lower_bound_ns <= best
-    assert limit is None or max(outcome.simulation.peak_memory_bytes) <= limit
+    planned_as_the_best(data, case)
 
 
 @given(data=st.data(), seed=st.integers(0, 1000))

@@ -174,6 +174,11 @@ class Problem:
         return self.network.used_host_link
 
     @property
+    def copy_ns_per_byte(self) -> float:
+        """Time of a byte on the way to the host, or back; 0 where nothing moves there."""
+        return 0.0 if self.host_link is None else self.host_link.ns_per_byte
+
+    @property
     def held(self) -> tuple[str, ...]:
         """Names of the bytes of a stage that the entries of live vectors count, as in `StageCosts`."""
         waiting = ("until_weight_bytes",) if self.schedule.splits_backward else ()

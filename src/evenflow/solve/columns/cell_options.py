@@ -108,7 +108,7 @@ class Segments:
         rows: list[tuple[int, ...]] = []
         counts: list[tuple[int, ...]] = []
         placement = problem.placement
-        ns_per_byte = 0.0 if problem.host_link is None else problem.host_link.ns_per_byte
+        ns_per_byte = problem.copy_ns_per_byte
         for first, last, start, layers in self._spans(cell, choices, first_runs, last_run_from):
             end = start + layers
             if placement is not None and not placement.allows(cell, np.array(start), np.array(end)):

@@ -232,7 +232,7 @@ class _LayerProgram:
         problem, layout = self._problem, self._layout
         shape = self._parts.shape
         durations, sizes = np.zeros((*shape, NUM_OPS + 1)), np.zeros((*shape, 4))
-        ns_per_byte = 0.0 if problem.host_link is None else problem.host_link.ns_per_byte
+        ns_per_byte = problem.copy_ns_per_byte
         for cell, speed in enumerate(problem.cell_speeds):
             layers = problem.network_at(speed).layers
             for row, place in enumerate(layout.places):

@@ -176,7 +176,7 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             sums.working_table,
             np.vstack((fixed, fixed_working)),
             np.zeros((0, 0), dtype=np.int64) if sums.offloaded_bytes is None else sums.offloaded_bytes,
-            0.0 if problem.host_link is None else problem.host_link.ns_per_byte,
+            problem.copy_ns_per_byte,
             np.array(
                 [list(sums.segments).index(kind) if kind in sums.segments else -1 for kind in range(len(sums.kinds))],
                 dtype=np.int64,
