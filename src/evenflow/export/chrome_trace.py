@@ -148,6 +148,7 @@ def _hole(part: _Part, first_process: int) -> Iterator[str]:
 def _processes(step: TracedStep, first_process: int) -> Iterator[str]:
     """Yield the names of processes and threads, and the places of the processes."""
     group = f"{step.name}: " if step.name else ""
+    copies = _COPIES if step.timeline.has_copies else ()
     for rank in range(step.timeline.schedule.num_ranks):
         process = first_process + rank
         for about, arguments in (
@@ -158,7 +159,7 @@ def _processes(step: TracedStep, first_process: int) -> Iterator[str]:
         yield _event(ph="M", pid=process, tid=_WORK, name="thread_name", args={"name": "work"})
         if step.causes is not None:
             yield _event(ph="M", pid=process, tid=_CAUSES, name="thread_name", args={"name": "idle by cause"})
-        for thread, name in _COPIES if step.timeline.has_copies else ():
+        for thread, name in copies:
             yield _event(ph="M", pid=process, tid=thread, name="thread_name", args={"name": name})
 
 
