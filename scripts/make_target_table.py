@@ -6,6 +6,7 @@ Run it with ``make target-table``.
 from pathlib import Path
 
 from evenflow.model import Abilities, Empty, Groups, Recomputation, Scope, even_cut, segment_length
+from evenflow.predict.training import moved_of
 from evenflow.schedule import FAMILIES
 from evenflow.targets.megatron_family.flags import MODULE_SETS
 from evenflow.targets.registry import all_targets
@@ -28,6 +29,8 @@ GROUPS = {
 
 
 def _shown(kind: str) -> str:
+    if moved_of(kind.split("+")):
+        return "modules on the host"
     if kind in MODULE_SETS:
         return "a set of modules"
     return kind if segment_length(kind) is None else "segments"

@@ -2,7 +2,8 @@
 
 Layouts go through both parsers. For plans of any cut the flags that evenflow writes are read back from their shell text
 and given to megatron-core (`load.py`, in an environment of its own), which builds the model of every rank and runs it:
-layers of each cell, and which of them ran twice or computed their attention twice. The order of work that its schedule
+layers of each cell, and which of them ran twice or computed their attention twice. It also checks all sets of modules
+to compute again or to move to the host, for a model that has all of these. The order of work that its schedule
 functions run is compared with evenflow's, for sizes that both should run or refuse. Two plans are trained with, one
 process for each rank, and must lose as the model in one piece does. Then plans are spoiled on purpose: each must be
 found.
@@ -31,6 +32,7 @@ from evenflow.model.plan import cells
 from evenflow.schedule import Op, group_allowed, make_schedule
 from evenflow.targets.megatron_family.arguments import arguments_of
 from evenflow.targets.megatron_family.even_cuts import even_cut
+from evenflow.targets.megatron_family.flags import recompute_flags
 from evenflow.targets.megatron_family.layout import parse_layout
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
@@ -39,6 +41,8 @@ FOLDER = Path(__file__).resolve().parent
 SOURCES = FOLDER.parents[1] / "src"
 STOCK, ADAPTER = target_named("megatron"), target_named("megatron-adapter")
 PLANS, SEED = 150, 5
+IMPOSSIBLE_SETS = ("offload_attn_proj", "layernorm+offload_attn_proj")
+"""Sets of modules that must be refused."""
 MOST_DIFFERENT, LEAST_LEARNT = 1e-5, 0.01
 """Between losses of the same step, and between those of the first and the last step."""
 
@@ -58,6 +62,7 @@ def check(python: Path) -> None:
     written += [(ADAPTER, sample.plan(source, by_layer=True)) for _number in range(PLANS)]
     spoiled = [each for target, plan in written for each in spoiled_plans(target.name, plan)]
     sizes = list(order_sizes())
+    sets = module_sets()
     cuts = list(sample.cuts(source))
     with tempfile.TemporaryDirectory() as folder:
         results = loaded(
@@ -66,6 +71,7 @@ def check(python: Path) -> None:
             {
                 "layouts": [{"layout": text, "ranks": 1} for text in texts],
                 "cuts": cuts,
+                "sets": [set_flags(kind) for kind in (*sets, *IMPOSSIBLE_SETS)],
                 "models": [
                     model_case(target.name, plan, Path(folder) / f"{number}.json")
                     for number, (target, plan) in enumerate([*written, *((ADAPTER, other) for _plan, other in spoiled)])
@@ -79,6 +85,7 @@ def check(python: Path) -> None:
         *faults,
         *compared_layouts(texts, results["layouts"]),
         *compared_cuts(cuts, results["cuts"]),
+        *compared_sets((*sets, *IMPOSSIBLE_SETS), results["sets"]),
         *compared_models([plan for _target, plan in written], results["models"]),
         *compared_orders(sizes, results["orders"]),
     ]
@@ -93,6 +100,7 @@ def check(python: Path) -> None:
         f"{len(cuts)} cuts without a layout, {sum('layers' in each for each in results['cuts'])} of them accepted\n"
         f"{len(written)} plans, {sum(plan.num_chunks > 1 for _target, plan in written)} of them with chunks, "
         f"{sum(0 in row for _target, plan in written for row in plan.layers)} with empty stages\n"
+        f"{len(sets)} sets of modules to compute again or to move\n"
         f"{len(sizes)} sizes of orders, {len(orders)} of them run, {len(sizes) - len(orders)} refused\n"
         f"{trained} plans trained on 4 processes, as the model in one piece\n"
         f"{len(spoiled)} plans and {others} orders spoiled on purpose; {len(failures)} failures"
@@ -159,6 +167,29 @@ def trained_plans(python: Path, folder: Path) -> tuple[int, list[str]]:
         if max(abs(a - b) for a, b in zip(one, cut, strict=True)) > MOST_DIFFERENT or one[-1] > one[0] - LEAST_LEARNT:
             failures.append(f"{plan} trains to {cut}, the model in one piece to {one}")
     return len(sample.TRAINED), failures
+
+
+def module_sets() -> list[str]:
+    """Return all sets of modules that a plan may compute again or move, as recompute kinds."""
+    kinds = (kind for way in STOCK.abilities(STOCK.versions[-1]).recomputation for kind in way.kinds)
+    return [kind for kind in kinds if kind not in (FULL, SELECT) and segment_length(kind) is None]
+
+
+def set_flags(kind: str) -> dict[str, tuple[str, ...]]:
+    """Return the flags of a plan whose layers are under a set of modules."""
+    plan = Plan(schedule="1f1b", num_microbatches=1, layers=((2,),), recompute={kind: ((2,),)})
+    return recompute_flags(plan)
+
+
+def compared_sets(kinds: Sequence[str], results: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the sets that megatron-core refuses or takes for others, and the impossible ones that it takes."""
+    failures = []
+    for kind, result in zip(kinds, results, strict=True):
+        if kind in IMPOSSIBLE_SETS:
+            failures += [f"{kind} is accepted"] if "modules" in result else []
+        elif result.get("modules") != sorted(kind.split("+")):
+            failures.append(f"{kind}: {result}")
+    return failures
 
 
 def spoiled_plans(target_name: str, plan: Plan) -> list[tuple[Plan, Plan]]:

@@ -26,7 +26,7 @@ from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  #
 from megatron.core.pipeline_parallel import schedules, utils  # noqa: E402
 from megatron.core.process_groups_config import ProcessGroupCollection  # noqa: E402
 from megatron.core.tensor_parallel import random  # noqa: E402
-from megatron.core.transformer import TransformerConfig  # noqa: E402
+from megatron.core.transformer import MLATransformerConfig, TransformerConfig  # noqa: E402
 from megatron.core.transformer.enums import LayerType  # noqa: E402
 from megatron.core.transformer.pipeline_parallel_layer_layout import PipelineParallelLayerLayout  # noqa: E402
 from megatron.core.transformer.transformer_block import get_num_layers_to_build  # noqa: E402
@@ -51,9 +51,6 @@ FIELDS = field_names()
 
 def configuration(flags: dict[str, list[str]], **more: Any) -> TransformerConfig:
     """Return the configuration that flags ask for; a flag without a field ends the check."""
-    values = {
-        FIELDS[flag]: texts if flag == "--recompute-modules" else number(texts[0]) for flag, texts in flags.items()
-    }
     return TransformerConfig(
         hidden_size=HIDDEN,
         num_attention_heads=2,
@@ -61,9 +58,34 @@ def configuration(flags: dict[str, list[str]], **more: Any) -> TransformerConfig
         use_cpu_initialization=True,
         hidden_dropout=0.0,
         attention_dropout=0.0,
-        **values,
+        **fields(flags),
         **more,
     )
+
+
+def fields(flags: dict[str, list[str]]) -> dict[str, Any]:
+    """Return the fields of the configuration that flags set."""
+    lists = ("--recompute-modules", "--offload-modules")
+    return {
+        FIELDS[flag]: texts if flag in lists else number(texts[0]) if texts else True for flag, texts in flags.items()
+    }
+
+
+def module_set(flags: dict[str, list[str]]) -> dict[str, Any]:
+    """Let Megatron-LM check flags of a set of modules, for a model that has all of them; return what it understood."""
+    config = MLATransformerConfig(
+        num_layers=2,
+        hidden_size=HIDDEN,
+        num_attention_heads=2,
+        multi_latent_attention=True,
+        num_moe_experts=2,
+        moe_grouped_gemm=True,
+        add_bias_linear=False,
+        **fields(flags),
+    )
+    again = config.recompute_modules if config.recompute_granularity == "selective" else []
+    moved = config.offload_modules if config.fine_grained_activation_offloading else []
+    return {"modules": sorted([*again, *(f"offload_{module}" for module in moved)])}
 
 
 def number(text: str) -> int | str:
@@ -286,6 +308,7 @@ def main(cases_file: Path, results_file: Path) -> None:
     cases = json.loads(cases_file.read_text("utf-8"))
     layouts = [attempted(layout, case) for case in cases["layouts"]]
     cuts = [attempted(even_cut, case) for case in cases["cuts"]]
+    sets = [attempted(module_set, case) for case in cases["sets"]]
     models = [attempted(cells, case) for case in cases["models"]]
     schedules.torch = OnCpu()
     orders = [attempted(order, case) for case in cases["orders"]]
@@ -294,6 +317,7 @@ def main(cases_file: Path, results_file: Path) -> None:
         "layouts": layouts,
         "cuts": cuts,
         "models": models,
+        "sets": sets,
         "orders": orders,
     }
     results_file.write_text(json.dumps(results), "utf-8")

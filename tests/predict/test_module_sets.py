@@ -7,12 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.model import FULL, NONE, SELECT
-from evenflow.predict.module_sets import best_module_sets, corners
+from evenflow.model import FULL, NONE, SELECT, HostLink
+from evenflow.predict.module_sets import best_module_sets, corners, with_moved_sets
 from evenflow.predict.separate_tower import with_separate_tower
 from evenflow.predict.step_network import priced_network
-from evenflow.predict.training import RECOMPUTE_MODULES, set_kind, with_inner
-from evenflow.predict.transformer import Experts
+from evenflow.predict.training import (
+    MOVED_MODULES,
+    MOVES,
+    RECOMPUTE_MODULES,
+    is_possible_set,
+    set_kind,
+    with_inner,
+)
+from evenflow.predict.transformer import Experts, LatentAttention
 from tests.predict.test_tower import TOWER
 from tests.predict.trainings import LLAMA, TOPOLOGY, training
 
@@ -88,3 +95,67 @@ def test_an_encoder_as_layers_offers_them_too():
     whole = training(model=replace(LLAMA, tower=replace(TOWER, patches=256)), recompute_sets=(("layernorm",),))
     network = with_separate_tower(whole, TOPOLOGY, priced_network(whole, TOPOLOGY).network)
     assert set(network.kinds) == {NONE, "layernorm", FULL}
+
+
+LATENT = replace(
+    LLAMA, latent=LatentAttention(query_rank=96, key_value_rank=64, plain_dim=32, rotary_dim=16, value_dim=32)
+)
+AGAIN = st.sets(st.sampled_from(["layernorm", "mlp", "moe", "moe_act", "core_attn"]))
+MOVED = st.sets(st.sampled_from([f"{MOVES}{module}" for module in MOVED_MODULES]), min_size=1)
+LINK = HostLink(bytes_per_s=10**10)
+
+
+@pytest.mark.parametrize("model", [*MODELS, replace(LATENT, experts=EXPERTS)], ids=["dense", "experts", "latent"])
+@given(again=AGAIN, moved=MOVED)
+def test_what_moves_is_kept_elsewhere_and_costs_no_work(model, again, moved):
+    modules = (*sorted(again), *sorted(moved))
+    if not is_possible_set(modules):
+        return
+    here, there = tuple(sorted(again)) or ("core_attn",), set_kind(modules)
+    network = priced_network(training(model=model, recompute_sets=(here, modules), host_link=LINK), TOPOLOGY).network
+    for layer in network.layers:
+        plain, mode = layer.modes[set_kind(here) if again else NONE], layer.modes[there]
+        assert mode.activation_bytes + mode.offloaded_bytes == pytest.approx(plain.activation_bytes, abs=8)
+        assert mode.backward_ns == plain.backward_ns
+        assert mode.working_bytes == plain.working_bytes
+
+
+def test_what_each_module_moves():
+    tokens, hidden = 1024, LLAMA.hidden
+    alone = training(model=replace(LLAMA, experts=EXPERTS), sequence=tokens, microbatch=1)
+    every = tuple((f"{MOVES}{module}",) for module in MOVED_MODULES if module != "attn_proj")
+    network = priced_network(replace(alone, recompute_sets=every, host_link=LINK), TOPOLOGY).network
+    layer = network.layers[-1]
+    moved = {kind.removeprefix(MOVES): mode.offloaded_bytes for kind, mode in layer.modes.items()}
+    keys = 2 * LLAMA.kv_heads * LLAMA.head_dim
+    assert moved["attn_norm"] == 0  # the norm is inside the product
+    ways = alone.degrees.tensor
+    assert moved["qkv_linear"] == 2 * 2 * tokens * hidden // ways
+    assert moved["core_attn"] == 2 * tokens * (LLAMA.heads * LLAMA.head_dim + keys) // ways
+    assert moved["mlp_norm"] == 2 * tokens * hidden // ways
+    assert moved["moe_act"] == moved["expert_fc1"] * 2 * EXPERTS.ffn // hidden // ways
+    assert network.layers[0].modes["offload_expert_fc1"].offloaded_bytes == 0  # a dense layer
+
+
+@pytest.mark.parametrize("model", [*MODELS, replace(LATENT, experts=EXPERTS)], ids=["dense", "experts", "latent"])
+def test_steps_move_more_and_more(model):
+    whole = training(model=model)
+    sets = with_moved_sets(whole, [("layernorm",), ("moe_act", "layernorm")])
+    assert all(map(is_possible_set, sets))
+    network = priced_network(replace(whole, recompute_sets=sets, host_link=LINK), TOPOLOGY).network
+    layer = network.layers[-1]
+    for again in ((), ("layernorm",), ("moe_act", "layernorm")):
+        own = [modules for modules in sets if tuple(m for m in modules if not m.startswith(MOVES)) == again]
+        sizes = [layer.modes[set_kind(modules)].offloaded_bytes for modules in own]
+        assert sizes == sorted(set(sizes))
+        assert len(sizes) > 2
+        for less, more in pairwise(own):
+            assert set(less) <= set(more)
+
+
+@pytest.mark.parametrize(
+    "modules", [("offload_attn_proj",), ("moe_act", "offload_moe_act"), ("moe", "offload_expert_fc1")]
+)
+def test_sets_that_cannot_be(modules):
+    assert not is_possible_set(modules)
+    assert is_possible_set((*modules[:-1], "offload_qkv_linear"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from evenflow.model import FULL, NONE
-from evenflow.predict.held import Held, added, largest
+from evenflow.predict.held import Held, added, largest, total
 from evenflow.predict.layer_parts import Addition
 from evenflow.predict.layer_work import HALF, MASK, SINGLE, expert_tensor, layer_passes, tokens, with_sizes_of
 from evenflow.predict.parameters import dense_group, padded_vocabulary
@@ -39,6 +39,8 @@ class Tensor:
     """The module of `Training.recompute_modules` that drops it and computes it again."""
     between_products: bool = False
     """Whether `PRODUCTS` among those modules drops it."""
+    moved_with: str = ""
+    """The module of `MOVED_MODULES` whose input it is; empty: none."""
     instead_of: str = ""
     """The module in whose place it is kept, where that drops its own tensors; empty: always."""
 
@@ -50,11 +52,11 @@ def layer_tensors(training: Training, layer: LayerKind) -> tuple[Tensor, ...]:
     training = with_sizes_of(training, layer)
     tensors: list[Tensor] = []
     for _time in range(training.model.repeats):
-        tensors += _norm(training, "input of the next part" if tensors else "input")
+        tensors += _norm(training, "input of the next part" if tensors else "input", *_moved_norm(training, layer))
         if layer.mixes:
             tensors += [*_mixers(training, layer), *_dropout(training, "attention's dropout")]
         if layer.transforms:
-            tensors += _norm(training, "input of the MLP") if layer.mixes else []
+            tensors += _norm(training, "input of the MLP", _moved_mlp_norm(layer)) if layer.mixes else []
             tensors += _mlp(training) if layer.mlp else []
             tensors += _dropout(training, "MLP's dropout")
     tensors += _experts(training) if layer.experts else []
@@ -92,8 +94,19 @@ def _indexer(training: Training, layer: LayerKind) -> list[Tensor]:
 
 
 def layer_activations(training: Training, layer: LayerKind, *, kind: str) -> dict[Held, int]:
-    """Return the bytes that one body layer keeps under a recompute kind, by purpose."""
-    return _sums(tensor for tensor in layer_tensors(training, layer) if _is_kept(training, tensor, kind))
+    """Return the bytes that one body layer keeps on the device under a recompute kind, by purpose."""
+    moved = training.moved_under(kind)
+    return _sums(tensor for tensor in _kept(training, layer, kind) if tensor.moved_with not in moved)
+
+
+def moved_bytes(training: Training, layer: LayerKind, *, kind: str) -> int:
+    """Return the bytes that one body layer keeps on the host under a recompute kind."""
+    moved = training.moved_under(kind)
+    return total(_sums(tensor for tensor in _kept(training, layer, kind) if tensor.moved_with in moved))
+
+
+def _kept(training: Training, layer: LayerKind, kind: str) -> Iterator[Tensor]:
+    return (tensor for tensor in layer_tensors(training, layer) if _is_kept(training, tensor, kind))
 
 
 def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[Held, int]:
@@ -232,13 +245,32 @@ def _saved(training: Training) -> float:
     return _ITEM.get(FORMATS[training.precision], HALF)
 
 
-def _norm(training: Training, name: str) -> list[Tensor]:
+def _moved_norm(training: Training, layer: LayerKind) -> tuple[str, str]:
+    """Return the modules whose inputs are those of a layer's first norm and of what follows it.
+
+    Attention with ordinary heads has its norm inside the product that makes them, dense MLPs as well. [Megatron-LM,
+    `get_gpt_layer_with_transformer_engine_spec`]
+    """
+    if not layer.mixes:
+        return _moved_mlp_norm(layer), ""
+    if not layer.attention:
+        return "", ""
+    return "attn_norm" if training.model.latent else "qkv_linear", "qkv_linear"
+
+
+def _moved_mlp_norm(layer: LayerKind) -> str:
+    return "mlp_norm" if layer.experts else ""
+
+
+def _norm(training: Training, name: str, moved_with: str = "", normed_moved_with: str = "") -> list[Tensor]:
     """Return what a norm keeps: input and output; unfused also its input in 32 bits and its unscaled output."""
     model = training.model
     numbers = _spread(training) * model.hidden
-    normed = Tensor(f"normed {name}", Held.NORMS, _saved(training) * numbers, "layernorm", between_products=True)
+    normed = Tensor(
+        f"normed {name}", Held.NORMS, _saved(training) * numbers, "layernorm", True, moved_with=normed_moved_with
+    )
     if training.software.fused_elementwise or model.biases.norms:
-        return [Tensor(name, Held.NORMS, HALF * numbers), normed]
+        return [Tensor(name, Held.NORMS, HALF * numbers, moved_with=moved_with), normed]
     single = SINGLE * (numbers + _spread(training))
     return [
         Tensor(name, Held.NORMS, HALF * numbers, instead_of="layernorm"),
@@ -293,7 +325,9 @@ def _attention(training: Training) -> list[Tensor]:
     return [
         *([unnormed] if normed else []),
         *([Tensor("narrow queries and outputs", Held.ATTENTION, HALF * here * narrow)] if narrow else []),
-        Tensor("queries, keys and values", Held.ATTENTION, HALF * here * (queries + keys + values)),
+        Tensor(
+            "queries, keys and values", Held.ATTENTION, HALF * here * (queries + keys + values), moved_with="core_attn"
+        ),
         *_core(training, out),
         *([Tensor("gate and gated output", Held.ATTENTION, 2 * HALF * here * out)] if model.output_gate else []),
     ]
@@ -308,10 +342,10 @@ def _latent_attention(training: Training) -> list[Tensor]:
     gated = 2 * HALF * here * heads * latent.value_dim
     narrow = 2 * latent.query_rank + 2 * latent.key_value_rank + latent.rotary_dim
     return [
-        Tensor("narrow queries, keys and values", Held.ATTENTION, HALF * spread * narrow),
+        Tensor("narrow queries, keys and values", Held.ATTENTION, HALF * spread * narrow, moved_with="qkv_linear"),
         Tensor(
             "queries, keys and values", Held.ATTENTION, HALF * here * heads * (2 * width + latent.value_dim),
-            "mla_up_proj",
+            "mla_up_proj", moved_with="core_attn",
         ),
         *_core(training, heads * latent.value_dim),
         *([Tensor("gate and gated output", Held.ATTENTION, gated)] if model.output_gate else []),
@@ -322,7 +356,7 @@ def _core(training: Training, width: float) -> list[Tensor]:
     """Return what the attention core keeps; its output has `width` numbers per token."""
     model, here = training.model, tokens(training)
     heads = model.heads / training.degrees.tensor
-    out = Tensor("attention's output", Held.ATTENTION, HALF * here * width)
+    out = Tensor("attention's output", Held.ATTENTION, HALF * here * width, moved_with="attn_proj")
     if training.software.fused_attention:
         copy = replace(out, name="attention's output in its own order")
         copies = [copy] if training.software.transposes_attention else []
@@ -369,9 +403,13 @@ def _experts(training: Training) -> list[Tensor]:
     return [
         Tensor("router", Held.EXPERTS, (2 * SINGLE + MASK) * spread * (experts.count + experts.idle), "moe"),
         Tensor(
-            "tokens of the experts", Held.EXPERTS, _saved(training) * routed * (experts.width or model.hidden), "moe"
+            "tokens of the experts",
+            Held.EXPERTS,
+            _saved(training) * routed * (experts.width or model.hidden),
+            "moe",
+            moved_with="expert_fc1",
         ),
-        *inner[:-1],
+        *(replace(tensor, moved_with="moe_act") for tensor in inner[:-1]),
         *([] if model.gated else [unweighed]),
         replace(inner[-1], module="moe_act"),
         *(shared if experts.shared_ffn else []),

@@ -4,18 +4,30 @@ Of all sets of the modules that keep anything, a layer's are the corners of the 
 set, and no two others in different layers, keep as little on average in as little time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from evenflow.cluster.topology import Topology
 from evenflow.model import FULL, NONE, SELECT
+from evenflow.predict.activations import moved_bytes
 from evenflow.predict.step_network import captured, kept_by_kind, on_one_device, priced_layer_of
-from evenflow.predict.training import PRODUCTS, RECOMPUTE_MODULES, Training, with_inner
+from evenflow.predict.training import (
+    MOVED_MODULES,
+    MOVES,
+    PRODUCTS,
+    RECOMPUTE_MODULES,
+    Training,
+    is_possible_set,
+    set_kind,
+    with_inner,
+)
 from evenflow.predict.transformer import LayerKind
 
 ModuleSet = tuple[str, ...]
 _ALL: ModuleSet = (FULL,)
+_LEAST_STEP = 0.2
+"""Of all bytes that can move beside a set, those that one set moves more than the one before."""
 _Cost = tuple[int, float]
 """Bytes that stay until the backward, and nanoseconds of the backward."""
 
@@ -33,6 +45,44 @@ def best_module_sets(training: Training, topology: Topology) -> tuple[ModuleSet,
             if modules and modules != _ALL:
                 found[modules] = max(found.get(modules, 0), costs[modules][0])
     return tuple(sorted(found, key=lambda modules: (-found[modules], modules)))
+
+
+def with_moved_sets(training: Training, sets: Sequence[ModuleSet]) -> tuple[ModuleSet, ...]:
+    """Return `sets` and nothing, each also with modules moved to the host, in some steps from few bytes to all.
+
+    A byte takes the link as long whatever it is of, so that those with most bytes come first; the layer that there are
+    most of decides.
+    """
+    kinds = [kind for kind in training.model.kinds if not kind.frozen]
+    layer = max(kinds, key=kinds.count)
+    found: dict[ModuleSet, None] = dict.fromkeys(sets)
+    for again in ((), *sets):
+        for moved in _moved_steps(training, layer, again):
+            found[*again, *moved] = None
+    return tuple(found)
+
+
+def _moved_steps(training: Training, layer: LayerKind, again: ModuleSet) -> Iterator[ModuleSet]:
+    """Yield modules to move beside those that are computed again, each time with a good part more."""
+
+    def moved(modules: ModuleSet) -> int:
+        both = (*again, *modules)
+        return moved_bytes(replace(training, recompute_sets=(both,)), layer, kind=set_kind(both))
+
+    every = tuple(f"{MOVES}{module}" for module in MOVED_MODULES)
+    steps: list[ModuleSet] = [()]
+    while True:
+        grown = [(*steps[-1], more) for more in every if more not in steps[-1]]
+        possible = [modules for modules in grown if is_possible_set((*again, *modules))]
+        best = max(possible, key=moved, default=steps[-1])
+        if moved(best) == moved(steps[-1]):
+            break
+        steps.append(best)
+    least, last = moved(steps[-1]) * _LEAST_STEP, 0
+    for modules in steps[1:]:
+        if moved(modules) - last >= least or modules == steps[-1]:
+            last = moved(modules)
+            yield tuple(sorted(modules, key=every.index))
 
 
 def corners(costs: Mapping[ModuleSet, _Cost]) -> list[ModuleSet]:
@@ -75,4 +125,4 @@ def _costs(training: Training, topology: Topology, layer: LayerKind) -> dict[Mod
 def _under(training: Training, topology: Topology, layer: LayerKind, modules: ModuleSet) -> dict[str, _Cost]:
     chosen = replace(training, recompute_modules=modules)
     part, kept = priced_layer_of(chosen, topology, layer), kept_by_kind(chosen, layer)
-    return {kind: (kept[kind][0], part.backward[kind].total_ns) for kind in (NONE, SELECT, FULL)}
+    return {kind: (kept[kind].activations, part.backward[kind].total_ns) for kind in (NONE, SELECT, FULL)}

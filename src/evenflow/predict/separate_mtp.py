@@ -48,8 +48,8 @@ def with_separate_mtp(training: Training, topology: Topology, network: Network) 
     )
     block = sharded(training, topology, priced_layer(alone, topology, mtp_passes(alone), mtp_parameters(alone)))
     kept = {
-        kind: (size + total(joined_activations(alone, kind=kind)), working)
-        for kind, (size, working) in kept_by_kind(alone, model.further_kind).items()
+        kind: size._replace(activations=size.activations + total(joined_activations(alone, kind=kind)))
+        for kind, size in kept_by_kind(alone, model.further_kind).items()
     }
     embedding = Parameters() if has_embedding else embedding_copy(training)
     first = replace(block, parameters=block.parameters + embedding)  # all of them are in one stage

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
@@ -12,6 +13,7 @@ from evenflow.predict.activations import (
     head_working,
     layer_activations,
     layer_working,
+    moved_bytes,
     tail_activations,
     tail_working,
 )
@@ -59,13 +61,24 @@ class PricedNetwork:
     tail: PricedPart
 
 
+class LayerBytes(NamedTuple):
+    """Bytes that a layer keeps of a microbatch until its backward, and what that needs."""
+
+    activations: int
+    """On the device."""
+    working: int
+    """Of the backward, at its fullest moment."""
+    moved: int
+    """On the host."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedPass:
     """What a microbatch takes on one device before copies of the model exchange anything, and what it keeps."""
 
     layers: Mapping[LayerKind, PricedPart]
-    kept: Mapping[LayerKind, Mapping[str, tuple[int, int]]]
-    """Bytes of activations and of working memory of a layer, by recompute kind."""
+    kept: Mapping[LayerKind, Mapping[str, LayerBytes]]
+    """What a layer keeps, by recompute kind."""
     head: PricedPart
     tail: PricedPart
     """With the parameters of a rank that has no embedding."""
@@ -103,6 +116,7 @@ def priced_network(training: Training, topology: Topology, *, known: PassesKnown
         ),
         constant_bytes=constant_bytes(training, topology.accelerator),
         adapter_rank=model.adapter_rank,
+        host_link=training.host_link,
     )
     return PricedNetwork(network=network, layers=tuple(made[kind] for kind in kinds), head=head, tail=tail)
 
@@ -193,12 +207,13 @@ def priced_end(topology: Topology, passes: Passes, parameters: Parameters) -> Pr
     )
 
 
-def kept_by_kind(training: Training, layer: LayerKind) -> dict[str, tuple[int, int]]:
-    """Return the bytes of activations and of working memory of a layer, by recompute kind."""
+def kept_by_kind(training: Training, layer: LayerKind) -> dict[str, LayerBytes]:
+    """Return what a layer keeps, by recompute kind."""
     return {
-        kind: (
-            total(layer_activations(training, layer, kind=kind)),
-            total(layer_working(training, layer, kind=kind)),
+        kind: LayerBytes(
+            activations=total(layer_activations(training, layer, kind=kind)),
+            working=total(layer_working(training, layer, kind=kind)),
+            moved=moved_bytes(training, layer, kind=kind),
         )
         for kind in training.kinds
     }
@@ -254,11 +269,16 @@ def exchanges_ns(training: Training, topology: Topology, parameters: Parameters)
     return gather, reduce
 
 
-def layer_of(training: Training, kind: LayerKind, part: PricedPart, kept: Mapping[str, tuple[int, int]]) -> Layer:
-    """Return a priced layer for the planner; `kept` has its activations and working memory by recompute kind."""
+def layer_of(training: Training, kind: LayerKind, part: PricedPart, kept: Mapping[str, LayerBytes]) -> Layer:
+    """Return a priced layer for the planner; `kept` has what it keeps by recompute kind."""
     modes = {
-        mode: Mode(activation_bytes=stays, backward_ns=round(part.backward[mode].total_ns), working_bytes=working)
-        for mode, (stays, working) in kept.items()
+        mode: Mode(
+            activation_bytes=size.activations,
+            offloaded_bytes=size.moved,
+            backward_ns=round(part.backward[mode].total_ns),
+            working_bytes=size.working,
+        )
+        for mode, size in kept.items()
     }
     return Layer(
         name=_name(training, kind),

@@ -1,10 +1,10 @@
 """A training step: the model, how it is split over devices, its batch, number formats and software."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from evenflow.model import FULL, NONE, SELECT, Sizes
+from evenflow.model import FULL, NONE, OFFLOAD, SELECT, HostLink, Sizes
 from evenflow.predict.transformer import Transformer
 
 CONTEXT_EXCHANGES = ("ring", "all-gather", "all-to-all")
@@ -111,6 +111,33 @@ _INSIDE: Mapping[str, tuple[str, ...]] = {"moe": ("moe_act", "shared_experts")}
 """Modules that are computed again with another, which has them inside. [Megatron-LM, `MoELayer.forward`]"""
 
 
+MOVED_MODULES = ("attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act")
+"""Parts of a layer whose inputs the host can keep, as Megatron-LM names them."""
+MOVES = f"{OFFLOAD}_"
+"""Before the name of such a module in a set, to tell it from one that is computed again."""
+_INCOMPATIBLE = {
+    "core_attn": ("mla_up_proj", "core_attn"),
+    "moe_act": ("moe_act", "moe"),
+    "expert_fc1": ("moe",),
+}
+"""What a module that is moved must not be beside: what computes again what it would move. [Megatron-LM]"""
+
+
+def is_possible_set(modules: Collection[str]) -> bool:
+    """Return whether a set is one whose modules can be moved and computed again together.
+
+    The output of attention, which is the input of `attn_proj`, is moved only with what `core_attn` keeps beside it.
+    """
+    moved = moved_of(modules)
+    beside = not any(again in modules for module in moved for again in _INCOMPATIBLE.get(module, ()))
+    return beside and ("attn_proj" not in moved or "core_attn" in moved)
+
+
+def moved_of(modules: Iterable[str]) -> frozenset[str]:
+    """Return the modules of a set whose inputs move to the host."""
+    return frozenset(module.removeprefix(MOVES) for module in modules if module.startswith(MOVES))
+
+
 def with_inner(modules: Iterable[str]) -> frozenset[str]:
     """Return modules with those that are inside of them."""
     return frozenset(inner for module in modules for inner in (module, *_INSIDE.get(module, ())))
@@ -142,7 +169,11 @@ class Training:
     recompute_modules: tuple[str, ...] = ("core_attn",)
     """What kind `select` computes again, of `RECOMPUTE_MODULES`."""
     recompute_sets: tuple[tuple[str, ...], ...] = ()
-    """Sets of modules that are recompute kinds of their own, in the place of `select`."""
+    """Sets of modules that are recompute kinds of their own, in the place of `select`: those that are computed again,
+    and behind `MOVES` those whose inputs move to the host.
+    """
+    host_link: HostLink | None = None
+    """The link over which they move."""
     full_layers: int | None = None
     """Under `full`, how many layers of each cell; None: all."""
     layout: tuple[tuple[int, ...], ...] = ()
@@ -163,6 +194,10 @@ class Training:
         if kind == SELECT:
             return with_inner(self.recompute_modules)
         return with_inner(kind.split("+")) if kind != NONE else frozenset()
+
+    def moved_under(self, kind: str) -> frozenset[str]:
+        """Return the modules whose inputs a kind moves to the host."""
+        return moved_of(kind.split("+"))
 
     @property
     def overlaps_pipeline(self) -> bool:

@@ -8,6 +8,7 @@ from evenflow.language import _
 from evenflow.model import (
     FULL,
     NONE,
+    OFFLOAD,
     Abilities,
     Empty,
     Groups,
@@ -114,8 +115,9 @@ def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterato
         return
     remedy = _("plan for it with --target, or write the plan for another framework")
     kinds = list(dict.fromkeys(kind for way in ways for kind in way.kinds))
-    shown = [kind for kind in kinds if "+" not in kind and segment_length(kind) is None]
-    shown += [_("segments of one length")] if len(shown) < len([kind for kind in kinds if "+" not in kind]) else []
+    single = [kind for kind in kinds if "+" not in kind and not kind.startswith(f"{OFFLOAD}_")]
+    shown = [kind for kind in single if segment_length(kind) is None]
+    shown += [_("segments of one length")] if len(shown) < len(single) else []
     names = ", ".join(shown)  # of sets of modules, the modules
     always = _("must be of the kinds {names} for {title}", names=names, title=title)
     split = _("must be of the kinds {names} for {title} where sequences are split", names=names, title=title)
@@ -164,7 +166,7 @@ def _is_expressible(plan: Plan, way: Recomputation) -> bool:
     if not set(plan.used_kinds) <= set(way.kinds):
         return False
     cells = [
-        {kind: plan.count(kind, chunk, rank) for kind in (*way.kinds, NONE)}
+        {kind: plan.count(kind, chunk, rank) for kind in (*plan.used_kinds, FULL, NONE)}
         for chunk in range(plan.num_chunks)
         for rank in range(plan.num_ranks)
     ]

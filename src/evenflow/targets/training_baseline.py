@@ -1,13 +1,14 @@
 """What a user runs today, as a training: degrees, batch and plan from their file, the rest from what is asked."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Plan, one_by_one
+from evenflow.model import SELECT, Plan, one_by_one
 from evenflow.predict.limits.checks import check_training
-from evenflow.predict.training import Degrees, Sharding, Training
+from evenflow.predict.training import Degrees, Sharding, Training, moved_of, set_kind
+from evenflow.targets.baseline_sets import in_offered_kinds, sets_of
 from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import GivenSizes, Target
 from evenflow.tune.axes import Axis, Value
@@ -55,6 +56,8 @@ def read_training(target: Target, text: str, file: str, question: TuningQuestion
         may_be_alone=True,
     )
     found = target.read(text, file, given)
+    sets = tuple(modules for modules in sets_of(found.plan) if not moved_of(modules))  # moving needs a link
+    found = in_offered_kinds(found, (SELECT, *map(set_kind, sets)))
     plan, notes = one_by_one(found.plan), list(found.notes)
     if plan != found.plan:
         notes.append(_("layers that are recomputed together count each by itself"))
@@ -66,7 +69,7 @@ def read_training(target: Target, text: str, file: str, question: TuningQuestion
         if value != asked:
             rule = _("must be {asked}", asked=asked)
             raise InputError(value=value, rule=rule, place=_("{file}: {what}", file=file, what=what))
-    training = taken.training(degrees, microbatch, plan)
+    training = replace(taken.training(degrees, microbatch, plan), recompute_sets=((SELECT,), *sets) if sets else ())
     check_training(training, question.topology.accelerator, named=lambda name: stated.place(name, file))
     return TrainingBaseline(
         training=training,

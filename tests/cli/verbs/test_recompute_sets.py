@@ -110,3 +110,58 @@ def test_tuning_ranks_degrees_with_them_and_its_answer_is_planned_again(evenflow
     refused = evenflow(*asked, "--recompute-sets", "best", "--target", "torchtitan")
     assert refused.exit_code == 2
     assert "must be left out: the framework has no such sets of modules, got 'best'" in refused.stderr
+
+
+def test_megatron_moves_one_set_of_modules_in_all_layers(evenflow, folder, model):
+    options = ("--target", "megatron", "--recompute-sets", "best")
+    kept, _ = planned(evenflow, folder, model, *options)
+    plan, result = planned(evenflow, folder, model, *options, "--host-link", "50GBps")
+    assert plan["makespan_ms"] < kept["makespan_ms"]
+    (used,) = [kind for kind, table in plan["recompute"].items() if any(map(any, table))]
+    assert plan["recompute"][used] == plan["layers"]
+    modules = [word.removeprefix("offload_") for word in used.split("+") if word.startswith("offload_")]
+    assert modules
+    assert f"--fine-grained-activation-offloading\n    --offload-modules {' '.join(modules)}\n" in result.stdout
+    assert "NVTE_CPU_OFFLOAD_V1=1" in result.stdout
+    older = evenflow("export", "plan.json", "--to", "megatron", "--version-of", "0.13")
+    assert "--offload-modules" not in older.stdout
+    assert "Megatron-LM cannot run the plan as it is" in older.stdout
+
+
+def test_modules_that_move_need_a_link_and_their_neighbours(evenflow, model):
+    asked = ("plan", model, *TRAINED, "--recompute-sets")
+    result = evenflow(*asked, "offload_core_attn")
+    assert result.exit_code == 2
+    assert "modules that move must come with --host-link" in result.stderr
+    result = evenflow(*asked, "offload_attn_proj", "--host-link", "50GBps")
+    assert result.exit_code == 2
+    assert "--recompute-sets must move attn_proj only with core_attn" in result.stderr
+
+
+def test_a_script_with_modules_is_compared_as_it_is(evenflow, folder, model):
+    script = (
+        "--num-layers 8 --pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 8 --seq-length 8192 "
+        "--nproc-per-node 4 --recompute-granularity selective --recompute-modules layernorm mlp"
+    )
+    (folder / "run.sh").write_text(f"torchrun {script}\n")
+    (folder / "moves.sh").write_text(
+        f"torchrun {script} --fine-grained-activation-offloading --offload-modules core_attn\n"
+    )
+    (folder / "plain.sh").write_text(f"torchrun {script.partition(' --recompute')[0]}\n")
+    asked = ("compare", model, "--accelerator", "h100", "--seq", 8192, "--time-limit", 3, "--baseline")
+
+    def yours(*options):
+        result = evenflow(*asked, *options, "--json", "compared.json", "--overwrite")
+        assert result.exit_code == 0, result.stderr
+        assert "not understood" not in result.stderr
+        written = json.loads((folder / "compared.json").read_text())
+        return written["yours"]
+
+    plain, again, moved = yours("plain.sh"), yours("run.sh"), yours("moves.sh", "--host-link", "50GBps")
+    assert plain["makespan_ms"] < again["makespan_ms"] <= moved["makespan_ms"]
+    peaks = [max(plan["peak_memory_mb"]) for plan in (plain, again, moved)]
+    assert peaks == sorted(peaks, reverse=True)
+    assert len(set(peaks)) == 3
+    refused = evenflow(*asked, "moves.sh")
+    assert refused.exit_code == 2
+    assert "modules that move must come with --host-link" in refused.stderr

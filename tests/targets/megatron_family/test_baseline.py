@@ -1,14 +1,16 @@
 """Megatron-LM runs as users have them, read into plans."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import Plan
+from evenflow.model import Plan, segment_length
 from evenflow.model.plan import cells
+from evenflow.targets.baseline_sets import in_offered_kinds
 from evenflow.targets.frameworks.megatron.target import TARGET
 from evenflow.targets.megatron_family.baseline import read_run
 from evenflow.targets.refusal import refusal
@@ -159,7 +161,17 @@ def test_cuts(text: str, layers: list[list[int]] | None) -> None:
         ("--recompute-granularity full --recompute-method block --recompute-num-layers 3", {"full": ((2, 3, 2),)}),
         ("--recompute-granularity selective", {"select": ((2, 4, 2),)}),
         ("--recompute-granularity selective --recompute-modules core_attn", {"select": ((2, 4, 2),)}),
-        ("--recompute-granularity selective --recompute-modules mlp moe", {}),
+        ("--recompute-granularity selective --recompute-modules moe mlp", {"mlp+moe": ((2, 4, 2),)}),
+        (
+            "--recompute-granularity selective --recompute-modules layernorm --fine-grained-activation-offloading "
+            "--offload-modules attn_proj core_attn",
+            {"layernorm+offload_core_attn+offload_attn_proj": ((2, 4, 2),)},
+        ),
+        (
+            "--fine-grained-activation-offloading --offload-modules expert_fc1",
+            {"offload_expert_fc1": ((2, 4, 2),)},
+        ),
+        ("--offload-modules expert_fc1", {}),
         ("--recompute-activations", {"select": ((2, 4, 2),)}),
         ("--checkpoint-activations", {"full": ((2, 4, 2),)}),
         ("--checkpoint-activations --checkpoint-num-layers 2", {"segment2": ((2, 4, 2),)}),
@@ -199,9 +211,9 @@ def test_old_flags_that_no_megatron_takes_are_refused(flags: str) -> None:
 
 def test_modules_that_no_kind_stands_for_are_named() -> None:
     text = (
-        "--recompute-granularity selective \\\n --recompute-modules core_attn mlp --num-layers 2 --micro-batch-size 1"
+        "--recompute-granularity selective \\\n --recompute-modules core_attn mhc --num-layers 2 --micro-batch-size 1"
     )
-    assert read_run(text, "run.sh", GivenSizes()).unknown == ("run.sh, line 2: recompute_modules: mlp",)
+    assert read_run(text, "run.sh", GivenSizes()).unknown == ("run.sh, line 2: recompute_modules: mhc",)
 
 
 def test_what_is_not_understood_is_named() -> None:
@@ -346,3 +358,74 @@ def test_groups_that_megatron_refuses() -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(InputError):
         read(f"--num-layers 8 {text}", num_microbatches=4)
+
+
+_SETS = [
+    kind
+    for way in TARGET.abilities(TARGET.versions[-1]).recomputation
+    for kind in way.kinds
+    if kind not in ("full", "select", "core_attn") and segment_length(kind) is None
+]
+
+
+@given(plan=flag_plans(), kind=st.sampled_from(_SETS))
+def test_any_set_of_modules_is_read_back(plan: Plan, kind: str) -> None:
+    under_set = replace(plan, recompute={kind: plan.layers})
+    assert refusal(under_set, TARGET.abilities("0.16"), title=TARGET.title) is None
+    moves = "offload" in kind
+    assert (refusal(under_set, TARGET.abilities("0.13"), title=TARGET.title) is not None) is moves
+    written = TARGET.write(under_set, "0.16")
+    found = read_run(written.pieces[0].text, "run.sh", GivenSizes(num_microbatches=plan.num_microbatches))
+    assert found.plan == under_set
+    assert found.unknown == ()
+    assert bool(written.environment) is moves
+
+
+def test_a_set_that_layers_do_not_offer_is_named() -> None:
+    text = (
+        "--num-layers 4 --pipeline-model-parallel-size 2 --recompute-granularity selective --recompute-modules "
+        "core_attn layernorm --fine-grained-activation-offloading --offload-modules qkv_linear"
+    )
+    found = read_run(text, "run.sh", GivenSizes(num_microbatches=4))
+    assert in_offered_kinds(found, found.plan.used_kinds) == found
+    left = in_offered_kinds(found, ["select"])
+    assert left.plan.recompute == {"select": ((2, 2),)}
+    assert left.unknown == ("recompute_modules: layernorm", "offload_modules: qkv_linear")
+    left = in_offered_kinds(found, ["full"])
+    assert left.plan.recompute == {}
+    assert left.unknown == (
+        "recompute_modules: core_attn",
+        "recompute_modules: layernorm",
+        "offload_modules: qkv_linear",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("--offload-modules attn_proj", "must have core_attn with attn_proj"),
+        ("--offload-modules norm", "must be some of attn_norm, qkv_linear"),
+        ("", "must be given with --fine-grained-activation-offloading"),
+        (
+            "--offload-modules core_attn --recompute-granularity full --recompute-method uniform "
+            "--recompute-num-layers 1",
+            "must not be given with the recomputation of whole layers",
+        ),
+    ],
+)
+def test_what_moves_is_checked(text: str, message: str) -> None:
+    cut = "--num-layers 4 --pipeline-model-parallel-size 2 --fine-grained-activation-offloading"
+    with pytest.raises(InputError, match=message):
+        read(f"{cut} {text}", num_microbatches=4)
+
+
+def test_how_much_moves_of_it_is_not_understood() -> None:
+    text = (
+        "--num-layers 4 --pipeline-model-parallel-size 2 --fine-grained-activation-offloading "
+        "--offload-modules core_attn --activation-offload-fraction 0.5 --delta-offload-bytes-across-pp-ranks 1000"
+    )
+    found = read_run(text, "run.sh", GivenSizes(num_microbatches=4))
+    assert found.unknown == (
+        "run.sh, line 1: --activation-offload-fraction",
+        "run.sh, line 1: --delta-offload-bytes-across-pp-ranks",
+    )

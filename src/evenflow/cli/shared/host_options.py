@@ -86,7 +86,7 @@ class HostOptions:
         if self.prefetch == BEST and not chooses_fetches:
             rule = _("must be an integer {range}: only evenflow plan tries several", range=AHEAD.text)
             raise InputError(value=BEST, rule=rule, place=_AHEAD, remedy=_("give a number"))
-        link = self._link(network.host_link)
+        link = self.link(network.host_link)
         if self.offload:
             if link is None:
                 rule = _("must come with {option}, the bandwidth to the host's memory", option=_LINK)
@@ -101,7 +101,8 @@ class HostOptions:
                 raise InputError(value=value, rule=rule, place=option, remedy=_("add {option}", option=_OFFLOAD))
         return network
 
-    def _link(self, known: HostLink | None) -> HostLink | None:
+    def link(self, known: HostLink | None = None) -> HostLink | None:
+        """Return the link as given, otherwise as `known`; None where neither says it."""
         if self.host_link is None and known is None:
             return None
         rate = 0 if known is None else known.bytes_per_s

@@ -31,6 +31,7 @@ SWITCHES = {
     "deepspeed_activation_checkpointing",
     "no_pipeline_parallel",
     "untie_embeddings_and_output_weights",
+    "fine_grained_activation_offloading",
 }
 """Arguments that are flags without a value."""
 _INTEGERS = {
@@ -61,7 +62,7 @@ _TEXTS = {
     "recompute_method",
     "activations_checkpoint_method",
 }
-_PLAN_LISTS = {"recompute_modules", "rampup_batch_size"}
+_PLAN_LISTS = {"recompute_modules", "offload_modules", "rampup_batch_size"}
 LISTS = _PLAN_LISTS | {"num_experts"}
 """Arguments with any number of values."""
 KNOWN = frozenset(SWITCHES | _INTEGERS | _TEXTS | _PLAN_LISTS)
@@ -82,7 +83,7 @@ _ALL_SWITCHES = SWITCHES | DEGREE_SWITCHES | _DEEPSPEED_SWITCHES
 _ALL_INTEGERS = _INTEGERS | _DEGREE_INTEGERS | _DEEPSPEED_INTEGERS
 _RELEVANT = re.compile(
     r"pipeline|virtual|vpp|recompute|microbatch|micro_batches|layer_split|layer_list|noop_layers|layers_per_stage"
-    r"|checkpoint(ed)?_activations|activations_checkpoint|hybrid.*pattern|decoder_num_layers|embedding_stage|offload_modules|cpu_offloading"
+    r"|checkpoint(ed)?_activations|activations_checkpoint|hybrid.*pattern|decoder_num_layers|embedding_stage|delta_offload|cpu_offloading"
     r"|activation_offload|overlap_moe_expert_parallel_comm|delay_wgrad_compute|schedules_method|zero_bubble"
 )
 """Names that have to do with the pipeline or with activations."""

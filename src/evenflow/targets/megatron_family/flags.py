@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 
 from evenflow.language import _
@@ -21,6 +22,7 @@ from evenflow.model import (
     segment_kind,
     segment_length,
 )
+from evenflow.predict.training import MOVED_MODULES, MOVES, is_possible_set, moved_of, set_kind
 from evenflow.targets.megatron_family.layout import format_plan
 from evenflow.targets.target import Piece
 
@@ -52,6 +54,13 @@ RECOMPUTE_FLAGS = (
     "--activations-checkpoint-num-layers",
 )
 """Flags of recomputation, those of Megatron-LM 2 as well."""
+OFFLOAD_FLAGS = (
+    "--fine-grained-activation-offloading",
+    "--offload-modules",
+    "--activation-offload-fraction",
+    "--delta-offload-bytes-across-pp-ranks",
+)
+"""Flags of activations on the host."""
 DECIDED_FLAGS = (*CUT_FLAGS, LAYOUT_FLAG, GROUP_SIZE, *RECOMPUTE_FLAGS)
 """Flags that a plan decides, by being there or not."""
 
@@ -103,12 +112,23 @@ segments (the method ``uniform``).
 """
 _MODULES = ("core_attn", "layernorm", "mlp", "moe", "moe_act", "mla_up_proj")
 """Modules that every version of Megatron Core with ``--recompute-modules`` can compute again."""
-MODULE_SETS = tuple(
-    "+".join(modules) for size in range(1, len(_MODULES) + 1) for modules in combinations(_MODULES, size)
-)
+_SETS = tuple(modules for size in range(1, len(_MODULES) + 1) for modules in combinations(_MODULES, size))
+MODULE_SETS = tuple(map(set_kind, _SETS))
 """Recompute kinds that are sets of modules, of which one is for all layers."""
 WAYS_WITH_SETS = (STOCK_WAYS[0], Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT, *_SEGMENTS, *MODULE_SETS)))
 """As `STOCK_WAYS`, with any set of modules."""
+
+
+@cache
+def ways_with_moves() -> tuple[Recomputation, ...]:
+    """Return the same, with any set of modules whose inputs move to the host as well."""
+    moves = [f"{MOVES}{module}" for module in MOVED_MODULES]
+    moved = [modules for size in range(1, len(moves) + 1) for modules in combinations(moves, size)]
+    every = (again + more for again in ((), *_SETS) for more in moved if is_possible_set((*again, *more)))
+    counted, alike = WAYS_WITH_SETS
+    return (counted, replace(alike, kinds=(*alike.kinds, *map(set_kind, every))))
+
+
 OLD_WAYS = (Recomputation(scope=Scope.MODEL, kinds=(FULL,)),)
 """Recomputation by the flags of Megatron-LM 2: of all layers or of none."""
 
@@ -162,13 +182,28 @@ def recompute_flags(plan: Plan, *, has_modules: bool = True) -> dict[str, tuple[
                 "--recompute-method": ("uniform",),
                 "--recompute-num-layers": (str(length),),
             }
-    sets = [kind for kind in plan.used_kinds if kind in MODULE_SETS]
+    moved = moved_modules(plan)
+    known = {*_MODULES, *(f"{MOVES}{module}" for module in MOVED_MODULES)}
+    sets = [kind.split("+") for kind in plan.used_kinds if known.issuperset(kind.split("+"))]
     if sets:
-        return {"--recompute-granularity": ("selective",), "--recompute-modules": tuple(sets[0].split("+"))}
+        again = tuple(module for module in sets[0] if not module.startswith(MOVES))
+        flags = {"--recompute-granularity": ("selective",), "--recompute-modules": again} if again else {}
+        return flags | ({OFFLOAD_FLAGS[0]: (), OFFLOAD_FLAGS[1]: moved} if moved else {})
     if any(map(any, plan.recompute.get(SELECT, ()))):
         modules = {"--recompute-modules": ("core_attn",)} if has_modules else {}
         return {"--recompute-granularity": ("selective",), **modules}
     return {}
+
+
+def moved_modules(plan: Plan) -> tuple[str, ...]:
+    """Return the modules whose inputs a plan moves to the host, in all its layers."""
+    moved = {module for kind in plan.used_kinds for module in moved_of(kind.split("+"))}
+    return tuple(module for module in MOVED_MODULES if module in moved)
+
+
+def offload_environment(plan: Plan) -> dict[str, str]:
+    """Return the variable without which Transformer Engine moves parameters to the host as well, from 2.10 on."""
+    return {"NVTE_CPU_OFFLOAD_V1": "1"} if moved_modules(plan) else {}
 
 
 def old_recompute_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -215,6 +250,14 @@ def plan_notes(plan: Plan) -> tuple[str, ...]:
         notes.append(_("with multi-token prediction, put one m for each of its layers before L in the layout"))
     if plan.num_chunks > 1 and plan.num_ranks == 2:
         notes.append(_("with 2 ranks, chunks need the overlap of messages: no --no-overlap-p2p-communication"))
+    if moved_modules(plan):
+        notes.append(_("moving activations to the host needs the implementation of Transformer Engine"))
+        notes.append(
+            _(
+                "by Megatron-LM's issue 7398, activations may be copied back before they have reached the host: check "
+                "the gradients of a step against one without these flags"
+            )
+        )
     if any(map(any, plan.recompute.get(SELECT, ()))):
         notes.append(
             _("select becomes the recomputation of core_attn: the numbers for select must be measured with that")

@@ -25,7 +25,7 @@ from evenflow.cli.shared.training.training_job import TrainingJob, training_job
 from evenflow.cli.shared.training.training_options import TrainingOptions, options_given
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Abilities, Sizes
+from evenflow.model import Abilities, HostLink, Sizes
 from evenflow.predict.half_blocks import count_half_blocks
 from evenflow.predict.prediction import predict
 from evenflow.predict.transformer import Transformer
@@ -54,6 +54,10 @@ class PipelineOptions:
     allow_empty: bool = False
     in_turn: bool = False
     """Whether messages wait for each other."""
+    host_link: HostLink | None = None
+    """The link to the host's memory; None: not given."""
+    used_sets: tuple[tuple[str, ...], ...] = ()
+    """Sets of modules that the user's own plan computes again or moves."""
     for_framework: bool = False
     """Whether it is planned for a framework."""
     known_kinds: frozenset[str] | None = None
@@ -76,9 +80,12 @@ def read_planned_model(request: Any, *, completed: Completed | None = None) -> G
 
     The file is a layer file, a plan file, or the configuration of a model, whose pipeline `completed` may know.
     """
-    asked = {field.name for field in fields(PipelineOptions)} & {field.name for field in fields(request)}
+    named = {field.name for field in fields(request)}
+    asked = {field.name for field in fields(PipelineOptions)} & named
     pipeline = PipelineOptions(
-        **{name: getattr(request, name) for name in asked}, in_turn=request.messages.p2p_exclusive
+        **{name: getattr(request, name) for name in asked},
+        in_turn=request.messages.p2p_exclusive,
+        host_link=request.host.link() if "host" in named else None,
     )
     written = options_given()
     check_rank_options(request)
@@ -139,6 +146,8 @@ def configured_model(
             half_blocks=_parts_blocks(settings, pipeline, described.model),
             recompute_sets=settings.recompute_sets,
             known_kinds=pipeline.known_kinds,
+            used_sets=pipeline.used_sets,
+            host_link=pipeline.host_link,
             in_turn=pipeline.in_turn,
         )
 

@@ -42,8 +42,9 @@ RECOMPUTE_SETS = asked(
     option="--recompute-sets",
     section=STEP,
     metavar="SETS|best",
-    help="Sets of modules that layers may compute again, each a recompute kind: layernorm,moe_act+layernorm; best for "
-    "those that no others beat.  [default: select, which is core attention]",
+    help="Sets of modules that layers may compute again, each a recompute kind: layernorm,moe_act+layernorm; behind "
+    "offload_ modules that move to the host; best for those that no others beat.  [default: "
+    "select, which is core attention]",
 )
 HALF_BLOCKS = asked(
     option="--half-blocks",

@@ -1,13 +1,14 @@
 """What the planner is told of a predicted training: its layers, one time for all messages, a memory limit."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from evenflow.cli.shared.training.image_options import APART, FIRST, SPREAD
-from evenflow.cli.shared.training.recompute_sets import module_sets
+from evenflow.cli.shared.training.recompute_sets import with_module_sets
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Communication, Network
+from evenflow.model import Communication, HostLink, Network
 from evenflow.predict.apart_tower import ApartTower, with_apart_tower
 from evenflow.predict.half_blocks import with_half_blocks
 from evenflow.predict.layer_work import message_bytes
@@ -43,21 +44,25 @@ def planner_inputs(
     half_blocks: bool = False,
     recompute_sets: str | None = None,
     known_kinds: frozenset[str] | None = None,
+    used_sets: Sequence[tuple[str, ...]] = (),
+    host_link: HostLink | None = None,
     in_turn: bool = False,
 ) -> PlannerInputs:
     """Return the inputs that stand for a prediction on devices of `memory_limit_bytes`, 0 where these are not known.
 
-    `encoder` says where the encoder of images may be, `half_blocks` that a stage may begin inside a block, `in_turn`
-    that messages wait for each other: then the time that each keeps a link busy counts, which otherwise is part of one
-    time for all.
+    `encoder` says where the encoder of images may be, `half_blocks` that a stage may begin inside a block, `host_link`
+    over what modules move that `recompute_sets` names, `in_turn` that messages wait for each other: then the time that
+    each keeps a link busy counts, which otherwise is part of one time for all.
 
     Raises:
         InputError: an encoder that is to be spread where there is none, or half blocks of a model without any.
     """
     training = prediction.training
     network = prediction.network
-    if recompute_sets is not None:
-        training = replace(training, recompute_sets=module_sets(recompute_sets, training, topology, known_kinds))
+    if recompute_sets is not None or used_sets:
+        training = with_module_sets(
+            training, recompute_sets, topology, known_kinds, used=used_sets, host_link=host_link
+        )
         network = priced_network(training, topology).network
     tower, notes = training.model.tower, []
     if encoder != FIRST and tower is None:

@@ -1,5 +1,6 @@
 """``--baseline``: what the user runs today, read from the framework's own file and simulated."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import click
@@ -11,6 +12,7 @@ from evenflow.errors import InputError
 from evenflow.language import _, _n
 from evenflow.model import Communication, Network
 from evenflow.simulate import Simulation, simulate
+from evenflow.targets.baseline_sets import in_offered_kinds
 from evenflow.targets.further_tokens import with_mtp_last
 from evenflow.targets.target import Baseline, GivenSizes, Target
 from evenflow.units import megabytes, milliseconds
@@ -35,6 +37,10 @@ class GivenBaseline:
         if not baseline.plan.mtp_layers:  # the framework does not count them
             baseline = replace(baseline, plan=with_mtp_last(baseline.plan, sizes.mtp_layers))
         return cls(file=file, baseline=baseline)
+
+    def in_kinds(self, kinds: Collection[str]) -> "GivenBaseline":
+        """Return the same for layers that offer `kinds`."""
+        return replace(self, baseline=in_offered_kinds(self.baseline, kinds))
 
     @property
     def target(self) -> Target:

@@ -253,16 +253,18 @@ def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
     simulation = answer.outcome.simulation
     if simulation is None or not any(use.held_bytes for use in host_uses(simulation)) or was_interrupted():
         return answer
-    request = replace(
-        job.request,
-        network=without_offload(simulation.network),
-        sizes=simulation.plan.sizes,
-        group_size=simulation.plan.group_size,
-    )
+    request = replace(job.request, network=without_offload(simulation.network))
     with suppress(Interrupted, InputError):  # the answer is there already
-        kept = solve.solve(request, schedule=simulation.plan.schedule, time_limit_s=kept_s, progress=progress)
-        return replace(answer, kept=kept)
+        return replace(answer, kept=_kept(replace(job, request=request).within(kept_s), simulation.plan, progress))
     return answer
+
+
+def _kept(job: PlanJob, plan: Plan, progress: ProgressCallback | None) -> Outcome:
+    """Return a plan that moves nothing: of the schedule and sizes of `plan`, or any that the framework can run."""
+    if job.options.target is not None:
+        return _solved(replace(job, contest=replace(job.contest, host_links=())), progress).outcome
+    request = replace(job.request, sizes=plan.sizes, group_size=plan.group_size)
+    return solve.solve(request, schedule=plan.schedule, time_limit_s=job.options.time_limit, progress=progress)
 
 
 def _solved(job: PlanJob, progress: ProgressCallback | None) -> Answer:

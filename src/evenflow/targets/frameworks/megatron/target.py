@@ -10,6 +10,7 @@ from evenflow.targets.megatron_family.degrees.stated import stated_in_run
 from evenflow.targets.megatron_family.edit import apply_flags
 from evenflow.targets.megatron_family.flags import (
     CUT_FLAGS,
+    OFFLOAD_FLAGS,
     OLD_WAYS,
     STOCK_WAYS,
     WAYS_WITH_SETS,
@@ -17,10 +18,12 @@ from evenflow.targets.megatron_family.flags import (
     even_flags,
     flags_piece,
     megatron_abilities,
+    offload_environment,
     old_recompute_flags,
     plan_flags,
     plan_notes,
     recompute_flags,
+    ways_with_moves,
     without_layout_abilities,
 )
 from evenflow.targets.megatron_family.forks import has_old_checkpointing, is_megatron_deepspeed, knows_no_layout
@@ -31,15 +34,16 @@ from evenflow.targets.megatron_family.settings import FROZEN_PARTS
 from evenflow.targets.target import Target, Written
 from evenflow.tune.rules import DegreeRules
 
-BEFORE_CORE, BY_LAYERS, BY_LAYOUT = "0.1", "0.2", "0.13"
+BEFORE_CORE, BY_LAYERS, BY_LAYOUT, WITH_OFFLOAD = "0.1", "0.2", "0.13", "0.16"
 """Versions of megatron-core by how they cut the network: equal cells, or any by a layout. The first stands for
-Megatron-LM 2, which had no core, and recomputes by other flags.
+Megatron-LM 2, which had no core, and recomputes by other flags; the last moves activations to the host too.
 """
+_BY_LAYOUT = (BY_LAYOUT, WITH_OFFLOAD)
 
 
 def _abilities(version: str) -> Abilities:
-    if version == BY_LAYOUT:
-        return megatron_abilities(WAYS_WITH_SETS)
+    if version in _BY_LAYOUT:
+        return megatron_abilities(WAYS_WITH_SETS if version == BY_LAYOUT else ways_with_moves())
     return without_layout_abilities(OLD_WAYS if version == BEFORE_CORE else STOCK_WAYS)
 
 
@@ -51,30 +55,32 @@ def _older_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
 
 
 def _write(plan: Plan, version: str) -> Written:
-    if version != BY_LAYOUT:
+    if version not in _BY_LAYOUT:
         piece = flags_piece("PIPELINE_ARGS", _older_flags(plan, version))
         return Written(pieces=(piece,), notes=(batch_note(plan),))
     flags = {**plan_flags(plan), **recompute_flags(plan)}
     return Written(
         pieces=(flags_piece("PIPELINE_ARGS", flags),),
+        environment=offload_environment(plan),
         notes=(_("leave out {flags}: the layout replaces them", flags=", ".join(CUT_FLAGS)), *plan_notes(plan)),
     )
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
-    if version != BY_LAYOUT:
+    if version not in _BY_LAYOUT:
         flags = {**_older_flags(plan, version), **older_degree_flags(planned, has_axes=version == BY_LAYERS)}
         return Written(pieces=(flags_piece("PARALLEL_ARGS", flags),), notes=degree_notes(planned))
     flags = {**parallel_flags(plan, planned), **recompute_flags(plan)}
     notes = (_("leave out {flags}: the layout replaces them", flags=", ".join(CUT_FLAGS)), *plan_notes(plan)[1:])
     return Written(
         pieces=(flags_piece("PARALLEL_ARGS", flags),),
+        environment=offload_environment(plan),
         notes=(*(notes if plan.num_ranks > 1 else ()), *degree_notes(planned)),
     )
 
 
 def _degree_rules(version: str) -> DegreeRules:
-    return megatron_rules() if version == BY_LAYOUT else older_rules(has_axes=version == BY_LAYERS)
+    return megatron_rules() if version in _BY_LAYOUT else older_rules(has_axes=version == BY_LAYERS)
 
 
 def _told_version(text: str, file: str) -> str | None:
@@ -87,7 +93,7 @@ def _apply(text: str, file: str, plan: Plan) -> str:
     version = _told_version(text, file)
     if version is not None:
         return apply_flags(text, file, plan, _older_flags(plan, version))
-    return apply_flags(text, file, plan, {**plan_flags(plan), **recompute_flags(plan)})
+    return apply_flags(text, file, plan, {**plan_flags(plan), **recompute_flags(plan)}, decided=OFFLOAD_FLAGS)
 
 
 _OTHERS = (is_mindspeed_script, is_megatron_deepspeed, is_hybrid)
@@ -96,7 +102,7 @@ _OTHERS = (is_mindspeed_script, is_megatron_deepspeed, is_hybrid)
 TARGET = Target(
     name="megatron",
     title="Megatron-LM",
-    versions=(BEFORE_CORE, BY_LAYERS, BY_LAYOUT),
+    versions=(BEFORE_CORE, BY_LAYERS, BY_LAYOUT, WITH_OFFLOAD),
     unchecked_versions=(BEFORE_CORE, BY_LAYERS),
     checked_with="megatron-core 0.16.1, 0.19.0",
     degrees_checked_with="megatron-core 0.16.1",

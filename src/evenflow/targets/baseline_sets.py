@@ -1,0 +1,37 @@
+"""The sets of modules that a framework's configuration computes again or moves, as far as layers offer them."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from evenflow.model import SELECT, Plan
+from evenflow.predict.training import MOVED_MODULES, MOVES, RECOMPUTE_MODULES
+from evenflow.targets.target import Baseline
+
+_NAMES = frozenset((*RECOMPUTE_MODULES, *(f"{MOVES}{module}" for module in MOVED_MODULES)))
+
+
+def sets_of(plan: Plan) -> tuple[tuple[str, ...], ...]:
+    """Return the sets of modules that layers of a plan are under."""
+    kinds = (tuple(kind.split("+")) for kind in plan.used_kinds)
+    return tuple(modules for modules in kinds if _NAMES.issuperset(modules))
+
+
+def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
+    """Return a baseline of which sets of modules that are not among `kinds` are named as not understood.
+
+    `select` stands for one that computes core attention again, nothing for the others.
+    """
+    recompute, unknown = dict(baseline.plan.recompute), list(baseline.unknown)
+    for modules in sets_of(baseline.plan):
+        kind = "+".join(modules)
+        if kind in kinds:
+            continue
+        cells = recompute.pop(kind)
+        stands = "core_attn" in modules and SELECT in kinds
+        if stands:
+            recompute[SELECT] = cells
+        for module in modules:
+            if module != "core_attn" or not stands:
+                key = "offload_modules" if module.startswith(MOVES) else "recompute_modules"
+                unknown.append(f"{key}: {module.removeprefix(MOVES)}")
+    return replace(baseline, plan=replace(baseline.plan, recompute=recompute), unknown=tuple(unknown))
