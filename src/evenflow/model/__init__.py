@@ -5,9 +5,10 @@ from evenflow.model.blocks import LayerBlocks, blocks_of, whole_blocks_of
 from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixing
 from evenflow.model.communication import Communication
 from evenflow.model.cut_check import check_cut
+from evenflow.model.fewer_kinds import without_idle_kinds, without_offload
 from evenflow.model.host_link import HostLink
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.model.offloaded import with_offload, without_offload
+from evenflow.model.offloaded import with_offload
 from evenflow.model.plan import Cells, Plan, cells
 from evenflow.model.rank_traits import RankTraits
 from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, OFFLOAD, SELECT, ordered_kinds
@@ -83,5 +84,6 @@ __all__ = [
     "whole_blocks_of",
     "with_offload",
     "with_segments",
+    "without_idle_kinds",
     "without_offload",
 ]

@@ -31,19 +31,6 @@ def with_offload(network: Network, link: HostLink) -> Network:
     return replace(network, runs=runs, host_link=link)
 
 
-def without_offload(network: Network) -> Network:
-    """Return the network without the recompute kinds that move anything to the host."""
-    moves = {kind for run in network.runs for kind, mode in run.layer.modes.items() if mode.offloaded_bytes}
-    runs = tuple(
-        LayerRun(
-            layer=replace(run.layer, modes={kind: mode for kind, mode in run.layer.modes.items() if kind not in moves}),
-            count=run.count,
-        )
-        for run in network.runs
-    )
-    return replace(network, runs=runs, host_link=None)
-
-
 def _moving(layer: Layer, kinds: Collection[str]) -> Layer:
     moved: Mapping[str, Mode] = {
         _moved_kind(kind): replace(mode, activation_bytes=0, offloaded_bytes=mode.activation_bytes)

@@ -19,7 +19,8 @@ def sets_of(plan: Plan) -> tuple[tuple[str, ...], ...]:
 def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
     """Return a baseline of which sets of modules that are not among `kinds` are named as not understood.
 
-    `select` stands for one that computes core attention again, nothing for the others.
+    `select` stands for one that computes core attention again, nothing for the others. So it is with `select` itself,
+    which layers do not offer where it saves nothing.
     """
     recompute, unknown = dict(baseline.plan.recompute), list(baseline.unknown)
     for modules in sets_of(baseline.plan):
@@ -34,4 +35,7 @@ def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
             if module != "core_attn" or not stands:
                 key = "offload_modules" if module.startswith(MOVES) else "recompute_modules"
                 unknown.append(f"{key}: {module.removeprefix(MOVES)}")
+    if SELECT in recompute and SELECT not in kinds:
+        del recompute[SELECT]
+        unknown.append("recompute_modules: core_attn")
     return replace(baseline, plan=replace(baseline.plan, recompute=recompute), unknown=tuple(unknown))

@@ -122,6 +122,14 @@ def test_settings_that_cannot_be_are_named_by_their_options(evenflow, options, m
     assert result.stderr.count("\n") == (1 if message else 0)
 
 
+def test_a_kind_that_saves_nothing_is_written_where_it_is_asked_for(evenflow, folder):
+    evenflow(*SPLIT, *ONE_NODE, "--recompute", "selective", "-o", "layers.json")
+    network = read_layer_file(folder / "layers.json")
+    assert set(network.kinds) == {"none", "select", "full"}
+    kept = {layer.modes[kind].activation_bytes for layer in network.layers for kind in ("none", "select")}
+    assert len(kept) == 1
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -143,7 +151,8 @@ def test_the_layer_file_gives_the_same_pipeline(evenflow, folder, options):
     assert result.exit_code == 0, result.output
     found = json.loads((folder / "p.json").read_text())
     network = read_layer_file(folder / "layers.json")
-    assert set(network.kinds) == {"none", "select", "full"}
+    saves = "unfused" in options  # fused attention keeps nothing that select could drop
+    assert set(network.kinds) == {"none", "full", *(["select"] if saves else [])}
     words = shlex.split(found["plan_command"])
     message = next((word for before, word in pairwise(words) if before == "--p2p-latency"), "0ns")
     layers = tuple(map(tuple, found["layers"]))
