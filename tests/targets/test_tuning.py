@@ -114,3 +114,28 @@ def test_schedules_are_those_that_the_framework_runs():
     assert for_framework(QUESTION, None, None).schedules == QUESTION.schedules
     fixed = replace(QUESTION, fixed={Axis.SCHEDULE: "zbv"})
     assert for_framework(fixed, None, None).schedules == ("zbv",)
+
+
+@pytest.mark.parametrize("sets", [[["moe_act", "layernorm"], ["layernorm"], ["layernorm", "moe_act"]], "best"])
+def test_sets_of_modules_are_kinds(asked, sets):
+    evenflow.tune(LLAMA, "h100", **ASKED, recompute_sets=sets)
+    found = asked[0][0].recompute_sets
+    assert any("layernorm" in modules for modules in found)
+    assert len(found) == len(set(found))
+    if sets != "best":
+        assert found == (("layernorm", "moe_act"), ("layernorm",))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"recompute_sets": [["layernrom"]]}, "recompute_sets must be some of core_attn"),
+        ({"recompute_sets": "all"}, "recompute_sets must be sets of modules, or best, got 'all'"),
+        ({"recompute_sets": "best", "recompute": "full"}, "recompute_sets must not be given beside recompute"),
+        ({"recompute_sets": [["offload_core_attn"]]}, "recompute_sets must be computed again"),
+        ({"recompute_sets": [["layernorm"]], "target": "torchtitan"}, "the framework can compute again or move"),
+    ],
+)
+def test_sets_that_cannot_be_tuned_with(more, message):
+    with pytest.raises(InputError, match=message):
+        evenflow.tune(LLAMA, "h100", **ASKED, **more)

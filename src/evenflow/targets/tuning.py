@@ -12,7 +12,8 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields, check_one_of
 from evenflow.language import _
 from evenflow.model import Empty
-from evenflow.predict.training import Software
+from evenflow.predict.chosen_sets import ModuleSets, chosen_sets
+from evenflow.predict.training import Degrees, Software, Training, moved_of, set_kind
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
 from evenflow.questions import NUM_ROWS, TIME_LIMIT
@@ -45,6 +46,7 @@ class TuneRequest:
     most: Mapping[str, int] | None = None
     allow_empty: bool = False
     recompute: str | None = None
+    recompute_sets: ModuleSets = ()
     rows: int = field(default=10, metadata=NUM_ROWS)
     time_limit_s: float = field(default=60.0, metadata=TIME_LIMIT)
     progress: Callable[[TuningProgress], None] | None = None
@@ -94,6 +96,8 @@ def tune(request: TuneRequest) -> Tuned:
         most: the largest values, by axis.
         allow_empty: whether cells may hold no layer.
         recompute: the one kind that layers may be under beside ``none``, or ``none`` alone; None: all kinds.
+        recompute_sets: sets of modules that layers may compute again, each a kind in the place of ``select``, such as
+            ``[["layernorm"], ["layernorm", "moe_act"]]``, or ``"best"`` for those that no others beat; empty: none.
         rows: rows of the ranking that are solved exactly.
         time_limit_s: seconds after which the ranking so far is the answer.
         progress: called now and then.
@@ -103,6 +107,8 @@ def tune(request: TuneRequest) -> Tuned:
     """
     question = request.question()
     check_question(question)
+    if request.recompute_sets:
+        question = with_sets(question, request.recompute_sets, place="recompute_sets", place_of_kind="recompute")
     return search(question, rows=request.rows, time_limit_s=request.time_limit_s, progress=request.progress)
 
 
@@ -136,6 +142,36 @@ def for_framework(
     fixed = question.fixed.get(Axis.SCHEDULE)
     names = schedules or (() if fixed is None else (str(fixed),))
     return replace(question, schedules=tuple(names)) if names else question
+
+
+def with_sets(question: TuningQuestion, named: ModuleSets, *, place: str, place_of_kind: str) -> TuningQuestion:
+    """Return the question with sets of modules as recompute kinds: the best ones by what layers take on one device.
+
+    `place` and `place_of_kind` name the sets, and the only kind, for messages.
+
+    Raises:
+        InputError: as `chosen_sets`; sets beside an only kind, or that move modules to the host.
+    """
+    if question.recompute is not None:
+        rule = _("must not be given beside {other}, which names the only kind", other=place_of_kind)
+        raise InputError(value=question.recompute, rule=rule, place=place, remedy=_("leave one of the two out"))
+    training = Training(
+        model=question.model,
+        degrees=Degrees(),
+        microbatch=1,
+        global_batch=question.global_batch,
+        sequence=question.sequence,
+        precision=question.precision,
+        software=question.software,
+    )
+    own = question.abilities
+    known = None if own is None else frozenset(kind for way in own.recomputation for kind in way.kinds)
+    sets = chosen_sets(named, training, question.topology, known, place=place)
+    moving = [set_kind(modules) for modules in sets if moved_of(modules)]
+    if moving:
+        rule = _("must be computed again: the choice of degrees moves nothing to the host")
+        raise InputError(value=", ".join(moving), rule=rule, place=place, remedy=_("plan the degrees with --host-link"))
+    return replace(question, recompute_sets=sets)
 
 
 def _axis(name: str, place: str) -> Axis:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evenflow.cli.shared import options
-from evenflow.cli.shared.training.recompute_sets import module_sets
+from evenflow.cli.shared.training.recompute_sets import PLACE, named_sets
 from evenflow.cli.shared.training.software_options import written_out
 from evenflow.cli.shared.training.training_options import KINDS, usual_precision
 from evenflow.cli.text.tables import round_up_megabytes
@@ -15,10 +15,9 @@ from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.training import Degrees, Training
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path, read_accelerator_file
 from evenflow.schedule import FAMILIES, family_name
-from evenflow.targets.tuning import for_framework
+from evenflow.targets.tuning import for_framework, with_sets
 from evenflow.tune.axes import Axis
 from evenflow.tune.limits import check_question
 from evenflow.tune.question import TuningQuestion
@@ -65,27 +64,8 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
         question = replace(question, rules=replace(question.rules, context_exchange=asked.behaviour.context_exchange))
     check_question(question, named=option_of)
     if asked.recompute_sets is not None:
-        question = replace(question, recompute_sets=_sets(asked, asked.recompute_sets, question))
+        question = with_sets(question, named_sets(asked.recompute_sets), place=PLACE, place_of_kind="--recompute")
     return TuneJob(question=question, assumed=tuple(_assumed(question, given)), notes=found.notes)
-
-
-def _sets(asked: TuneOptions, text: str, question: TuningQuestion) -> tuple[tuple[str, ...], ...]:
-    """Return the sets of modules that are tried, the best ones by what layers take on one device."""
-    if asked.recompute is not None:
-        rule = _("must not be given beside --recompute, which names the only kind")
-        raise InputError(value=text, rule=rule, place="--recompute-sets", remedy=_("leave one of the two out"))
-    training = Training(
-        model=question.model,
-        degrees=Degrees(),
-        microbatch=1,
-        global_batch=question.global_batch,
-        sequence=question.sequence,
-        precision=question.precision,
-        software=question.software,
-    )
-    own = question.abilities
-    known = None if own is None else frozenset(kind for way in own.recomputation for kind in way.kinds)
-    return module_sets(text, training, question.topology, known)
 
 
 def accelerator_file(asked: TuneOptions) -> Path | None:
