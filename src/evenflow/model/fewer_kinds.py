@@ -13,13 +13,13 @@ def without_offload(network: Network) -> Network:
     return replace(network, runs=_runs_without(network, moves), host_link=None)
 
 
-def without_idle_kinds(network: Network, *, used: str = NONE) -> Network:
+def without_idle_kinds(network: Network, *, used: Collection[str] = ()) -> Network:
     """Return the network without kinds with which no layer keeps less than with `none`, but for `full` and `used`."""
     layers = [run.layer for run in network.runs]
     idle = [
         kind
         for kind in network.kinds
-        if kind not in (FULL, NONE, used)
+        if kind not in (FULL, NONE, *used)
         and all(layer.modes[kind].activation_bytes >= layer.modes[NONE].activation_bytes for layer in layers)
         and all(layer.modes[kind].working_bytes >= layer.modes[NONE].working_bytes for layer in layers)
     ]

@@ -148,6 +148,12 @@ def set_kind(modules: Sequence[str]) -> str:
     return "+".join(modules)
 
 
+def sets_among(kinds: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """Return the sets of modules that are among recompute kinds."""
+    known = {*RECOMPUTE_MODULES, *(f"{MOVES}{module}" for module in MOVED_MODULES)}
+    return tuple(modules for modules in (tuple(kind.split("+")) for kind in kinds) if known.issuperset(modules))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
     """One optimizer step of a transformer."""

@@ -3,17 +3,9 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from evenflow.model import SELECT, Plan
-from evenflow.predict.training import MOVED_MODULES, MOVES, RECOMPUTE_MODULES
+from evenflow.model import SELECT
+from evenflow.predict.training import MOVES, sets_among
 from evenflow.targets.target import Baseline
-
-_NAMES = frozenset((*RECOMPUTE_MODULES, *(f"{MOVES}{module}" for module in MOVED_MODULES)))
-
-
-def sets_of(plan: Plan) -> tuple[tuple[str, ...], ...]:
-    """Return the sets of modules that layers of a plan are under."""
-    kinds = (tuple(kind.split("+")) for kind in plan.used_kinds)
-    return tuple(modules for modules in kinds if _NAMES.issuperset(modules))
 
 
 def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
@@ -23,7 +15,7 @@ def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
     which layers do not offer where it saves nothing.
     """
     recompute, unknown = dict(baseline.plan.recompute), list(baseline.unknown)
-    for modules in sets_of(baseline.plan):
+    for modules in sets_among(baseline.plan.used_kinds):
         kind = "+".join(modules)
         if kind in kinds:
             continue

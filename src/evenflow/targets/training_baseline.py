@@ -7,8 +7,8 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import SELECT, Plan, one_by_one
 from evenflow.predict.limits.checks import check_training
-from evenflow.predict.training import Degrees, Sharding, Training, moved_of, set_kind
-from evenflow.targets.baseline_sets import in_offered_kinds, sets_of
+from evenflow.predict.training import Degrees, Sharding, Training, moved_of, set_kind, sets_among
+from evenflow.targets.baseline_sets import in_offered_kinds
 from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import GivenSizes, Target
 from evenflow.tune.axes import Axis, Value
@@ -56,7 +56,9 @@ def read_training(target: Target, text: str, file: str, question: TuningQuestion
         may_be_alone=True,
     )
     found = target.read(text, file, given)
-    sets = tuple(modules for modules in sets_of(found.plan) if not moved_of(modules))  # moving needs a link
+    sets = tuple(
+        modules for modules in sets_among(found.plan.used_kinds) if not moved_of(modules)
+    )  # moving needs a link
     found = in_offered_kinds(found, (SELECT, *map(set_kind, sets)))
     plan, notes = one_by_one(found.plan), list(found.notes)
     if plan != found.plan:

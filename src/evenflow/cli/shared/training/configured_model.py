@@ -56,8 +56,8 @@ class PipelineOptions:
     """Whether messages wait for each other."""
     host_link: HostLink | None = None
     """The link to the host's memory; None: not given."""
-    used_sets: tuple[tuple[str, ...], ...] = ()
-    """Sets of modules that the user's own plan computes again or moves."""
+    used_kinds: tuple[str, ...] = ()
+    """Recompute kinds of the user's own plan."""
     for_framework: bool = False
     """Whether it is planned for a framework."""
     known_kinds: frozenset[str] | None = None
@@ -146,7 +146,7 @@ def configured_model(
             half_blocks=_parts_blocks(settings, pipeline, described.model),
             recompute_sets=settings.recompute_sets,
             known_kinds=pipeline.known_kinds,
-            used_sets=pipeline.used_sets,
+            used_kinds=pipeline.used_kinds,
             host_link=pipeline.host_link,
             in_turn=pipeline.in_turn,
         )

@@ -8,7 +8,7 @@ from evenflow.cli.shared.training.recompute_sets import with_module_sets
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Communication, HostLink, Network
+from evenflow.model import Communication, HostLink, Network, without_idle_kinds
 from evenflow.predict.apart_tower import ApartTower, with_apart_tower
 from evenflow.predict.half_blocks import with_half_blocks
 from evenflow.predict.layer_work import message_bytes
@@ -17,6 +17,7 @@ from evenflow.predict.separate_mtp import with_separate_mtp
 from evenflow.predict.separate_tower import with_separate_tower
 from evenflow.predict.step.messages import planned_messages
 from evenflow.predict.step_network import priced_network
+from evenflow.predict.training import sets_among
 from evenflow.units import MEGABYTE, milliseconds
 
 
@@ -44,11 +45,13 @@ def planner_inputs(
     half_blocks: bool = False,
     recompute_sets: str | None = None,
     known_kinds: frozenset[str] | None = None,
-    used_sets: Sequence[tuple[str, ...]] = (),
+    used_kinds: Sequence[str] = (),
     host_link: HostLink | None = None,
     in_turn: bool = False,
 ) -> PlannerInputs:
     """Return the inputs that stand for a prediction on devices of `memory_limit_bytes`, 0 where these are not known.
+
+    Kinds that save nothing are left out, but for that of the prediction and `used_kinds`, which the user's own plan has.
 
     `encoder` says where the encoder of images may be, `half_blocks` that a stage may begin inside a block, `host_link`
     over what modules move that `recompute_sets` names, `in_turn` that messages wait for each other: then the time that
@@ -59,6 +62,7 @@ def planner_inputs(
     """
     training = prediction.training
     network = prediction.network
+    used_sets = sets_among(used_kinds)
     if recompute_sets is not None or used_sets:
         training = with_module_sets(
             training, recompute_sets, topology, known_kinds, used=used_sets, host_link=host_link
@@ -76,6 +80,7 @@ def planner_inputs(
         network = with_separate_tower(training, topology, network)
     if half_blocks:
         network = with_half_blocks(training, topology, network)
+    network = without_idle_kinds(network, used=(training.recompute, *used_kinds))
     simulation = prediction.simulation
     messages = simulation.communication
     seen = min(  # the planner does not know the reserve, a share of what a rank holds

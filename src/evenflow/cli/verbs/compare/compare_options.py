@@ -28,7 +28,6 @@ from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_file import PlanFile
 from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, SEARCH_TIME
 from evenflow.schedule import default_family
-from evenflow.targets.baseline_sets import sets_of
 from evenflow.targets.target import GivenSizes, Target
 
 
@@ -186,7 +185,7 @@ def as_in_baseline(compare_options: CompareOptions) -> Completed:
             ranks=pipeline.ranks or plan.num_ranks,
             microbatches=pipeline.microbatches or plan.num_microbatches,
             chunks=pipeline.chunks or (plan.num_chunks if pipeline.schedule is None else None),
-            used_sets=sets_of(plan),
+            used_kinds=plan.used_kinds,
         )
 
     return completed

@@ -17,7 +17,6 @@ from evenflow.cli.verbs.predict.plan_command import next_plan
 from evenflow.cli.verbs.predict.predict_options import PredictOptions
 from evenflow.export.results.prediction_fields import PredictionSetting, prediction_fields
 from evenflow.language import _
-from evenflow.model import without_idle_kinds
 from evenflow.predict.limits.smallest_change import peak_bytes, smallest_change
 from evenflow.predict.prediction import predict as predict_step
 from evenflow.profiles.accelerator_file import accelerator_path
@@ -60,9 +59,7 @@ def predict(request: PredictOptions) -> int:
         half_blocks=request.half_blocks,
         recompute_sets=request.recompute_sets,
     )
-    outputs.write(
-        "--output", lambda: format_layer_file(without_idle_kinds(inputs.network, used=job.training.recompute))
-    )
+    outputs.write("--output", lambda: format_layer_file(inputs.network))
     is_over = bool(limit) and peak_bytes(result) > limit
     change = None
     if is_over:

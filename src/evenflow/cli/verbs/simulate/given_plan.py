@@ -123,6 +123,7 @@ class GivenPlan:
                 schedule=None if plan.order else plan.schedule,
                 group_size=plan.group_size,
                 allow_empty=any(0 in row for row in plan.layers),
+                used_kinds=plan.used_kinds,
             )
         chunks = self._num_chunks()
         layers = layers_by_chunk(self.layers, num_chunks=chunks, place="--layers") if self.layers else ()
@@ -133,6 +134,7 @@ class GivenPlan:
             schedule=self.schedule,
             group_size=self.group_size,
             allow_empty=self.allow_empty or any(0 in row for row in layers),
+            used_kinds=tuple(text.partition("=")[0].strip() for text in self.recompute),
         )
 
     def check_unused(self) -> None:
