@@ -10,7 +10,7 @@ import pytest
 
 from evenflow.baselines.even_plan import even_plan
 from evenflow.export.results.json_text import format_object
-from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan, Sizes
+from evenflow.model import Communication, EndBlock, HostLink, Layer, LayerRun, Mode, Network, Plan, Sizes, with_offload
 from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.report import Advice, RunBlock, report_html, shown_simulation
 from evenflow.simulate import Simulation, simulate
@@ -42,6 +42,18 @@ def interleaved(layers: tuple[tuple[int, ...], ...]) -> Simulation:
         schedule="interleaved", num_microbatches=8, layers=layers, recompute={"full": ((2, 0, 0, 0), (1, 1, 0, 0))}
     )
     return simulate(network(24), plan, communication=Communication(latency_ns=MILLISECOND // 2))
+
+
+def offloaded() -> Simulation:
+    """A step whose layers move what they keep to the host, most of them."""
+    link = HostLink(bytes_per_s=100 * GIGABYTE)
+    plan = Plan(
+        schedule="interleaved",
+        num_microbatches=8,
+        layers=((3, 3, 3, 3), (3, 3, 3, 3)),
+        recompute={"offload": ((3, 3, 1, 0), (2, 3, 0, 0))},
+    )
+    return simulate(with_offload(network(24), link), plan)
 
 
 @pytest.fixture(scope="session")
@@ -84,7 +96,12 @@ def reports(simulations: dict[str, Simulation], tmp_path_factory: pytest.TempPat
         )
         for name, simulation in simulations.items()
     ]
-    files = {"one": report_html(shown[:1], title="small, good"), "three": report_html(shown, title="small")}
+    moved = shown_simulation(offloaded(), name="moved", memory_limit_bytes=LIMIT)
+    files = {
+        "one": report_html(shown[:1], title="small, good"),
+        "three": report_html(shown, title="small"),
+        "moved": report_html([moved], title="moved"),
+    }
     for name, text in files.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in files}

@@ -10,7 +10,7 @@ import pytest
 
 import evenflow
 from evenflow.baselines.even_plan import even_plan
-from evenflow.draw.palette import page_palette
+from evenflow.draw.palette import COPIES, page_palette
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.json_text import format_object
 from evenflow.model import Communication, Plan, Sizes
@@ -21,7 +21,7 @@ from evenflow.report import report_html, shown_simulation
 from evenflow.report.page_sentences import page_sentences
 from evenflow.simulate import simulate
 from tests.networks import MILLISECOND
-from tests.page.conftest import LIMIT, Opened, Reports, Simulations, network
+from tests.page.conftest import LIMIT, Opened, Reports, Simulations, network, offloaded
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.page
@@ -117,6 +117,19 @@ def test_pointing_at_an_action_tells_about_it(opened: Opened, reports: Reports):
     assert "layers 0 to 3: 4 decoder" in text
     hover(page, LEFT + 2, ROW + 3 * PITCH + 10)  # rank 3 is idle there
     assert not card.is_visible()
+
+
+def test_copies_to_the_host_have_lines_and_are_told_of(opened: Opened, reports: Reports):
+    page = opened(reports["moved"])
+    legend = page.locator(".legend").first.inner_text()
+    assert "copy to the host" in legend
+    assert "copy back" in legend
+    for _name, shade in COPIES:
+        assert pixel_count(page, colour(shade)) > 20
+    hover(page, LEFT + 2, ROW + 5)  # the first forward, whose activations leave
+    assert "copy to the host" in page.locator(".card").first.inner_text()
+    page = opened(reports["one"])
+    assert "copy to the host" not in page.locator(".legend").first.inner_text()
 
 
 def test_choosing_shows_what_an_action_waits_for(opened: Opened, reports: Reports, simulations: Simulations):
@@ -320,12 +333,14 @@ def test_the_plan_that_is_saved_is_the_plan(opened: Opened, reports: Reports, si
     assert parse_plan(text, place="saved") == simulations["good"].plan
 
 
+@pytest.mark.parametrize("name", ["one", "moved"])
 def test_the_trace_that_is_saved_is_that_of_the_command(
-    opened: Opened, reports: Reports, simulations: Simulations, tmp_path: Path
+    opened: Opened, reports: Reports, simulations: Simulations, tmp_path: Path, name: str
 ):
-    page = opened(reports["one"])
+    page = opened(reports[name])
     own = json.loads(saved(page, "Open in Perfetto", tmp_path).read_text(encoding="utf-8"))["traceEvents"]
-    step = TracedStep.of(simulations["good"], memory_limit_bytes=LIMIT)
+    simulation = offloaded() if name == "moved" else simulations["good"]
+    step = TracedStep.of(simulation, memory_limit_bytes=LIMIT)
     command = json.loads(chrome_trace([step]))["traceEvents"]
 
     def plain(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:

@@ -6,16 +6,19 @@ import re
 import zlib
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
+from evenflow.model import HostLink, with_offload
 from evenflow.report import Advice, RunBlock, report_html, shown_simulation
 from evenflow.report.read_back import shown_of_report
-from evenflow.simulate import Simulation
+from evenflow.simulate import Simulation, simulate
 from tests.report.decoder import element
 from tests.report.test_page import shown
 from tests.strategies import simulations
@@ -120,3 +123,47 @@ def test_a_bomb_is_not_unpacked():
     assert len(bomb) < 2**20
     with pytest.raises(InputError, match=re.escape("r.html must be as evenflow wrote it")):
         list(shown_of_report(bomb, place="r.html"))
+
+
+@settings(max_examples=examples(50))
+@given(simulations(), st.integers(10**6, 10**10), st.booleans(), st.integers(0, 3))
+def test_copies_are_read_back_and_memory_has_its_peak(
+    simulation: Simulation, bytes_per_s: int, one_engine: bool, ahead: int
+):
+    link = HostLink(bytes_per_s=bytes_per_s, one_engine=one_engine, ahead=ahead)
+    plan = replace(simulation.plan, recompute={"offload": simulation.plan.layers})
+    order = None if simulation.timeline.schedule.name == plan.schedule else simulation.timeline.schedule
+    plain = replace(
+        simulation.network,
+        runs=tuple(
+            replace(run, layer=replace(run.layer, modes={"none": run.layer.modes["none"]}))
+            for run in simulation.network.runs
+        ),
+        segments={},
+    )
+    moving = simulate(with_offload(plain, link), plan, schedule=order)
+    planned = shown_simulation(moving, name="moved", memory_limit_bytes=None)
+    page = report_html([planned], title="moved")
+    (again,) = shown_of_report(page, place="r.html")
+    assert report_html([again], title="moved") == page
+    assert (again.copies is not None) is moving.timeline.has_copies
+    if again.copies is not None:
+        for found, actions, starts_ns, ends_ns in zip(
+            again.copies,
+            moving.timeline.graph.copied,
+            moving.timeline.copy_start_ns,
+            moving.timeline.copy_end_ns,
+            strict=True,
+        ):
+            assert sorted(zip(actions, starts_ns, ends_ns, strict=True)) == list(
+                zip(found.actions, found.start_ns, found.end_ns, strict=True)
+            )
+            assert found.start_ns.min() >= 0
+            assert found.end_ns.max() <= again.makespan_ns
+    if again.memory is not None and again.memory.end_changes is not None:
+        both = np.stack((again.memory.changes, again.memory.end_changes), axis=1)
+        for rank, (first, last) in enumerate(pairwise(again.schedule.rank_starts)):
+            held = np.cumsum(both[first:last].reshape(-1))
+            most = again.memory.static_bytes[rank] + again.memory.working_bytes[rank] + held.max(initial=0)
+            assert most == moving.peak_memory_bytes[rank]
+            assert held.size == 0 or held[-1] == 0

@@ -1,5 +1,5 @@
 /** What is told of an action: rows of a name and a value, the first without a name. */
-import { CAUSES, type Head, type Timeline } from "./data";
+import { CAUSES, COPIES, type Head, type Timeline } from "./data";
 import { showTime } from "./scale";
 import { say } from "./words";
 
@@ -34,6 +34,12 @@ export function card(head: Head, timeline: Timeline, action: number): [string, s
     rows.push([say("needs"), [nameOf(timeline, input[action]), way].filter(Boolean).join(", ")]);
   }
   if (gap[action] > 0) rows.push([say("idle_before"), showTime(gap[action])], ...causesOf(timeline, action));
+  timeline.copies.forEach((copies, way) => {
+    const place = timeline.copyOf(copies, action);
+    if (place < 0) return;
+    const [begins, takes] = [copies.start[place], copies.end[place] - copies.start[place]];
+    rows.push([say(COPIES[way]), `${say("begins")} ${showTime(begins)}, ${say("takes")} ${showTime(takes)}`]);
+  });
   const decided = timeline.decidedBy(action);
   if (decided >= 0) rows.push([say("started_by"), nameOf(timeline, decided)]);
   return rows;

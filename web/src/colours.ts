@@ -15,6 +15,8 @@ export interface Colours {
   accent: string;
   critical: string;
   recompute: string;
+  /** To the host, and back. */
+  copies: [string, string];
   /** Idle time by cause. */
   fill: string;
   imbalance: string;

@@ -16,6 +16,8 @@ export interface PaletteSet {
   weight: string[];
   recompute: string;
   limit: string;
+  /** To the host, and back. */
+  copies: [string, string];
   idle: { fill_drain: string; imbalance: string; recompute: string; communication: string };
 }
 
@@ -43,6 +45,8 @@ export interface TimelineHead {
   idle: IdleTime[] | null;
   busy_ns: number[];
   actions: number;
+  /** Numbers of copies to the host, and back; null where nothing moves. */
+  copies: [number, number] | null;
   rank_starts: number[];
   columns: Record<string, { offset: number; bytes: number }>;
   decision: { text: string }[];
@@ -66,6 +70,16 @@ export interface Head {
 export const CAUSES = ["fill", "imbalance", "recomputing", "communication"] as const;
 export type Cause = (typeof CAUSES)[number];
 
+/** Names of both directions, in the words of the page. */
+export const COPIES = ["to_host", "from_host"] as const;
+
+/** Copies to the host, or of all back, in the order of the actions that they are of. */
+export interface Copies {
+  actions: Float64Array;
+  start: Float64Array;
+  end: Float64Array;
+}
+
 /** One timeline; an action is an index into its arrays, which go rank by rank in the order of execution. */
 export class Timeline {
   readonly op: Uint8Array;
@@ -83,6 +97,10 @@ export class Timeline {
   readonly causes: Record<Cause, Float64Array> | null;
   /** Bytes taken or freed; null where memory is not known. */
   readonly memory: Float64Array | null;
+  /** To the host, then back; none where nothing moves. */
+  readonly copies: readonly Copies[];
+  /** Bytes taken or freed at the ends of actions, where anything moves to the host; `memory` has those at the starts. */
+  readonly memoryAtEnd: Float64Array | null;
   readonly rankOf: Uint16Array;
   private consumersOf: Int32Array | null = null;
   private courseMade: Course | null = null;
@@ -124,7 +142,30 @@ export class Timeline {
     }
     const memory = read("memory", actions);
     this.memory = memory === null ? null : memory.map(unzigzag);
+    this.memoryAtEnd = read("memory_at_end", actions)?.map(unzigzag) ?? null;
     this.causes = this.causesFrom(read);
+    this.copies = this.copiesFrom(read);
+  }
+
+  private copiesFrom(read: (name: string, count: number) => Float64Array | null): Copies[] {
+    if (!this.head.copies) return [];
+    return this.head.copies.map((count, way) => {
+      const name = COPIES[way];
+      const actions = read(`${name}_of`, count) ?? new Float64Array(count);
+      for (let index = 1; index < count; index++) actions[index] += actions[index - 1];
+      const apart = read(way === 0 ? "to_host_behind_ns" : "from_host_ahead_ns", count) ?? new Float64Array(count);
+      const takes = read(`${name}_ns`, count) ?? new Float64Array(count);
+      const start = actions.map((action, index) =>
+        way === 0 ? this.end[action] + apart[index] : this.start[action] - apart[index] - takes[index],
+      );
+      return { actions, start, end: start.map((begin, index) => begin + takes[index]) };
+    });
+  }
+
+  /** The place of the copy of an action among those of one direction; -1 for none. */
+  copyOf(copies: Copies, action: number): number {
+    const place = firstAbove(copies.actions, action - 1, 0, copies.actions.length);
+    return copies.actions[place] === action ? place : -1;
   }
 
   private causesFrom(read: (name: string, count: number) => Float64Array | null): Record<Cause, Float64Array> | null {
@@ -232,12 +273,16 @@ export interface Course {
   starts: Int32Array;
 }
 
-/** A forward takes memory at its start, all others free it at their end; without any backward a forward does both. */
+/**
+ * A forward takes memory at its start, all others free it at their end; without any backward a forward does both, and
+ * where anything moves to the host every action may.
+ */
 function courseOf(timeline: Timeline, changes: Float64Array): Course {
   const { head } = timeline;
   const forward = head.ops.indexOf("F");
   const frees = timeline.op.every((op) => op === forward);
-  const each = frees ? 2 : 1;
+  const atEnd = timeline.memoryAtEnd ?? (frees ? changes.map((change) => -change) : null);
+  const each = atEnd === null ? 1 : 2;
   const course: Course = {
     times: new Float64Array(each * head.actions),
     held: new Float64Array(each * head.actions),
@@ -247,10 +292,10 @@ function courseOf(timeline: Timeline, changes: Float64Array): Course {
     let held = (head.static_bytes?.[rank] ?? 0) + (head.working_bytes?.[rank] ?? 0);
     for (let index = head.rank_starts[rank]; index < head.rank_starts[rank + 1]; index++) {
       const place = each * index;
-      course.times[place] = timeline.op[index] === forward ? timeline.start[index] : timeline.end[index];
-      course.held[place] = held + changes[index];
-      if (frees) [course.times[place + 1], course.held[place + 1]] = [timeline.end[index], held];
-      else held += changes[index];
+      const isAtStart = atEnd !== null || timeline.op[index] === forward;
+      course.times[place] = isAtStart ? timeline.start[index] : timeline.end[index];
+      course.held[place] = held += changes[index];
+      if (atEnd !== null) [course.times[place + 1], course.held[place + 1]] = [timeline.end[index], (held += atEnd[index])];
     }
   }
   return course;

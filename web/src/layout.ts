@@ -14,6 +14,8 @@ export interface Rows {
   pitch: number;
   /** Pixels of a row that are drawn on. */
   ink: number;
+  /** Pixels of the height of a line of copies, of which a row has one for each direction below its blocks; 0 for none. */
+  lane: number;
   count: number;
 }
 
@@ -37,13 +39,14 @@ export function layoutOf(timeline: Timeline, width: number, isSmall = width < 60
   const overview = { top: 2, height: OVERVIEW };
   const axis = { top: overview.top + OVERVIEW + 4, height: AXIS };
   const pitch = Math.max(9, Math.min(38, Math.floor(TIMELINES / ranks)));
-  const rows = { top: axis.top + AXIS, pitch, ink: pitch - (pitch > 14 ? 4 : 1), count: ranks };
+  const lane = timeline.copies.length > 0 ? Math.max(1, Math.round(pitch / 9)) : 0;
+  const rows = { top: axis.top + AXIS, pitch, ink: pitch - (pitch > 14 ? 4 : 1) - 2 * lane, lane, count: ranks };
   const bottom = rows.top + ranks * pitch;
   if (timeline.memory === null) {
     return { width, height: bottom + GAP, left, right, overview, axis, rows, memory: null, memoryHeading: 0 };
   }
   const strip = Math.max(10, Math.min(58, Math.floor(STRIPS / ranks)));
-  const memory = { top: bottom + HEADING + GAP, pitch: strip, ink: strip - (strip > 14 ? 5 : 2), count: ranks };
+  const memory = { top: bottom + HEADING + GAP, pitch: strip, ink: strip - (strip > 14 ? 5 : 2), lane: 0, count: ranks };
   const height = memory.top + ranks * strip + GAP;
   return { width, height, left, right, overview, axis, rows, memory, memoryHeading: bottom + GAP + HEADING - 8 };
 }

@@ -1,6 +1,6 @@
 /** A timeline with its tools: search, zoom, what is shown, and what the colours mean. */
 import { type Colours, shadesOf } from "./colours";
-import { CAUSES, type Report } from "./data";
+import { CAUSES, COPIES, type Report } from "./data";
 import { button, el, toggle } from "./dom";
 import { Viewer, type ViewerOptions } from "./viewer";
 import { say } from "./words";
@@ -54,7 +54,7 @@ export class Panel {
   }
 
   private fillLegend(colours: Colours): void {
-    const { head, causes, op, recompute } = this.report.timelines[this.viewer.timeline];
+    const { head, causes, copies, op, recompute } = this.report.timelines[this.viewer.timeline];
     const used = new Set(op);
     const items = head.ops
       .map((letter, code) => [letter, code] as const)
@@ -65,6 +65,7 @@ export class Panel {
       const swatch = el("span", { class: "swatch hatched" });
       items.push(el("li", {}, swatch, say("recompute")));
     }
+    if (copies.length > 0) items.push(...COPIES.map((name, way) => entry(say(name), [colours.copies[way]])));
     if (causes !== null) {
       items.push(el("li", { class: "hint" }, say("idle_by")), ...CAUSES.filter((cause) => causes[cause].some((each) => each > 0)).map((cause) => entry(say(CAUSE_WORDS[cause]), [colours[cause]])));
     } else items.push(entry(say("idle"), [colours.unknown]));

@@ -4,6 +4,8 @@ import { CAUSES, type Head, type Timeline } from "./data";
 const CATEGORIES: Record<string, string> = { F: "forward", B: "backward", I: "input gradient", W: "weight gradient" };
 const CAUSE_NAMES = { fill: "fill and drain", imbalance: "imbalance", recomputing: "recompute", communication: "communication" };
 const [WORK, IDLE] = [1, 2];
+const COPY_THREADS = [3, 4];
+const COPY_NAMES = ["to host", "from host"];
 
 export function chromeTrace(head: Head, timelines: readonly Timeline[]): string {
   const events: string[] = [];
@@ -13,6 +15,7 @@ export function chromeTrace(head: Head, timelines: readonly Timeline[]): string 
     processes(events, head, timeline, group, process);
     actions(events, timeline, process, flow);
     if (timeline.causes !== null) idle(events, timeline, process);
+    copies(events, timeline, process);
     memory(events, timeline, process);
     process += timeline.head.ranks;
     flow += timeline.head.microbatches * timeline.head.splits;
@@ -27,22 +30,24 @@ function processes(events: string[], head: Head, timeline: Timeline, group: stri
     events.push(JSON.stringify({ ph: "M", pid, name: "process_name", args: { name } }));
     events.push(JSON.stringify({ ph: "M", pid, name: "process_sort_index", args: { sort_index: pid } }));
     events.push(JSON.stringify({ ph: "M", pid, tid: WORK, name: "thread_name", args: { name: "work" } }));
-    if (timeline.causes === null) continue;
-    events.push(JSON.stringify({ ph: "M", pid, tid: IDLE, name: "thread_name", args: { name: "idle by cause" } }));
+    if (timeline.causes !== null) {
+      events.push(JSON.stringify({ ph: "M", pid, tid: IDLE, name: "thread_name", args: { name: "idle by cause" } }));
+    }
+    timeline.copies.forEach((_copies, way) => {
+      events.push(JSON.stringify({ ph: "M", pid, tid: COPY_THREADS[way], name: "thread_name", args: { name: COPY_NAMES[way] } }));
+    });
   }
 }
 
 function actions(events: string[], timeline: Timeline, process: number, firstFlow: number): void {
-  const { head, start, end, recompute, input, unit, stage } = timeline;
+  const { start, end, recompute, input, unit } = timeline;
   const isNeeded = new Uint8Array(timeline.actions);
   for (const each of input) if (each >= 0) isNeeded[each] = 1;
-  const splits = head.splits;
   for (const index of inTime(timeline)) {
     const where = `"pid":${process + timeline.rank(index)},"tid":${WORK},"ts":`;
-    const [microbatch, part] = [Math.floor(unit[index] / splits), unit[index] % splits];
     const letter = timeline.letter(index);
-    const name = `${letter}${microbatch}${splits > 1 ? ` part ${part}` : ""}${head.chunks > 1 ? ` chunk ${timeline.chunk(index)}` : ""}`;
-    const about = { stage: stage[index], chunk: timeline.chunk(index), layers: head.stage_layers[stage[index]] ?? "", microbatch };
+    const name = `${letter}${numbersOf(timeline, index)}`;
+    const about = aboutOf(timeline, index);
     const flow =
       input[index] >= 0 || isNeeded[index] === 1
         ? `"bind_id":"0x${(firstFlow + unit[index]).toString(16)}",${input[index] >= 0 ? '"flow_in":true,' : ""}${isNeeded[index] ? '"flow_out":true,' : ""}`
@@ -56,6 +61,19 @@ function actions(events: string[], timeline: Timeline, process: number, firstFlo
     }
     events.push(`{"ph":"E",${where}${us(end[index])}}`);
   }
+}
+
+/** Microbatch, part and chunk of an action, as they stand in its name. */
+function numbersOf(timeline: Timeline, index: number): string {
+  const { chunks, splits } = timeline.head;
+  const part = splits > 1 ? ` part ${timeline.unit[index] % splits}` : "";
+  return `${timeline.microbatch(index)}${part}${chunks > 1 ? ` chunk ${timeline.chunk(index)}` : ""}`;
+}
+
+/** What is told of an action beside its name. */
+function aboutOf(timeline: Timeline, index: number): object {
+  const stage = timeline.stage[index];
+  return { stage, chunk: timeline.chunk(index), layers: timeline.head.stage_layers[stage] ?? "", microbatch: timeline.microbatch(index) };
 }
 
 /** Actions by their starts, causes before their effects where these are equal. */
@@ -99,6 +117,19 @@ function idle(events: string[], timeline: Timeline, process: number): void {
       events.push(`{"ph":"E",${where}${us(at)}}`);
     }
   }
+}
+
+function copies(events: string[], timeline: Timeline, process: number): void {
+  timeline.copies.forEach(({ actions, start, end }, way) => {
+    const inTime = [...actions.keys()].filter((place) => end[place] > start[place]).sort((one, other) => start[one] - start[other]);
+    for (const place of inTime) {
+      const action = actions[place];
+      const where = `"pid":${process + timeline.rank(action)},"tid":${COPY_THREADS[way]},"ts":`;
+      const about = JSON.stringify(aboutOf(timeline, action));
+      events.push(`{"ph":"B",${where}${us(start[place])},"name":"copy ${numbersOf(timeline, action)}","cat":"copy","args":${about}}`);
+      events.push(`{"ph":"E",${where}${us(end[place])}}`);
+    }
+  });
 }
 
 function memory(events: string[], timeline: Timeline, process: number): void {

@@ -120,9 +120,29 @@ export class Picture {
     }
   }
 
+  /** The copies of a rank below its blocks: to the host, and under these back. */
+  private drawCopies(pen: Pen, scale: Scale, rank: number, y: number): void {
+    const { timeline, colours } = this;
+    const { ink, lane } = this.layout.rows;
+    const { rank_starts: starts } = timeline.head;
+    timeline.copies.forEach(({ actions, start, end }, way) => {
+      pen.fillStyle = colours.copies[way];
+      const last = firstAbove(actions, starts[rank + 1] - 1, 0, actions.length);
+      let drawn = Number.NEGATIVE_INFINITY;
+      for (let index = firstAbove(actions, starts[rank] - 1, 0, last); index < last; index++) {
+        if (end[index] < scale.span.from || start[index] > scale.span.to) continue;
+        const [x, right] = [scale.x(start[index]), scale.x(end[index])];
+        if (right < drawn + 0.5 && right >= drawn - 1) continue; // a pixel that has it already
+        drawn = Math.max(right, x + 0.5);
+        pen.fillRect(x, y + ink + way * lane, drawn - x, lane);
+      }
+    });
+  }
+
   private drawRow(canvas: Canvas, scale: Scale, rank: number, marks: Marks): void {
     const { timeline, layout } = this;
     const y = layout.rows.top + rank * layout.rows.pitch;
+    this.drawCopies(canvas.pen, scale, rank, y);
     const first = timeline.firstEndingAfter(rank, scale.span.from);
     const last = timeline.firstEndingAfter(rank, scale.span.to);
     const seen = Math.max(last - first, 1);

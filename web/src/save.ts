@@ -1,6 +1,6 @@
 /** Pictures of what is seen, as files. */
 import { shadesOf, type Colours } from "./colours";
-import type { Report } from "./data";
+import { COPIES, type Report } from "./data";
 import { download, fileName } from "./dom";
 import type { Pen } from "./pen";
 import { SvgPen } from "./svg_pen";
@@ -49,17 +49,20 @@ function drawAll(pen: Pen, report: Report, viewers: readonly Viewer[], colours: 
     pen.fillText(head.certificate.split("\n")[0], 12, 38);
     let x = 12;
     const used = new Set(report.timelines[viewer.timeline].op);
-    head.ops.forEach((letter, code) => {
-      if (!used.has(code)) return;
-      for (const shade of shadesOf(colours, letter).slice(0, head.chunks)) {
+    const entry = (name: string, shades: readonly string[]): void => {
+      for (const shade of shades) {
         pen.fillStyle = shade;
         pen.fillRect(x, 50, 11, 11);
         x += 12;
       }
       pen.fillStyle = colours.muted;
-      pen.fillText(say(OPS[letter]), x + 4, 56);
-      x += pen.measureText(say(OPS[letter])).width + 22;
+      pen.fillText(name, x + 4, 56);
+      x += pen.measureText(name).width + 22;
+    };
+    head.ops.forEach((letter, code) => {
+      if (used.has(code)) entry(say(OPS[letter]), shadesOf(colours, letter).slice(0, head.chunks));
     });
+    if (head.copies !== null) COPIES.forEach((name, way) => entry(say(name), [colours.copies[way]]));
     pen.translate(0, HEADER);
     pen.translate(0, viewer.draw(pen, WIDTH));
   }

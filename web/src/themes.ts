@@ -20,6 +20,7 @@ export function coloursOf(head: Head, theme: Theme, palette: PaletteName): Colou
     ...(theme === "dark" ? DARK : LIGHT),
     limit: theme === "dark" ? "#ff7b72" : set.limit,
     recompute: set.recompute,
+    copies: theme === "dark" ? ["#3fb8ae", "#b58be0"] : set.copies,
     fill: theme === "dark" ? "#4a5460" : set.idle.fill_drain,
     imbalance: set.idle.imbalance,
     recomputing: set.idle.recompute,

@@ -81,6 +81,7 @@ def page_palette(num_chunks: int) -> dict[str, dict[str, object]]:
             **dict(zip(("forward", "backward", "input", "weight"), shades, strict=True)),
             "recompute": RECOMPUTE,
             "limit": LIMIT,
+            "copies": [colour for _name, colour in COPIES],
             "idle": _IDLE[name],
         }
         for name, shades in (("paper", paper), ("safe", safe))

@@ -75,7 +75,12 @@ def columns_of(shown: Shown) -> Mapping[str, bytes]:
         input             0: it waits for none; else 1 + zigzag of its own index less that of the other action
         message_ns        time that what it waits for travels
         memory            zigzag of the bytes that it takes or frees
+        memory_at_end     the same at its end, where anything moves; then `memory` is that at its start
         fill, imbalance, recomputing   parts of gap_ns by cause; the rest is communication
+        to_host_of, from_host_of       actions whose activations leave or come back, each less the one before
+        to_host_behind_ns              time from the end of such an action to the start of the copy
+        from_host_ahead_ns             time from the end of the copy to the start of such an action
+        to_host_ns, from_host_ns       time of the copy
 
     Columns that a timeline does not have are left out.
     """
@@ -93,10 +98,22 @@ def columns_of(shown: Shown) -> Mapping[str, bytes]:
     }
     if shown.memory is not None:
         columns["memory"] = encoded(zigzag(shown.memory.changes))
+        if shown.memory.end_changes is not None:
+            columns["memory_at_end"] = encoded(zigzag(shown.memory.end_changes))
     if shown.causes is not None:
         columns |= {
             "fill": encoded(shown.causes.fill_drain_ns),
             "imbalance": encoded(shown.causes.imbalance_ns),
             "recomputing": encoded(shown.causes.recompute_ns),
+        }
+    if shown.copies is not None:
+        leaving, returning = shown.copies
+        columns |= {
+            "to_host_of": encoded(np.diff(leaving.actions, prepend=0)),
+            "to_host_behind_ns": encoded(leaving.start_ns - shown.end_ns[leaving.actions]),
+            "to_host_ns": encoded(leaving.end_ns - leaving.start_ns),
+            "from_host_of": encoded(np.diff(returning.actions, prepend=0)),
+            "from_host_ahead_ns": encoded(shown.start_ns[returning.actions] - returning.end_ns),
+            "from_host_ns": encoded(returning.end_ns - returning.start_ns),
         }
     return columns

@@ -68,6 +68,8 @@ def _viewer() -> dict[str, str]:
         "message_takes": _("which travels for {time}"),
         "idle_before": _("idle before it"),
         "started_by": _("could begin when this was done"),
+        "to_host": _("copy to the host"),
+        "from_host": _("copy back"),
     }
 
 

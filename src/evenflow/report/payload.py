@@ -94,6 +94,7 @@ def _timeline_fields(shown: Shown) -> dict[str, object]:
         "idle": None if shown.idle is None else [asdict(item) for item in shown.idle],
         "busy_ns": shown.busy_ns.tolist(),
         "actions": schedule.num_actions,
+        "copies": None if shown.copies is None else [len(copies.actions) for copies in shown.copies],
         "rank_starts": schedule.rank_starts,
         "decision": [asdict(item) for item in shown.decision],
         "curve": [asdict(point) for point in shown.curve],

@@ -17,7 +17,7 @@ from evenflow.profiles.report_file import data_of, head_of, plans_of
 from evenflow.ranges import RANKS, STEP_TOTAL, Range
 from evenflow.report.columns import decoded, unzigzag
 from evenflow.report.payload import VERSION
-from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownMemory
+from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownCopies, ShownMemory
 from evenflow.schedule import NUM_OPS, Schedule
 from evenflow.simulate import IdleGaps, IdleTime
 
@@ -90,12 +90,27 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
             recompute_ns=parts[2],
             communication_ns=rest,
         )
+    end_ns = start_ns + durations
+    copies = None
+    if "to_host_of" in columns and "from_host_of" in columns:
+        numbers = {name: len(columns[name]) for name in ("to_host_of", "from_host_of")}
+        actions = {name: np.cumsum(column(name, number)) for name, number in numbers.items()}
+        if any(found.max(initial=0) >= count for found in actions.values()):
+            raise _damaged(timeline.place("to_host_of"))
+        leaving, returning = actions.values()
+        leaves = end_ns[leaving] + column("to_host_behind_ns", len(leaving))
+        back = start_ns[returning] - column("from_host_ahead_ns", len(returning))
+        copies = (
+            ShownCopies(actions=leaving, start_ns=leaves, end_ns=leaves + column("to_host_ns", len(leaving))),
+            ShownCopies(actions=returning, start_ns=back - column("from_host_ns", len(returning)), end_ns=back),
+        )
     memory = None
     if "memory" in columns:
         memory = ShownMemory(
             static_bytes=_bytes(timeline, "static_bytes", num_ranks),
             working_bytes=_bytes(timeline, "working_bytes", num_ranks),
             changes=unzigzag(column("memory")),
+            end_changes=unzigzag(column("memory_at_end")) if "memory_at_end" in columns else None,
         )
     has_peaks = timeline.values.get("peak_bytes") is not None
     return Shown(
@@ -103,7 +118,7 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         kind=_kind(timeline),
         schedule=schedule,
         start_ns=start_ns,
-        end_ns=start_ns + durations,
+        end_ns=end_ns,
         makespan_ns=makespan_ns,
         gaps_ns=gaps,
         recompute_ns=column("recompute_ns"),
@@ -111,6 +126,7 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         message_ns=column("message_ns"),
         causes=causes,
         idle=_idle(timeline, num_ranks),
+        copies=copies,
         memory=memory,
         peak_bytes=_bytes(timeline, "peak_bytes", num_ranks) if has_peaks else None,
         limit_bytes=timeline.integer("limit_bytes", STEP_TOTAL) if timeline.values.get("limit_bytes") else None,

@@ -30,8 +30,20 @@ class ShownMemory:
     """Bytes that an action needs for itself at most, by rank; held from the first action on."""
     changes: Integers
     """Bytes that each action takes (a forward at its start) or frees (at its end), shape [num_actions]; without any
-    backward a forward frees at its end what it took.
+    backward a forward frees at its end what it took. With `end_changes`, those at the starts of all actions.
     """
+    end_changes: Integers | None = None
+    """Where anything moves to the host, bytes that each action takes or frees at its end beside."""
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class ShownCopies:
+    """Copies of activations to the host, or of all back; arrays have an entry for each, in the order of the actions."""
+
+    actions: Integers
+    """The forward that made what leaves, or the backward that needs what comes back."""
+    start_ns: Integers
+    end_ns: Integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +98,8 @@ class Shown:
     """Gaps by cause; None where they are not known, as of a measured step."""
     idle: tuple[IdleTime, ...] | None = None
     """Idle time of every rank by cause."""
+    copies: tuple[ShownCopies, ShownCopies] | None = None
+    """Copies to the host and back; None where nothing moves."""
     memory: ShownMemory | None = None
     peak_bytes: tuple[int, ...] | None = None
     """Highest memory of every rank; it can be known where its course is not."""

@@ -21,7 +21,15 @@ from evenflow.simulate.even_layout import idle_bubbles
 from evenflow.simulate.graph import Graph, build_graph
 from evenflow.simulate.host_use import HostUse, host_uses
 from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns, idle_gaps
-from evenflow.simulate.memory import held_amounts, live_at_peak, live_vectors, memory_changes, memory_curve, peak_bytes
+from evenflow.simulate.memory import (
+    changes_at_both_ends,
+    held_amounts,
+    live_at_peak,
+    live_vectors,
+    memory_changes,
+    memory_curve,
+    peak_bytes,
+)
 from evenflow.simulate.simulation import Simulation, simulate
 from evenflow.simulate.timeline import InTurn, Timeline, makespan_ns, run
 
@@ -40,6 +48,7 @@ __all__ = [
     "Timeline",
     "as_fractions",
     "build_graph",
+    "changes_at_both_ends",
     "compiling",
     "costs_of_counts",
     "duration_table",

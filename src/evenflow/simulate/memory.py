@@ -151,6 +151,17 @@ def memory_changes(schedule: Schedule, costs: StageCosts, actions: slice = slice
     return _kept_changes(schedule, costs, actions)
 
 
+def changes_at_both_ends(schedule: Schedule, costs: StageCosts) -> Integers | None:
+    """Return what all actions take or free at their starts and at their ends, shape [num_actions, 2].
+
+    None where nothing is moved to the host: then one change for each action says all (see `memory_changes`).
+    """
+    if costs.host_link is None or costs.offloaded_bytes is None or schedule.is_forward_only:
+        return None
+    ranks = range(schedule.num_ranks)
+    return np.concatenate([_changes(schedule, costs, rank).reshape(-1, 2) for rank in ranks])
+
+
 def _at_one_end(schedule: Schedule, changes: Integers, rank: int) -> Integers:
     """Return one change for each action of a rank, of `changes` at its start and at its end."""
     is_forward = schedule.ops[schedule.rank_starts[rank] : schedule.rank_starts[rank + 1]] == Op.F

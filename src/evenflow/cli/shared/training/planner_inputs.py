@@ -51,7 +51,7 @@ def planner_inputs(
 ) -> PlannerInputs:
     """Return the inputs that stand for a prediction on devices of `memory_limit_bytes`, 0 where these are not known.
 
-    Kinds that save nothing are left out, but for that of the prediction and `used_kinds`, which the user's own plan has.
+    Kinds that save nothing are left out, but for that of the prediction and `used_kinds`, those of a plan.
 
     `encoder` says where the encoder of images may be, `half_blocks` that a stage may begin inside a block, `host_link`
     over what modules move that `recompute_sets` names, `in_turn` that messages wait for each other: then the time that
