@@ -7,12 +7,11 @@ from evenflow.errors import InputError
 from evenflow.fields import did_you_mean
 from evenflow.language import _
 from evenflow.predict.module_sets import best_module_sets, with_moved_sets
-from evenflow.predict.training import MOVED_MODULES, MOVES, RECOMPUTE_MODULES, Training, is_possible_set, set_kind
+from evenflow.predict.training import SET_MODULES, Training, is_possible_set, set_kind
 
 BEST = "best"
 """Instead of sets: those that no others beat."""
 ModuleSets = Sequence[Sequence[str]] | str
-_MODULES = (*RECOMPUTE_MODULES, *(f"{MOVES}{module}" for module in MOVED_MODULES))
 
 
 def chosen_sets(
@@ -44,10 +43,10 @@ def chosen_sets(
             raise InputError(value=named, rule=unknown if every else none, place=place)
         return sets
     for name in (name for modules in named for name in modules):
-        if name not in _MODULES:
-            rule = _("must be some of {names}", names=", ".join(_MODULES))
-            raise InputError(value=name, rule=rule, place=place, remedy=did_you_mean(name, _MODULES))
-    sets = tuple(dict.fromkeys(tuple(sorted(set(modules), key=_MODULES.index)) for modules in named))
+        if name not in SET_MODULES:
+            rule = _("must be some of {names}", names=", ".join(SET_MODULES))
+            raise InputError(value=name, rule=rule, place=place, remedy=did_you_mean(name, SET_MODULES))
+    sets = tuple(dict.fromkeys(tuple(sorted(set(modules), key=SET_MODULES.index)) for modules in named))
     for modules in sets:
         if not is_possible_set(modules):
             rule = _(

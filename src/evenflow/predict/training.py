@@ -115,6 +115,8 @@ MOVED_MODULES = ("attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm"
 """Parts of a layer whose inputs the host can keep, as Megatron-LM names them."""
 MOVES = f"{OFFLOAD}_"
 """Before the name of such a module in a set, to tell it from one that is computed again."""
+SET_MODULES = (*RECOMPUTE_MODULES, *(f"{MOVES}{module}" for module in MOVED_MODULES))
+"""What may be in a set, in the order in which it stands there."""
 _INCOMPATIBLE = {
     "core_attn": ("mla_up_proj", "core_attn"),
     "moe_act": ("moe_act", "moe"),
@@ -150,8 +152,8 @@ def set_kind(modules: Sequence[str]) -> str:
 
 def sets_among(kinds: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     """Return the sets of modules that are among recompute kinds."""
-    known = {*RECOMPUTE_MODULES, *(f"{MOVES}{module}" for module in MOVED_MODULES)}
-    return tuple(modules for modules in (tuple(kind.split("+")) for kind in kinds) if known.issuperset(modules))
+    named = (tuple(kind.split("+")) for kind in kinds)
+    return tuple(modules for modules in named if all(module in SET_MODULES for module in modules))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from evenflow.model import SELECT
-from evenflow.predict.training import MOVES, sets_among
+from evenflow.predict.training import MOVES, set_kind, sets_among
 from evenflow.targets.target import Baseline
 
 
@@ -16,7 +16,7 @@ def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
     """
     recompute, unknown = dict(baseline.plan.recompute), list(baseline.unknown)
     for modules in sets_among(baseline.plan.used_kinds):
-        kind = "+".join(modules)
+        kind = set_kind(modules)
         if kind in kinds:
             continue
         cells = recompute.pop(kind)

@@ -404,19 +404,32 @@ def test_a_set_that_layers_do_not_offer_is_named() -> None:
     ("text", "message"),
     [
         ("--offload-modules attn_proj", "must have core_attn with attn_proj"),
-        ("--offload-modules norm", "must be some of attn_norm, qkv_linear"),
         ("", "must be given with --fine-grained-activation-offloading"),
-        (
-            "--offload-modules core_attn --recompute-granularity full --recompute-method uniform "
-            "--recompute-num-layers 1",
-            "must not be given with the recomputation of whole layers",
-        ),
     ],
 )
 def test_what_moves_is_checked(text: str, message: str) -> None:
     cut = "--num-layers 4 --pipeline-model-parallel-size 2 --fine-grained-activation-offloading"
     with pytest.raises(InputError, match=message):
         read(f"{cut} {text}", num_microbatches=4)
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds", "unknown"),
+    [
+        ("--offload-modules gdp_qkv mlp_norm", ("offload_mlp_norm",), ["gdp_qkv"]),
+        ("--offload-modules moe_act --recompute-granularity selective --recompute-modules moe", ("moe",), ["moe_act"]),
+        (
+            "--offload-modules mlp_norm --recompute-granularity full --recompute-method block --recompute-num-layers 1",
+            ("full",),
+            ["mlp_norm"],
+        ),
+    ],
+)
+def test_what_moves_as_no_plan_does_is_named(text: str, kinds: tuple[str, ...], unknown: list[str]) -> None:
+    cut = "--num-layers 4 --pipeline-model-parallel-size 2 --fine-grained-activation-offloading"
+    found = read_run(f"{cut} {text}", "run.sh", GivenSizes(num_microbatches=4))
+    assert found.plan.used_kinds == kinds
+    assert found.unknown == tuple(f"run.sh, line 1: offload_modules: {module}" for module in unknown)
 
 
 def test_how_much_moves_of_it_is_not_understood() -> None:

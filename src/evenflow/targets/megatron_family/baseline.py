@@ -1,12 +1,12 @@
 """The plan that the arguments of a Megatron-LM run ask for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Cells, Groups, Plan, segment_kind
 from evenflow.model.plan import cells
-from evenflow.predict.training import MOVED_MODULES, MOVES, RECOMPUTE_MODULES, is_possible_set, set_kind
+from evenflow.predict.training import MOVED_MODULES, MOVES, RECOMPUTE_MODULES, SET_MODULES, is_possible_set, set_kind
 from evenflow.ranges import DEVICES, LAYERS, MICROBATCHES, TRAINED_SIZE, Range
 from evenflow.schedule import group_allowed
 from evenflow.targets.megatron_family.arguments import KNOWN, Arguments, flag_name, is_printed, printed_arguments
@@ -208,10 +208,9 @@ def _recompute(arguments: Arguments, layers: Cells, notes: list[str]) -> tuple[M
     if granularity is None:
         if old is None:
             return _under_set((), moved, layers, arguments)
-        _check_alone(arguments, moved)
         notes.append(_("{flag} is a flag of Megatron-LM 2, which later ones refuse", flag=flag_name(old.key)))
         _note_distributed(arguments, notes)
-        return full_recomputation(old.method, old.number, layers, notes), ()
+        return full_recomputation(old.method, old.number, layers, notes), _not_moved(arguments, moved)
     if granularity == "selective":
         modules = arguments.texts("recompute_modules") or ("core_attn",)
         place = arguments.place("recompute_modules")
@@ -222,7 +221,6 @@ def _recompute(arguments: Arguments, layers: Cells, notes: list[str]) -> tuple[M
             return {SELECT: layers}, unknown
         recompute, conflicts = _under_set(known, moved, layers, arguments)
         return recompute, (*unknown, *conflicts)
-    _check_alone(arguments, moved)
     method = arguments.choice("recompute_method", ("uniform", "block"))
     within = Range(least=0 if method == "block" else 1, most=LAYERS.most)  # in groups of none Megatron-LM never ends
     number = arguments.integer("recompute_num_layers", within)
@@ -230,39 +228,35 @@ def _recompute(arguments: Arguments, layers: Cells, notes: list[str]) -> tuple[M
         key = "recompute_method" if method is None else "recompute_num_layers"
         raise arguments.error(key, _("must be given with full recomputation"))
     _note_distributed(arguments, notes)
-    return full_recomputation(method, number, layers, notes), ()
+    return full_recomputation(method, number, layers, notes), _not_moved(arguments, moved)
 
 
 def _moved(arguments: Arguments) -> tuple[str, ...]:
-    """Return the modules whose inputs move to the host."""
+    """Return the modules whose inputs move to the host, as they are in a set; those that no set has too."""
     if not arguments.switch("fine_grained_activation_offloading"):
         return ()
     modules = arguments.texts("offload_modules")
     if not modules:
         rule = _("must be given with {flag}", flag="--fine-grained-activation-offloading")
         raise arguments.error("offload_modules", rule)
-    for module in modules:
-        if module not in MOVED_MODULES:
-            rule = _("must be some of {names}", names=", ".join(MOVED_MODULES))
-            raise arguments.error("offload_modules", rule)
-    return tuple(f"{MOVES}{module}" for module in MOVED_MODULES if module in modules)
+    if "attn_proj" in modules and "core_attn" not in modules:
+        raise arguments.error("offload_modules", _("must have core_attn with attn_proj, whose input that keeps"))
+    others = tuple(module for module in modules if module not in MOVED_MODULES)
+    return tuple(f"{MOVES}{module}" for module in (*MOVED_MODULES, *others) if module in modules)
 
 
-def _check_alone(arguments: Arguments, moved: tuple[str, ...]) -> None:
-    if moved:
-        rule = _("must not be given with the recomputation of whole layers: no plan has both")
-        raise arguments.error("offload_modules", rule)
+def _not_moved(arguments: Arguments, moved: Iterable[str]) -> tuple[str, ...]:
+    """Return modules that a plan does not move, with their place."""
+    return tuple(f"{arguments.place('offload_modules')}: {module.removeprefix(MOVES)}" for module in moved)
 
 
 def _under_set(
     again: tuple[str, ...], moved: tuple[str, ...], layers: Cells, arguments: Arguments
 ) -> tuple[Mapping[str, Cells], tuple[str, ...]]:
-    """Return all layers under a set of modules, and what is moved although it is computed again."""
-    if not is_possible_set(moved):
-        raise arguments.error("offload_modules", _("must have core_attn with attn_proj, whose input that keeps"))
-    kept = moved if is_possible_set((*again, *moved)) else ()
-    place = arguments.place("offload_modules")
-    unknown = tuple(f"{place}: {module.removeprefix(MOVES)}" for module in moved if module not in kept)
+    """Return all layers under a set of modules, and what moves of which no set can be, or not beside the others."""
+    kept = tuple(module for module in moved if module in SET_MODULES)
+    kept = kept if is_possible_set((*again, *kept)) else ()
+    unknown = _not_moved(arguments, (module for module in moved if module not in kept))
     return {set_kind((*again, *kept)): layers} if again or kept else {}, unknown
 
 

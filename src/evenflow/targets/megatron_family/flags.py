@@ -22,7 +22,7 @@ from evenflow.model import (
     segment_kind,
     segment_length,
 )
-from evenflow.predict.training import MOVED_MODULES, MOVES, is_possible_set, moved_of, set_kind
+from evenflow.predict.training import MOVED_MODULES, MOVES, is_possible_set, moved_of, set_kind, sets_among
 from evenflow.targets.megatron_family.layout import format_plan
 from evenflow.targets.target import Piece
 
@@ -183,8 +183,7 @@ def recompute_flags(plan: Plan, *, has_modules: bool = True) -> dict[str, tuple[
                 "--recompute-num-layers": (str(length),),
             }
     moved = moved_modules(plan)
-    known = {*_MODULES, *(f"{MOVES}{module}" for module in MOVED_MODULES)}
-    sets = [kind.split("+") for kind in plan.used_kinds if known.issuperset(kind.split("+"))]
+    sets = sets_among(plan.used_kinds)
     if sets:
         again = tuple(module for module in sets[0] if not module.startswith(MOVES))
         flags = {"--recompute-granularity": ("selective",), "--recompute-modules": again} if again else {}
