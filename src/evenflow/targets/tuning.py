@@ -13,7 +13,7 @@ from evenflow.fields import Fields, check_one_of
 from evenflow.language import _
 from evenflow.model import Empty
 from evenflow.predict.chosen_sets import ModuleSets, chosen_sets
-from evenflow.predict.training import Degrees, Software, Training, moved_of, set_kind
+from evenflow.predict.training import Software, moved_of, set_kind
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
 from evenflow.questions import NUM_ROWS, TIME_LIMIT
@@ -155,18 +155,9 @@ def with_sets(question: TuningQuestion, named: ModuleSets, *, place: str, place_
     if question.recompute is not None:
         rule = _("must not be given beside {other}, which names the only kind", other=place_of_kind)
         raise InputError(value=question.recompute, rule=rule, place=place, remedy=_("leave one of the two out"))
-    training = Training(
-        model=question.model,
-        degrees=Degrees(),
-        microbatch=1,
-        global_batch=question.global_batch,
-        sequence=question.sequence,
-        precision=question.precision,
-        software=question.software,
-    )
     own = question.abilities
     known = None if own is None else frozenset(kind for way in own.recomputation for kind in way.kinds)
-    sets = chosen_sets(named, training, question.topology, known, place=place)
+    sets = chosen_sets(named, question.on_one_device, question.topology, known, place=place)
     moving = [set_kind(modules) for modules in sets if moved_of(modules)]
     if moving:
         rule = _("must be computed again: the choice of degrees moves nothing to the host")

@@ -9,7 +9,7 @@ from evenflow.fields import check_one_of
 from evenflow.language import _, _n
 from evenflow.model import FULL, NONE, SELECT
 from evenflow.predict.limits.checks import check_training
-from evenflow.predict.training import Degrees, Sharding, Training
+from evenflow.predict.training import Sharding
 from evenflow.ranges import CHUNKS, DEVICES, MEMORY_BYTES, RANKS, SEQUENCES, Range
 from evenflow.schedule import FAMILIES, family_name
 from evenflow.tune.axes import Axis
@@ -51,14 +51,7 @@ def check_question(question: TuningQuestion, *, named: Callable[[str], str] = st
     if question.recompute is not None:
         check_one_of(question.recompute, _KINDS, place=named("recompute"))
     check_training(
-        Training(
-            model=question.model,
-            degrees=Degrees(),
-            microbatch=1,
-            global_batch=question.global_batch,
-            sequence=question.sequence,
-            precision=question.precision,
-        ),
+        question.on_one_device,
         question.topology.accelerator,
         named=named,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from evenflow.cluster.topology import Topology
 from evenflow.model import Abilities, Empty
-from evenflow.predict.training import Software
+from evenflow.predict.training import Degrees, Software, Training
 from evenflow.predict.transformer import Transformer
 from evenflow.tune.axes import Axis, Value
 from evenflow.tune.rules import DegreeRules
@@ -57,3 +57,16 @@ class TuningQuestion:
     def min_layers(self) -> int:
         """Fewest layers that a cell may hold."""
         return 0 if self.allow_empty else 1
+
+    @property
+    def on_one_device(self) -> Training:
+        """The training without any degrees, a sequence at a time."""
+        return Training(
+            model=self.model,
+            degrees=Degrees(),
+            microbatch=1,
+            global_batch=self.global_batch,
+            sequence=self.sequence,
+            precision=self.precision,
+            software=self.software,
+        )
