@@ -171,8 +171,8 @@ def trained_plans(python: Path, folder: Path) -> tuple[int, list[str]]:
 
 def module_sets() -> list[str]:
     """Return all sets of modules that a plan may compute again or move, as recompute kinds."""
-    kinds = (kind for way in STOCK.abilities(STOCK.versions[-1]).recomputation for kind in way.kinds)
-    return [kind for kind in kinds if kind not in (FULL, SELECT) and segment_length(kind) is None]
+    kinds = STOCK.abilities(STOCK.versions[-1]).recompute_kinds
+    return [kind for kind in sorted(kinds) if kind not in (FULL, SELECT) and segment_length(kind) is None]
 
 
 def set_flags(kind: str) -> dict[str, tuple[str, ...]]:

@@ -155,6 +155,11 @@ class Abilities:
     splits_sequences: bool = False
     sizes: tuple[SizeRule, ...] = ()
 
+    @property
+    def recompute_kinds(self) -> frozenset[str]:
+        """The recompute kinds that layers may be under in any of its ways, beside `none`."""
+        return frozenset(kind for way in self.recomputation for kind in way.kinds)
+
     def decides_cut(self, num_chunks: int) -> bool:
         """Return whether the framework cuts a model into so many chunks for each rank by itself."""
         return self.own_cut is not None and num_chunks >= self.own_cut_from

@@ -102,6 +102,8 @@ def layer_activations(training: Training, layer: LayerKind, *, kind: str) -> dic
 def moved_bytes(training: Training, layer: LayerKind, *, kind: str) -> int:
     """Return the bytes that one body layer keeps on the host under a recompute kind."""
     moved = training.moved_under(kind)
+    if not moved:
+        return 0
     return total(_sums(tensor for tensor in _kept(training, layer, kind) if tensor.moved_with in moved))
 
 

@@ -118,7 +118,7 @@ def _recompute_loss(plan: Plan, abilities: Abilities, title: str) -> str:
     """Return what recomputation there is in the place of that of `plan`."""
     if refusal(replace(plan, order=()), replace(abilities, schedules=(plan.schedule,)), title=title) is None:
         return _("recomputation is chosen anew for it")
-    known = {kind for way in abilities.recomputation for kind in way.kinds}
+    known = abilities.recompute_kinds
     unknown = [kind for kind in plan.used_kinds if kind not in known]
     if unknown:
         return _("{title} has no recomputation {kinds}", title=title, kinds=", ".join(unknown))

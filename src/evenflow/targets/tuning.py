@@ -155,8 +155,7 @@ def with_sets(question: TuningQuestion, named: ModuleSets, *, place: str, place_
     if question.recompute is not None:
         rule = _("must not be given beside {other}, which names the only kind", other=place_of_kind)
         raise InputError(value=question.recompute, rule=rule, place=place, remedy=_("leave one of the two out"))
-    own = question.abilities
-    known = None if own is None else frozenset(kind for way in own.recomputation for kind in way.kinds)
+    known = None if question.abilities is None else question.abilities.recompute_kinds
     sets = chosen_sets(named, question.on_one_device, question.topology, known, place=place)
     moving = [set_kind(modules) for modules in sets if moved_of(modules)]
     if moving:

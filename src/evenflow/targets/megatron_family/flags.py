@@ -196,7 +196,7 @@ def recompute_flags(plan: Plan, *, has_modules: bool = True) -> dict[str, tuple[
 
 def moved_modules(plan: Plan) -> tuple[str, ...]:
     """Return the modules whose inputs a plan moves to the host, in all its layers."""
-    moved = {module for kind in plan.used_kinds for module in moved_of(kind.split("+"))}
+    moved = {module for modules in sets_among(plan.used_kinds) for module in moved_of(modules)}
     return tuple(module for module in MOVED_MODULES if module in moved)
 
 

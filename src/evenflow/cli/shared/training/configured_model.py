@@ -67,8 +67,8 @@ class PipelineOptions:
 
     def for_abilities(self, abilities: Abilities) -> "PipelineOptions":
         """Return the same for a framework with these abilities."""
-        kinds = frozenset(kind for way in abilities.recomputation for kind in way.kinds)
-        return replace(self, for_framework=True, known_kinds=kinds, parts_blocks=abilities.parts_blocks)
+        kinds, parts = abilities.recompute_kinds, abilities.parts_blocks
+        return replace(self, for_framework=True, known_kinds=kinds, parts_blocks=parts)
 
 
 Completed = Callable[[PipelineOptions, Transformer], PipelineOptions]

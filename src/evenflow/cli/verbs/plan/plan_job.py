@@ -210,7 +210,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
 
 def _check_segments(lengths: Sequence[int], abilities: Abilities, kept: Mapping[int, Cells] | None, title: str) -> None:
     """Refuse segments that no plan for a framework can have: none of these, or none that fill the decided cells."""
-    known = {kind for way in abilities.recomputation for kind in way.kinds}
+    known = abilities.recompute_kinds
     for length in lengths:
         if segment_kind(length) not in known:
             rule = _("must be left out for {title}, which has no such segments", title=title)
