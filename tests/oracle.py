@@ -9,6 +9,7 @@ from evenflow.simulate import Timeline, build_graph, run
 from tests.strategies import inputs_of, is_ready
 
 Duration = Callable[[Action], int]
+PairDuration = Callable[[Action, Action], int]
 
 
 def equal_stages(schedule: Schedule, forward_ns: int, backward_ns: int, weight_ns: int = 0) -> Timeline:
@@ -22,9 +23,21 @@ def orders_of(schedule: Schedule) -> list[list[Action]]:
 
 
 def end_times(
-    orders: list[list[Action]], num_stages: int, duration: Duration, *, message_ns: int = 0
+    orders: list[list[Action]],
+    num_stages: int,
+    duration: Duration,
+    *,
+    message_ns: int = 0,
+    pair_duration: PairDuration | None = None,
 ) -> dict[Action, int]:
-    """When every action ends; what can never start is missing."""
+    """When every action ends, both of a pair at its end; what can never start is missing.
+
+    A pair takes as long as its two parts unless `pair_duration` says otherwise.
+    """
+    last_of = {}
+    for order in orders:
+        for place, action in enumerate(order):
+            last_of[action] = order[place + 1] if action.is_paired else action
     rank_of = {action: rank for rank, order in enumerate(orders) for action in order}
     ends: dict[Action, int] = {}
     known = -1
@@ -34,14 +47,19 @@ def end_times(
             free = 0
             for action in order:
                 if action not in ends:
-                    if not is_ready(action, num_stages, ends):
+                    together = dict.fromkeys((action, last_of[action]))
+                    if not all(is_ready(each, num_stages, ends) for each in together):
                         break
                     ready = [
                         ends[needed] + (message_ns if rank_of[needed] != rank else 0)
-                        for needed in inputs_of(action, num_stages)
+                        for each in together
+                        for needed in inputs_of(each, num_stages)
                         if needed in ends
                     ]
-                    ends[action] = max(free, *ready, 0) + duration(action)
+                    taken = sum(map(duration, together))
+                    if len(together) > 1 and pair_duration is not None:
+                        taken = pair_duration(*together)
+                    ends |= dict.fromkeys(together, max(free, *ready, 0) + taken)
                 free = ends[action]
     return ends
 

@@ -29,6 +29,7 @@ from evenflow.simulate import Simulation, simulate
 
 ANY_SIZE = tuple(name for name in FAMILIES if name != "interleaved-remainder-last")
 """Families that refuse no sizes beyond their number of chunks and, some, split sequences."""
+WITHOUT_PAIRS = tuple(name for name in ANY_SIZE if not FAMILIES[name].has_pairs)
 ONE_CHUNK = tuple(name for name, family in FAMILIES.items() if family.num_chunks == 1)
 
 

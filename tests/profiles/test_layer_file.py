@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import FileError, InputError
-from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network, RankTraits, StageRule
+from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network, PassHalves, RankTraits, StageRule
 from evenflow.profiles.layer_file import format_layer_file, parse_layer_file, read_layer_file
 
 MS = 1_000_000
@@ -559,3 +559,25 @@ def test_layers_of_an_encoder_are_the_first_and_not_all():
     for entries, message in (([TRAINED, encoder], "before all others"), ([encoder], "besides those of the encoder")):
         with pytest.raises(InputError, match=message):
             parse_layer_file(json.dumps({"layers_description": entries}), place="layers.json")
+
+
+def test_halves_of_layers_read_back():
+    halves = {
+        "forward": {"dispatch": 2.0, "mlp": 3.0, "combine": 2.5},
+        "backward": {"dispatch": 2.0, "mlp": 6.0, "combine": 0.0},
+    }
+    body = {"name": "b", "type": "BODY", "nb_layer": 4, "time": 10.0, "backward_time": 20.0, "halves": halves}
+    network = parse_layer_file(json.dumps({"pair_slowdown": 1.2, "layers_description": [body]}), place="file")
+    (run,) = network.runs
+    assert run.layer.halves is not None
+    assert run.layer.halves.forward == PassHalves(dispatch_ns=2_000_000, mlp_ns=3_000_000, combine_ns=2_500_000)
+    assert network.pair_slowdown == 1.2
+    assert parse_layer_file(format_layer_file(network), place="again") == network
+    late = {**body, "halves": {"forward": {"mlp": 10.1}, "backward": {}}}
+    with pytest.raises(InputError, match="must have halves of at most the 10000000 ns of all of it, got 10100000"):
+        parse_layer_file(json.dumps({"layers_description": [late]}), place="file")
+    with pytest.raises(InputError, match="experts"):
+        parse_layer_file(
+            json.dumps({"layers_description": [{**body, "halves": {"forward": {"experts": 1}, "backward": {}}}]}),
+            place="file",
+        )

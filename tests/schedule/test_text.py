@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.schedule import Action, Op, Schedule, format_schedule, parse_schedule
 from tests.paths import GOLDEN
-from tests.strategies import FamilySizes, schedules, sizes
+from tests.strategies import WITHOUT_PAIRS, FamilySizes, schedules, sizes
 
 
 @given(st.integers(0, 300), st.sampled_from(Op), st.integers(0, 2000))
@@ -39,7 +39,7 @@ def test_idle_slots_are_skipped(schedule: Schedule, idle: int):
     assert hash(read) == hash(schedule)
 
 
-@given(sizes())
+@given(sizes(families=WITHOUT_PAIRS))
 def test_a_schedule_in_the_names_of_older_files_reads_back(size: FamilySizes):
     schedule = size.schedule()
     names = {Op.F: "F", Op.B: "BW", Op.I: "B", Op.W: "W"}

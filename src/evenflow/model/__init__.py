@@ -6,6 +6,7 @@ from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixi
 from evenflow.model.communication import Communication
 from evenflow.model.cut_check import check_cut
 from evenflow.model.fewer_kinds import without_idle_kinds, without_offload
+from evenflow.model.halves import Halves, PassHalves, saved_ns
 from evenflow.model.host_link import HostLink
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.offloaded import with_offload
@@ -47,6 +48,7 @@ __all__ = [
     "Empty",
     "EndBlock",
     "Groups",
+    "Halves",
     "HostLink",
     "Layer",
     "LayerBlocks",
@@ -54,6 +56,7 @@ __all__ = [
     "Mode",
     "Mtp",
     "Network",
+    "PassHalves",
     "Plan",
     "RankTraits",
     "Recomputation",
@@ -76,6 +79,7 @@ __all__ = [
     "one_by_one",
     "ordered_kinds",
     "recomputed_parts",
+    "saved_ns",
     "segment_kind",
     "segment_length",
     "stage_cells",

@@ -7,12 +7,13 @@ from itertools import pairwise, takewhile
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.model.halves import Halves
 from evenflow.model.host_link import HostLink
 from evenflow.model.peak_error import PeakError
 from evenflow.model.rank_traits import RankTraits
 from evenflow.model.recompute import FULL, NONE, ordered_kinds
 from evenflow.model.stage_rules import StageRule
-from evenflow.ranges import LAYERS, MEMORY_BYTES, STEP_TOTAL, TIME_NS
+from evenflow.ranges import LAYERS, MEMORY_BYTES, PAIR_SLOWDOWN, STEP_TOTAL, TIME_NS
 from evenflow.units import megabytes, milliseconds
 
 
@@ -59,6 +60,8 @@ class Layer:
     """Bytes that a stage which ends with this layer sends on for one microbatch, and gets back as a gradient; None: as
     many as the request says of every message.
     """
+    halves: Halves | None = None
+    """Its attention, its experts or MLP and the exchanges between them; None: not known apart."""
 
     @property
     def backward_ns(self) -> int:
@@ -155,6 +158,8 @@ class Network:
     """Length of the segments under each kind that computes layers again in segments; 0: all of a cell (see
     `with_segments`). The modes of these kinds say the least that a layer takes.
     """
+    pair_slowdown: float = 1.0
+    """How many times as long computation takes while an exchange runs beside it, in a pair of forward and backward."""
     adapter_rank: int = 0
     """Width of the adapters (LoRA) that are trained alone beside every product of the layers; 0: all is trained."""
 
@@ -167,6 +172,7 @@ class Network:
             )
         LAYERS.check(self.num_layers, place=_("{name}, the number of body layers", name=self.name))
         MEMORY_BYTES.check(self.constant_bytes, place=_("{name}, the constant memory", name=self.name))
+        PAIR_SLOWDOWN.check(self.pair_slowdown, place=_("{name}, the slowdown of pairs", name=self.name))
         for run in self.runs:
             self._check(run.layer)
             self._check_weight(run.layer)
@@ -201,6 +207,7 @@ class Network:
         if NONE not in layer.modes:
             raise InputError(value=sorted(layer.modes), rule=_("must have the recompute kind 'none'"), place=place)
         MEMORY_BYTES.check(layer.boundary_bytes or 0, place=_("{place}, what it sends on", place=place))
+        self._check_halves(layer, place=place)
         for kind, mode in layer.modes.items():
             self._check_size(
                 layer.forward_ns,
@@ -225,6 +232,22 @@ class Network:
                     ),
                     place=_("{place}, kind {kind}", place=place, kind=kind),
                     remedy=_("give the whole backward, recomputation included"),
+                )
+
+    def _check_halves(self, layer: Layer, *, place: str) -> None:
+        """Raise InputError for halves that take longer than the whole."""
+        if layer.halves is None:
+            return
+        for name, half, whole_ns in (
+            (_("forward"), layer.halves.forward, layer.forward_ns),
+            (_("backward"), layer.halves.backward, layer.backward_ns),
+        ):
+            if half.total_ns > whole_ns:
+                raise InputError(
+                    value=half.total_ns,
+                    rule=_("must have halves of at most the {whole_ns} ns of all of it", whole_ns=whole_ns),
+                    place=f"{place}, {name}",
+                    remedy=_("the exchanges and the MLP are parts of the layer's time; the rest of it is attention"),
                 )
 
     def _check_size(self, forward_ns: int, backward_ns: int, sizes: Sequence[int], *, place: str) -> None:
@@ -324,7 +347,11 @@ class Network:
         def slower_layer(layer: Layer) -> Layer:
             modes = {kind: replace(mode, backward_ns=slower(mode.backward_ns)) for kind, mode in layer.modes.items()}
             return replace(
-                layer, forward_ns=slower(layer.forward_ns), modes=modes, stated_weight_ns=stated(layer.stated_weight_ns)
+                layer,
+                forward_ns=slower(layer.forward_ns),
+                modes=modes,
+                stated_weight_ns=stated(layer.stated_weight_ns),
+                halves=layer.halves and layer.halves.divided(speed),
             )
 
         def slower_block(block: EndBlock) -> EndBlock:
@@ -348,6 +375,12 @@ class Network:
     def offloads(self) -> bool:
         """Whether any recompute kind that layers share moves activations to the host."""
         return any(run.layer.modes[kind].offloaded_bytes for run in self.runs for kind in self.kinds)
+
+    @property
+    def exchanges_tokens(self) -> bool:
+        """Whether any layer is known to exchange tokens between experts, which may run beside computation."""
+        known = [run.layer.halves for run in self.runs if run.layer.halves is not None]
+        return any(halves.forward.exchange_ns or halves.backward.exchange_ns for halves in known)
 
     @property
     def used_host_link(self) -> HostLink | None:
@@ -406,6 +439,7 @@ class Network:
                 stated_weight_ns=split_time(layer.stated_weight_ns),
                 stated_until_weight_bytes=split_memory(layer.stated_until_weight_bytes),
                 boundary_bytes=split_memory(layer.boundary_bytes),
+                halves=layer.halves and layer.halves.divided(sequence_splits),
             )
 
         def split_block(block: EndBlock) -> EndBlock:
@@ -439,7 +473,7 @@ class Network:
 
         def strip(layer: Layer) -> Layer:
             plain = replace(layer.modes[NONE], backward_ns=0)
-            return replace(layer, modes={NONE: plain}, stated_weight_ns=0)
+            return replace(layer, modes={NONE: plain}, stated_weight_ns=0, halves=None)
 
         runs = tuple(replace(run, layer=strip(run.layer)) for run in self.runs)
         head, tail = (replace(block, backward_ns=0, stated_weight_ns=0) for block in (self.head, self.tail))

@@ -112,7 +112,7 @@ def predict_plan(
     simulation, sent = simulated(training, topology, priced, plan, graph=graph)
     schedule = simulation.timeline.schedule
     stages = stage_sums(priced, plan, schedule.stage_table)
-    durations = simulation.costs.durations.reshape(-1, NUM_OPS)
+    durations = simulation.costs.durations[: NUM_OPS * schedule.num_stages].reshape(-1, NUM_OPS)
     exchanges = rank_exchanges(training, topology, simulation.timeline, stages, durations)
     wait_ns = max(exchange.wait_ns for exchange in exchanges)
     ends = [exchange.end_ns(wait_ns) + exchange.optimizer_ns for exchange in exchanges]

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
-from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, Mode
+from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Halves, Layer, Mode, PassHalves
 from evenflow.ranges import COEFFICIENT, LAYERS, MEGABYTES, MEMORY_BYTES, MILLISECONDS
-from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
+from evenflow.units import bytes_from_megabytes, milliseconds, nanoseconds_from_milliseconds
 
 PLAIN_BACKWARD_RATIO = 2.0
 """Backward over forward where the file says nothing."""
@@ -45,6 +45,8 @@ CONTINUES_KEY = "continues_block"
 """Key that says whether a layer is of the same block as the layer before it."""
 FROZEN_KEY = "frozen"
 """Key that says whether the layers are not trained, nor is anything before them: they have no backward."""
+HALVES_KEY = "halves"
+"""Key of the parts of both passes, and of the exchanges between them."""
 OFFLOADED_KEY = "offloaded"
 """Key of a kind that says how much of what a layer keeps the host has."""
 ENTRY_KEYS = {
@@ -54,6 +56,7 @@ ENTRY_KEYS = {
     CONTINUES_KEY,
     FROZEN_KEY,
     BOUNDARY_KEY,
+    HALVES_KEY,
     "name", "type", "nb_layer", "time", "forward_time", "backward_time", "backward_coef",
     "memory_parameter", "memory_activation", "recompute_kinds", "model_name", "weight_time", "memory_until_weight",
     "memory_working",
@@ -102,7 +105,34 @@ def body_layer(entry: Fields, has_memory: bool) -> Layer:
         is_encoder=_flag(entry, ENCODER_KEY),
         continues_block=_flag(entry, CONTINUES_KEY),
         boundary_bytes=_boundary_bytes(entry),
+        halves=_halves(entry.inner(HALVES_KEY)) if HALVES_KEY in entry else None,
     )
+
+
+def _halves(fields: Fields) -> Halves:
+    """Return the parts of both passes of a layer."""
+    fields.check_known(("forward", "backward"))
+    return Halves(**{name: _pass_halves(fields.inner(name)) for name in ("forward", "backward")})
+
+
+def _pass_halves(fields: Fields) -> PassHalves:
+    """Return the parts of one pass; those that are left out take no time."""
+    names = ("dispatch", "mlp", "combine")
+    fields.check_known(names)
+    parts = {name: fields.number(name, MILLISECONDS) if name in fields else 0.0 for name in names}
+    return PassHalves(**{f"{name}_ns": nanoseconds_from_milliseconds(part_ms) for name, part_ms in parts.items()})
+
+
+def halves_entry(halves: Halves) -> dict[str, object]:
+    """Return the object that reads back as `halves`."""
+    return {
+        name: {
+            "dispatch": milliseconds(half.dispatch_ns),
+            "mlp": milliseconds(half.mlp_ns),
+            "combine": milliseconds(half.combine_ns),
+        }
+        for name, half in (("forward", halves.forward), ("backward", halves.backward))
+    }
 
 
 def _frozen_layer(entry: Fields) -> Layer:
@@ -156,7 +186,7 @@ def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
         _mode(entry, keys, 0.0, 0)  # checked, though it means nothing
     if "recompute_kinds" in entry:
         raise entry.error("recompute_kinds", _("must be in a BODY entry, because head and tail never recompute"))
-    for key in (*RULE_KEYS, MTP_KEY, ENCODER_KEY, CONTINUES_KEY, FROZEN_KEY):
+    for key in (*RULE_KEYS, MTP_KEY, ENCODER_KEY, CONTINUES_KEY, FROZEN_KEY, HALVES_KEY):
         if key in entry:
             raise entry.error(key, _("must be in a BODY entry: the first stage has the head, the last one the tail"))
     if BOUNDARY_KEY in entry and entry.text("type") == "TAIL":

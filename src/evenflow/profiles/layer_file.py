@@ -16,6 +16,7 @@ Times are milliseconds, memory is megabytes (2**20 bytes), each of ONE layer for
     working memory         = `memory_working`, else 0; under a kind its `working_…`, else the same
     frozen                 = `frozen`: true: the layer has no backward and keeps nothing for one: it takes and holds the
                              same under every recompute kind
+    halves                 = `halves`: parts of the forward and of the plain backward (see `model.halves`)
     message                = `boundary_bytes`: BYTES that a stage sends on which ends with the layer, else --boundary
 
 A kind's `…_time` is the WHOLE backward with the recomputation in it, as in the original, so it is never below the
@@ -42,22 +43,25 @@ from evenflow.profiles.layer_entry import (
     BOUNDARY_KEY,
     ENTRY_KEYS,
     FROZEN_KEY,
+    HALVES_KEY,
     KIND_KEYS,
     OFFLOADED_KEY,
     bytes_of,
     end_block,
+    halves_entry,
 )
 from evenflow.profiles.layer_rows import body_fields, entries_of_body, runs_of_body
 from evenflow.profiles.model_configuration import refuse_configuration
-from evenflow.ranges import AHEAD, BUFFERS, BYTES_PER_S, MODEL_SIZE, PEAKS, RANK_SPEED, RANKS, SHARERS
+from evenflow.ranges import AHEAD, BUFFERS, BYTES_PER_S, MODEL_SIZE, PAIR_SLOWDOWN, PEAKS, RANK_SPEED, RANKS, SHARERS
 from evenflow.units import megabytes, milliseconds
 
 ADAPTER_KEY = "adapter_rank"
 LINK_KEY = "host_link"
+SLOWDOWN_KEY = "pair_slowdown"
 SEGMENTS_KEY = "recompute_segments"
 _TOP_KEYS = {
     "name", "layers_description", "stage_const_mem",
-    "peak_error", "ranks", ADAPTER_KEY, LINK_KEY, SEGMENTS_KEY,
+    "peak_error", "ranks", ADAPTER_KEY, LINK_KEY, SEGMENTS_KEY, SLOWDOWN_KEY,
     "pre_defined_layer", "auto_partition_layer", "model_name", "written_by",
 }  # fmt: skip
 _TYPES = ("HEAD", "BODY", "TAIL")
@@ -103,6 +107,7 @@ def network_of(top: Fields) -> Network:
         ranks=tuple(rank for entry in top.objects("ranks") for rank in _ranks(entry)) if "ranks" in top else (),
         host_link=_host_link(top.inner(LINK_KEY)) if LINK_KEY in top else None,
         adapter_rank=top.integer(ADAPTER_KEY, MODEL_SIZE) if ADAPTER_KEY in top else 0,
+        pair_slowdown=top.number(SLOWDOWN_KEY, PAIR_SLOWDOWN) if SLOWDOWN_KEY in top else 1.0,
     )
     if SEGMENTS_KEY not in top:
         return network
@@ -221,6 +226,8 @@ def layer_file_fields(network: Network) -> dict[str, object]:
         }
     if network.segments:
         top[SEGMENTS_KEY] = list(network.segments.values())
+    if network.pair_slowdown != 1:
+        top[SLOWDOWN_KEY] = network.pair_slowdown
     if network.adapter_rank:
         top[ADAPTER_KEY] = network.adapter_rank
     return {**top, "layers_description": entries}
@@ -249,6 +256,8 @@ def _body_entry(run: LayerRun, has_memory: bool, *, leaving_out: Collection[str]
             named[kind] = {"memory": memory, "time": time}
             named[kind] |= {OFFLOADED_KEY: megabytes(mode.offloaded_bytes)} if mode.offloaded_bytes else {}
             named[kind] |= {"working": megabytes(mode.working_bytes)} if differs else {}
+    if run.layer.halves is not None:
+        entry[HALVES_KEY] = halves_entry(run.layer.halves)
     return {**entry, "recompute_kinds": named} if named else entry
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from evenflow.errors import InputError
@@ -42,6 +42,8 @@ class Action:
     stage: int
     op: Op
     microbatch: int
+    is_paired: bool = field(default=False, compare=False)
+    """Whether it is a forward that runs beside the backward behind it."""
 
     def __str__(self) -> str:
         return f"{self.stage}{self.op.name}{self.microbatch}"

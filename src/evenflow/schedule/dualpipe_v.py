@@ -14,7 +14,7 @@ _Step = tuple[Op, int]
 _F0, _F1 = (Op.F, 0), (Op.F, 1)
 
 
-def dualpipe_v(*, num_ranks: int, num_microbatches: int) -> Schedule:
+def dualpipe_v(*, num_ranks: int, num_microbatches: int, in_pairs: bool = False) -> Schedule:
     """Return DualPipe-V: each forward of one chunk stands beside a whole backward of the other chunk.
 
     Backwards are split where that fills a bubble.
@@ -30,14 +30,19 @@ def dualpipe_v(*, num_ranks: int, num_microbatches: int) -> Schedule:
     implementations (deepseek-ai/DualPipe, torch.distributed.pipelining). At most ``2 num_ranks + 1`` chunk activations
     are live on a rank. The phases need two microbatches per rank; with fewer, the order is that for two per rank,
     without the microbatches that do not exist.
+
+    `in_pairs` lets those forwards and backwards run beside each other, each pair as one block. The last rank runs its
+    first ones one after the other, as the public implementations do, so that the ranks before it wait less.
     """
     check_sizes(num_ranks=num_ranks, num_microbatches=num_microbatches)
     orders = [
         _order(rank, num_ranks=num_ranks, full=max(num_microbatches, 2 * num_ranks), num_microbatches=num_microbatches)
         for rank in range(num_ranks)
     ]
+    if not in_pairs:
+        orders = [order[:3] for order in orders]
     return Schedule.from_orders(
-        name="dualpipe-v",
+        name="dualpipe-v-overlap" if in_pairs else "dualpipe-v",
         num_stages=2 * num_ranks,
         num_microbatches=num_microbatches,
         stage_ranks=v_shaped(num_ranks=num_ranks),
@@ -46,12 +51,17 @@ def dualpipe_v(*, num_ranks: int, num_microbatches: int) -> Schedule:
 
 
 def _order(rank: int, *, num_ranks: int, full: int, num_microbatches: int) -> Codes:
-    """Return the codes of one rank's order for `full` microbatches, without those from `num_microbatches` on."""
+    """Return the codes of one rank's order for `full` microbatches, without those from `num_microbatches` on.
+
+    The fourth row has which forwards may run beside the backward behind them.
+    """
     stages = (rank, 2 * num_ranks - 1 - rank)
     counts = {(op, chunk): 0 for op in (Op.F, Op.B) for chunk in (0, 1)}
     waiting: deque[tuple[int, int]] = deque()
-    order: list[tuple[int, int, int]] = []
-    for op, chunk in _steps(rank, num_ranks=num_ranks, num_microbatches=full):
+    order: list[tuple[int, int, int, bool]] = []
+    steps = _steps(rank, num_ranks=num_ranks, num_microbatches=full)
+    in_turns = _turns(rank, num_ranks=num_ranks, num_microbatches=full)
+    for place, (op, chunk) in enumerate(steps):
         if op == Op.W:
             stage, microbatch = waiting.popleft()
         else:
@@ -60,8 +70,13 @@ def _order(rank: int, *, num_ranks: int, full: int, num_microbatches: int) -> Co
             counts[key] += 1
             if op == Op.I:
                 waiting.append((stage, microbatch))
+        leads = place in in_turns and op == Op.F and steps[place + 1][0] == Op.B
         if microbatch < num_microbatches:
-            order.append((op, stage, microbatch))
+            order.append((op, stage, microbatch, leads))
+    # Of a pair both are there, or none: a microbatch that does not exist has neither.
+    for place, (_op, _stage, _microbatch, leads) in enumerate(order):
+        if leads and (place + 1 == len(order) or order[place + 1][0] != Op.B):
+            order[place] = (*order[place][:3], False)
     return np.array(order, dtype=np.int32).T
 
 
@@ -77,3 +92,11 @@ def _steps(rank: int, *, num_ranks: int, num_microbatches: int) -> list[_Step]:
     steps += [(Op.B if place <= rank else Op.I, 1 - place % 2) for place in range(2 * (rank + 1))]
     steps += [(Op.W, 0), (Op.I, 0)] * after  # 7. gradients for the ranks above
     return steps + [(Op.W, 0)] * (rank + 1)  # 8. what is left
+
+
+def _turns(rank: int, *, num_ranks: int, num_microbatches: int) -> range:
+    """Return the places of a rank's steps at which a forward and a backward may run beside each other."""
+    after = num_ranks - rank - 1
+    begin = 2 * after + 2 * (rank + 1) + 3 * after
+    length = 4 * (num_microbatches - 2 * num_ranks + rank + 1) + 3 * after
+    return range(begin + (2 if after == 0 else 0), begin + length)

@@ -18,6 +18,7 @@ from evenflow.schedule.interleaved import interleaved
 from evenflow.schedule.interleaved_remainder_last import interleaved_remainder_last
 from evenflow.schedule.naive import naive
 from evenflow.schedule.one_f_one_b import one_f_one_b
+from evenflow.schedule.one_f_one_b_overlap import one_f_one_b_overlap
 from evenflow.schedule.one_f_one_b_v import one_f_one_b_v, one_f_one_b_v_pattern
 from evenflow.schedule.schedule import Schedule
 from evenflow.schedule.v_half import v_half, v_half_pattern
@@ -162,6 +163,38 @@ _OWN: Mapping[str, ScheduleFamily] = MappingProxyType(
             limits=_V_SHAPED,
             memory="p + 1/2 for m >= 2p",
             bubble="(p-1) / (p-1 + 6m) for f = i = w and m >= 2p: only fill and drain",
+            paper="DeepSeek-V3, arXiv:2412.19437, §3.2.1; DualPipe-V of its public implementation",
+        ),
+        "1f1b-overlap": ScheduleFamily(
+            make=one_f_one_b_overlap,
+            num_chunks=1,
+            has_pairs=True,
+            idea="1F1B whose forwards run beside backwards, so that each computes while the other exchanges tokens",
+            limits=_ONE_CHUNK,
+            memory="min(m, 2(p-r))",
+            bubble="(p-1) / (p-1 + m), where a pair takes as long as its two parts",
+            paper="Megatron-LM, overlap_moe_expert_parallel_comm",
+        ),
+        "interleaved-overlap": ScheduleFamily(
+            make=partial(interleaved, in_pairs=True),
+            fewest_chunks=2,
+            has_groups=True,
+            has_pairs=True,
+            idea="interleaved 1F1B whose forwards run beside backwards, with one more forward in the warm-up",
+            memory="min(v m, (v-1) g + 2(p-r)) / v, for m >= p, with g = p + m mod p",
+            bubble="that of interleaved, where a pair takes as long as its two parts",
+            paper="Megatron-LM, overlap_moe_expert_parallel_comm",
+        ),
+        "dualpipe-v-overlap": ScheduleFamily(
+            make=partial(dualpipe_v, in_pairs=True),
+            num_chunks=2,
+            is_v_shaped=True,
+            can_split=False,
+            has_pairs=True,
+            idea="DualPipe-V whose neighbouring forwards and backwards run beside each other",
+            limits=_V_SHAPED,
+            memory="p + 1/2 for m >= 2p",
+            bubble="that of dualpipe-v and more, where a pair takes as long as its two parts",
             paper="DeepSeek-V3, arXiv:2412.19437, §3.2.1; DualPipe-V of its public implementation",
         ),
         "interleaved-remainder-last": ScheduleFamily(

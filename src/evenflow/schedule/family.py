@@ -29,6 +29,8 @@ class ScheduleFamily:
     """
     can_split: bool = True
     """Whether sequences may be split into parts."""
+    has_pairs: bool = False
+    """Whether forwards run beside backwards, which is of use only where halves of layers are known (see `Halves`)."""
     has_groups: bool = False
     """Whether microbatches go through the chunks in groups, of which another size than the usual one may be chosen."""
     idea: str

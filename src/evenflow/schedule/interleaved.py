@@ -14,6 +14,7 @@ def interleaved(
     sequence_splits: int = 1,
     group_size: int | None = None,
     less_memory: bool = False,
+    in_pairs: bool = False,
 ) -> Schedule:
     """Return interleaved 1F1B: after a warm-up, one forward and one backward in turn, in groups of microbatches.
 
@@ -28,8 +29,12 @@ def interleaved(
     the pipeline; otherwise they are merged into the first, which keeps the bubble of the even case. The warm-up of rank
     r is the first group's forwards of all chunks but the last, and ``2 (num_ranks - r - 1)`` more; with `less_memory`
     only ``num_ranks - r - 1`` more: with fewer, equal stages would wait between warm-up and cooldown.
+
+    `in_pairs` lets every forward between warm-up and cooldown run beside the backward that follows it, after one more
+    forward in the warm-up: no backward is then of the microbatch whose forward it runs beside. [Megatron-LM,
+    `get_pp_rank_microbatches`, `overlap_moe_expert_parallel_comm`]
     """
-    name = "interleaved-less-memory" if less_memory else "interleaved"
+    name = "interleaved-less-memory" if less_memory else "interleaved-overlap" if in_pairs else "interleaved"
     sizes = Sizes(
         num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches, sequence_splits=sequence_splits
     )
@@ -38,7 +43,7 @@ def interleaved(
         check_group_size(name, sizes, group_size)
     groups = group_sizes(num_microbatches=num_microbatches, group=group_size or fill, fill=fill)
     forwards, backwards = chunk_orders(groups=groups, num_chunks=num_chunks, sequence_splits=sequence_splits)
-    first_pass = (num_chunks - 1) * groups[0] * sequence_splits + sequence_splits - 1
+    first_pass = (num_chunks - 1) * groups[0] * sequence_splits + sequence_splits - 1 + in_pairs
     ahead = 1 if less_memory else 2
     return Schedule.from_table(
         name=name,
@@ -47,6 +52,9 @@ def interleaved(
         sequence_splits=sequence_splits,
         group_size=None if group_size == fill else group_size,
         codes=merge(
-            forwards, backwards, warmups=[first_pass + ahead * (num_ranks - rank - 1) for rank in range(num_ranks)]
+            forwards,
+            backwards,
+            warmups=[first_pass + ahead * (num_ranks - rank - 1) for rank in range(num_ranks)],
+            in_pairs=in_pairs,
         ),
     )

@@ -36,10 +36,13 @@ def chunk_orders(
     return (table[0], table[1]), (table[2], table[3])
 
 
-def merge(forwards: tuple[Codes, Codes], backwards: tuple[Codes, Codes], *, warmups: Sequence[int]) -> Codes:
+def merge(
+    forwards: tuple[Codes, Codes], backwards: tuple[Codes, Codes], *, warmups: Sequence[int], in_pairs: bool = False
+) -> Codes:
     """Return the actions of every rank: `warmups` forwards, then one forward and one backward in turn, then the rest.
 
-    They are given as codes of their ops, stages and units, shape [3, num_ranks, num_actions per rank].
+    They are given as codes of their ops, stages and units, shape [3, num_ranks, num_actions per rank]; a fourth row has
+    which forwards run beside the backward behind them: `in_pairs`, all of the turns.
     """
     num_ranks, count = len(warmups), len(forwards[0])
     codes = np.empty((3, 2 * count), dtype=np.int32)  # all forwards, then all backwards
@@ -56,7 +59,10 @@ def merge(forwards: tuple[Codes, Codes], backwards: tuple[Codes, Codes], *, warm
     turn = place - warmup
     taken = (place + warmup) >> 1
     taken += (turn & 1) * (count - warmup)
-    taken = np.where((turn >= 0) & (place < 2 * count - warmup), taken, place)
-    orders = codes.take(taken, axis=1)
+    in_turns = (turn >= 0) & (place < 2 * count - warmup)
+    orders = codes.take(np.where(in_turns, taken, place), axis=1)
     orders[1] += np.arange(num_ranks, dtype=np.int32)[:, np.newaxis]
-    return orders
+    if not in_pairs:
+        return orders
+    leads = in_turns & (turn % 2 == 0) & (place < 2 * count - warmup - 1)
+    return np.concatenate((orders, leads[np.newaxis].astype(np.int32)))

@@ -12,6 +12,7 @@ from evenflow.model import Sizes, stage_table
 from evenflow.schedule.action import NUM_OPS, Action, Op
 
 Codes = NDArray[np.int32]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,6 +38,8 @@ class Schedule:
     """Global stage index, shape [num_actions]."""
     units: Codes
     """Microbatch (part) index, shape [num_actions]."""
+    pairs: Flags | None = None
+    """Which forwards run beside the backward that follows them on their rank, shape [num_actions]; None: none does."""
     rank_starts: tuple[int, ...]
     """Index in the arrays at which each rank's actions begin, and the number of all actions: num_ranks + 1 numbers."""
 
@@ -51,14 +54,15 @@ class Schedule:
         stage_ranks: Sequence[int] | None = None,
         orders: Iterable[Codes],
     ) -> "Schedule":
-        """Return a schedule from codes of each rank's ops, stages and units, shape [3, num_actions of the rank].
+        """Return a schedule from codes of each rank's actions, shape [3, num_actions of the rank].
 
-        Stage s runs on ``stage_ranks[s]``, by default on rank s mod the number of ranks.
+        They are ops, stages and units and, with a fourth row, whether an action runs beside the one behind it (see
+        `pairs`). Stage s runs on ``stage_ranks[s]``, by default on rank s mod the number of ranks.
         """
         tables = list(orders)
         codes = np.concatenate(tables, axis=1)
         codes.setflags(write=False)
-        ops, stages, units = codes
+        ops, stages, units, *paired = codes
         return cls(
             name=name,
             num_ranks=len(tables),
@@ -68,6 +72,7 @@ class Schedule:
             ops=ops,
             stages=stages,
             units=units,
+            pairs=_flags(paired[0]) if paired else None,
             rank_starts=(0, *accumulate(table.shape[1] for table in tables)),
         )
 
@@ -85,10 +90,10 @@ class Schedule:
     ) -> "Schedule":
         """Return a schedule whose ranks have equally many actions, from codes of shape [3, num_ranks, num_actions].
 
-        Stages are placed as in `from_orders`.
+        A fourth row, and the places of stages, are as in `from_orders`.
         """
-        _, num_ranks, length = codes.shape
-        flat = codes.reshape(3, -1)
+        rows, num_ranks, length = codes.shape
+        flat = codes.reshape(rows, -1)
         flat.setflags(write=False)
         return cls(
             name=name,
@@ -100,6 +105,7 @@ class Schedule:
             ops=flat[0],
             stages=flat[1],
             units=flat[2],
+            pairs=_flags(flat[3]) if rows > 3 else None,
             rank_starts=tuple(range(0, (num_ranks + 1) * length, length)) if length else (0,) * (num_ranks + 1),
         )
 
@@ -117,8 +123,8 @@ class Schedule:
         """Return a schedule from one list of actions per rank; stages are placed as in `from_orders`."""
         arrays = []
         for order in orders:
-            rows = [(int(action.op), action.stage, action.microbatch) for action in order]
-            arrays.append(np.array(rows, dtype=np.int32).reshape(len(rows), 3).T)
+            rows = [(int(action.op), action.stage, action.microbatch, action.is_paired) for action in order]
+            arrays.append(np.array(rows, dtype=np.int32).reshape(len(rows), 4).T)
         return cls.from_orders(
             name=name,
             num_stages=num_stages,
@@ -131,9 +137,13 @@ class Schedule:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schedule):
             return NotImplemented
-        return self._shape == other._shape and all(
-            np.array_equal(mine, theirs)
-            for mine, theirs in ((self.ops, other.ops), (self.stages, other.stages), (self.units, other.units))
+        return (
+            self._shape == other._shape
+            and all(
+                np.array_equal(mine, theirs)
+                for mine, theirs in ((self.ops, other.ops), (self.stages, other.stages), (self.units, other.units))
+            )
+            and _same_flags(self.pairs, other.pairs)
         )
 
     def __hash__(self) -> int:
@@ -152,6 +162,7 @@ class Schedule:
             and np.array_equal(self.ops, other.ops)
             and np.array_equal(self.stages, other.stages)
             and np.array_equal(self.units, other.units)
+            and _same_flags(self.pairs, other.pairs)
         )
 
     @property
@@ -212,6 +223,17 @@ class Schedule:
         """Whether any backward is split into input and weight gradient."""
         return Op.W in self.used_ops
 
+    @cached_property
+    def paired(self) -> Codes:
+        """The forwards that run beside the backward behind them, shape [num_pairs]."""
+        forwards = np.zeros(0, dtype=np.int32) if self.pairs is None else np.flatnonzero(self.pairs)
+        return forwards.astype(np.int32)
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether any forward runs beside a backward."""
+        return len(self.paired) > 0
+
     @property
     def is_forward_only(self) -> bool:
         """Whether the schedule has no backward at all, as in inference."""
@@ -222,7 +244,21 @@ class Schedule:
         span = slice(self.rank_starts[rank], self.rank_starts[rank + 1])
         columns = (self.ops[span].tolist(), self.stages[span].tolist(), self.units[span].tolist())
         ops = tuple(Op)  # an enumeration looks up a value in ten times the time of a tuple
-        return [Action(stage, ops[op], unit) for op, stage, unit in zip(*columns, strict=True)]
+        if self.pairs is None:
+            return [Action(stage, ops[op], unit) for op, stage, unit in zip(*columns, strict=True)]
+        with_pairs = zip(*columns, self.pairs[span].tolist(), strict=True)
+        return [Action(stage, ops[op], unit, is_paired) for op, stage, unit, is_paired in with_pairs]
+
+
+def _flags(row: Codes) -> Flags | None:
+    """Return a row of codes as flags; None where none is set."""
+    return row.astype(bool) if row.any() else None
+
+
+def _same_flags(first: Flags | None, second: Flags | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return np.array_equal(first, second)
 
 
 def _placement(stage_ranks: Sequence[int] | None, num_stages: int, num_ranks: int) -> tuple[int, ...]:

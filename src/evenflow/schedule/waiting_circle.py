@@ -1,5 +1,6 @@
 """The reason why an order can never finish: the circle of actions in which each waits for the next."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from evenflow.language import _
@@ -39,7 +40,7 @@ def waiting_circle(schedule: Schedule) -> tuple[Wait, ...]:
     """
     orders = [schedule.order(rank) for rank in range(schedule.num_ranks)]
     inputs = _inputs(orders)
-    heads = _run(orders, inputs)
+    heads, done = _run(orders, inputs)
     rank_of = {action: rank for rank, order in enumerate(orders) for action in order}
     stuck = [rank for rank, order in enumerate(orders) if heads[rank] < len(order)]
     if not stuck:
@@ -49,13 +50,13 @@ def waiting_circle(schedule: Schedule) -> tuple[Wait, ...]:
     rank = stuck[0]
     while rank not in seen:
         seen[rank] = len(waits)
-        head = orders[rank][heads[rank]]
+        head = next(action for action in _together(orders[rank], heads[rank]) if inputs[action] not in done)
         needed = inputs[head]
         assert needed is not None  # what needs nothing is not stuck
         other = rank_of[needed]
         waits.append(Wait(action=head, rank=rank, needs=needed, needs_rank=other, by_order=False))
         first = orders[other][heads[other]]
-        if first != needed:
+        if needed not in _together(orders[other], heads[other]):
             waits.append(Wait(action=needed, rank=other, needs=first, needs_rank=other, by_order=True))
         rank = other
     return tuple(waits[seen[rank] :])
@@ -87,16 +88,26 @@ def _inputs(orders: list[list[Action]]) -> dict[Action, Action | None]:
     return inputs
 
 
-def _run(orders: list[list[Action]], inputs: dict[Action, Action | None]) -> list[int]:
-    """Return the number of actions of each rank that can run."""
+def _together(order: list[Action], place: int) -> list[Action]:
+    """Return the action at a place of a rank's order, with the backward that it runs beside if it leads a pair."""
+    return order[place : place + (2 if order[place].is_paired else 1)]
+
+
+def _run(
+    orders: list[list[Action]], inputs: dict[Action, Action | None]
+) -> tuple[list[int], AbstractSet[Action | None]]:
+    """Return the number of actions of each rank that can run, and all that can."""
     heads = [0] * len(orders)
     done: set[Action | None] = {None}
     moved = True
     while moved:
         moved = False
         for rank, order in enumerate(orders):
-            while heads[rank] < len(order) and inputs[order[heads[rank]]] in done:
-                done.add(order[heads[rank]])
-                heads[rank] += 1
+            while heads[rank] < len(order):
+                actions = _together(order, heads[rank])
+                if any(inputs[action] not in done for action in actions):
+                    break
+                done.update(actions)
+                heads[rank] += len(actions)
                 moved = True
-    return heads
+    return heads, done

@@ -4,6 +4,7 @@ from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fract
 from evenflow.simulate.compiled import compiling, is_compiling, is_kept
 from evenflow.simulate.copies import with_copies
 from evenflow.simulate.costs import (
+    HalvesTable,
     Integers,
     LayerSums,
     StageCosts,
@@ -18,7 +19,7 @@ from evenflow.simulate.costs import (
     stage_costs,
 )
 from evenflow.simulate.even_layout import idle_bubbles
-from evenflow.simulate.graph import Graph, build_graph
+from evenflow.simulate.graph import Graph, build_graph, no_time_class
 from evenflow.simulate.host_use import HostUse, host_uses
 from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns, idle_gaps
 from evenflow.simulate.memory import (
@@ -30,6 +31,7 @@ from evenflow.simulate.memory import (
     memory_curve,
     peak_bytes,
 )
+from evenflow.simulate.pairs import at_best_in_pairs, check_pairs, compared_families
 from evenflow.simulate.simulation import Simulation, simulate
 from evenflow.simulate.timeline import InTurn, Timeline, makespan_ns, run
 
@@ -37,6 +39,7 @@ __all__ = [
     "BubbleTable",
     "FillDrain",
     "Graph",
+    "HalvesTable",
     "HostUse",
     "IdleGaps",
     "IdleTime",
@@ -47,8 +50,11 @@ __all__ = [
     "StageCosts",
     "Timeline",
     "as_fractions",
+    "at_best_in_pairs",
     "build_graph",
     "changes_at_both_ends",
+    "check_pairs",
+    "compared_families",
     "compiling",
     "costs_of_counts",
     "duration_table",
@@ -69,6 +75,7 @@ __all__ = [
     "message_table",
     "message_times",
     "network_of_units",
+    "no_time_class",
     "peak_bytes",
     "plan_counts",
     "run",

@@ -15,9 +15,9 @@ import numpy as np
 
 from evenflow.language import _
 from evenflow.model import Communication, Plan
-from evenflow.schedule import NUM_OPS, IdleFormula, Op, idle_by_formula
+from evenflow.schedule import NUM_OPS, IdleFormula, Op, Schedule, idle_by_formula
 from evenflow.simulate.costs import Integers, StageCosts
-from evenflow.simulate.graph import Graph
+from evenflow.simulate.graph import Graph, no_time_class
 from evenflow.simulate.timeline import Timeline, run
 
 
@@ -105,11 +105,11 @@ def bubble_table(
     schedule = graph.schedule
     num_units = schedule.num_units
     free = communication is None and graph.copied is None
-    hardware_ns = int((costs.forward_ns + costs.backward_ns).sum()) * num_units
+    hardware_ns = int((costs.forward_ns + costs.backward_ns).sum()) * num_units - _saved_ns(schedule, costs)
     model_ns = hardware_ns - int(costs.recompute_ns.sum()) * num_units
     without_messages = timeline.makespan_ns if free else run(graph.of_actions, costs.durations).makespan_ns
     real = schedule.num_ranks * timeline.makespan_ns / model_ns - 1
-    if schedule.splits_backward:  # the formula is that of whole backwards
+    if schedule.splits_backward or schedule.has_pairs:  # the formula is that of whole backwards, one after the other
         balanced_ns = equal_makespan_ns(graph, costs) / schedule.num_stages
         ideal = schedule.num_ranks * balanced_ns / model_ns - 1
     else:
@@ -144,7 +144,7 @@ def runs_by_cause(timeline: Timeline, durations: Integers, recompute_ns: Integer
     graph = timeline.graph.of_actions
     return RunsByCause(
         balanced=_balanced(graph, durations, recompute_ns),
-        plain=run(graph, _without_recompute(durations, recompute_ns).reshape(-1)),
+        plain=run(graph, _without_recompute(graph, durations, recompute_ns)),
         recomputing=run(graph, durations),
         real=timeline,
     )
@@ -176,16 +176,36 @@ def _balanced(graph: Graph, durations: Integers, recompute_ns: Integers) -> Time
 
     Each stage takes the sum of all stages: sums, unlike averages, are exact.
     """
-    plain = _without_recompute(durations, recompute_ns)
-    return run(graph.of_actions, np.broadcast_to(plain.sum(axis=0), plain.shape).reshape(-1))
+    graph = graph.of_actions
+    durations = _without_recompute(graph, durations, recompute_ns)
+    num_stages = len(recompute_ns)
+    actions, others = durations[: NUM_OPS * num_stages].reshape(-1, NUM_OPS), durations[NUM_OPS * num_stages :]
+    others = np.zeros_like(others)
+    if graph.schedule.has_pairs:
+        first = no_time_class(num_stages) + 1 - NUM_OPS * num_stages
+        others[first:] = num_stages * int(durations[no_time_class(num_stages) + 1 :].sum()) // len(others[first:])
+    return run(graph, np.concatenate((np.tile(actions.sum(axis=0), num_stages), others)))
 
 
-def _without_recompute(durations: Integers, recompute_ns: Integers) -> Integers:
-    """Return the durations of actions that recompute nothing, shape [num_stages, NUM_OPS]."""
-    plain = durations[: NUM_OPS * len(recompute_ns)].reshape(-1, NUM_OPS).copy()
-    plain[:, Op.B] -= recompute_ns
-    plain[:, Op.I] -= recompute_ns
+def _without_recompute(graph: Graph, durations: Integers, recompute_ns: Integers) -> Integers:
+    """Return the durations by class where nothing is computed again."""
+    num_stages = len(recompute_ns)
+    plain = durations.copy()
+    actions = plain[: NUM_OPS * num_stages].reshape(-1, NUM_OPS)
+    actions[:, Op.B] -= recompute_ns
+    actions[:, Op.I] -= recompute_ns
+    if graph.schedule.has_pairs:
+        pairs = plain[no_time_class(num_stages) + 1 :].reshape(num_stages, -1)
+        pairs -= recompute_ns[graph.schedule.stage_table[:, list(graph.schedule.stage_ranks)]].T
     return plain
+
+
+def _saved_ns(schedule: Schedule, costs: StageCosts) -> int:
+    """Return how much less time all ranks work in a step since forwards run beside backwards."""
+    if costs.saved_ns is None:
+        return 0
+    forwards = schedule.paired
+    return int(costs.saved_ns[schedule.stages[forwards], schedule.stage_chunks[schedule.stages[forwards + 1]]].sum())
 
 
 def as_fractions(table: BubbleTable) -> Mapping[str, float]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Communication, HostLink, Layer, Network, Plan, check_cut
+from evenflow.model import FULL, NONE, Communication, HostLink, Layer, Network, Plan, check_cut, saved_ns
 from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate.timeline import InTurn, Messages
 
@@ -46,6 +46,8 @@ class LayerSums:
     """Bytes that the host keeps, shape [num_kinds, num_layers + 1]; None: nothing is moved there."""
     segments: Mapping[int, "SegmentRuns"] = field(default_factory=dict)
     """What runs of layers keep and need under each kind of segments, by index; no sums: these say the least of each."""
+    halves: "HalvesTable | None" = None
+    """What forwards save beside backwards; None: nothing."""
     boundary_bytes: Integers | None = None
     """Bytes sent on where a stage ends at each border, shape [num_layers + 1]; no sums. -1: the network does not say.
 
@@ -92,6 +94,59 @@ class LayerSums:
         first = self.working_table[level, every_kind, np.where(sizes, starts, 0)]
         second = self.working_table[level, every_kind, np.where(sizes, ends - 2**level, 0)]
         return np.where(sizes, np.maximum(first, second), 0)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class HalvesTable:
+    """What layers save that run forward and backward beside each other (see `saved_ns`)."""
+
+    types: Integers
+    """Type of every layer, the number of its run, shape [num_layers]."""
+    saved_ns: Integers
+    """Time that a forward of one type saves beside a backward of another, shape [num_types, num_types]."""
+
+    @classmethod
+    def nothing(cls, num_layers: int) -> "HalvesTable":
+        """Return the table of layers that save nothing."""
+        return cls(types=np.zeros(num_layers, dtype=np.int64), saved_ns=np.zeros((1, 1), dtype=np.int64))
+
+    @property
+    def most_saved_ns(self) -> Integers:
+        """The most that a backward of each layer saves beside any forward, shape [num_layers]."""
+        return np.asarray(self.saved_ns.max(axis=0)[self.types])
+
+
+def halves_table(network: Network) -> HalvesTable | None:
+    """Return what layers save in pairs; None where no halves are known."""
+    of_runs = [(run.layer.halves, run.layer.forward_ns, run.layer.backward_ns) for run in network.runs]
+    known = list(dict.fromkeys(of_runs))
+    saved = np.zeros((len(known), len(known)), dtype=np.int64)
+    for first, (forward, forward_ns, _backward_ns) in enumerate(known):
+        for second, (backward, _forward_ns, backward_ns) in enumerate(known):
+            if forward is not None and backward is not None:
+                saved[first, second] = saved_ns(
+                    forward.forward, forward_ns, backward.backward, backward_ns, slowdown=network.pair_slowdown
+                )
+    if all(halves is None for halves, *_times in of_runs):
+        return None
+    types = np.repeat(np.arange(len(of_runs)), [run.count for run in network.runs])
+    of_run = [known.index(own) for own in of_runs]
+    return HalvesTable(types=types, saved_ns=saved[np.ix_(of_run, of_run)])
+
+
+def pair_saved_ns(table: HalvesTable, starts: Integers, ends: Integers) -> Integers:
+    """Return what the forward of each stage of a rank saves beside the backward of each, [num_chunks, num_chunks].
+
+    Layer i of the forward runs beside layer i from the end of the backward's, as far as both have so many. `starts` and
+    `ends` [num_chunks] are the layers of the stages.
+    """
+    saved = np.zeros((len(starts), len(starts)), dtype=np.int64)
+    for forward, (first, last) in enumerate(zip(starts, ends, strict=True)):
+        for backward, (other_first, other_last) in enumerate(zip(starts, ends, strict=True)):
+            both = min(last - first, other_last - other_first)
+            beside = table.types[other_last - both : other_last][::-1]
+            saved[forward, backward] = table.saved_ns[table.types[first : first + both], beside].sum()
+    return saved
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -153,6 +208,7 @@ def layer_sums(network: Network, *, slower: Mapping[float, Network] | None = Non
             for kind, length in network.segments.items()
             if kind in kinds
         },
+        halves=halves_table(network),
         boundary_bytes=None
         if boundaries is None
         else np.array([_UNKNOWN if size is None else size for size in boundaries], dtype=np.int64),
@@ -189,6 +245,11 @@ class StageCosts:
     """The link over which they are moved; None: nothing is moved."""
     sent_bytes: Integers | None = None
     """Bytes that every stage sends on, shape [num_stages]; -1: the network does not say; None: it says none."""
+    saved_ns: Integers | None = None
+    """Time that every stage's forward saves beside the backward of each chunk of its rank, [num_stages, num_chunks];
+    None: no forward runs beside a backward."""
+    stage_table: Integers | None = None
+    """Stages of each chunk and rank, where forwards run beside backwards, shape [num_chunks, num_ranks]."""
 
     def messages(self, communication: Communication | None) -> Messages:
         """Return `communication` or, where the network says what messages have, their times as `run` takes them.
@@ -206,10 +267,24 @@ class StageCosts:
     def durations(self) -> Integers:
         """Durations of actions by class of `Graph`, shape [NUM_OPS * num_stages].
 
-        Where anything is moved to the host, those of copies come behind them, one for each stage, and zero.
+        Where anything is moved to the host, those of copies come behind them, one for each stage, and zero; where
+        forwards run beside backwards, so it is, and pairs are behind zero.
         """
         actions = duration_table(self.forward_ns, self.backward_ns, self.weight_ns)
-        return actions if self.copy_ns is None else np.concatenate((actions, self.copy_ns, [0]))
+        if self.saved_ns is None:
+            return actions if self.copy_ns is None else np.concatenate((actions, self.copy_ns, [0]))
+        copies = np.zeros(len(self.forward_ns), dtype=np.int64) if self.copy_ns is None else self.copy_ns
+        return np.concatenate((actions, copies, [0], self.pair_ns.reshape(-1)))
+
+    @cached_property
+    def pair_ns(self) -> Integers:
+        """Time of every stage's forward beside the backward of each chunk of its rank, [num_stages, num_chunks]."""
+        assert self.saved_ns is not None
+        assert self.stage_table is not None
+        pairs = np.empty_like(self.saved_ns)
+        for own in self.stage_table.T:
+            pairs[own] = self.forward_ns[own][:, np.newaxis] + self.backward_ns[own]
+        return pairs - self.saved_ns
 
 
 def message_table(sent_ns: Integers) -> Integers:
@@ -271,7 +346,8 @@ def stage_costs(network: Network, plan: Plan, schedule: Schedule) -> StageCosts:
             )
     sums = layer_sums(network)
     check_cut(network, plan.layers, schedule.stage_table)
-    return costs_of_counts(network, sums, plan_counts(plan, sums.kinds, schedule.stage_table), schedule.stage_table)
+    counts = plan_counts(plan, sums.kinds, schedule.stage_table)
+    return costs_of_counts(network, sums, counts, schedule.stage_table, has_pairs=schedule.has_pairs)
 
 
 def plan_counts(plan: Plan, kinds: Sequence[str], stage_table: Integers) -> Integers:
@@ -283,13 +359,17 @@ def plan_counts(plan: Plan, kinds: Sequence[str], stage_table: Integers) -> Inte
     return counts
 
 
-def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_table: Integers) -> StageCosts:
+def costs_of_counts(
+    network: Network, sums: LayerSums, counts: Integers, stage_table: Integers, *, has_pairs: bool = False
+) -> StageCosts:
     """Return costs from layer `counts` [num_stages, num_kinds], kinds in cell order.
 
     `network` gives head, tail, constant memory and what sets ranks apart; `stage_table` [num_chunks, num_ranks] gives
-    the stages of each rank.
+    the stages of each rank. With `has_pairs` come those of forwards beside backwards.
     """
     costs = _costs_at_one_speed(network, sums, counts, stage_table)
+    if has_pairs:
+        costs = replace(costs, stage_table=stage_table, saved_ns=_saved_in_pairs(network, sums, counts, stage_table))
     if not network.ranks:
         return costs
     times = {name: getattr(costs, name).copy() for name in ("forward_ns", "backward_ns", "weight_ns", "recompute_ns")}
@@ -300,6 +380,19 @@ def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_t
             of_stages[own] = getattr(slow, name)[own]
     reserved = np.array([rank.reserved_bytes for rank in network.ranks], dtype=np.int64)
     return replace(costs, **times, static_bytes=costs.static_bytes + reserved)
+
+
+def _saved_in_pairs(network: Network, sums: LayerSums, counts: Integers, stage_table: Integers) -> Integers:
+    """Return what forwards save beside backwards, each rank at its speed, shape [num_stages, num_chunks]."""
+    ends = np.cumsum(counts.sum(axis=1))
+    starts = ends - counts.sum(axis=1)
+    saved = np.zeros((stage_table.size, len(stage_table)), dtype=np.int64)
+    for rank, own in enumerate(stage_table.T):
+        speed = network.ranks[rank].speed if network.ranks else 1.0
+        table = (sums if speed == 1 else sums.slower[speed][1]).halves
+        if table is not None:
+            saved[own] = pair_saved_ns(table, starts[own], ends[own])
+    return saved
 
 
 def _costs_at_one_speed(network: Network, sums: LayerSums, counts: Integers, stage_table: Integers) -> StageCosts:

@@ -17,6 +17,7 @@ def order_actions(
     rank_starts: Any,
     stage_ranks: Any,
     num_ops: int,
+    pair_classes: Any,
     done: Any,
     sequence: Any,
     dependencies: Any,
@@ -32,6 +33,10 @@ def order_actions(
     it is ready, so neighbours in the result belong to different ranks and their longest-path steps overlap in the
     processor.
 
+    A forward and the backward behind it that run beside each other begin once both are ready: the forward waits for
+    its input and takes no time, the backward has the time of both, and what waits for either waits for it.
+    `pair_classes` [num_actions] has the class of the pair at such a forward, else 0; it is empty without any pairs.
+
     Fills the arrays of `Graph` and `rank_lasts` [num_ranks], the position of each rank's last action. `done`
     [2, num_stages, num_units], for forwards and backwards, holds zeros. Returns how many actions could be placed.
     """
@@ -45,32 +50,45 @@ def order_actions(
             index = heads[rank]
             if index == rank_starts[rank + 1]:
                 continue
-            op, stage, unit = ops[index], stages[index], units[index]
-            source = stage
-            needed = 0
-            if op == FORWARD:
-                source = stage - 1
-            elif op == WEIGHT_GRADIENT:
-                source = -1
-            elif stage < num_stages - 1:
-                source = stage + 1
-                needed = 1
-            dependency = 0
-            if source >= 0:
-                dependency = done[needed, source, unit]
-                if dependency == 0:
+            is_pair = len(pair_classes) > 0 and pair_classes[index] > 0
+            if is_pair:
+                stage, unit = stages[index + 1], units[index + 1]
+                waits = stage < num_stages - 1 and done[1, stage + 1, unit] == 0
+                if waits or done[0, stage, unit] == 0:
                     continue
-            sequence[placed] = index
-            dependencies[placed] = dependency
-            rank_predecessors[placed] = rank_lasts[rank]
-            classes[placed] = num_ops * stage + op
-            crosses_ranks[placed] = source >= 0 and stage_ranks[source] != rank
-            placed += 1
-            rank_lasts[rank] = placed
-            if op != WEIGHT_GRADIENT:
-                done[min(op, FULL_BACKWARD), stage, unit] = placed
-            heads[rank] = index + 1
-            moved = True
+            first = index
+            while index < first + 1 + is_pair:
+                op, stage, unit = ops[index], stages[index], units[index]
+                source = stage
+                needed = 0
+                if op == FORWARD:
+                    source = stage - 1
+                elif op == WEIGHT_GRADIENT:
+                    source = -1
+                elif stage < num_stages - 1:
+                    source = stage + 1
+                    needed = 1
+                dependency = 0
+                if source >= 0:
+                    dependency = done[needed, source, unit]
+                    if dependency == 0:
+                        break
+                sequence[placed] = index
+                dependencies[placed] = dependency
+                rank_predecessors[placed] = rank_lasts[rank]
+                classes[placed] = num_ops * stage + op
+                crosses_ranks[placed] = source >= 0 and stage_ranks[source] != rank
+                placed += 1
+                rank_lasts[rank] = placed
+                if op != WEIGHT_GRADIENT:
+                    done[min(op, FULL_BACKWARD), stage, unit] = placed
+                index += 1
+                heads[rank] = index
+                moved = True
+            if is_pair and index == first + 2:
+                classes[placed - 2] = num_ops * num_stages + num_stages
+                classes[placed - 1] = pair_classes[first]
+                done[0, stages[first], units[first]] = placed
     return placed
 
 

@@ -24,6 +24,7 @@ from evenflow.simulate.costs import Integers, StageCosts, stage_costs
 from evenflow.simulate.graph import build_graph
 from evenflow.simulate.idle_gaps import IdleGaps, idle_gaps
 from evenflow.simulate.memory import peak_bytes
+from evenflow.simulate.pairs import check_pairs
 from evenflow.simulate.timeline import Timeline, run
 
 
@@ -109,6 +110,7 @@ def simulate(
     else:
         check_sizes_of(plan, schedule)
         check_complete(schedule)
+    check_pairs(schedule, network, communication)
     costs = stage_costs(network, plan, schedule)
     graph = build_graph(schedule)
     if costs.host_link is not None:

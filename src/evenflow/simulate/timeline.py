@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import Communication
-from evenflow.schedule import NUM_OPS, Schedule
+from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate.compiled import COMPILE_FROM_ACTIONS, for_size
-from evenflow.simulate.graph import Graph
+from evenflow.simulate.graph import Graph, no_time_class
 from evenflow.simulate.kernels import longest_path, longest_path_in_turn, longest_path_with_messages
 
 Times = NDArray[np.int64]
@@ -31,7 +31,11 @@ Messages = Communication | Times | InTurn | None
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Timeline:
-    """Start and end of every action, indexed as in the schedule's arrays."""
+    """Start and end of every action, indexed as in the schedule's arrays.
+
+    Of a forward and a backward that run beside each other, the forward is given the first part of their time and the
+    backward the rest, in proportion to what each takes by itself; what both give is there at the end.
+    """
 
     graph: Graph
     start_ns: Times
@@ -98,26 +102,45 @@ class Timeline:
             predecessor = int(graph.sequence[before - 1]) if before else -1
             if predecessor >= 0 and ends[predecessor] == starts[index]:
                 index = predecessor
-            else:  # the rank waited: its input decided
-                index = int(graph.sequence[graph.dependencies[position] - 1])
+            else:  # the rank waited: its input decided, of a pair that of one of both
+                index = self._awaited(index, positions)
             path.append(index)
         return [index for index in reversed(path) if index < len(self.end_ns)]
+
+    def _awaited(self, index: int, positions: Times) -> int:
+        """Return the action whose end an action waited for, or whose end the pair did that it leads."""
+        graph, schedule = self.graph, self.schedule
+        own = [index]
+        if index < schedule.num_actions and schedule.pairs is not None and schedule.pairs[index]:
+            own.append(index + 1)
+        dependencies = [(int(graph.dependencies[positions[action]]), action) for action in own]
+        awaited = [(int(graph.sequence[position - 1]), action) for position, action in dependencies if position]
+        message = np.zeros(len(positions), dtype=np.int64) if self.message_ns is None else self.message_ns
+        return max(awaited, key=lambda found: self._end(found[0]) + (message[found[1]] if len(own) > 1 else 0))[0]
+
+    def _end(self, index: int) -> int:
+        return int(self.end_ns[index]) if index < len(self.end_ns) else 0
 
 
 def run(graph: Graph, durations: Times, communication: Messages = None) -> Timeline:
     """Return the timeline of `graph` for `durations` [NUM_OPS * num_stages], indexed by the graph's classes, in ns.
 
-    `communication` is the cost of every message or, where messages differ, an array like `durations`: the time in ns
-    that an input from another rank takes to the actions of each class.
+    Where forwards run beside backwards, the times of these pairs are behind (see `pair_class`); without them each takes
+    as long as its two parts. `communication` is the cost of every message or, where messages differ, an array like
+    `durations`: the time in ns that an input from another rank takes to the actions of each class.
     """
     count = len(graph.sequence)
+    durations = _with_pairs(graph, durations)
     messages, latency_ns = _messages(graph, communication)
     if messages is not None and latency_ns is not None:
         ends, messages = _ends_in_turn(graph, durations, messages, latency_ns, num_actions=count)
     else:
         ends = _ends(graph, durations, messages, num_actions=count)
     end_ns = _by_action(graph, ends[1:])
-    start_ns = end_ns - _by_action(graph, durations[graph.classes])
+    taken_ns = _by_action(graph, durations[graph.classes])
+    start_ns = end_ns - taken_ns
+    if graph.schedule.has_pairs:
+        _share_out(graph.schedule, durations, start_ns, end_ns)
     num_actions = graph.schedule.num_actions
     num_copies = 0 if graph.copied is None else 2 * graph.copied.shape[1]
     copies = slice(num_actions, num_actions + num_copies)
@@ -133,8 +156,34 @@ def run(graph: Graph, durations: Times, communication: Messages = None) -> Timel
     )
 
 
+def _with_pairs(graph: Graph, durations: Times) -> Times:
+    """Return `durations` with those of pairs, if forwards run beside backwards and they are not there."""
+    schedule = graph.schedule
+    if not schedule.has_pairs or len(durations) > no_time_class(schedule.num_stages):
+        return durations
+    table = durations[: NUM_OPS * schedule.num_stages].reshape(-1, NUM_OPS)
+    of_rank = schedule.stage_table[:, list(schedule.stage_ranks)].T  # stages of the rank of every stage, by chunk
+    pairs = table[:, Op.F, np.newaxis] + table[of_rank, Op.B]
+    return np.concatenate((table.reshape(-1), np.zeros(schedule.num_stages + 1, dtype=np.int64), pairs.reshape(-1)))
+
+
+def _share_out(schedule: Schedule, durations: Times, start_ns: Times, end_ns: Times) -> None:
+    """Give the forward of each pair the first part of the time of both, in proportion to what each takes by itself."""
+    forwards = schedule.paired
+    backwards = forwards + 1
+    alone = [
+        durations[NUM_OPS * schedule.stages[actions].astype(np.int64) + schedule.ops[actions]]
+        for actions in (forwards, backwards)
+    ]
+    begins = start_ns[backwards]
+    share = (end_ns[backwards] - begins) * alone[0] // np.maximum(alone[0] + alone[1], 1)
+    start_ns[forwards] = begins
+    end_ns[forwards] = start_ns[backwards] = begins + share
+
+
 def makespan_ns(graph: Graph, durations: Times, communication: Messages = None) -> int:
     """Return the makespan of `run` alone, for callers that try many durations: compiled, whatever the size."""
+    durations = _with_pairs(graph, durations)
     messages, latency_ns = _messages(graph, communication)
     if messages is not None and latency_ns is not None:
         ends, _arrivals = _ends_in_turn(graph, durations, messages, latency_ns, num_actions=COMPILE_FROM_ACTIONS)

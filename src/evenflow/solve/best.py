@@ -1,6 +1,6 @@
 """Planning over schedule families, chunk counts and group sizes within one time limit, in a contest of all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -10,6 +10,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import HostLink, Network, Request
 from evenflow.schedule import FAMILIES, default_family, family_name
+from evenflow.simulate import compared_families
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.bounds import AnyPlan, any_order_bound_ns
 from evenflow.solve.clock import now_s
@@ -51,9 +52,7 @@ def solve_best(request: Request, search: ContestSearch, *, families: Sequence[st
     """
     began = now_s()
     counts = counts_to_try(request, search)
-    names = [family_name(name) for name in families] or [
-        name for name, family in FAMILIES.items() if not family.comparison_only
-    ]
+    names = [family_name(name) for name in families] or compared_families(request.network, request.communication)
     pairs = schedule_pairs(names, counts, sequence_splits=request.sizes.sequence_splits)
     if not pairs:
         raise InputError(
@@ -70,9 +69,9 @@ def solve_best(request: Request, search: ContestSearch, *, families: Sequence[st
         )
         for _name, count in pairs
     }
-    floors = floors_of(tried)
+    floors = floors_of(tried, names)
     entries = [
-        Entry(schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count])
+        Entry(schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count, FAMILIES[name].has_pairs])
         for name, count in pairs
         for size in dict.fromkeys(
             (
@@ -103,9 +102,16 @@ def counts_to_try(request: Request, search: ContestSearch) -> tuple[int, ...]:
     return counts if layers is None else tuple(count for count in counts if count in layers)
 
 
-def floors_of(tried: Mapping[int, Request]) -> dict[int, int]:
-    """Return the makespan below which no plan can be, whatever its order, by number of chunks."""
-    return {count: any_order_bound_ns(AnyPlan.of(request, may_split=True)) for count, request in tried.items()}
+def floors_of(tried: Mapping[int, Request], names: Iterable[str]) -> dict[tuple[int, bool], int]:
+    """Return the makespan below which no plan can be, whatever its order.
+
+    It stands by number of chunks and by whether forwards run beside backwards, as far as any of the families do.
+    """
+    return {
+        (count, in_pairs): any_order_bound_ns(AnyPlan.of(request, may_split=True, in_pairs=in_pairs))
+        for in_pairs in dict.fromkeys(FAMILIES[name].has_pairs for name in names)
+        for count, request in tried.items()
+    }
 
 
 def in_all_variants(entries: Sequence[Entry], tried: Mapping[int, Request], search: ContestSearch) -> list[Entry]:
@@ -126,7 +132,8 @@ def in_all_variants(entries: Sequence[Entry], tried: Mapping[int, Request], sear
             {
                 chunks: replace(request, network=reordered(request.network, order)) if order else request
                 for chunks, request in tried.items()
-            }
+            },
+            [entry.schedule for entry in entries],
         )
         copies: dict[int, Entry] = {}
         for entry in entries:  # those that bound others, and those that recompute less, come first
@@ -134,7 +141,7 @@ def in_all_variants(entries: Sequence[Entry], tried: Mapping[int, Request], sear
                 entry,
                 rank_order=order,
                 host_link=link,
-                floor_ns=floors[entry.num_chunks],
+                floor_ns=floors[entry.num_chunks, FAMILIES[entry.schedule].has_pairs],
                 less=None if entry.less is None else copies[id(entry.less)],
                 covered_by=tuple(copies[id(cover)] for cover in entry.covered_by),
             )

@@ -16,7 +16,6 @@ import numpy as np
 
 from evenflow.interruption import was_interrupted
 from evenflow.model import FULL, NONE, Plan
-from evenflow.schedule import NUM_OPS
 from evenflow.simulate import Integers, StageCosts, run
 from evenflow.solve.outcome import BindingLimit, Outcome
 from evenflow.solve.problem import Problem
@@ -120,13 +119,12 @@ class _Step:
     makespan_ns: int
     durations: Integers
     path: Integers
-    """Number of actions on the path by class of `Graph`, shape [NUM_OPS * num_stages]."""
+    """Number of actions on the path by class of `Graph`, shaped like `durations`."""
 
     @classmethod
     def of(cls, problem: Problem, costs: StageCosts) -> "_Step":
         timeline = run(problem.graph, costs.durations, costs.messages(problem.request.communication))
-        actions, schedule = timeline.critical_path(), problem.schedule
-        classes = schedule.stages[actions].astype(np.int64) * NUM_OPS + schedule.ops[actions]
+        classes = problem.graph.classes_of(timeline.critical_path())
         path = np.bincount(classes, minlength=len(costs.durations))
         return cls(makespan_ns=timeline.makespan_ns, durations=costs.durations, path=path)
 

@@ -79,7 +79,7 @@ def solve_for_target(
     if not tried:
         raise refusals[0]
     pairs = [(name, count) for name, count in pairs if count in tried]
-    floors = floors_of(tried)
+    floors = floors_of(tried, [name for name, _count in pairs])
     entries: list[Entry] = []
     ways: dict[CellRule, RecomputeWay] = {}
     for name, count in pairs:
@@ -90,7 +90,11 @@ def solve_for_target(
         sizes = group_sizes_for(tried[count], name, abilities, which=search.group_sizes)
         for size in dict.fromkeys((*sizes, *runnable)):
             entries += entries_of_ways(
-                ways_of_sizes, schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count]
+                ways_of_sizes,
+                schedule=name,
+                num_chunks=count,
+                group_size=size,
+                floor_ns=floors[count, FAMILIES[name].has_pairs],
             )
     if not entries:
         raise InputError(

@@ -26,11 +26,13 @@ from evenflow.model import (
 from evenflow.schedule import Schedule, check_complete, make_schedule, order_lines
 from evenflow.simulate import (
     Graph,
+    HalvesTable,
     Integers,
     LayerSums,
     Simulation,
     StageCosts,
     build_graph,
+    check_pairs,
     costs_of_counts,
     held_amounts,
     layer_sums,
@@ -216,6 +218,19 @@ class Problem:
         """Return the network on a rank of this speed."""
         return self.network if speed == 1 else self.sums.slower[speed][0]
 
+    def halves(self, speed: float) -> HalvesTable:
+        """Return what layers save on a rank of this speed that run forward and backward beside each other."""
+        return self.sums_at(speed).halves or HalvesTable.nothing(self.num_layers)
+
+    def most_saved_ns(self, speed: float) -> Integers:
+        """Return the most that the backwards of layers up to each border save beside forwards, [num_layers + 1].
+
+        It is nothing where no forward runs beside a backward.
+        """
+        if not self.schedule.has_pairs:
+            return np.zeros(self.num_layers + 1, dtype=np.int64)
+        return np.concatenate(([0], np.cumsum(self.halves(speed).most_saved_ns)))
+
     @cached_property
     def limits(self) -> Integers:
         """The most that each rank may hold, shape [num_ranks]."""
@@ -227,7 +242,9 @@ class Problem:
 
     def costs(self, counts: Integers) -> StageCosts:
         """Return the costs of the stages with these counts [num_cells, num_kinds]."""
-        return costs_of_counts(self.network, self.sums, counts, self.schedule.stage_table)
+        return costs_of_counts(
+            self.network, self.sums, counts, self.schedule.stage_table, has_pairs=self.schedule.has_pairs
+        )
 
     def makespan_ns(self, costs: StageCosts) -> int:
         """Return the time of a step with these costs."""
@@ -342,6 +359,7 @@ def problem_of_order(
             place=_("the order"),
         )
     network = request.network
+    check_pairs(order, network, request.communication)
     # Blocks are sums of what their layers cost on the rank, each rounded by itself as in the simulation.
     units = network_of_units(network, order)
     blocks = blocks_of(units)

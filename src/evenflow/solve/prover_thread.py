@@ -253,6 +253,8 @@ class ProverThread:
     def _relaxed(self, clock: Clock) -> list[Integers]:
         """Solve the program over parts of layers, for a bound; return plans near its solution, the shortest first."""
         self._has_relaxed = True
+        if self._problem.schedule.has_pairs:  # the program has no times of pairs
+            return []
         standing = self.standing
         relaxed = relax(
             self._problem,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import Network, Request
-from evenflow.simulate import Integers, LayerSums, layer_sums
+from evenflow.simulate import Integers, LayerSums, at_best_in_pairs, layer_sums
 from evenflow.solve.bounds.even_shares import lowered, step_work_ns
 
 Values = NDArray[np.float64]
@@ -59,11 +59,12 @@ class AnyPlan:
     """Whether backwards may be split."""
 
     @classmethod
-    def of(cls, request: Request, *, may_split: bool) -> "AnyPlan":
-        """Return the sizes and limits of all plans of `request`."""
+    def of(cls, request: Request, *, may_split: bool, in_pairs: bool = False) -> "AnyPlan":
+        """Return the sizes and limits of all plans of `request`, or of those too that run forwards `in_pairs`."""
         sizes, network = request.sizes, request.network
+        units = network.split_sequence(sizes.sequence_splits)
         return cls(
-            network=network.split_sequence(sizes.sequence_splits),
+            network=at_best_in_pairs(units) if in_pairs else units,
             num_ranks=sizes.num_ranks,
             num_chunks=sizes.num_chunks,
             num_units=sizes.num_units,

@@ -12,8 +12,13 @@ from evenflow.solve.problem import Problem
 
 
 def ramp_bound_ns(problem: Problem) -> int:
-    """Return a lower bound on the step with any cells: ranks share all of the work, besides their ramps."""
+    """Return a lower bound on the step with any cells: ranks share all of the work, besides their ramps.
+
+    Of the work, forwards beside backwards save as much as they can. In a ramp they save nothing: a pair takes no less
+    than either of its two.
+    """
     work = step_work_ns(problem.network, num_units=problem.schedule.num_units)
+    work -= problem.schedule.num_units * int(problem.most_saved_ns(1.0)[-1])
     return -(-(work + sum(rank_ramps_ns(problem))) // problem.num_ranks)
 
 

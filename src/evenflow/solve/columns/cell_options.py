@@ -28,6 +28,8 @@ class CellOptions:
     matter which layers they are. A cell may touch the end of its first run, whole runs, and the beginning of its last.
     """
 
+    starts: Integers
+    """A first layer of it: where it begins, or where its run does if it has none of another."""
     first_run: Integers
     last_run: Integers
     in_first: Integers
@@ -38,6 +40,8 @@ class CellOptions:
     forward_ns: Integers
     backward_ns: Integers
     weight_ns: Integers
+    saved_ns: Integers
+    """The most that a forward saves beside its backward; 0 where none runs beside a backward."""
     activation_bytes: Integers
     until_weight_bytes: Integers
     working_bytes: Integers
@@ -80,7 +84,7 @@ class Segments:
         self.run_ends = np.cumsum(sizes)
         self.run_starts = self.run_ends - sizes
         self._choices = {
-            speed: {start: _choices(problem, problem.sums_at(speed), start, max_load_ns) for start in self._starts()}
+            speed: {start: _choices(problem, speed, start, max_load_ns) for start in self._starts()}
             for speed in problem.network.speeds
         }
 
@@ -108,12 +112,14 @@ class Segments:
         rows: list[tuple[int, ...]] = []
         counts: list[tuple[int, ...]] = []
         placement = problem.placement
+        saved_until = problem.most_saved_ns(speed)
         ns_per_byte = problem.copy_ns_per_byte
         for first, last, start, layers in self._spans(cell, choices, first_runs, last_run_from):
             end = start + layers
             if placement is not None and not placement.allows(cell, np.array(start), np.array(end)):
                 continue
             forward = int(sums.forward_ns[end] - sums.forward_ns[start]) + fixed[0]
+            saved = int(saved_until[end] - saved_until[start])
             weight = int(sums.weight_ns[end] - sums.weight_ns[start]) + fixed[2]
             waiting = int(sums.until_weight_bytes[end] - sums.until_weight_bytes[start]) + fixed[4]
             parameters = int(sums.parameter_bytes[end] - sums.parameter_bytes[start]) + fixed[5]
@@ -121,10 +127,11 @@ class Segments:
             in_first = min(end, int(self.run_ends[first])) - start
             behind: list[tuple[int, int]] = []  # bytes that the host keeps, and index
             for backward, activation, working, offloaded, by_kind in choices[start][layers]:
-                if forward + backward + fixed[1] > max_load_ns:
+                if forward + backward + fixed[1] - saved > max_load_ns:
                     break
                 rows.append(
                     (
+                        start,
                         first,
                         last,
                         in_first,
@@ -139,13 +146,14 @@ class Segments:
                         max(working, least_working),
                         offloaded,
                         ceil(offloaded * ns_per_byte),
+                        saved,
                         next((index for moved, index in reversed(behind) if moved <= offloaded), -1),
                     )
                 )
                 behind.append((offloaded, len(rows) - 1))
                 counts.append(by_kind)
-        names: tuple[str, ...] = ("first_run", "last_run", "in_first", "in_last", "layers", *costs)
-        names = (*names, "working_bytes", "offloaded_bytes", "copy_ns", "faster")
+        names: tuple[str, ...] = ("starts", "first_run", "last_run", "in_first", "in_last", "layers", *costs)
+        names = (*names, "working_bytes", "offloaded_bytes", "copy_ns", "saved_ns", "faster")
         table = np.array(rows, dtype=np.int64).reshape(-1, len(names))
         return CellOptions(
             **{name: np.ascontiguousarray(table[:, at]) for at, name in enumerate(names)},
@@ -195,33 +203,33 @@ def merged_runs(problem: Problem) -> list[LayerRun]:
     return runs
 
 
-def _choices(problem: Problem, sums: LayerSums, start: int, max_load_ns: int) -> list[list[Choice]]:
+def _choices(problem: Problem, speed: float, start: int, max_load_ns: int) -> list[list[Choice]]:
     """Return the Pareto-minimal recompute choices by number of layers from `start` on, shortest backward first."""
+    sums = problem.sums_at(speed)
+    # The least that layers up to a border take, forward and backward.
+    least_ns = sums.forward_ns + sums.backward_ns[-1] - problem.most_saved_ns(speed)
+    most = int(np.searchsorted(least_ns, least_ns[start] + max_load_ns, side="right")) - 1 - start
     if problem.counts_full:
-        return _counted_choices(problem, sums, start, max_load_ns)
-    by_family = [_family_choices(problem, sums, start, kinds, max_load_ns) for kinds in problem.families]
+        return _counted_choices(problem, sums, start, most)
+    by_family = [_family_choices(problem, sums, start, kinds, most) for kinds in problem.families]
     return [_pareto([choice for rows in by_family for choice in rows[layers]]) for layers in range(len(by_family[0]))]
 
 
 def _family_choices(
-    problem: Problem, sums: LayerSums, start: int, kinds: tuple[int, ...], max_load_ns: int
+    problem: Problem, sums: LayerSums, start: int, kinds: tuple[int, ...], longest: int
 ) -> list[list[Choice]]:
-    """Return the choices by number of layers when a cell may mix all of `kinds`.
+    """Return the choices by number of layers, at most `longest`, when a cell may mix all of `kinds`.
 
     The layers of a cell stand in the order of the kinds, so the choices of [start, end) that use the kinds up to k
     extend those of a shorter run that use the kinds before k.
     """
-    forward, backward, activation, working, offloaded = (
-        sums.forward_ns, sums.backward_ns, sums.activation_bytes, sums.working_bytes, sums.offloaded_bytes
+    backward, activation, working, offloaded = (
+        sums.backward_ns, sums.activation_bytes, sums.working_bytes, sums.offloaded_bytes
     )  # fmt: skip
     nothing = (0,) * len(problem.kinds)
-    longest = problem.num_layers - start
     table: list[list[list[Choice]]] = []  # [layers][position in kinds]: last layer's kind is at most that
-    plain = backward[-1]
     for layers in range(longest + 1):
         end = start + layers
-        if layers and int(forward[end] - forward[start] + plain[end] - plain[start]) > max_load_ns:
-            break
         row: list[list[Choice]] = []
         for position, kind in enumerate(kinds):
             choices = list(row[position - 1]) if position else ([] if layers else [(0, 0, 0, 0, nothing)])
@@ -263,15 +271,12 @@ def _family_choices(
     return [_pareto(row[-1]) if sums.segments else row[-1] for row in table]
 
 
-def _counted_choices(problem: Problem, sums: LayerSums, start: int, max_load_ns: int) -> list[list[Choice]]:
-    """Return the choices by number of layers where it bounds those under `full`, which come first."""
+def _counted_choices(problem: Problem, sums: LayerSums, start: int, longest: int) -> list[list[Choice]]:
+    """Return the same where the number of layers bounds those under `full`, which come first."""
     full, none = problem.kinds.index(FULL), problem.kinds.index(NONE)
     table: list[list[Choice]] = []
-    for layers in range(problem.num_layers - start + 1):
+    for layers in range(longest + 1):
         end = start + layers
-        plain = sums.backward_ns[none, end] - sums.backward_ns[none, start]
-        if layers and int(sums.forward_ns[end] - sums.forward_ns[start] + plain) > max_load_ns:
-            break
         choices = []
         least, most = problem.full_range(layers)
         for count in range(least, most + 1):

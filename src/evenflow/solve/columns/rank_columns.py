@@ -76,7 +76,7 @@ def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
         return None
     num_cells, least = problem.num_cells, problem.min_layers
     segments = Segments(problem, int(loads.max()))
-    work = problem.sums.forward_ns + problem.sums.backward_ns[-1]
+    work = problem.sums.forward_ns + problem.sums.backward_ns[-1] - problem.most_saved_ns(1.0)
     ranks = problem.schedule.stage_ranks
     result = []
     for cell in range(num_cells):
@@ -156,7 +156,7 @@ def _combine(
     while True:
         columns = np.zeros((min(size, capacity), len(cells)), dtype=np.int32)
         num_columns = compiled(combine)(
-            np.concatenate([cell_options.forward_ns + cell_options.backward_ns for cell_options in own]),
+            np.concatenate([each.forward_ns + each.backward_ns - each.saved_ns for each in own]),
             np.stack([np.concatenate([getattr(each, name) for each in own]) for name in problem.held]),
             np.concatenate([cell_options.working_bytes for cell_options in own]),
             np.concatenate([cell_options.parameter_bytes for cell_options in own]),

@@ -8,6 +8,7 @@ from evenflow.errors import InputError, Interrupted
 from evenflow.language import _
 from evenflow.model import Plan, Request
 from evenflow.schedule import FAMILIES, default_family
+from evenflow.simulate import compared_families
 from evenflow.solve.best_outcome import ScheduleCandidate
 from evenflow.solve.clock import Clock, now_s
 from evenflow.solve.contest.contest import Contest, Entry
@@ -85,10 +86,12 @@ def find_neighbours(
 def _pairs(request: Request, plan: Plan, families: Sequence[str]) -> list[tuple[str, int]]:
     """Return the schedules and numbers of chunks to try, those with as many chunks as `plan` first."""
     sizes, count = request.sizes, plan.num_chunks
+    gaining = compared_families(request.network, request.communication)
     pairs = [
         (name, count)
         for name in families
         if name != plan.schedule
+        and (name in gaining or not FAMILIES[name].has_pairs)
         and FAMILIES[name].has_chunks(count)
         and (FAMILIES[name].can_split or sizes.sequence_splits == 1)
     ]

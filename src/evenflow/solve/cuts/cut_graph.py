@@ -259,8 +259,11 @@ def middles_outwards(problem: Problem) -> list[int]:
 
 
 def has_cut_graphs(problem: Problem) -> bool:
-    """Return whether plans are paths: one chunk, or two that pass the ranks in one or both ways, and nothing moved."""
-    return _steps(problem.schedule) is not None and problem.host_link is None
+    """Return whether plans are paths: one chunk, or two that pass the ranks in one or both ways, and nothing moved.
+
+    Where forwards run beside backwards they are not: what a cell takes depends on another.
+    """
+    return _steps(problem.schedule) is not None and problem.host_link is None and not problem.schedule.has_pairs
 
 
 def _steps(schedule: Schedule) -> tuple[tuple[int, ...], bool] | None:

@@ -141,6 +141,7 @@ class CriticalPaths:
             graph.dependencies,
             self._successors,
             graph.classes,
+            graph.action_classes,
             durations,
             messages,
             self._heads,

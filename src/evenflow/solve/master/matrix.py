@@ -1,12 +1,14 @@
 """The rows of the master program, and the columns of a group in them.
 
 durations   one for each cell and operation: the sum over the chosen columns is the cell's duration; where anything is
-            moved to the host, also that of its copies
+            moved to the host, also that of its copies; where forwards run beside backwards, also one for each pair of
+            cells of a rank, exact for columns of ranks, and at least as long as for columns of cells
 conserve    one for each run of equal layers: all its layers are held
 order       one for each pair of neighbouring cells and run but the first: cells follow the order of the runs
 memory      one for each live vector of each rank, where cells are chosen one by one
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -14,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import NUM_OPS, Op
-from evenflow.simulate import Integers
+from evenflow.simulate import Integers, no_time_class
 from evenflow.solve.backends.packed import Packed
 from evenflow.solve.columns.cell_options import CellOptions, merged_runs
+from evenflow.solve.columns.pair_columns import saved_by_column
 from evenflow.solve.columns.rank_columns import ColumnGroup
 from evenflow.solve.master.critical_paths import Chains
 from evenflow.solve.problem import Problem
@@ -35,6 +38,8 @@ class RowLayout:
     """Operations that the schedule uses."""
     has_copies: bool
     """Whether cells move anything to the host."""
+    num_pairs: int
+    """Pairs of a forward and a backward of one rank, each with a class; 0 where none run beside each other."""
     run_sizes: tuple[int, ...]
     memory_starts: tuple[int, ...] | None
     """First memory row of each rank and the end of all; None where memory has no rows."""
@@ -42,18 +47,29 @@ class RowLayout:
     @property
     def conserve(self) -> int:
         """First of the rows that hold all layers of each run."""
-        return self.copies + (self.num_cells + 1 if self.has_copies else 0)
+        return self.pairs + self.num_pairs
 
     @property
     def copies(self) -> int:
-        """First of the rows for the durations of copies, one for each cell; behind them is that of waits for copies."""
+        """First of the rows for the durations of copies, one for each cell."""
         return len(self.ops) * self.num_cells
+
+    @property
+    def no_time(self) -> int:
+        """Row for what takes no time, behind those of copies; there is none without copies and pairs."""
+        return self.copies + (self.num_cells if self.has_copies else 0)
+
+    @property
+    def pairs(self) -> int:
+        """First of the rows for the durations of pairs."""
+        return self.no_time + (1 if self.has_copies or self.num_pairs else 0)
 
     @property
     def duration_classes(self) -> Integers:
         """Class (see `Graph`) of each duration row."""
         classes = [NUM_OPS * cell + op for cell in range(self.num_cells) for op in self.ops]
-        classes += range(NUM_OPS * self.num_cells, NUM_OPS * self.num_cells + self.conserve - self.copies)
+        last = no_time_class(self.num_cells)
+        classes += range(last - (self.no_time - self.copies), last - self.no_time + self.pairs + self.num_pairs)
         return np.array(classes, dtype=np.int64)
 
     @property
@@ -76,6 +92,7 @@ class RowLayout:
             num_cells=problem.num_cells,
             ops=problem.schedule.used_ops,
             has_copies=problem.host_link is not None,
+            num_pairs=problem.num_cells * problem.num_chunks if problem.schedule.has_pairs else 0,
             run_sizes=tuple(run.count for run in merged_runs(problem)),
             memory_starts=None,
         )
@@ -114,6 +131,10 @@ class Matrix:
         if rows.has_copies:
             shared += [options.copy_ns[own] * factor for options, own in picked]
             shared_rows += [rows.copies + cell for cell in group.cells]
+        if rows.num_pairs:
+            for (forward, chunk), durations in _pair_durations(problem, group):
+                shared.append(durations * factor)
+                shared_rows.append(rows.pairs + forward * problem.num_chunks + chunk)
         if rows.memory_starts is not None:
             (cell,) = group.cells
             rank, chunk = problem.schedule.stage_ranks[cell], int(problem.schedule.stage_chunks[cell])
@@ -197,6 +218,32 @@ def durations_of(options: CellOptions, op: Op) -> Integers:
     if op == Op.B:
         return options.backward_ns
     return options.weight_ns if op == Op.W else options.backward_ns - options.weight_ns
+
+
+def _pair_durations(problem: Problem, group: ColumnGroup) -> Iterator[tuple[tuple[int, int], Integers]]:
+    """Yield what each column adds to the time of a forward's cell beside a backward of a chunk of its rank.
+
+    Columns of a rank say all of it. Of a column of a cell, a forward saves nothing, and a backward as much as beside
+    the forward beside which it saves most.
+    """
+    chunks = problem.schedule.stage_chunks
+    of_group = [(cell, int(chunks[cell]), options, group.chosen[:, at]) for at, (cell, options) in enumerate(
+        zip(group.cells, group.options, strict=True)
+    )]  # fmt: skip
+    table = problem.halves(problem.cell_speeds[group.cells[0]])
+    for forward, _chunk, options, own in of_group:
+        for _backward, chunk, beside, others in of_group:
+            saved = saved_by_column(
+                options.starts[own], options.layers[own], beside.starts[others], beside.layers[others], table
+            )
+            yield (forward, chunk), options.forward_ns[own] + beside.backward_ns[others] - saved
+    if len(of_group) < problem.num_chunks:
+        ((cell, own_chunk, options, own),) = of_group
+        rank = problem.schedule.stage_ranks[cell]
+        for chunk, other in enumerate(problem.schedule.stage_table[:, rank].tolist()):
+            if chunk != own_chunk:
+                yield (cell, chunk), options.forward_ns[own]
+                yield (other, own_chunk), (options.backward_ns - options.saved_ns)[own]
 
 
 def _intervals(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:

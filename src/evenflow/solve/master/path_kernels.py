@@ -65,6 +65,7 @@ def count_paths(
     dependencies: Any,
     successors: Any,
     classes: Any,
+    own_classes: Any,
     durations: Any,
     messages: Any,
     heads: Any,
@@ -78,8 +79,8 @@ def count_paths(
 
     A rank gets none if the action through which its path goes is on the path of a rank before it. Returns the number of
     paths; fills `counts` [num_ranks, num_classes] with their actions of each class, `message_counts` with those whose
-    input the path waits for, and `message_times` [num_ranks] with the time of their messages. `ranks` [num_actions] has
-    the rank of every position but the first.
+    input the path waits for, by the class that they have by themselves (`own_classes`), and `message_times` [num_ranks]
+    with the time of their messages. `ranks` [num_actions] has the rank of every position but the first.
     """
     tops = np.zeros(len(counts), dtype=np.int64)
     for index in range(len(classes)):
@@ -104,7 +105,7 @@ def count_paths(
                 position = rank_predecessors[position - 1]
             else:
                 message_times[num_paths] += messages[position - 1]
-                message_counts[num_paths, classes[position - 1]] += 1
+                message_counts[num_paths, own_classes[position - 1]] += 1
                 position = dependencies[position - 1]
         position = top
         moved = True
@@ -119,7 +120,7 @@ def count_paths(
                     covered[after] = True
                     counts[num_paths, classes[after - 1]] += 1
                     message_times[num_paths] += message
-                    message_counts[num_paths, classes[after - 1]] += kind > 0
+                    message_counts[num_paths, own_classes[after - 1]] += kind > 0
                     position = after
                     moved = True
                     break

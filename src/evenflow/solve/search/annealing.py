@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import FULL, EndBlock
-from evenflow.simulate import Integers
+from evenflow.simulate import HalvesTable, Integers, LayerSums
 from evenflow.solve.clock import now_s, spend
 from evenflow.solve.problem import Problem
 
@@ -183,6 +183,7 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             ),
             _stacked([runs.activation_bytes for runs in sums.segments.values()]),
             _stacked([runs.working_bytes for runs in sums.segments.values()]),
+            *_saved(problem, at_speeds),
         ),
         Memory(
             np.concatenate(problem.live),
@@ -198,6 +199,7 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             problem.shortest_messages.copy() if has_messages else np.zeros(0, dtype=np.int64),
             np.zeros(0, dtype=np.bool_) if times is None else graph.crosses_ranks,
             np.zeros(0, dtype=np.int64) if times is None else times,
+            graph.action_classes,
             communication.latency_ns if in_turn and communication is not None else 0,
             graph.receivers if in_turn else np.zeros(0, dtype=np.uint32),
             graph.ranks if in_turn else np.zeros(0, dtype=np.uint32),
@@ -206,6 +208,18 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             np.zeros(len(graph.sequence) + 1, dtype=np.int64),
         ),
     )
+
+
+def _saved(problem: Problem, at_speeds: Sequence[LayerSums]) -> tuple[Integers, Integers, Integers]:
+    """Return types of layers, what a forward of each saves beside a backward of each, and prefix sums of the most.
+
+    The last two have the speeds of ranks as their first axis; all are empty where no forward runs beside a backward.
+    """
+    if not problem.schedule.has_pairs:
+        return np.zeros(0, dtype=np.int64), np.zeros((0, 0, 0), dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
+    tables = [sums.halves or HalvesTable.nothing(problem.num_layers) for sums in at_speeds]
+    most = [np.concatenate(([0], np.cumsum(table.most_saved_ns))) for table in tables]
+    return tables[0].types, np.stack([table.saved_ns for table in tables]), np.stack(most)
 
 
 def _stacked(tables: Sequence[Integers]) -> Integers:

@@ -83,6 +83,12 @@ class Prices(NamedTuple):
     segment_activation: Any
     """What runs of layers keep in segments (see `SegmentRuns`), one table for each such kind."""
     segment_working: Any
+    types: Any
+    """Type of each layer where forwards run beside backwards (see `HalvesTable`), else empty."""
+    saved: Any
+    """What a forward of one type saves beside a backward of another, by speed of the rank."""
+    most_saved: Any
+    """Prefix sums of the most that the backward of each layer saves."""
 
 
 class Memory(NamedTuple):
@@ -111,6 +117,8 @@ class GraphArrays(NamedTuple):
     """Where messages depend on the cut, whether each input comes from another rank, shape [num_actions]; else empty."""
     border_times: Any
     """Where messages depend on the cut, the time of what a cell sends on that ends at each border; else empty."""
+    own_classes: Any
+    """The class of each action by itself (see `Graph.action_classes`)."""
     latency: int
     """Where ranks send one message at a time, the part of each that keeps no link busy."""
     receivers: Any
@@ -130,9 +138,9 @@ class State(NamedTuple):
     starts: Any
     """First layer of each cell."""
     costs: Any
-    """Costs of each cell, shape [9, num_cells]: forward, backward, activation, parameters, weight gradient (a part of
+    """Costs of each cell, shape [10, num_cells]: forward, backward, activation, parameters, weight gradient (a part of
     the backward), the bytes that wait for the weight gradient, the working bytes of its largest layer, the bytes that
-    the host keeps, and the time of a copy of these.
+    the host keeps, the time of a copy of these, and the most that a forward saves beside its backward.
     """
 
 
@@ -184,6 +192,8 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
         state.costs[6, cell] = working
         state.costs[7, cell] = offloaded
         state.costs[8, cell] = int(np.ceil(offloaded * prices.ns_per_byte))
+        if len(prices.types):
+            state.costs[9, cell] = prices.most_saved[speed, end] - prices.most_saved[speed, begin]
 
 
 @compiled
@@ -407,13 +417,16 @@ def _fit_touched(first: int, last: int, state: State, rules: Rules, prices: Pric
 
 @compiled
 def _loads(state: State, stages: Any) -> tuple[int, int]:
-    """Return the largest and the summed load of the ranks in ns, for one microbatch."""
+    """Return the largest and the summed load of the ranks in ns, for one microbatch.
+
+    Forwards beside backwards save as much as they may: the largest load is a lower bound.
+    """
     heaviest = total = 0
     for rank in range(stages.shape[1]):
         load = 0
         for chunk in range(len(stages)):
             cell = stages[chunk, rank]
-            load += state.costs[0, cell] + state.costs[1, cell]
+            load += state.costs[0, cell] + state.costs[1, cell] - state.costs[9, cell]
         heaviest = max(heaviest, load)
         total += load
     return heaviest, total
@@ -424,20 +437,45 @@ def _price_messages(state: State, order: GraphArrays) -> None:
     """Compute the time that every input travels anew: it is that of the cut between its two cells."""
     for index in range(len(order.messages)):
         if order.crosses_ranks[index]:
-            stage, op = order.classes[index] // NUM_OPS, order.classes[index] % NUM_OPS
+            stage, op = order.own_classes[index] // NUM_OPS, order.own_classes[index] % NUM_OPS
             order.messages[index] = order.border_times[state.starts[stage if op == FORWARD else stage + 1]]
 
 
 @compiled
-def _makespan(state: State, order: GraphArrays, splits_backward: bool, durations: Any) -> int:
+def _price_pairs(state: State, stages: Any, prices: Prices, durations: Any) -> None:
+    """Compute the durations of forwards beside backwards, which have the last classes (see `pair_class`).
+
+    Layer i of a forward runs beside layer i from the end of the backward's, as far as both have so many.
+    """
+    num_cells, num_chunks = len(state.starts), len(stages)
+    first = len(durations) - num_cells * num_chunks
+    for rank in range(stages.shape[1]):
+        for chunk in range(num_chunks):
+            forward = stages[chunk, rank]
+            begin, size = state.starts[forward], _num_layers(state.counts, forward)
+            speed = prices.speeds[forward]
+            for other in range(num_chunks):
+                backward = stages[other, rank]
+                other_size = _num_layers(state.counts, backward)
+                end = state.starts[backward] + other_size - 1
+                taken = state.costs[0, forward] + state.costs[1, backward]
+                for layer in range(min(size, other_size)):
+                    taken -= prices.saved[speed, prices.types[begin + layer], prices.types[end - layer]]
+                durations[first + forward * num_chunks + other] = taken
+
+
+@compiled
+def _makespan(state: State, order: GraphArrays, rules: Rules, prices: Prices, durations: Any) -> int:
     """Return the exact makespan."""
     for cell in range(len(state.starts)):
         durations[NUM_OPS * cell + FORWARD] = state.costs[0, cell]
         durations[NUM_OPS * cell + FULL_BACKWARD] = state.costs[1, cell]
-        if splits_backward:
+        if rules.splits_backward:
             durations[NUM_OPS * cell + INPUT_GRADIENT] = state.costs[1, cell] - state.costs[4, cell]
             durations[NUM_OPS * cell + WEIGHT_GRADIENT] = state.costs[4, cell]
         durations[NUM_OPS * len(state.starts) + cell] = state.costs[8, cell]
+    if len(prices.types):
+        _price_pairs(state, rules.stages, prices, durations)
     if len(order.border_times):
         _price_messages(state, order)
     if len(order.receivers):
@@ -475,7 +513,7 @@ def _new_state(counts: Any, prices: Prices) -> State:
     starts = np.zeros(num_cells, dtype=np.int64)
     for cell in range(1, num_cells):
         starts[cell] = starts[cell - 1] + _num_layers(counts, cell - 1)
-    state = State(counts.copy(), starts, np.zeros((9, num_cells), dtype=np.int64))
+    state = State(counts.copy(), starts, np.zeros((10, num_cells), dtype=np.int64))
     _price(starts[0], num_cells - 1, state, prices)  # a literal 0 would be compiled as another type
     return state
 
@@ -502,7 +540,9 @@ def anneal(
     np.random.seed(seed)
     current = _new_state(counts, prices)
     candidate = _new_state(counts, prices)
-    durations = np.zeros((NUM_OPS + 1) * len(counts) + 1, dtype=np.int64)  # of copies too, whether there are any or not
+    # Of copies and pairs too, whether there are any or not.
+    num_durations = (NUM_OPS + 1) * len(counts) + 1 + len(counts) * len(rules.stages)
+    durations = np.zeros(num_durations, dtype=np.int64)
     energy = np.inf
     cooling = (cold / hot) ** (1.0 / max(1, steps))
     temperature = hot
@@ -522,7 +562,7 @@ def anneal(
         if heaviest * rules.num_units + extra > threshold:
             _copy(current, candidate)
             continue
-        makespan = _makespan(candidate, order, rules.splits_backward, durations)
+        makespan = _makespan(candidate, order, rules, prices, durations)
         if makespan < best:
             best = makespan
             for cell in range(len(counts)):

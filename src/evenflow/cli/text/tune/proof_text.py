@@ -117,7 +117,7 @@ def space(question: TuningQuestion) -> Iterator[str]:
     names = question.schedules
     tried = ", ".join(names)
     if Axis.SCHEDULE not in fixed and set(names) >= {
-        name for name, family in FAMILIES.items() if not family.comparison_only
+        name for name, family in FAMILIES.items() if not (family.comparison_only or family.has_pairs)
     }:
         tried = _("all schedules")
     yield from wrapped(_("the space: {tried}; at most {limits} (--max-…)", tried=tried, limits=limits), WIDTH)

@@ -117,7 +117,7 @@ def _schedules(asked: TuneOptions) -> tuple[str, ...]:
     if asked.schedules.strip().lower() != ALL:
         written = (name.strip() for name in asked.schedules.split(","))
         return tuple(dict.fromkeys(family_name(name, also=(ALL,), place="--schedules") for name in written))
-    names = [name for name, family in FAMILIES.items() if not family.comparison_only]
+    names = [name for name, family in FAMILIES.items() if not (family.comparison_only or family.has_pairs)]
     if asked.target is None:
         return tuple(names)
     abilities = asked.target.abilities(asked.target.version(asked.asked_version))

@@ -1,0 +1,352 @@
+"""Plans whose forwards run beside backwards: exact in simulation, search and proof."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenflow.errors import InputError, ScheduleError
+from evenflow.model import (
+    FULL,
+    NONE,
+    Communication,
+    EndBlock,
+    Halves,
+    HostLink,
+    Layer,
+    LayerRun,
+    Mode,
+    Network,
+    PassHalves,
+    Plan,
+    RankTraits,
+    cells,
+    saved_ns,
+)
+from evenflow.schedule import Action, Op, Schedule, make_schedule, parse_schedule
+from evenflow.simulate import Simulation, build_graph, simulate
+from evenflow.solve import Status, plan
+from tests.oracle import end_times, equal_stages, orders_of
+
+PAIRED = {"1f1b-overlap": 1, "interleaved-overlap": 2, "dualpipe-v-overlap": 2}
+NO_EXCHANGE = Halves(forward=PassHalves(mlp_ns=300), backward=PassHalves(mlp_ns=500))
+
+
+def halves(total_ns: int) -> st.SearchStrategy[PassHalves]:
+    """Parts of a pass of `total_ns`: any, down to none and up to all of it."""
+    cuts = st.lists(st.integers(0, total_ns), min_size=3, max_size=3).map(sorted)
+    return cuts.map(lambda at: PassHalves(dispatch_ns=at[0], mlp_ns=at[1] - at[0], combine_ns=at[2] - at[1]))
+
+
+@st.composite
+def layers(draw: st.DrawFn) -> Layer:
+    forward_ns, backward_ns = draw(st.integers(1, 1500)), draw(st.integers(1, 3000))
+    known = draw(st.booleans() | st.just(True))
+    return Layer(
+        name="layer",
+        forward_ns=forward_ns,
+        parameter_bytes=10,
+        modes={
+            NONE: Mode(activation_bytes=draw(st.integers(20, 40)), backward_ns=backward_ns),
+            FULL: Mode(activation_bytes=draw(st.integers(2, 10)), backward_ns=backward_ns + forward_ns),
+        },
+        halves=Halves(forward=draw(halves(forward_ns)), backward=draw(halves(backward_ns))) if known else None,
+    )
+
+
+@st.composite
+def networks(draw: st.DrawFn, *, num_ranks: int) -> Network:
+    runs = [
+        LayerRun(layer=layer, count=draw(st.integers(1, 3)))
+        for layer in draw(st.lists(layers(), min_size=1, max_size=3))
+    ]
+    ends = st.builds(EndBlock, forward_ns=st.integers(0, 800), backward_ns=st.integers(0, 800))
+    traits = st.builds(RankTraits, speed=st.sampled_from([1.0, 0.9, 0.5]))
+    return Network(
+        name="drawn",
+        runs=tuple(runs),
+        head=draw(ends),
+        tail=draw(ends),
+        pair_slowdown=draw(st.sampled_from([1.0, 1.13])),
+        ranks=tuple(draw(traits) for _rank in range(num_ranks)) if draw(st.booleans()) else (),
+    )
+
+
+def layer_of(halves: Halves | None, *, forward_ns: int = 1000, backward_ns: int = 2000) -> Layer:
+    modes = {NONE: Mode(activation_bytes=5, backward_ns=backward_ns)}
+    return Layer(name="layer", forward_ns=forward_ns, parameter_bytes=10, modes=modes, halves=halves)
+
+
+def network_of(*runs: tuple[Layer, int], **more: object) -> Network:
+    return Network(name="given", runs=tuple(LayerRun(layer=layer, count=count) for layer, count in runs), **more)  # type: ignore[arg-type]
+
+
+# -- the four windows ---------------------------------------------------------------------------------------------
+
+
+def test_the_four_windows_of_a_pair_of_layers():
+    forward = PassHalves(dispatch_ns=70, mlp_ns=300, combine_ns=500)
+    backward = PassHalves(dispatch_ns=20, mlp_ns=50, combine_ns=90)
+    # combine of B under attention of F (130): 90; dispatch of F under the MLP of B: 50; dispatch of B under the MLP of
+    # F: 20; combine of F under attention of B (340): 340
+    assert saved_ns(forward, 1000, backward, 500) == 90 + 50 + 20 + 340
+
+
+def test_computation_beside_an_exchange_is_slower():
+    forward = PassHalves(dispatch_ns=100, mlp_ns=0, combine_ns=0)
+    backward = PassHalves(dispatch_ns=0, mlp_ns=400, combine_ns=0)
+    assert saved_ns(forward, 100, backward, 400, slowdown=1.25) == 80  # in 100 ns, the work of 80 is done
+    assert saved_ns(replace(forward, dispatch_ns=1000), 1000, backward, 400, slowdown=1.25) == 400  # done meanwhile
+
+
+@given(st.integers(0, 2000), st.integers(0, 2000), st.data(), st.floats(1, 3))
+def test_a_pair_takes_no_less_than_either_and_hides_no_more_than_is_exchanged(
+    forward_ns: int, backward_ns: int, data: st.DataObject, slowdown: float
+):
+    forward, backward = data.draw(halves(forward_ns)), data.draw(halves(backward_ns))
+    saved = saved_ns(forward, forward_ns, backward, backward_ns, slowdown=slowdown)
+    assert 0 <= saved <= forward.exchange_ns + backward.exchange_ns
+    assert forward_ns + backward_ns - saved >= max(forward_ns, backward_ns)
+    assert saved <= saved_ns(forward, forward_ns, backward, backward_ns)
+
+
+# -- simulation ---------------------------------------------------------------------------------------------------
+
+
+def beside(network: Network, simulation: Simulation, forward: Action, backward: Action) -> int:
+    """How long a pair takes, layer by layer."""
+    costs, schedule = simulation.costs, simulation.timeline.schedule
+    table = schedule.stage_table
+    sizes = [0] * schedule.num_stages
+    for chunk, row in enumerate(simulation.plan.layers):
+        for rank, size in enumerate(row):
+            sizes[table[chunk, rank]] = size
+    rank = schedule.stage_ranks[forward.stage]
+    slow = network.at_speed(network.ranks[rank].speed) if network.ranks else network
+    begins = [sum(sizes[:stage]) for stage in (forward.stage, backward.stage)]
+    ahead = list(slow.layers[begins[0] : begins[0] + sizes[forward.stage]])
+    back = list(slow.layers[begins[1] : begins[1] + sizes[backward.stage]])[::-1]
+    taken = int(costs.forward_ns[forward.stage] + costs.backward_ns[backward.stage])
+    for one, other in zip(ahead, back, strict=False):
+        if one.halves and other.halves:
+            taken -= saved_ns(
+                one.halves.forward,
+                one.forward_ns,
+                other.halves.backward,
+                other.backward_ns,
+                slowdown=network.pair_slowdown,
+            )
+    return taken
+
+
+@st.composite
+def paired_simulations(draw: st.DrawFn) -> tuple[Network, Simulation]:
+    family = draw(st.sampled_from(sorted(PAIRED)))
+    num_ranks, num_chunks = draw(st.integers(1, 4)), PAIRED[family]
+    network = draw(networks(num_ranks=num_ranks))
+    borders = sorted(
+        draw(
+            st.lists(
+                st.integers(0, network.num_layers),
+                min_size=num_ranks * num_chunks - 1,
+                max_size=num_ranks * num_chunks - 1,
+            )
+        )
+    )
+    sizes = [end - begin for begin, end in itertools.pairwise([0, *borders, network.num_layers])]
+    schedule = make_schedule(
+        family, num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=draw(st.integers(1, 9))
+    )
+    full = [draw(st.integers(0, size)) for size in sizes]
+    table = schedule.stage_table.tolist()
+    wanted = Plan(
+        schedule=family,
+        num_microbatches=schedule.num_microbatches,
+        layers=cells([[sizes[stage] for stage in row] for row in table]),
+        recompute={FULL: cells([[full[stage] for stage in row] for row in table])},
+    )
+    message_ns = draw(st.integers(0, 300))
+    communication = Communication(latency_ns=0, transfer_ns=message_ns) if message_ns else None
+    return network, simulate(network, wanted, communication=communication)
+
+
+@given(paired_simulations())
+def test_pairs_end_when_the_oracle_says(drawn: tuple[Network, Simulation]):
+    network, simulation = drawn
+    costs, timeline = simulation.costs, simulation.timeline
+    schedule = timeline.schedule
+    times = {
+        Op.F: costs.forward_ns,
+        Op.B: costs.backward_ns,
+        Op.I: costs.backward_ns - costs.weight_ns,
+        Op.W: costs.weight_ns,
+    }
+    ends = end_times(
+        orders_of(schedule),
+        schedule.num_stages,
+        lambda action: int(times[action.op][action.stage]),
+        message_ns=simulation.communication.message_ns if simulation.communication else 0,
+        pair_duration=lambda forward, backward: beside(network, simulation, forward, backward),
+    )
+    assert simulation.makespan_ns == max(ends.values())
+    actions = [action for order in orders_of(schedule) for action in order]
+    for index, action in enumerate(actions):
+        if not action.is_paired:
+            assert timeline.end_ns[index] == ends[action]
+            continue
+        # The forward has the first part of the pair, the backward the rest, and both fill it.
+        block_ns = beside(network, simulation, action, actions[index + 1])
+        assert timeline.start_ns[index] == ends[action] - block_ns
+        assert timeline.start_ns[index] <= timeline.end_ns[index] == timeline.start_ns[index + 1]
+    assert (timeline.busy_ns <= timeline.makespan_ns).all()
+    for idle, busy_ns in zip(simulation.idle, timeline.busy_ns, strict=True):
+        assert idle.total_ns == simulation.makespan_ns - busy_ns
+        causes = (idle.fill_drain_ns, idle.imbalance_ns, idle.recompute_ns, idle.communication_ns)
+        assert sum(causes) == idle.total_ns
+    path = timeline.critical_path()
+    assert timeline.start_ns[path[0]] == 0
+    assert timeline.end_ns[path[-1]] == simulation.makespan_ns
+
+
+@given(paired_simulations())
+def test_without_exchanges_a_pair_takes_as_long_as_its_two_parts(drawn: tuple[Network, Simulation]):
+    network, simulation = drawn
+    silent = replace(network, runs=tuple(replace(run, layer=replace(run.layer, halves=None)) for run in network.runs))
+    idle = replace(
+        network,
+        runs=tuple(
+            replace(run, layer=replace(run.layer, halves=Halves(forward=PassHalves(), backward=PassHalves())))
+            for run in network.runs
+        ),
+    )
+    alone = simulate(silent, simulation.plan, communication=simulation.communication)
+    assert simulate(idle, simulation.plan, communication=simulation.communication).makespan_ns == alone.makespan_ns
+    assert simulation.makespan_ns <= alone.makespan_ns
+
+
+def test_a_pair_waits_for_both_inputs_and_gives_both_outputs_at_its_end():
+    """Two ranks, two microbatches: rank 1 has F1 and B0 side by side, and rank 0 waits for B0 until both have ended."""
+    layer = layer_of(Halves(forward=PassHalves(dispatch_ns=500), backward=PassHalves(combine_ns=500)))
+    wanted = Plan(schedule="1f1b-overlap", num_microbatches=2, layers=((1, 1),), recompute={})
+    simulation = simulate(network_of((layer, 2)), wanted)
+    # F0 0-1000, F1 1000-2000 on rank 0; F0 1000-2000 and F1 beside B0 2000-4500 on rank 1, then B1 until 6500.
+    assert simulation.timeline.end_ns.tolist() == [1000, 2000, 6500, 8500, 2000, 2833, 4500, 6500]
+    assert simulation.makespan_ns == 8500
+
+
+def test_a_backward_beside_its_own_forward_never_starts():
+    schedule = parse_schedule("(0F0;0B0)OVERLAP_F_B", name="own")
+    with pytest.raises(ScheduleError, match="2 of 2 actions never can"):
+        build_graph(schedule)
+
+
+@pytest.mark.parametrize("text", ["(0B0;0W1)OVERLAP_F_B", "(0F0;0F1)OVERLAP_F_B", "(0F0;0I1)OVERLAP_F_B"])
+def test_what_is_no_pair(text: str):
+    with pytest.raises(InputError, match="must be a forward and a whole backward, like"):
+        parse_schedule(text, name="none")
+
+
+def test_a_plan_keeps_the_pairs_of_its_own_order():
+    text = "0F0,(0F1;0B0)OVERLAP_F_B,0F2,0B1,0B2"
+    schedule = parse_schedule(text, name="own")
+    own = Plan(schedule="own", order=(text,), num_microbatches=3, layers=((2,),), recompute={})
+    exchanging = layer_of(Halves(forward=PassHalves(dispatch_ns=500), backward=PassHalves(combine_ns=500)))
+    simulation = simulate(network_of((exchanging, 2)), own)
+    assert simulation.timeline.schedule == schedule
+    assert simulation.makespan_ns == 3 * 2 * 3000 - 2 * 500
+
+
+@pytest.mark.parametrize(
+    ("more", "communication", "rule"),
+    [
+        ({"host_link": HostLink(bytes_per_s=10**9)}, None, "while activations move to the host"),
+        (
+            {},
+            Communication(latency_ns=1, transfer_ns=1, one_at_a_time=True),
+            "where a rank sends one message at a time",
+        ),
+        ({"cut_before": False}, None, "where layers stay together"),
+    ],
+)
+def test_what_pairs_cannot_go_together_with(more: dict[str, object], communication: Communication | None, rule: str):
+    layer = layer_of(NO_EXCHANGE)
+    if "host_link" in more:
+        moved = Mode(activation_bytes=1, offloaded_bytes=4, backward_ns=2000)
+        layer = replace(layer, modes={**layer.modes, "offload": moved})
+    if "cut_before" in more:
+        layer = replace(layer, cut_before=False)
+        more = {}
+    wanted = Plan(schedule="1f1b-overlap", num_microbatches=2, layers=((4,),), recompute={})
+    network = network_of((layer, 4), **more)
+    with pytest.raises(InputError, match=rule):
+        simulate(network, wanted, communication=communication)
+    with pytest.raises(InputError, match=rule):
+        plan(network, num_ranks=1, num_microbatches=2, schedule="1f1b-overlap", communication=communication)
+
+
+def test_halves_are_parts_of_the_layer():
+    with pytest.raises(InputError, match="must have halves of at most the 1000 ns of all of it, got 1001"):
+        network_of((layer_of(Halves(forward=PassHalves(mlp_ns=1001), backward=PassHalves())), 1))
+
+
+# -- search and proof ---------------------------------------------------------------------------------------------
+
+
+def every_plan(network: Network, schedule: Schedule) -> list[Simulation]:
+    """All cuts and numbers of layers under `full`."""
+    table = schedule.stage_table.tolist()
+    found = []
+    for borders in itertools.combinations(range(1, network.num_layers), schedule.num_stages - 1):
+        sizes = [end - begin for begin, end in itertools.pairwise([0, *borders, network.num_layers])]
+        for full in itertools.product(*[range(size + 1) for size in sizes]):
+            wanted = Plan(
+                schedule=schedule.name,
+                num_microbatches=schedule.num_microbatches,
+                layers=cells([[sizes[stage] for stage in row] for row in table]),
+                recompute={FULL: cells([[full[stage] for stage in row] for row in table])},
+            )
+            found.append(simulate(network, wanted))
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(sorted(PAIRED)), st.integers(1, 3), st.data())
+def test_plans_are_optimal_by_exhaustive_search(family: str, num_ranks: int, data: st.DataObject):
+    network = data.draw(networks(num_ranks=num_ranks))
+    num_chunks = PAIRED[family]
+    if network.num_layers < num_ranks * num_chunks:
+        return
+    microbatches = data.draw(st.integers(1, 8))
+    schedule = make_schedule(family, num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=microbatches)
+    simulations = every_plan(network, schedule)
+    peaks = sorted(max(each.peak_memory_bytes) for each in simulations)
+    limit = data.draw(st.sampled_from([None, peaks[0], peaks[len(peaks) // 4], peaks[len(peaks) // 2]]))
+    outcome = plan(
+        network,
+        num_ranks=num_ranks,
+        num_chunks=num_chunks,
+        num_microbatches=microbatches,
+        schedule=family,
+        memory_limit_bytes=limit,
+    )
+    assert outcome.simulation is not None
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.simulation.makespan_ns == min(each.makespan_ns for each in simulations if each.fits(limit))
+
+
+@given(st.integers(1, 6), st.integers(1, 3), st.integers(1, 14), st.integers(1, 9), st.integers(1, 9))
+def test_pairs_that_hide_nothing_cost_nothing(
+    ranks: int, chunks: int, microbatches: int, forward_ns: int, backward_ns: int
+):
+    plain, paired = ("1f1b", "1f1b-overlap") if chunks == 1 else ("interleaved", "interleaved-overlap")
+    steps = [
+        equal_stages(
+            make_schedule(name, num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches),
+            forward_ns,
+            backward_ns,
+        ).makespan_ns
+        for name in (plain, paired)
+    ]
+    assert steps[0] == steps[1]
