@@ -40,7 +40,7 @@ def bare_package() -> None:
 
 
 bare_package()
-TransformerConfig = importlib.import_module("megatron.bridge.models.transformer_config").TransformerConfig
+MLATransformerConfig = importlib.import_module("megatron.bridge.models.transformer_config").MLATransformerConfig
 overriding = importlib.import_module("megatron.bridge.training.utils.omegaconf_utils")
 
 
@@ -55,9 +55,17 @@ def read(case: dict[str, Any], folder: Path) -> object:
     """Return the layers of every cell and the settings of a case; the message where it is refused."""
     file = folder / "overrides.yaml"
     file.write_text(case["yaml"], encoding="utf-8")
-    container = Container(
-        TransformerConfig(num_layers=case["layers"], hidden_size=8, num_attention_heads=2, params_dtype=torch.float32)
+    model_of_all_modules = MLATransformerConfig(
+        num_layers=case["layers"],
+        hidden_size=8,
+        num_attention_heads=2,
+        multi_latent_attention=True,
+        num_moe_experts=2,
+        moe_grouped_gemm=True,
+        add_bias_linear=False,
+        params_dtype=torch.float32,
     )
+    container = Container(model_of_all_modules)
     try:
         overriding.process_config_with_overrides(
             container, str(file) if case["yaml"] else None, case["overrides"] or None
@@ -75,6 +83,7 @@ def read(case: dict[str, Any], folder: Path) -> object:
         "method": model.recompute_method,
         "number": model.recompute_num_layers,
         "modules": model.recompute_modules,
+        "moved": model.offload_modules if model.fine_grained_activation_offloading else [],
     }
 
 

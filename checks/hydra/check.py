@@ -10,6 +10,7 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -30,20 +31,19 @@ OF_VERL = ("pipeline_model_parallel_size", "virtual_pipeline_model_parallel_size
 """Settings that verl has itself; it hands the others on."""
 
 
-def random_plan(number: random.Random) -> Plan:
-    """Return a plan of uneven cells, with chunks and recomputation or without."""
+def random_plan(number: random.Random, sets: Sequence[str] = ()) -> Plan:
+    """Return a plan of uneven cells, with chunks and recomputation or without, some under one of the `sets`."""
     num_ranks, num_chunks = number.randint(2, 8), number.choice((1, 1, 2, 3))
     layers = tuple(tuple(number.randint(0, 9) for _ in range(num_ranks)) for _ in range(num_chunks))
     kind, most = number.choice(("full", "select", "")), number.choice((1, 2, 5))
-    recompute = {
-        "full": tuple(tuple(min(most, count) for count in row) for row in layers),
-        "select": layers,
-    }
+    if sets and number.random() < 0.5:
+        kind = number.choice(sets)
+    full = tuple(tuple(min(most, count) for count in row) for row in layers)
     return Plan(
         schedule="interleaved" if num_chunks > 1 else "1f1b",
         num_microbatches=num_ranks * number.randint(2, 6),
         layers=layers,
-        recompute={kind: recompute[kind]} if kind else {},
+        recompute={kind: full if kind == "full" else layers} if kind else {},
         group_size=number.choice((None, 2 * num_ranks)) if num_chunks > 1 else None,
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 import click
 from check import random_plan, words_of
 
-from evenflow.model import Plan
+from evenflow.model import FULL, SELECT, Plan, segment_length
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
 
@@ -38,19 +38,28 @@ def difference(plan: Plan, found: Any) -> str:
     if not isinstance(found, dict):
         return str(found)
     most = max(map(max, plan.recompute.get("full", ((0,),))))
-    selects = any(map(any, plan.recompute.get("select", ())))
+    again, moved = modules_of(plan)
     wanted = {
         "layers": [list(row) for row in plan.layers],
         # megatron-core fills in the ranks where there are chunks and no number
         "group": plan.group_size or (plan.num_ranks if plan.num_chunks > 1 else None),
-        "granularity": "full" if most else "selective" if selects else None,
+        "granularity": "full" if most else "selective" if again else None,
         "method": "block" if most else None,
         "number": most or None,
-        "modules": ["core_attn"],
+        "modules": again or ["core_attn"],
+        "moved": moved,
     }
     if plan.num_chunks == 1 and plan.group_size is None:
         wanted["group"] = found["group"]
     return "" if found == wanted else f"{found} and not {wanted}"
+
+
+def modules_of(plan: Plan) -> tuple[list[str], list[str]]:
+    """Return the modules that a plan computes again in all layers, and those that it moves to the host."""
+    (kind,) = [kind for kind in plan.used_kinds if kind != "full"] or [""]
+    words = ["core_attn"] if kind == "select" else kind.split("+") if kind else []
+    moved = [word.removeprefix("offload_") for word in words if word.startswith("offload_")]
+    return [word for word in words if not word.startswith("offload_")], moved
 
 
 def spoiled(case: dict[str, Any], number: random.Random) -> dict[str, Any]:
@@ -68,9 +77,10 @@ def main(python: str, plans: int) -> None:
     """Compare what Megatron-Bridge makes of plans with them."""
     number = random.Random(14)
     abilities = TARGET.abilities(TARGET.versions[-1])
+    sets = sorted(kind for kind in abilities.recompute_kinds if kind not in (FULL, SELECT) and not segment_length(kind))
     cases: list[tuple[Plan, dict[str, Any], bool]] = []
     while len(cases) < 2.5 * plans:
-        plan = random_plan(number)
+        plan = random_plan(number, sets)
         if not any(map(any, plan.layers)) or refusal(plan, abilities, title=TARGET.title):
             continue
         both = cases_of(plan)

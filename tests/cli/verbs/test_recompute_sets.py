@@ -56,7 +56,7 @@ def test_megatron_has_one_set_for_all_layers(evenflow, folder, model):
         assert "--recompute-modules layernorm mlp" in result.stdout
     loose, told = planned(evenflow, folder, model, "--recompute-sets", "layernorm+mlp", "--target", "megatron")
     assert loose["status"] == "optimal", told.stderr
-    for target in ("megatron-bridge", "mindformers"):
+    for target in ("nemo-automodel", "mindformers"):
         refused = evenflow("plan", model, *TRAINED, "--recompute-sets", "layernorm", "--target", target)
         assert refused.exit_code == 2
         assert "must be a set of modules that the framework can compute again" in refused.stderr
@@ -128,6 +128,18 @@ def test_megatron_moves_one_set_of_modules_in_all_layers(evenflow, folder, model
     assert "Megatron-LM cannot run the plan as it is" in older.stdout
 
 
+def test_megatron_bridge_has_the_same_sets_as_fields(evenflow, folder, model):
+    asked = ("--target", "megatron-bridge", "--recompute-sets", "layernorm+offload_core_attn", "--host-link", "50GBps")
+    plan, result = planned(evenflow, folder, model, *asked)
+    every = {**plan, "recompute": {"layernorm+offload_core_attn": plan["layers"]}}
+    (folder / "every.json").write_text(json.dumps(every))
+    result = evenflow("export", "every.json", "--to", "megatron-bridge", "--memory", "70GB")
+    assert result.exit_code == 0, result.stderr
+    assert '  recompute_modules: ["layernorm"]\n  fine_grained_activation_offloading: true\n' in result.stdout
+    assert '  offload_modules: ["core_attn"]\n' in result.stdout
+    assert "NVTE_CPU_OFFLOAD_V1=1" in result.stdout
+
+
 def test_modules_that_move_need_a_link_and_their_neighbours(evenflow, model):
     asked = ("plan", model, *TRAINED, "--recompute-sets")
     result = evenflow(*asked, "offload_core_attn")
@@ -158,6 +170,13 @@ def test_a_script_with_modules_is_compared_as_it_is(evenflow, folder, model):
         return written["yours"]
 
     plain, again, moved = yours("plain.sh"), yours("run.sh"), yours("moves.sh", "--host-link", "50GBps")
+    (folder / "bridge.yaml").write_text(
+        "model:\n  num_layers: 8\n  pipeline_model_parallel_size: 4\n  recompute_granularity: selective\n"
+        "  recompute_modules: [layernorm, mlp]\n  fine_grained_activation_offloading: true\n"
+        "  offload_modules: [core_attn]\ntrain: {micro_batch_size: 1, global_batch_size: 8}\n"
+    )
+    bridge = yours("bridge.yaml", "--host-link", "50GBps", "--microbatches", 8)
+    assert [bridge[key] for key in ("makespan_ms", "recompute")] == [moved[key] for key in ("makespan_ms", "recompute")]
     assert plain["makespan_ms"] < again["makespan_ms"] <= moved["makespan_ms"]
     peaks = [max(plan["peak_memory_mb"]) for plan in (plain, again, moved)]
     assert peaks == sorted(peaks, reverse=True)

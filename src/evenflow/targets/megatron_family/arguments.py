@@ -94,6 +94,8 @@ _HARMLESS = re.compile(
 )
 """Names that match, but decide neither the cut, nor the order, nor recomputation of the training."""
 _OFF = ("None", "False", "0", "0.0", "[]", "")
+_USUAL = (("activation_offload_fraction", "1.0"), ("activation_offload_fraction", "1"))
+"""Arguments that are on by themselves, with the values under which they change nothing."""
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 
 
@@ -226,7 +228,7 @@ def arguments_of(
     unknown = tuple(
         f"{line_place(file, numbers.get(key))}: {key}"
         for key, value in named.items()
-        if key not in known and is_relevant(key) and str(value) not in _OFF
+        if key not in known and is_relevant(key) and str(value) not in _OFF and (key, str(value)) not in _USUAL
     )
     kept = {key: value for key, value in named.items() if key in known and value is not None}
     return Arguments(values=kept, file=file, lines=numbers, unknown=unknown)

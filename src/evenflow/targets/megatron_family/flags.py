@@ -249,6 +249,12 @@ def plan_notes(plan: Plan) -> tuple[str, ...]:
         notes.append(_("with multi-token prediction, put one m for each of its layers before L in the layout"))
     if plan.num_chunks > 1 and plan.num_ranks == 2:
         notes.append(_("with 2 ranks, chunks need the overlap of messages: no --no-overlap-p2p-communication"))
+    return (*notes, *recompute_notes(plan))
+
+
+def recompute_notes(plan: Plan) -> tuple[str, ...]:
+    """Return what must be known of the modules that a plan computes again or moves to the host."""
+    notes = []
     if moved_modules(plan):
         notes.append(_("moving activations to the host needs the implementation of Transformer Engine"))
         notes.append(

@@ -3,15 +3,22 @@
 A setting has the name of a field of Megatron's configuration, and null where a flag would not be given.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from evenflow.language import _
-from evenflow.model import SELECT, Plan
-from evenflow.targets.megatron_family.flags import array_of_lines, recompute_flags
+from evenflow.model import Plan
+from evenflow.predict.training import RECOMPUTE_MODULES
+from evenflow.targets.megatron_family.flags import array_of_lines, moved_modules, recompute_flags, recompute_notes
 from evenflow.targets.megatron_family.layout import format_plan
 
 Setting: TypeAlias = bool | int | float | str | list[str] | None
+
+GRANULARITY, MODULES = "recompute_granularity", "recompute_modules"
+SELECTIVE = "selective"
+OFFLOADS, OFFLOAD_MODULES = "fine_grained_activation_offloading", "offload_modules"
+OFFLOADS_ALL, OFFLOADS_LESS = "activation_offload_fraction", "delta_offload_bytes_across_pp_ranks"
+"""The share of the modules' inputs that moves, and the bytes fewer on every further rank."""
 
 WITHOUT_LAYOUT: Mapping[str, Setting] = {
     "num_layers_in_first_pipeline_stage": None,
@@ -43,11 +50,47 @@ def pipeline_settings(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
 def recompute_settings(plan: Plan) -> dict[str, Setting]:
     """Return the recomputation of `plan`, which recomputes as Megatron-LM's own flags can."""
     flags = {name.removeprefix("--").replace("-", "_"): list(values) for name, values in recompute_flags(plan).items()}
-    settings: dict[str, Setting] = dict.fromkeys(("recompute_granularity", "recompute_method", "recompute_num_layers"))
+    settings: dict[str, Setting] = dict.fromkeys((GRANULARITY, "recompute_method", "recompute_num_layers"))
     for name, values in flags.items():
-        value = values[0]
-        settings[name] = values if name == "recompute_modules" else int(value) if value.isdecimal() else value
+        settings[name] = values if name in (MODULES, OFFLOAD_MODULES) else _value(values)
     return settings
+
+
+def _value(values: Sequence[str]) -> Setting:
+    """Return what the value of a flag is as a setting."""
+    if not values:
+        return True
+    return int(values[0]) if values[0].isdecimal() else values[0]
+
+
+def kept_modules(settings: Mapping[str, object], old: Mapping[str, object]) -> dict[str, Setting]:
+    """Return what changes of the `settings` of a plan for modules of `old` ones that no plan knows.
+
+    They are computed again beside the modules of the plan, and alone where it recomputes nothing. A list that has the
+    same modules in another order stays as it is.
+    """
+    told = module_names(old.get(MODULES))
+    computes = old.get(GRANULARITY) == SELECTIVE
+    unknown = [module for module in told if module not in RECOMPUTE_MODULES] if computes else []
+    mine = settings.get(MODULES)
+    if isinstance(mine, list):
+        every = [*mine, *unknown]
+        return {MODULES: told if sorted(every) == sorted(told) else every}
+    if unknown and settings.get(GRANULARITY) is None:
+        return {GRANULARITY: SELECTIVE, MODULES: unknown}
+    return {}
+
+
+def module_names(value: object) -> list[str]:
+    """Return the modules of a list, or of a text with commas between them."""
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return list(map(str, value)) if isinstance(value, list) else []
+
+
+def offload_corrections(plan: Plan) -> dict[str, Setting]:
+    """Return settings of activations on the host that must be so under `plan` wherever a file has them."""
+    return {OFFLOADS_ALL: 1.0, OFFLOADS_LESS: 0} if moved_modules(plan) else {OFFLOADS: False}
 
 
 def override_array(settings: Iterable[tuple[str, Setting]]) -> str:
@@ -85,8 +128,4 @@ def settings_notes(plan: Plan, *, has_layout: bool = True) -> tuple[str, ...]:
     ]
     if has_layout and not plan.mtp_layers:
         notes.append(_("with multi-token prediction, put one m for each of its layers before L in the layout"))
-    if any(map(any, plan.recompute.get(SELECT, ()))):
-        notes.append(
-            _("select becomes the recomputation of core_attn: the numbers for select must be measured with that")
-        )
-    return tuple(notes)
+    return (*notes, *recompute_notes(plan))

@@ -10,10 +10,9 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.targets.megatron_family.layout import parse_layout
+from evenflow.targets.megatron_family.settings import kept_modules
 
 LAYOUT = "pipeline_model_parallel_layout"
-_GRANULARITY, _MODULES = "recompute_granularity", "recompute_modules"
-_SELECTIVE = "selective"
 _BOM = "\ufeff"
 
 
@@ -49,7 +48,7 @@ def apply_settings(
 
     Values of `instead` replace what the section has under their keys, where it has something else: they are what a
     layout excludes. A layout that says the same in other words stays, and so does the recomputation of modules that
-    no kind stands for, where it can.
+    no plan knows, where it can.
 
     Raises:
         InputError: as `apply_to_training_yaml` does; a section with another number of layers than the plan.
@@ -63,17 +62,10 @@ def apply_settings(
     if plan.mtp_layers and (told := mtp_layers_in(section)) != plan.mtp_layers:
         rule = _("must be {count}, as in the plan", count=plan.mtp_layers)
         raise InputError(value=told, rule=rule, place=section.place("mtp_num_layers"))
-    values = dict(settings)
+    values = {**settings, **kept_modules(settings, old)}
     if old.get(LAYOUT) is not None and LAYOUT in values:
         mine = parse_layout(old[LAYOUT], place=section.place(LAYOUT))
         values[LAYOUT] = old[LAYOUT] if mine == parse_layout(values[LAYOUT], place=LAYOUT) else values[LAYOUT]
-    modules = old.get(_MODULES)
-    if isinstance(modules, list) and modules:
-        has_kind = "core_attn" in modules
-        if values.get(_GRANULARITY) == _SELECTIVE:
-            values[_MODULES] = modules if has_kind else [*modules, "core_attn"]
-        elif values.get(_GRANULARITY) is None and old.get(_GRANULARITY) == _SELECTIVE and not has_kind:
-            values = {key: value for key, value in values.items() if not key.startswith("recompute_")}
     values |= {key: value for key, value in instead.items() if old.get(key) not in (None, False)}
     after = apply_to_training_yaml(text, file=file, values={".".join((*path, key)): values[key] for key in values})
     for key in values:

@@ -1,5 +1,7 @@
 """Overrides of Megatron-Bridge in shell scripts, which `evenflow export` writes."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 
@@ -45,6 +47,23 @@ def test_what_is_exported_is_edited() -> None:
     old = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 1),))
     new = Plan(schedule="1f1b", num_microbatches=8, layers=((2, 2),))
     assert TARGET.apply(script_of(old), "run.sh", new) == script_of(new)
+
+
+def test_modules_become_those_of_the_plan() -> None:
+    assert TARGET.apply is not None
+    assert TARGET.read is not None
+    plain = Plan(schedule="1f1b", num_microbatches=8, layers=((2, 2),))
+    moving = replace(plain, recompute={"layernorm+offload_expert_fc1": plain.layers})
+    script = script_of(moving)
+    assert "model.fine_grained_activation_offloading=true" in script
+    found = TARGET.read(script, "run.sh", GivenSizes(num_microbatches=8))
+    assert (found.plan, found.unknown) == (moving, ())
+    applied = TARGET.apply(script, "run.sh", plain)
+    assert "model.fine_grained_activation_offloading=false" in applied
+    assert TARGET.read(applied, "run.sh", GivenSizes(num_microbatches=8)).plan == plain
+    assert "offload" not in TARGET.apply(script_of(plain), "run.sh", plain)
+    again = TARGET.apply(script_of(plain), "run.sh", moving)
+    assert TARGET.read(again, "run.sh", GivenSizes(num_microbatches=8)).plan == moving
 
 
 def test_a_model_that_is_a_name_is_of_another_framework() -> None:

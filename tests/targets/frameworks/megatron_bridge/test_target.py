@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,30 +87,90 @@ SELECTIVE = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 2),), recomput
 NOTHING = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 2),))
 
 
-def test_modules_that_the_file_names_stay() -> None:
+def under_set(modules: str) -> Plan:
+    return replace(NOTHING, recompute={modules: NOTHING.layers})
+
+
+def test_a_list_of_modules_becomes_that_of_the_plan_and_stays_where_it_is_the_same() -> None:
     assert TARGET.apply is not None
-    text = "model:\n  recompute_modules: [mlp, core_attn]  # mine\n"
-    assert TARGET.apply(text, "user.yaml", SELECTIVE).startswith(text)
-    text = "model:\n  recompute_modules: [mlp]\n"
-    assert '  recompute_modules: ["mlp", "core_attn"]\n' in TARGET.apply(text, "user.yaml", SELECTIVE)
+    text = "model:\n  recompute_granularity: selective\n  recompute_modules: [moe_act, layernorm]  # mine\n"
+    assert TARGET.apply(text, "user.yaml", under_set("layernorm+moe_act")).startswith(text)
+    assert '  recompute_modules: ["layernorm"]  # mine\n' in TARGET.apply(text, "user.yaml", under_set("layernorm"))
+    assert '  recompute_modules: ["core_attn"]  # mine\n' in TARGET.apply(text, "user.yaml", SELECTIVE)
     assert 'recompute_modules: ["core_attn"]' in TARGET.apply("model: {}\n", "user.yaml", SELECTIVE)
+    nothing = TARGET.apply(text, "user.yaml", NOTHING)
+    assert "recompute_granularity: null" in nothing
+    assert 'recompute_granularity: "full"' in TARGET.apply(text, "user.yaml", INTERLEAVED)
 
 
-def test_modules_that_no_kind_stands_for_stay_where_the_plan_recomputes_nothing() -> None:
+def test_modules_that_no_plan_knows_stay_where_they_can() -> None:
     assert TARGET.apply is not None
-    text = "model:\n  recompute_granularity: selective\n  recompute_modules: [moe]\n"
+    text = "model:\n  recompute_granularity: selective\n  recompute_modules: [mhc]\n"
     applied = TARGET.apply(text, "user.yaml", NOTHING)
     assert applied.startswith(text)
-    assert applied.count("recompute") == 2
-    assert "recompute_granularity: null" in TARGET.apply(text.replace("moe", "core_attn"), "user.yaml", NOTHING)
+    assert '  recompute_modules: ["mhc"]\n' in TARGET.apply(text.replace("[mhc", "[moe, mhc"), "user.yaml", NOTHING)
+    assert '  recompute_modules: ["core_attn", "mhc"]\n' in TARGET.apply(text, "user.yaml", SELECTIVE)
     assert 'recompute_granularity: "full"' in TARGET.apply(text, "user.yaml", INTERLEAVED)
+    assert '["core_attn"]' in TARGET.apply(text.replace(": selective", ": null"), "user.yaml", SELECTIVE)
+
+
+MOVING = "layernorm+offload_core_attn+offload_attn_proj"
+
+
+@pytest.mark.processes
+def test_modules_that_move_are_fields_and_need_an_environment() -> None:
+    written = TARGET.write(under_set(MOVING), "0.3")
+    yaml, overrides = written.pieces
+    assert yaml.text.endswith(
+        '  recompute_granularity: "selective"\n'
+        "  recompute_method: null\n"
+        "  recompute_num_layers: null\n"
+        '  recompute_modules: ["layernorm"]\n'
+        "  fine_grained_activation_offloading: true\n"
+        '  offload_modules: ["core_attn", "attn_proj"]\n'
+    )
+    assert bash_words(overrides.text)[-2:] == [
+        "model.fine_grained_activation_offloading=true",
+        "model.offload_modules=[core_attn,attn_proj]",
+    ]
+    assert written.environment == {"NVTE_CPU_OFFLOAD_V1": "1"}
+    assert any("issue 7398" in note for note in written.notes)
+    for plan in (NOTHING, SELECTIVE, INTERLEAVED, under_set("layernorm")):
+        written = TARGET.write(plan, "0.3")
+        assert not any("offload" in piece.text for piece in written.pieces)
+        assert not written.environment
+
+
+def test_a_file_that_moves_modules_does_as_the_plan_says() -> None:
+    assert TARGET.apply is not None
+    text = (
+        "model:\n"
+        "  fine_grained_activation_offloading: true\n"
+        "  offload_modules: [expert_fc1]\n"
+        "  activation_offload_fraction: 0.5\n"
+        "  delta_offload_bytes_across_pp_ranks: 1000\n"
+    )
+    stays = TARGET.apply(text, "user.yaml", SELECTIVE)
+    assert stays.startswith(text.replace(": true", ": false"))
+    off = text.replace(": true", ": false")
+    assert TARGET.apply(off, "user.yaml", SELECTIVE).startswith(off)
+    moved = TARGET.apply(text, "user.yaml", under_set(MOVING))
+    assert moved.startswith(
+        "model:\n"
+        "  fine_grained_activation_offloading: true\n"
+        '  offload_modules: ["core_attn", "attn_proj"]\n'
+        "  activation_offload_fraction: 1.0\n"
+        "  delta_offload_bytes_across_pp_ranks: 0\n"
+    )
+    assert read(moved, GivenSizes(num_microbatches=8)).unknown == ()
+    assert "activation_offload_fraction" not in TARGET.apply("model: {}\n", "user.yaml", under_set(MOVING))
 
 
 FILES = st.fixed_dictionaries(
     {},
     optional={
         "recompute_granularity": st.sampled_from(["full", "selective", "null"]),
-        "recompute_modules": st.sampled_from(["[core_attn]", "[mlp]", "[mlp, core_attn]", "null", "[]"]),
+        "recompute_modules": st.sampled_from(["[core_attn]", "[mlp]", "[mlp, core_attn]", "[mhc, moe]", "null", "[]"]),
         "recompute_method": st.sampled_from(["block", "uniform", "null"]),
         "recompute_num_layers": st.sampled_from(["1", "4", "null"]),
         "virtual_pipeline_model_parallel_size": st.sampled_from(["1", "3", "null"]),
@@ -116,6 +178,9 @@ FILES = st.fixed_dictionaries(
         "account_for_loss_in_pipeline_split": st.sampled_from(["true", "false"]),
         "pipeline_model_parallel_layout": st.sampled_from(["Ett|L", "null", "[[embedding, decoder], [loss]]"]),
         "microbatch_group_size_per_vp_stage": st.sampled_from(["7", "null"]),
+        "fine_grained_activation_offloading": st.sampled_from(["true", "false", "null"]),
+        "offload_modules": st.sampled_from(["[core_attn]", "[expert_fc1, attn_norm]", "null"]),
+        "activation_offload_fraction": st.sampled_from(["0.25", "1.0", "null"]),
     },
 )
 
@@ -237,6 +302,9 @@ def test_a_plan_in_a_users_file_is_read_back(plan: Plan) -> None:
     assert canonical(found.plan) == canonical(plan)
 
 
+WORDS = {"None": "null", "True": "true"}
+
+
 @pytest.mark.processes
 @given(plan=plans(TARGET.abilities("0.3")))
 def test_yaml_and_overrides_say_the_same_plan(plan: Plan) -> None:
@@ -246,7 +314,7 @@ def test_yaml_and_overrides_say_the_same_plan(plan: Plan) -> None:
     model = document["model"]
     said = dict(word.removeprefix("model.").split("=", 1) for word in shell_words(overrides.text))
     assert {name: value.strip("'") for name, value in said.items()} == {
-        name: "null" if value is None else "[core_attn]" if name == "recompute_modules" else str(value)
+        name: f"[{','.join(value)}]" if isinstance(value, list) else WORDS.get(str(value), str(value))
         for name, value in model.items()
     }
     layout = parse_layout(model["pipeline_model_parallel_layout"], place="layout")

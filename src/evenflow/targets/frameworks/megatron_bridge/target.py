@@ -25,13 +25,16 @@ from evenflow.targets.megatron_family.degrees.degree_settings import (
 )
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
 from evenflow.targets.megatron_family.edit import check_same_run
-from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilities
+from evenflow.targets.megatron_family.flags import megatron_abilities, offload_environment, ways_with_moves
 from evenflow.targets.megatron_family.logs import MEGATRON_BRIDGE
 from evenflow.targets.megatron_family.override_edit import apply_overrides
 from evenflow.targets.megatron_family.settings import (
     FROZEN_PARTS,
+    OFFLOADS,
     WITHOUT_LAYOUT,
     Setting,
+    kept_modules,
+    offload_corrections,
     override_array,
     pipeline_settings,
     recompute_settings,
@@ -64,7 +67,7 @@ def _fields(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
 
 def _write(plan: Plan, version: str) -> Written:
     pieces = _pieces({"model": _fields(plan)}, title=_("fields of the YAML of overrides"))
-    return Written(pieces=pieces, notes=(_excluded(), *settings_notes(plan)))
+    return Written(pieces=pieces, environment=offload_environment(plan), notes=(_excluded(), *settings_notes(plan)))
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
@@ -83,6 +86,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
     of_pipeline = (_excluded(), *settings_notes(plan)[1:]) if plan.num_ranks > 1 else ()
     return Written(
         pieces=_pieces(sections, title=_("sections of the YAML of overrides")),
+        environment=offload_environment(plan),
         notes=(
             *of_pipeline,
             *setting_notes(planned),
@@ -130,7 +134,7 @@ def _read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
         sizes = {}
     lines = {**model.lines, **{key: train.lines[key] for key in sizes if key in train.lines}}
     found = baseline(arguments_of({**model.values, **sizes}, file=file, lines=lines), given_sizes)
-    silent = [key for key in _fields(found.plan) if key not in model]
+    silent = [key for key in dict.fromkeys((*_fields(found.plan), OFFLOADS)) if key not in model]
     if not silent:
         return found
     note = _("{fields} are those of the recipe, which the file does not tell", fields=", ".join(silent))
@@ -155,19 +159,26 @@ def _apply(text: str, file: str, plan: Plan) -> str:
         return _apply_to_overrides(text, file, plan)
     path = _model_path(text, file)
     settings = _fields(plan, mtp_layers=mtp_layers_in(section_of(text, path, file=file)))
-    return apply_settings(text, path, settings=settings, instead=WITHOUT_LAYOUT, plan=plan, file=file)
+    return apply_settings(text, path, settings=settings, instead=_corrections(plan), plan=plan, file=file)
 
 
 def _apply_to_overrides(text: str, file: str, plan: Plan) -> str:
     told = _overrides(text, file)
     names = ("micro_batch_size", "global_batch_size")
     batch = {name: told[f"train.{name}"] for name in names if told.get("train.global_batch_size") is not None}
-    arguments = arguments_of({**_section(text, "model", file).values, **batch}, file=file)
+    old = _section(text, "model", file).values
+    arguments = arguments_of({**old, **batch}, file=file)
     check_same_run(arguments, plan)
-    settings = {f"model.{name}": value for name, value in _fields(plan, mtp_layers=mtp_layers(arguments)).items()}
-    instead = {f"model.{name}": value for name, value in WITHOUT_LAYOUT.items() if f"model.{name}" in told}
-    anchor = "model.pipeline_model_parallel_size"
-    return apply_overrides(text, file, anchor=anchor, settings={**settings, **instead})
+    settings = _fields(plan, mtp_layers=mtp_layers(arguments))
+    settings |= kept_modules(settings, old)
+    settings |= {name: value for name, value in _corrections(plan).items() if f"model.{name}" in told}
+    named = {f"model.{name}": value for name, value in settings.items()}
+    return apply_overrides(text, file, anchor="model.pipeline_model_parallel_size", settings=named)
+
+
+def _corrections(plan: Plan) -> dict[str, Setting]:
+    """Return what must be so wherever a file has it."""
+    return {**WITHOUT_LAYOUT, **offload_corrections(plan)}
 
 
 def _model_path(text: str, file: str) -> tuple[str, ...]:
@@ -181,7 +192,7 @@ TARGET = Target(
     versions=("0.3",),
     checked_with="megatron-bridge 0.3.1, 0.6.2",
     page="megatron-bridge",
-    abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    abilities=lambda version: megatron_abilities(ways_with_moves()),
     frozen_parts=FROZEN_PARTS,
     adapter_setting="peft = LoRA(dim={rank})",
     write=_write,
