@@ -6,9 +6,8 @@ Run it with ``make target-table``.
 from pathlib import Path
 
 from evenflow.model import Abilities, Empty, Groups, Recomputation, Scope, even_cut, segment_length
-from evenflow.predict.training import moved_of
+from evenflow.predict.training import PRODUCTS, moved_of, sets_among
 from evenflow.schedule import FAMILIES
-from evenflow.targets.megatron_family.flags import MODULE_SETS
 from evenflow.targets.registry import all_targets
 from evenflow.targets.target import Target
 
@@ -31,7 +30,7 @@ GROUPS = {
 def _shown(kind: str) -> str:
     if moved_of(kind.split("+")):
         return "modules on the host"
-    if kind in MODULE_SETS:
+    if kind != PRODUCTS and sets_among((kind,)):
         return "a set of modules"
     return kind if segment_length(kind) is None else "segments"
 

@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -25,9 +25,11 @@ import click
 from plans import all_plans
 from trained import train
 
+from evenflow.adapters.torchtitan import LAYER_KINDS, MODULES, SETS
 from evenflow.errors import InputError
-from evenflow.model import FULL, KNOWN_KINDS, NONE, Plan, Sizes
+from evenflow.model import FULL, NONE, Plan, Sizes
 from evenflow.model.recompute_parts import recomputed_parts
+from evenflow.predict.training import PRODUCTS
 from evenflow.schedule import format_schedule, schedule_of
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
@@ -111,7 +113,7 @@ def check(old: Path, new: Path, automodel: Path) -> None:
 
 def _check(package: Package, python: Path, folder: Path) -> Iterator[str]:
     by_layer = package is NEW
-    kinds = KNOWN_KINDS if by_layer else (FULL,)
+    kinds = LAYER_KINDS if by_layer else (FULL, PRODUCTS) if package is OLD else (FULL,)
     ends = 1 if package is AUTOMODEL else 0
     plans = dict(all_plans(kinds=kinds, ends=ends, is_by_layer=by_layer))
     for name, plan in plans.items():
@@ -186,12 +188,15 @@ def _spoiled(package: Package, plan: Plan) -> Iterator[tuple[str, Callable[[str,
         yield (
             "kind-changed",
             lambda settings, order: (
-                re.sub(r'^(\s+)"\w+": \[\d+', r'\1"comm": [99999', settings, count=1, flags=re.MULTILINE),
+                re.sub(r'^(\s+)"[\w+]+": \[\d+', r'\1"comm": [99999', settings, count=1, flags=re.MULTILINE),
                 order,
             ),
         )
     if package is OLD and plan.recompute:
-        yield "mode-off", lambda settings, order: (settings.replace('mode = "full"', 'mode = "none"'), order)
+        yield (
+            "mode-off",
+            lambda settings, order: (re.sub('mode = "(full|selective)"', 'mode = "none"', settings), order),
+        )
 
 
 def _rotated(settings: str) -> str:
@@ -221,9 +226,9 @@ def _difference(package: Package, plan: Plan, seen: dict[str, Any]) -> str:
             if set(modules) != names:
                 return f"stage {index} has {sorted(modules)}, the plan {sorted(names)}"
             wanted = {
-                f"layers.{layer}.{part}".rstrip(".")
+                f"layers.{layer}.{part}".replace(".*", "*").rstrip(".")
                 for layer, kind in zip(stage.layers, stage.kinds, strict=True)
-                for part in (recomputed_parts(kind, ("", *PARTS)) if kind != NONE else ())
+                for part in _parts(kind)
             }
             if package.checkpoints and set(under) != wanted:
                 return f"stage {index} checkpoints {sorted(under)}, the plan {sorted(wanted)}"
@@ -232,6 +237,15 @@ def _difference(package: Package, plan: Plan, seen: dict[str, Any]) -> str:
     if seen["microbatches"] != plan.num_microbatches:
         return f"{seen['microbatches']} microbatches, the plan has {plan.num_microbatches}"
     return ""
+
+
+def _parts(kind: str) -> Sequence[str]:
+    """Return the sub-modules of a layer that run under a checkpoint, the layer itself as the empty name."""
+    if kind == PRODUCTS:
+        return ("*",)
+    if kind in SETS:
+        return [MODULES[name] for name in kind.split("+") if MODULES[name] in PARTS]
+    return recomputed_parts(kind, ("", *PARTS)) if kind != NONE else ()
 
 
 def _read_back(package: Package, plans: Mapping[str, Plan], folder: Path) -> Iterator[str]:

@@ -53,10 +53,17 @@ def layer_modules(part: nn.Module, prefix: str = "") -> list[str]:
 
 
 def checkpointed(part: nn.Module) -> list[str]:
-    """Return the names of the modules that run under a checkpoint: ``layers.3`` or ``layers.3.attention``."""
+    """Return the names of the modules that run under a checkpoint: ``layers.3`` or ``layers.3.attention``.
+
+    Where a policy chooses operators, a star follows.
+    """
     inner = "._checkpoint_wrapped_module"
-    names = [name for name, _module in part.named_modules() if name.endswith(inner)]
-    return [name.replace(inner, "") for name in names]
+    found = []
+    for name, _module in part.named_modules():
+        if name.endswith(inner):
+            by_operators = "context_fn" in part.get_submodule(name.removesuffix(inner)).checkpoint_fn.keywords
+            found.append(name.replace(inner, "") + "*" * by_operators)
+    return found
 
 
 def order_of(schedule: Any) -> list[str]:

@@ -26,9 +26,16 @@ class FullAC:
         return Wrapped(module)
 
 
+class SelectiveAC(FullAC):
+    """As torchtitan's policy of operators."""
+
+    def _wrap_block(self, module: Any, *, base_fqn: str | None = None) -> Any:
+        return Wrapped(module, by_operators=True)
+
+
 class Wrapped:
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
+    def __init__(self, inner: Any, *, by_operators: bool = False) -> None:
+        self.inner, self.by_operators = inner, by_operators
 
 
 class Block:
@@ -42,7 +49,7 @@ class Block:
         yield from self.children.items()
 
     def get_submodule(self, name: str) -> Any:
-        return name or self
+        return self if name in ("", "moe") else name
 
     def register_module(self, name: str, module: Any) -> None:
         self.children[name] = module
@@ -52,6 +59,7 @@ class Block:
 def policy_class(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     module = types.ModuleType("torchtitan.distributed.activation_checkpoint")
     module.FullAC = FullAC  # type: ignore[attr-defined]
+    module.SelectiveAC = SelectiveAC  # type: ignore[attr-defined]
     for name in ("torchtitan", "torchtitan.distributed"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -83,6 +91,27 @@ def test_every_layer_is_wrapped_as_its_kind_says(policy_class: Any) -> None:
     }
 
 
+def test_sets_of_modules_are_the_sub_modules_that_a_layer_has(policy_class: Any) -> None:
+    kinds = {"mlp": [0, 1], "moe": [2, 3], "mlp+moe": [4, 5], "mlp+shared_experts": [6, 7]}
+    policy = policy_class(config=torchtitan.recompute_layers(kinds))
+    experts = ("attention", "moe", "moe.shared_experts")
+    found = []
+    for layer in range(8):
+        module = policy._wrap_block(Block(*experts) if layer % 2 else block(), base_fqn=f"layers.{layer}")
+        found.append([name for name, child in module.children.items() if isinstance(child, Wrapped)])
+    assert found[::2] == [["feed_forward"], [], ["feed_forward"], ["feed_forward"]]
+    assert found[1::2] == [[], ["moe"], ["moe"], ["shared_experts"]]
+    other = policy_class(config=torchtitan.recompute_layers({"mlp": [0]}))
+    with pytest.raises(InputError, match="must be a kind that layer 0 of this model has sub-modules for, got 'mlp'"):
+        other._wrap_block(Block("mixer"), base_fqn="layers.0")
+
+
+def test_products_is_the_policy_of_operators(policy_class: Any) -> None:
+    policy = policy_class(config=torchtitan.recompute_layers({"products": [0], "full": [1]}))
+    by_operators = [policy._wrap_block(block(), base_fqn=f"layers.{layer}").by_operators for layer in (0, 1)]
+    assert by_operators == [True, False]
+
+
 def test_a_layer_without_the_parts_of_its_kind_is_refused(policy_class: Any) -> None:
     policy = policy_class(config=torchtitan.recompute_layers({"select": [4]}))
     with pytest.raises(InputError, match="must be a kind that layer 4 of this model has sub-modules for, got 'select'"):
@@ -94,7 +123,8 @@ def test_a_layer_without_the_parts_of_its_kind_is_refused(policy_class: Any) -> 
     [
         (
             {"selective": [0]},
-            "recompute_layers must have kinds that can run: full, both, select, comm, got 'selective'",
+            "recompute_layers must have kinds that can run: full, both, select, comm, products, mlp, moe, "
+            "shared_experts, mlp+moe, mlp+shared_experts, got 'selective'",
         ),
         ({"full": [0, 1], "select": [1]}, "recompute_layers, layers must be under one kind each, got [1]"),
     ],

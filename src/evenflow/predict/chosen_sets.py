@@ -7,7 +7,7 @@ from evenflow.errors import InputError
 from evenflow.fields import did_you_mean
 from evenflow.language import _
 from evenflow.predict.module_sets import best_module_sets, with_moved_sets
-from evenflow.predict.training import SET_MODULES, Training, is_possible_set, set_kind
+from evenflow.predict.training import SET_MODULES, Training, is_possible_set, set_kind, sets_among
 
 BEST = "best"
 """Instead of sets: those that no others beat."""
@@ -33,14 +33,16 @@ def chosen_sets(
     if isinstance(named, str):
         if named != BEST:
             raise InputError(value=named, rule=_("must be sets of modules, or {best}", best=BEST), place=place)
-        every = best_module_sets(training, topology)
+        every = best_module_sets(training, topology, known_kinds)
         if moves and known_kinds is not None:
             every = with_moved_sets(training, every)
         sets = tuple(modules for modules in every if known_kinds is None or set_kind(modules) in known_kinds)
         if not sets:
             none = _("must be left out: no set of modules saves anything that full recomputation does not")
             unknown = _("must be left out: the framework has no such sets of modules")
-            raise InputError(value=named, rule=unknown if every else none, place=place)
+            raise InputError(
+                value=named, rule=none if known_kinds is None or sets_among(known_kinds) else unknown, place=place
+            )
         return sets
     for name in (name for modules in named for name in modules):
         if name not in SET_MODULES:

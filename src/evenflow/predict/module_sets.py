@@ -4,7 +4,7 @@ Of all sets of the modules that keep anything, a layer's are the corners of the 
 set, and no two others in different layers, keep as little on average in as little time.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -32,15 +32,17 @@ _Cost = tuple[int, float]
 """Bytes that stay until the backward, and nanoseconds of the backward."""
 
 
-def best_module_sets(training: Training, topology: Topology) -> tuple[ModuleSet, ...]:
-    """Return the sets that are corners for some layer, those that keep most first.
+def best_module_sets(
+    training: Training, topology: Topology, known_kinds: Collection[str] | None = None
+) -> tuple[ModuleSet, ...]:
+    """Return the sets that are corners for some layer, those that keep most first; with `known_kinds` among these.
 
     Nothing and `full` go without saying.
     """
     topology, alone = captured(training, topology), on_one_device(training)
     found: dict[ModuleSet, int] = {}
     for layer in dict.fromkeys(kind for kind in training.model.kinds if not kind.frozen):
-        costs = _costs(alone, topology, layer)
+        costs = _costs(alone, topology, layer, known_kinds)
         for modules in corners(costs):
             if modules and modules != _ALL:
                 found[modules] = max(found.get(modules, 0), costs[modules][0])
@@ -108,7 +110,9 @@ def _turns(first: _Cost, second: _Cost, third: _Cost) -> bool:
     return (second[1] - first[1]) * (third[0] - first[0]) < (third[1] - first[1]) * (second[0] - first[0])
 
 
-def _costs(training: Training, topology: Topology, layer: LayerKind) -> dict[ModuleSet, _Cost]:
+def _costs(
+    training: Training, topology: Topology, layer: LayerKind, known_kinds: Collection[str] | None
+) -> dict[ModuleSet, _Cost]:
     """Return what a layer costs under each set that changes it, nothing and all of it too."""
     plain = _under(training, topology, layer, ("core_attn",))
     single = {name: _under(training, topology, layer, (name,))[SELECT] for name in RECOMPUTE_MODULES}
@@ -117,7 +121,8 @@ def _costs(training: Training, topology: Topology, layer: LayerKind) -> dict[Mod
     for size in range(1, len(present) + 1):
         for modules in combinations(present, size):
             says_more = all(name not in with_inner(set(modules) - {name}) for name in modules)
-            if says_more and (PRODUCTS not in modules or size == 1):  # which has most of the others inside
+            is_known = known_kinds is None or set_kind(modules) in known_kinds
+            if is_known and says_more and (PRODUCTS not in modules or size == 1):  # which has most of the others inside
                 costs[modules] = _under(training, topology, layer, modules)[SELECT]
     return costs
 

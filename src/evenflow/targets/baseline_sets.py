@@ -23,6 +23,9 @@ def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
         stands = "core_attn" in modules and SELECT in kinds
         if stands:
             recompute[SELECT] = cells
+        if baseline.place_of_sets:
+            unknown += [baseline.place_of_sets] if baseline.place_of_sets not in unknown else []
+            continue
         for module in modules:
             if module != "core_attn" or not stands:
                 key = "offload_modules" if module.startswith(MOVES) else "recompute_modules"

@@ -69,6 +69,8 @@ class Baseline:
     """Keys that have to do with the pipeline or recomputation and are not understood, each with its place."""
     notes: tuple[str, ...] = ()
     """What was assumed, or is not in the plan; translated."""
+    place_of_sets: str = ""
+    """The key that asks for a set of modules, with its place, where that does not name the modules themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

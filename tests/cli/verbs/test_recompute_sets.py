@@ -107,7 +107,7 @@ def test_tuning_ranks_degrees_with_them_and_its_answer_is_planned_again(evenflow
     refused = evenflow(*asked, "--recompute-sets", "best", "--recompute", "full")
     assert refused.exit_code == 2
     assert "--recompute-sets must not be given beside --recompute" in refused.stderr
-    refused = evenflow(*asked, "--recompute-sets", "best", "--target", "torchtitan")
+    refused = evenflow(*asked, "--recompute-sets", "best", "--target", "nemo-automodel")
     assert refused.exit_code == 2
     assert "must be left out: the framework has no such sets of modules, got 'best'" in refused.stderr
 
@@ -184,3 +184,35 @@ def test_a_script_with_modules_is_compared_as_it_is(evenflow, folder, model):
     refused = evenflow(*asked, "moves.sh")
     assert refused.exit_code == 2
     assert "modules that move must come with --host-link" in refused.stderr
+
+
+def test_torchtitan_has_its_own_sets_for_any_layers(evenflow, folder, model):
+    asked = ("--target", "torchtitan", "--recompute-sets", "best", "--zero", 2)
+    plan, result = planned(evenflow, folder, model, *asked)
+    used = {kind for kind, table in plan["recompute"].items() if any(map(any, table))}
+    assert used & {"products", "mlp"}, "memory binds"
+    assert used <= {"products", "mlp", "full"}
+    assert all(f'"{kind}": [' in result.stdout for kind in used)
+    (folder / "every.json").write_text(json.dumps({**plan, "recompute": {"products": plan["layers"]}}))
+    told = evenflow("export", "every.json", "--to", "torchtitan", "--version-of", "0.2.2", "--memory", "70GB")
+    assert 'mode = "selective"\nselective_ac_option = "op"\n' in told.stdout
+    refused = evenflow("plan", model, *TRAINED, "--recompute-sets", "layernorm", "--target", "torchtitan")
+    assert refused.exit_code == 2
+    assert "must be a set of modules that the framework can compute again" in refused.stderr
+
+
+def test_a_file_with_the_policy_of_operators_is_compared_as_it_is(evenflow, folder, model):
+    text = (
+        "[training]\nlocal_batch_size = 8\n[parallelism]\npipeline_parallel_degree = 2\n"
+        "pipeline_parallel_last_stage_less_layers = 0\npipeline_parallel_first_stage_less_layers = 0\n"
+        'pipeline_parallel_schedule = "1F1B"\n[activation_checkpoint]\n'
+    )
+    steps = []
+    for mode in ("none", "selective", "full"):
+        (folder / f"{mode}.toml").write_text(f'{text}mode = "{mode}"\nselective_ac_option = "op"\n')
+        asked = ("--accelerator", "h100", "--seq", 8192, "--time-limit", 3, "--baseline", f"{mode}.toml")
+        result = evenflow("compare", model, *asked, "--json", "compared.json", "--overwrite")
+        assert result.exit_code == 0, result.stderr
+        assert "not understood" not in result.stderr
+        steps.append(json.loads((folder / "compared.json").read_text())["yours"]["makespan_ms"])
+    assert steps[0] < steps[1] < steps[2]

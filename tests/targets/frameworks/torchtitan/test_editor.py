@@ -1,5 +1,8 @@
 """A user's TOML file with a plan in it."""
 
+import tomllib
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
@@ -62,8 +65,18 @@ def test_it_is_read_back_and_stays_when_done_again(plan: Plan) -> None:
 
 def test_a_recomputation_that_toml_cannot_say_is_refused() -> None:
     plan = Plan(schedule="1f1b", num_microbatches=4, layers=((2, 1),), recompute={FULL: ((1, 1),)})
-    with pytest.raises(InputError, match="recompute must be full recomputation of all layers, or of none"):
+    with pytest.raises(InputError, match="recompute must be full or products for all layers, or none"):
         apply(TEXT, "run.toml", plan)
+
+
+def test_the_policy_of_operators_is_a_selective_mode_and_stays_unused_elsewhere() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=4, layers=((2, 1),), recompute={"products": ((2, 1),)})
+    text = "[training]\n[parallelism]\n[activation_checkpoint]\nmode = 'none'\n"
+    selective = apply(text, "run.toml", plan)
+    assert tomllib.loads(selective)["activation_checkpoint"] == {"mode": "selective", "selective_ac_option": "op"}
+    assert apply(selective, "run.toml", plan) == selective
+    full = apply(selective, "run.toml", replace(plan, recompute={FULL: ((2, 1),)}))
+    assert tomllib.loads(full)["activation_checkpoint"] == {"mode": "full", "selective_ac_option": "op"}
 
 
 @pytest.mark.parametrize(

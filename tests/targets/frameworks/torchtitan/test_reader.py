@@ -10,6 +10,7 @@ from hypothesis import given
 from evenflow.errors import InputError
 from evenflow.model import FULL, NONE, Plan
 from evenflow.schedule import schedule_of
+from evenflow.targets.baseline_sets import in_offered_kinds
 from evenflow.targets.frameworks.torchtitan.reader import read
 from evenflow.targets.frameworks.torchtitan.settings_file import is_settings
 from evenflow.targets.frameworks.torchtitan.stated import stated_in_settings
@@ -126,7 +127,7 @@ def mine():
     [
         ("None", 0, 0),
         ("FullAC.Config()", 8, 0),
-        ("SelectiveAC.Config()", 0, 1),
+        ("SelectiveAC.Config()", 8, 0),
         ("MemoryBudgetAC.Config(memory_budget=0.5)", 0, 1),
         ("recompute_layers({'full': [0, 1, 2]})", 3, 0),
     ],
@@ -220,7 +221,6 @@ def test_the_cut_that_torchtitan_makes_itself() -> None:
         ("", ((3, 4, 4, 3),), ()),
         ('selective_ac_option = "3"', ((2, 2, 2, 2),), ()),
         ('selective_ac_option = "0"', ((7, 8, 8, 7),), ()),
-        ('selective_ac_option = "op"', None, ("run.toml: activation_checkpoint.selective_ac_option",)),
         ('mode = "memory_budget"', None, ("run.toml: activation_checkpoint.mode",)),
     ],
 )
@@ -228,6 +228,17 @@ def test_modes_of_recomputation(section: str, full: tuple[tuple[int, ...]] | Non
     found = read(TOML.replace('mode = "none"', section), "run.toml", GivenSizes(num_layers=30))
     assert found.plan.recompute == ({} if full is None else {FULL: full})
     assert found.unknown == unknown
+
+
+def test_the_policy_of_operators_is_the_kind_products() -> None:
+    text = TOML.replace('mode = "none"', 'selective_ac_option = "op"')
+    found = read(text, "run.toml", GivenSizes(num_layers=30))
+    assert found.plan.recompute == {"products": ((7, 8, 8, 7),)}
+    assert found.unknown == ()
+    assert in_offered_kinds(found, ("full", "products")) == found
+    without = in_offered_kinds(found, ("full", "select"))
+    assert without.plan.recompute == {}
+    assert without.unknown == ("run.toml: activation_checkpoint.selective_ac_option",)
 
 
 def test_every_second_layer_is_counted_through_the_stages_of_a_rank() -> None:
@@ -328,9 +339,15 @@ def test_a_saved_configuration_knows_its_layers_and_its_policy() -> None:
     saved["activation_checkpoint"] = None
     assert read(json.dumps(saved), "config.json", NOTHING).plan.recompute == {}
     saved["activation_checkpoint"] = {"force_recompute_mm_shapes_by_fqns": []}
-    assert read(json.dumps(saved), "config.json", NOTHING).unknown == (
-        "config.json: activation_checkpoint.force_recompute_mm_shapes_by_fqns",
-    )
+    assert read(json.dumps(saved), "config.json", NOTHING).plan.recompute == {"products": ((7, 8, 8, 7),)}
+    saved["activation_checkpoint"] = {"layers": {"mlp+moe": [0, 1, 7], "products": [2], "select": [29]}}
+    found = read(json.dumps(saved), "config.json", NOTHING)
+    assert found.plan.recompute == {
+        "mlp+moe": ((2, 1, 0, 0),),
+        "products": ((1, 0, 0, 0),),
+        "select": ((0, 0, 0, 1),),
+    }
+    assert in_offered_kinds(found, ("full", "select")).unknown == ("config.json: activation_checkpoint.layers",)
 
 
 def test_other_files_are_not_taken_for_settings() -> None:

@@ -1,8 +1,10 @@
 """torchtitan's settings as text."""
 
 import tomllib
+from dataclasses import replace
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from evenflow.model import FULL, Plan
 from evenflow.schedule import schedule_of
@@ -87,12 +89,15 @@ def test_python_without_recomputation_needs_no_evenflow() -> None:
     assert "config.activation_checkpoint = None" in text
 
 
-@given(plans(kinds=(FULL,)))
-def test_toml_parses_and_says_the_plan(plan: Plan) -> None:
+@given(plans(kinds=(FULL,)), st.booleans())
+def test_toml_parses_and_says_the_plan(plan: Plan, by_operators: bool) -> None:
+    if by_operators and plan.recompute:
+        plan = replace(plan, recompute={"products": plan.layers})
     values = tomllib.loads(write(plan, "0.2.2").pieces[0].text)
     assert values["training"]["local_batch_size"] == plan.num_microbatches
     assert len(values["parallelism"]["module_fqns_per_model_part"]) == plan.num_ranks * plan.num_chunks
-    assert values["activation_checkpoint"]["mode"] == ("full" if plan.recompute else "none")
+    wanted = {"mode": "selective", "selective_ac_option": "op"} if "products" in plan.recompute else {"mode": "full"}
+    assert values["activation_checkpoint"] == (wanted if plan.recompute else {"mode": "none"})
 
 
 @given(plans())

@@ -1,18 +1,22 @@
 """The recompute kinds that torchtitan's settings of activation checkpointing give to layers."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from evenflow.adapters.torchtitan import LAYER_KINDS
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
-from evenflow.model import FULL, KNOWN_KINDS, NONE, ordered_kinds
+from evenflow.model import FULL, NONE, ordered_kinds
+from evenflow.predict.training import PRODUCTS, sets_among
 from evenflow.profiles.yaml_file import optional_section
 from evenflow.ranges import LAYERS, Range
 from evenflow.schedule import Schedule
 
 _SECTION = "activation_checkpoint"
+_SELECTIVE = ("selective_ac_option", "force_recompute_mm_shapes_by_fqns")
+"""Keys that tell the policy of operators, which is `products`: in TOML, and as later versions save it."""
 _LAYER = Range(least=0, most=LAYERS.most)
 _EVERY = Range(least=0, most=LAYERS.most)
 
@@ -26,6 +30,8 @@ class RecomputedModules:
     unknown: tuple[str, ...] = ()
     """Settings that no kind of evenflow means."""
     notes: tuple[str, ...] = ()
+    place_of_sets: str = ""
+    """The setting that asks for `products`; empty for none."""
 
 
 def recomputed_layers(top: Fields, parts: Sequence[int], schedule: Schedule) -> RecomputedModules:
@@ -42,6 +48,8 @@ def recomputed_layers(top: Fields, parts: Sequence[int], schedule: Schedule) -> 
         return _all(mode, parts)
     if mode == "layers":
         return _as_planned(section, parts)
+    if mode in _SELECTIVE:
+        return replace(_all(PRODUCTS, parts), place_of_sets=section.place(mode))
     if mode == "every":
         return _every(section, parts, schedule)
     unknown = _all(NONE, parts)
@@ -55,7 +63,7 @@ def _is_off(top: Fields) -> bool:
 def _mode(section: Fields, *, is_toml: bool) -> str:
     """Return full, none, layers, every, or the key of a policy that no kind means."""
     if not is_toml:  # the name of the policy is not saved, so its own settings tell it
-        own = ("layers", "memory_budget", "force_recompute_mm_shapes_by_fqns")
+        own = ("layers", "memory_budget", _SELECTIVE[1])
         return next((key for key in own if key in section), FULL)
     mode = section.values.get("mode", "selective")
     if mode not in ("selective", "full", "memory_budget", "none"):
@@ -64,7 +72,7 @@ def _mode(section: Fields, *, is_toml: bool) -> str:
         return str(mode).replace("memory_budget", "mode")
     option = section.values.get("selective_ac_option", "2")
     if option == "op":
-        return "selective_ac_option"
+        return _SELECTIVE[0]
     if not isinstance(option, str) or not option.isdecimal() or len(option) > 6 or int(option) not in _EVERY:
         raise section.error("selective_ac_option", _("must be op, or every how many layers as a text"))
     return "every"
@@ -89,7 +97,7 @@ def _every(section: Fields, parts: Sequence[int], schedule: Schedule) -> Recompu
 
 def _as_planned(section: Fields, parts: Sequence[int]) -> RecomputedModules:
     by_kind = section.inner("layers")
-    by_kind.check_known(KNOWN_KINDS)
+    by_kind.check_known(LAYER_KINDS)
     found = {layer: kind for kind in by_kind.values for layer in by_kind.integers(kind, _LAYER)}
     listed = sum(len(by_kind.integers(kind, _LAYER)) for kind in by_kind.values)
     if listed != len(found) or any(layer >= sum(parts) for layer in found):
@@ -103,7 +111,8 @@ def _as_planned(section: Fields, parts: Sequence[int]) -> RecomputedModules:
         tuple(found.get(layer, NONE) for layer in range(start, start + count))
         for start, count in zip(starts, parts, strict=False)
     ]
-    return RecomputedModules(kinds=kinds, notes=tuple(_other_place(kinds)))
+    by_sets = section.place("layers") if sets_among(by_kind.values) else ""
+    return RecomputedModules(kinds=kinds, notes=tuple(_other_place(kinds)), place_of_sets=by_sets)
 
 
 def _other_place(kinds: Sequence[Sequence[str]]) -> Iterator[str]:

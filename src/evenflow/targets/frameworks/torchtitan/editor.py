@@ -3,10 +3,11 @@
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, Plan
+from evenflow.predict.training import PRODUCTS
 from evenflow.profiles.yaml_file import optional_section
 from evenflow.ranges import MICROBATCHES
 from evenflow.targets.frameworks.torchtitan.settings_file import is_json, settings_of_file
-from evenflow.targets.frameworks.torchtitan.values import OLD, literal, settings_of
+from evenflow.targets.frameworks.torchtitan.values import OLD, literal, modes_of, settings_of
 from evenflow.targets.toml_edit import set_values
 
 _SIZE = "pipeline_parallel_microbatch_size"
@@ -27,10 +28,11 @@ def apply(text: str, file: str, plan: Plan) -> str:
     parallelism = optional_section(settings_of_file(text, file), "parallelism")
     size = parallelism.integer(_SIZE, MICROBATCHES) if _SIZE in parallelism else 1
     settings = settings_of(plan, OLD)
-    if settings.layers_by_kind and len(settings.layers_by_kind.get(FULL, ())) != plan.num_layers:
+    under = settings.layers_by_kind
+    if under and not any(len(under.get(kind, ())) == plan.num_layers for kind in (FULL, PRODUCTS)):
         raise InputError(
-            value=", ".join(settings.layers_by_kind),
-            rule=_("must be full recomputation of all layers, or of none, for a TOML file of torchtitan"),
+            value=", ".join(under),
+            rule=_("must be full or products for all layers, or none, for a TOML file of torchtitan"),
             place="recompute",
             remedy=_("plan with --target torchtitan --version-of {version}", version=OLD),
         )
@@ -43,7 +45,7 @@ def apply(text: str, file: str, plan: Plan) -> str:
                 # It would be checked against the usual number of stages, even where the parts are listed.
                 "pipeline_parallel_layers_per_stage": None,
             },
-            "activation_checkpoint": {"mode": literal("full" if settings.layers_by_kind else "none")},
+            "activation_checkpoint": {key: literal(value) for key, value in modes_of(under).items()},
         },
         file=file,
     )

@@ -71,6 +71,7 @@ def read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
             *recomputed.unknown,
         ),
         notes=(*recomputed.notes, *_python_notes(file)),
+        place_of_sets=recomputed.place_of_sets,
     )
 
 
@@ -91,6 +92,7 @@ def _alone(top: Fields, sizes: GivenSizes) -> Baseline:
         plan=replace(plan, recompute=recompute),
         unknown=recomputed.unknown,
         notes=(*recomputed.notes, *_python_notes(top.file)),
+        place_of_sets=recomputed.place_of_sets,
     )
 
 

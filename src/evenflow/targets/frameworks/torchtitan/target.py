@@ -7,11 +7,12 @@ up after the forward. It shares them out over data and context ranks; experts li
 from collections.abc import Callable
 from functools import partial
 
+from evenflow.adapters.torchtitan import LAYER_KINDS
 from evenflow.language import _
-from evenflow.model import FULL, KNOWN_KINDS, Abilities, Empty, Groups, Mtp, Recomputation, Scope, SizeRule
+from evenflow.model import FULL, Abilities, Empty, Groups, Mtp, Recomputation, Scope, SizeRule
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.software import usual_software
-from evenflow.predict.training import Sharding, Training
+from evenflow.predict.training import PRODUCTS, Sharding, Training
 from evenflow.targets.degree_rules import (
     context_shares_out,
     copies_alone,
@@ -35,10 +36,9 @@ _SHARED = (Sharding.NOTHING, Sharding.GRADIENTS, Sharding.PARAMETERS)
 
 
 def _abilities(version: str) -> Abilities:
-    by_layer = Recomputation(scope=Scope.LAYERS, kinds=KNOWN_KINDS)
-    # 0.2 has a mode for all layers. Its selective modes are others: every k-th layer that a rank has, or operators
-    # that no kind of evenflow names.
-    for_all = Recomputation(scope=Scope.MODEL, kinds=(FULL,))
+    by_layer = Recomputation(scope=Scope.LAYERS, kinds=LAYER_KINDS)
+    # 0.2 has a mode for all layers, of which selective is also every k-th layer that a rank has: no kind says that.
+    for_all = Recomputation(scope=Scope.MODEL, kinds=(FULL, PRODUCTS))
     return Abilities(
         schedules=whole_backward_families(),
         own_order=True,

@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evenflow.model import Plan
+from evenflow.model import FULL, NONE, Plan
+from evenflow.predict.training import PRODUCTS
 from evenflow.schedule import Schedule
 from evenflow.targets.stages import layers_by_kind, stages_of
 from evenflow.targets.torch.module_names import ModuleNames, names_per_part
@@ -54,6 +55,13 @@ def settings_of(plan: Plan, version: str) -> TorchtitanSettings:
         },
         layers_by_kind=layers_by_kind(stages),
     )
+
+
+def modes_of(layers_by_kind: Mapping[str, Sequence[int]]) -> dict[str, object]:
+    """Return the settings of the section `activation_checkpoint` of 0.2, for one kind of all layers or none."""
+    if PRODUCTS in layers_by_kind:
+        return {"mode": "selective", "selective_ac_option": "op"}
+    return {"mode": FULL if layers_by_kind else NONE}
 
 
 def literal(value: object) -> str:

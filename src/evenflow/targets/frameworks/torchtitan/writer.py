@@ -16,6 +16,7 @@ from evenflow.targets.frameworks.torchtitan.values import (
     TITLE,
     TorchtitanSettings,
     assignments,
+    modes_of,
     settings_of,
 )
 from evenflow.targets.target import Piece, Written
@@ -126,7 +127,7 @@ def _toml(sections: _Sections) -> str:
         *assignments(sections.parallelism),
         "",
         "[activation_checkpoint]",
-        f'mode = "{"full" if sections.settings.layers_by_kind else "none"}"',
+        *assignments(modes_of(sections.settings.layers_by_kind)),
     ]
     return "\n".join(lines) + "\n"
 
