@@ -16,10 +16,11 @@ from pathlib import Path
 import click
 
 from evenflow.errors import InputError
-from evenflow.model import Plan
+from evenflow.model import FULL, SELECT, Plan, segment_length
 from evenflow.targets.megatron_family.layout import parse_layout
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
+from evenflow.targets.target import Target
 
 OVERRIDES = Path(__file__).resolve().parent / "overrides.py"
 NAMES = ("megatron-bridge", "verl")
@@ -48,6 +49,20 @@ def random_plan(number: random.Random, sets: Sequence[str] = ()) -> Plan:
     )
 
 
+def sets_of(target: Target) -> list[str]:
+    """Return the sets of modules that a framework has, as recompute kinds."""
+    kinds = target.abilities(target.versions[-1]).recompute_kinds
+    return sorted(kind for kind in kinds if kind not in (FULL, SELECT) and not segment_length(kind))
+
+
+def modules_of(plan: Plan) -> tuple[list[str], list[str]]:
+    """Return the modules that a plan computes again in all layers, and those that it moves to the host."""
+    (kind,) = [kind for kind in plan.used_kinds if kind != "full"] or [""]
+    words = ["core_attn"] if kind == "select" else kind.split("+") if kind else []
+    moved = [word.removeprefix("offload_") for word in words if word.startswith("offload_")]
+    return [word for word in words if not word.startswith("offload_")], moved
+
+
 def words_of(text: str) -> list[str]:
     """Return the words of a written array, as bash hands them to a program; none where bash refuses it."""
     script = text + "printf '%s\\0' \"${PIPELINE_ARGS[@]}\""
@@ -67,15 +82,16 @@ def difference(name: str, plan: Plan, found: object) -> str:
     if not isinstance(found, dict):
         return str(found) or "nothing was read"
     most = max(map(max, plan.recompute.get("full", ((0,),)))) or None
-    select = any(map(any, plan.recompute.get("select", ())))
+    again, moved = modules_of(plan)
     wanted = {
         "pipeline_model_parallel_size": plan.num_ranks,
         "virtual_pipeline_model_parallel_size": plan.num_chunks if plan.num_chunks > 1 else None,
         "microbatch_group_size_per_vp_stage": plan.group_size,
-        "recompute_granularity": "full" if most else "selective" if select else None,
+        "recompute_granularity": "full" if most else "selective" if again else None,
         "recompute_method": "block" if most else None,
         "recompute_num_layers": most,
-        **({"recompute_modules": ["core_attn"]} if select else {}),
+        **({"recompute_modules": again} if again else {}),
+        **({"fine_grained_activation_offloading": True, "offload_modules": moved} if moved else {}),
     }
     values = dict(found)
     layout = values.pop(key_of(name, "pipeline_model_parallel_layout"), None)
@@ -111,7 +127,7 @@ def main(python: str, plans: int) -> None:
         abilities = target.abilities(target.versions[-1])
         made = 0
         while made < plans:
-            plan = random_plan(number)
+            plan = random_plan(number, sets_of(target))
             if not any(map(any, plan.layers)) or refusal(plan, abilities, title=target.title):
                 continue
             made += 1

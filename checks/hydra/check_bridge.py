@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from check import random_plan, words_of
+from check import modules_of, random_plan, sets_of, words_of
 
-from evenflow.model import FULL, SELECT, Plan, segment_length
+from evenflow.model import Plan
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
 
@@ -54,14 +54,6 @@ def difference(plan: Plan, found: Any) -> str:
     return "" if found == wanted else f"{found} and not {wanted}"
 
 
-def modules_of(plan: Plan) -> tuple[list[str], list[str]]:
-    """Return the modules that a plan computes again in all layers, and those that it moves to the host."""
-    (kind,) = [kind for kind in plan.used_kinds if kind != "full"] or [""]
-    words = ["core_attn"] if kind == "select" else kind.split("+") if kind else []
-    moved = [word.removeprefix("offload_") for word in words if word.startswith("offload_")]
-    return [word for word in words if not word.startswith("offload_")], moved
-
-
 def spoiled(case: dict[str, Any], number: random.Random) -> dict[str, Any]:
     """Return a case with one layer more in a stage that is written out."""
     text = json.dumps(case)
@@ -77,7 +69,7 @@ def main(python: str, plans: int) -> None:
     """Compare what Megatron-Bridge makes of plans with them."""
     number = random.Random(14)
     abilities = TARGET.abilities(TARGET.versions[-1])
-    sets = sorted(kind for kind in abilities.recompute_kinds if kind not in (FULL, SELECT) and not segment_length(kind))
+    sets = sets_of(TARGET)
     cases: list[tuple[Plan, dict[str, Any], bool]] = []
     while len(cases) < 2.5 * plans:
         plan = random_plan(number, sets)

@@ -1,6 +1,7 @@
 """The arguments of mcore_adapter, in the training YAML of LLaMA-Factory and in pipelines of ROLL."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,17 +121,32 @@ pipeline_model_parallel_layout: "Et*4|t*5L"
     )
 
 
-def test_recomputation_of_other_modules_stays_where_it_can() -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_sets_of_modules_are_one_text(name: str) -> None:
+    target, read, apply = functions(name)
+    plan = replace(PLAIN, recompute={"layernorm+moe": PLAIN.layers})
+    text = target.write(plan, target.versions[-1]).pieces[0].text
+    assert 'recompute_modules: "layernorm,moe"\n' in text
+    edited = apply(FILES[name], "it.yaml", plan)
+    assert read(edited, "it.yaml", GivenSizes()).plan == plan
+    assert apply(edited, "it.yaml", plan) == edited
+
+
+def test_modules_of_a_file_become_those_of_the_plan_but_for_what_no_plan_knows() -> None:
     _target, read, apply = functions("roll")
-    edited = apply(ROLL, "it.yaml", PLAIN)
-    assert "      recompute_granularity: selective\n      recompute_modules: moe,layernorm\n" in edited
-    selective = Plan(schedule="1f1b", num_microbatches=12, layers=((4, 5),), recompute={"select": ((4, 5),)})
-    edited = apply(ROLL, "it.yaml", selective)
-    assert '      recompute_modules: "moe,layernorm,core_attn"\n' in edited
+    same = replace(PLAIN, recompute={"layernorm+moe": PLAIN.layers})
+    stays = apply(ROLL, "it.yaml", same)
+    assert "      recompute_granularity: selective\n      recompute_modules: moe,layernorm\n" in stays
+    assert "recompute" not in apply(ROLL, "x", PLAIN)
+    selective = replace(PLAIN, recompute={"select": PLAIN.layers})
+    edited = apply(ROLL.replace("moe,layernorm", "moe,mhc"), "it.yaml", selective)
+    assert '      recompute_modules: "core_attn,mhc"\n' in edited
     found = read(edited, "it.yaml", GivenSizes())
-    assert found.plan.used_kinds == ("core_attn+layernorm+moe",)
-    found = in_offered_kinds(found, ["full", "select"])
     assert found.plan == selective
+    assert found.unknown == ("it.yaml, line 11: recompute_modules: mhc",)
+    edited = apply(ROLL.replace("moe,layernorm", "mhc"), "it.yaml", PLAIN)
+    assert "      recompute_granularity: selective\n      recompute_modules: mhc\n" in edited
+    found = in_offered_kinds(read(stays, "it.yaml", GivenSizes()), ["full", "select"])
     assert found.unknown == ("recompute_modules: layernorm", "recompute_modules: moe")
 
 

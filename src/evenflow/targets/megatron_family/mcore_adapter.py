@@ -5,7 +5,7 @@ The names are those of Megatron's configuration. Modules are one text with comma
 `gradient_accumulation_steps` microbatches. [mcore_adapter, `DistributingParallelArguments`, `McaModelConfig`]
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from evenflow.export.train_yaml import BOM, apply_to_training_yaml
@@ -23,7 +23,11 @@ from evenflow.targets.megatron_family.degrees.stated import stated_degrees
 from evenflow.targets.megatron_family.edit import check_same_run, plain_layout
 from evenflow.targets.megatron_family.even_cuts import CHUNK_COUNT
 from evenflow.targets.megatron_family.settings import (
+    GRANULARITY,
+    MODULES,
     WITHOUT_LAYOUT,
+    kept_modules,
+    module_names,
     pipeline_settings,
     recompute_settings,
     settings_notes,
@@ -34,9 +38,8 @@ from evenflow.targets.target import Baseline, GivenSizes
 
 OTHERS = "additional_configs"
 MICROBATCH, MICROBATCHES = "per_device_train_batch_size", "gradient_accumulation_steps"
-_GRANULARITY, _METHOD, _NUMBER = "recompute_granularity", "recompute_method", "recompute_num_layers"
-_MODULES = "recompute_modules"
-_DECIDED = (LAYOUT, CHUNK_COUNT, _GRANULARITY, _METHOD, _NUMBER, _MODULES, *WITHOUT_LAYOUT)
+_METHOD, _NUMBER = "recompute_method", "recompute_num_layers"
+_DECIDED = (LAYOUT, CHUNK_COUNT, GRANULARITY, _METHOD, _NUMBER, MODULES, *WITHOUT_LAYOUT)
 _IN_OTHERS = (GROUP, "num_layers_in_first_pipeline_stage", "num_layers_in_last_pipeline_stage")
 
 
@@ -46,8 +49,8 @@ def adapter_settings(plan: Plan, *, mtp: int = 0) -> dict[str, object]:
     group = settings.pop(GROUP)
     if plan.num_chunks > 1:  # which ROLL takes from here
         settings[CHUNK_COUNT] = plan.num_chunks
-    if isinstance(modules := settings.get(_MODULES), list):
-        settings[_MODULES] = ",".join(modules)
+    if MODULES in settings:
+        settings[MODULES] = ",".join(module_names(settings[MODULES]))
     if group is not None:
         settings[OTHERS] = {GROUP: group}
     return {key: value for key, value in settings.items() if value is not None}
@@ -111,7 +114,7 @@ def stated_in_adapter(section: Fields, batch: Fields) -> StatedDegrees:
 def apply_adapter(text: str, path: Sequence[str], plan: Plan, *, batch: Fields | None, file: str) -> str:
     """Return the text of a YAML with the plan in the section under `path`, otherwise byte for byte the same.
 
-    Recomputation of modules that no kind stands for stays where it can.
+    Recomputation of modules that no plan knows stays where it can.
 
     Raises:
         InputError: another network or number of microbatches than the plan's, or a value that cannot be set or taken
@@ -126,7 +129,10 @@ def apply_adapter(text: str, path: Sequence[str], plan: Plan, *, batch: Fields |
     old = section.values
     if isinstance(old.get(LAYOUT), str) and plain_layout(str(old[LAYOUT])) == plain_layout(str(settings[LAYOUT])):
         settings[LAYOUT] = old[LAYOUT]
-    kept = _kept_modules(old, settings)
+    kept: dict[str, object] = {**kept_modules(settings, old)}
+    if MODULES in kept:
+        modules = module_names(kept[MODULES])
+        kept[MODULES] = old[MODULES] if modules == module_names(old.get(MODULES)) else ",".join(modules)
     settings |= kept
     others = settings.pop(OTHERS, {})
     assert isinstance(others, dict)
@@ -143,31 +149,14 @@ def apply_adapter(text: str, path: Sequence[str], plan: Plan, *, batch: Fields |
     return bom + after
 
 
-def _kept_modules(old: Mapping[str, object], settings: Mapping[str, object]) -> dict[str, object]:
-    """Return the recomputation of a user's modules that can stay beside that of a plan."""
-    listed = old.get(_MODULES)
-    modules = list(map(str, listed)) if isinstance(listed, list) else _module_names(listed)
-    if not modules or old.get(_GRANULARITY) != "selective":
-        return {}
-    if settings.get(_GRANULARITY) == "selective":
-        return {_MODULES: old[_MODULES]} if "core_attn" in modules else {_MODULES: ",".join([*modules, "core_attn"])}
-    if _GRANULARITY not in settings and "core_attn" not in modules:
-        return {_GRANULARITY: "selective", _MODULES: old[_MODULES]}
-    return {}
-
-
-def _module_names(value: object) -> list[str]:
-    return [name.strip() for name in value.split(",")] if isinstance(value, str) else []
-
-
 def _arguments(section: Fields, batch: Fields | None, *, known: frozenset[str] = KNOWN) -> Arguments:
     """Return arguments by Megatron's names, with the batch of one copy of the model."""
     values = dict(section.values)
     others = values.pop(OTHERS, None)
     values |= others if isinstance(others, dict) else {}
-    if isinstance(values.get(_MODULES), str):
-        values[_MODULES] = _module_names(values[_MODULES])
-    if values.get(_GRANULARITY) == "full" and values.get(_METHOD) is None and values.get(_NUMBER) is None:
+    if isinstance(values.get(MODULES), str):
+        values[MODULES] = module_names(values[MODULES])
+    if values.get(GRANULARITY) == "full" and values.get(_METHOD) is None and values.get(_NUMBER) is None:
         values |= {_METHOD: "uniform", _NUMBER: 1}
     lines = dict(section.lines)
     if batch is not None:

@@ -72,9 +72,8 @@ def kept_modules(settings: Mapping[str, object], old: Mapping[str, object]) -> d
     told = module_names(old.get(MODULES))
     computes = old.get(GRANULARITY) == SELECTIVE
     unknown = [module for module in told if module not in RECOMPUTE_MODULES] if computes else []
-    mine = settings.get(MODULES)
-    if isinstance(mine, list):
-        every = [*mine, *unknown]
+    if MODULES in settings:
+        every = [*module_names(settings[MODULES]), *unknown]
         return {MODULES: told if sorted(every) == sorted(told) else every}
     if unknown and settings.get(GRANULARITY) is None:
         return {GRANULARITY: SELECTIVE, MODULES: unknown}

@@ -55,6 +55,8 @@ def test_no_recomputation_is_said_because_the_default_recomputes() -> None:
 @given(plan=plans(TARGET.abilities("4.0")))
 def test_every_plan_is_in_its_arguments(plan: Plan) -> None:
     words = shell_words(text_of(plan))
+    modules = words[words.index("--recompute_modules") + 1 :] if "--recompute_modules" in words else []
+    words = words[: len(words) - len(modules) - bool(modules)]
     said = dict(zip(words[::2], words[1::2], strict=True))
     assert all(word.startswith("--") for word in said)
     layout = parse_layout(said["--pipeline_model_parallel_layout"], place="layout")
@@ -67,8 +69,9 @@ def test_every_plan_is_in_its_arguments(plan: Plan) -> None:
     assert full == tuple(tuple(min(most, count) for count in row) for row in plan.layers)
     group = said.get("--microbatch_group_size_per_vp_stage")
     assert (int(group) if group else plan.num_ranks) == (plan.group_size or plan.num_ranks)
-    selects = any(map(any, plan.recompute.get("select", ())))
-    assert said["--recompute_granularity"] == ("full" if most else "selective" if selects else "none")
+    (kind,) = [kind for kind in canonical(plan).recompute if kind != "full"] or [""]
+    assert modules == (["core_attn"] if kind == "select" else kind.split("+") if kind else [])
+    assert said["--recompute_granularity"] == ("full" if most else "selective" if kind else "none")
 
 
 SCRIPT = """\
@@ -167,3 +170,15 @@ def test_a_script_of_other_microbatches_is_refused_with_its_usual_batch() -> Non
     script = SCRIPT.replace("    --global_batch_size 8\n", "    --lr 1\n")
     with pytest.raises(InputError, match="must give the 2 microbatches of the plan, got '4 microbatches'"):
         apply(script, plan)
+
+
+def test_a_script_gets_the_modules_of_the_plan_and_is_read_with_them() -> None:
+    assert TARGET.apply is not None
+    assert TARGET.read is not None
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 2),), recompute={"layernorm+moe": ((3, 2),)})
+    script = "megatron sft --num_layers 5 --pipeline_model_parallel_size 2 --recompute_modules core_attn mlp\n"
+    applied = TARGET.apply(script, "run.sh", plan)
+    assert "--recompute_granularity selective" in applied
+    assert "--recompute_modules layernorm moe" in applied
+    found = TARGET.read(applied, "run.sh", GivenSizes(num_microbatches=8))
+    assert (found.plan, found.unknown) == (plan, ())

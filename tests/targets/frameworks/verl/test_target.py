@@ -142,3 +142,9 @@ def test_the_page_shows_what_is_written() -> None:
     for version in TARGET.versions:
         for piece in TARGET.write(INTERLEAVED, version).pieces:
             assert piece.text in page_of(TARGET)
+
+
+def test_sets_of_modules_are_a_list_for_hydra() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 2),), recompute={"moe_act+mla_up_proj": ((3, 2),)})
+    last = f"++{MEGATRON}.override_transformer_config.recompute_modules=[moe_act,mla_up_proj]"
+    assert bash_words(text_of(plan))[-1] == last

@@ -18,7 +18,7 @@ from evenflow.targets.megatron_family.degrees.degree_settings import (
 )
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
 from evenflow.targets.megatron_family.edit import apply_flags
-from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilities, shell_array
+from evenflow.targets.megatron_family.flags import WAYS_WITH_SETS, megatron_abilities, shell_array
 from evenflow.targets.megatron_family.settings import (
     FROZEN_PARTS,
     Setting,
@@ -136,7 +136,7 @@ TARGET = Target(
     versions=("4.0",),
     checked_with="",
     page="ms-swift",
-    abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    abilities=lambda version: megatron_abilities(WAYS_WITH_SETS),
     frozen_parts=FROZEN_PARTS,
     adapter_setting="tuner_type: lora, lora_rank: {rank}",
     write=_write,

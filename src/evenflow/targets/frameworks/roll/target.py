@@ -11,7 +11,7 @@ from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.profiles.yaml_text import block_text
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron_family.degrees.degree_settings import setting_notes
-from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilities
+from evenflow.targets.megatron_family.flags import WAYS_WITH_SETS, megatron_abilities
 from evenflow.targets.megatron_family.mcore_adapter import (
     adapter_batch,
     adapter_degrees,
@@ -111,7 +111,7 @@ TARGET = Target(
     versions=("0.3.0",),
     checked_with="",
     page="roll",
-    abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    abilities=lambda version: megatron_abilities(WAYS_WITH_SETS),
     frozen_parts=FROZEN_PARTS,
     write=_write,
     write_degrees=_write_degrees,

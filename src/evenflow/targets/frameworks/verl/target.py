@@ -20,7 +20,7 @@ from evenflow.targets.megatron_family.degrees.degree_settings import (
 )
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
 from evenflow.targets.megatron_family.edit import check_same_run
-from evenflow.targets.megatron_family.flags import STOCK_WAYS, megatron_abilities
+from evenflow.targets.megatron_family.flags import WAYS_WITH_SETS, megatron_abilities
 from evenflow.targets.megatron_family.mindspeed_cuts import MATRIX, parse_matrix, with_layers
 from evenflow.targets.megatron_family.override_edit import apply_overrides, told_overrides
 from evenflow.targets.megatron_family.settings import (
@@ -184,7 +184,7 @@ TARGET = Target(
     versions=("0.9",),
     checked_with="verl 0.9.1",
     page="verl",
-    abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    abilities=lambda version: megatron_abilities(WAYS_WITH_SETS),
     frozen_parts=FROZEN_PARTS,
     adapter_setting="actor_rollout_ref.model.lora.rank={rank}",
     write=_write,
