@@ -13,9 +13,10 @@ from typing import Any
 
 from outcomes import Outcome
 
+from evenflow.errors import InputError
 from evenflow.fields import as_fields
+from evenflow.predict.transformer import Modality
 from evenflow.profiles.transformer.config_file import transformer_of_config
-from evenflow.profiles.transformer.config_tower import Encoder
 from evenflow.profiles.transformer.numbers import Described
 
 HERE = Path(__file__).resolve().parent
@@ -62,6 +63,11 @@ def parts_of(described: Described) -> list[str]:
     model = described.model
     kinds = model.kinds
     states = model.states.mixer
+
+    def has_encoder(modality: Modality) -> bool:
+        encoder = described.encoders.get(modality)
+        return encoder is not None and not isinstance(encoder, InputError)
+
     words = {
         "latent attention": model.latent is not None and any(kind.attention for kind in kinds),
         "attention": model.latent is None and any(kind.attention and not kind.window for kind in kinds),
@@ -73,7 +79,8 @@ def parts_of(described: Described) -> list[str]:
         "half blocks": not all(kind.mixes and kind.transforms for kind in kinds),
         f"{model.streams} residual streams": model.streams > 1,
         "MTP": model.predicted_tokens > 0,
-        "an encoder of images": isinstance(described.encoder, Encoder),
+        "an encoder of images": has_encoder(Modality.IMAGE),
+        "an encoder of sound": has_encoder(Modality.AUDIO),
     }
     return [word for word, is_there in words.items() if is_there]
 

@@ -84,7 +84,7 @@ def test_frameworks_of_whole_blocks_run_the_same_step(training):
 
 def test_an_encoder_and_further_tokens_stay_as_they_are():
     whole = training(
-        model=replace(LLAMA, tower=replace(TAPPED, patches=256), predicted_tokens=1, streams=1), sequence=2048
+        model=replace(LLAMA, towers=(replace(TAPPED, patches=256),), predicted_tokens=1, streams=1), sequence=2048
     )
     network = with_separate_tower(
         whole, TOPOLOGY, with_separate_mtp(whole, TOPOLOGY, priced_network(whole, TOPOLOGY).network)

@@ -1,4 +1,4 @@
-"""Encoders of images, read from configurations, beside the modules of transformers: parameters and products."""
+"""Encoders of images and sound, read from configurations, beside the modules of transformers: parameters, products."""
 
 import json
 from collections.abc import Callable
@@ -12,22 +12,25 @@ transformers = pytest.importorskip("transformers")
 
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
+from evenflow.errors import InputError  # noqa: E402
 from evenflow.fields import as_fields  # noqa: E402
 from evenflow.predict.end_work import tower_passes  # noqa: E402
 from evenflow.predict.layer_parts import Addition  # noqa: E402
 from evenflow.predict.parameters import model_parameters  # noqa: E402
 from evenflow.predict.tower import tower_parts  # noqa: E402
 from evenflow.predict.training import Degrees, Software, Training  # noqa: E402
-from evenflow.predict.transformer import Tower  # noqa: E402
+from evenflow.predict.transformer import Modality, Tower  # noqa: E402
 from evenflow.predict.work import Operators  # noqa: E402
+from evenflow.profiles.transformer.config_audio import AudioEncoder  # noqa: E402
+from evenflow.profiles.transformer.config_encoders import READ_TYPES  # noqa: E402
 from evenflow.profiles.transformer.config_file import transformer_of_config  # noqa: E402
-from evenflow.profiles.transformer.config_tower import READ_TYPES  # noqa: E402
+from evenflow.profiles.transformer.config_images import ImageEncoder  # noqa: E402
 from evenflow.profiles.transformer.numbers import Described  # noqa: E402
 
-OWN_NAMES = ("internvl_chat",)
+OWN_NAMES = ("internvl_chat", "ultravox")
 """Types that transformers does not have under this name."""
-OF_IMAGES = ("vis", "multi_modal", "projector")
-"""Words in the names of what is not of the decoder."""
+OF_SOUND = {"qwen2_audio", "voxtral", "audioflamingo3"}
+"""Types whose encoder is of sound alone."""
 
 
 def config_of(model_type: str, **vision: object) -> Any:
@@ -44,20 +47,39 @@ def config_of(model_type: str, **vision: object) -> Any:
     return config
 
 
+def built(config: Any) -> Any:
+    """The modules of a whole model, without memory for their numbers."""
+    auto = transformers.AutoModelForSeq2SeqLM if config.model_type in OF_SOUND else None
+    with torch.device("meta"):
+        return (auto or transformers.AutoModelForImageTextToText).from_config(config)
+
+
+def modality_of(model_type: str, name: str) -> Modality | None:
+    """The encoder that a parameter of this name belongs to; None for the decoder."""
+    if "audio" in name or (model_type in OF_SOUND and "multi_modal" in name):
+        return Modality.AUDIO
+    return Modality.IMAGE if any(word in name for word in ("vis", "multi_modal", "projector")) else None
+
+
 def described(config: Any) -> Described:
     return transformer_of_config(as_fields(json.loads(config.to_json_string(use_diff=False)), file="config.json"))
 
 
-@pytest.mark.parametrize("model_type", [name for name in READ_TYPES if name not in OWN_NAMES])
+@pytest.mark.parametrize("model_type", sorted({*READ_TYPES["image"], *READ_TYPES["audio"]} - set(OWN_NAMES)))
 def test_parameters_are_those_of_the_modules(model_type: str):
     config = config_of(model_type)
-    with torch.device("meta"):
-        model = transformers.AutoModelForImageTextToText.from_config(config)
-    modules = sum(each.numel() for name, each in model.named_parameters() if any(word in name for word in OF_IMAGES))
+    modules = dict.fromkeys((*Modality, None), 0)
+    for name, each in built(config).named_parameters():
+        modules[modality_of(model_type, name)] += each.numel()
     found = described(config)
-    assert found.encoder is not None
-    with_tower = replace(found.model, tower=found.encoder.tower)
-    assert model_parameters(with_tower) - model_parameters(found.model) == modules
+    assert {modality for modality in Modality if modules[modality]} == set(found.encoders)
+    for modality, encoder in found.encoders.items():
+        assert not isinstance(encoder, InputError)
+        with_tower = replace(found.model, towers=(encoder.tower,))
+        assert model_parameters(with_tower) - model_parameters(found.model) == modules[modality]
+    if set(found.encoders) == set(Modality):
+        both = tuple(encoder.tower for encoder in found.encoders.values())
+        assert model_parameters(replace(found.model, towers=both)) == sum(modules.values())
 
 
 def test_a_configuration_in_the_words_of_internvl_is_read_as_that_of_transformers():
@@ -67,8 +89,9 @@ def test_a_configuration_in_the_words_of_internvl_is_read_as_that_of_transformer
         "model_type": "internvl_chat", "llm_config": config["text_config"], "downsample_ratio": 0.5,
         "vision_config": {**sizes, "model_type": "intern_vit_6b", "qkv_bias": False, "image_size": 448},
     }  # fmt: skip
-    found = [transformer_of_config(as_fields(each, file="config.json")).encoder for each in (config, own)]
+    found = [transformer_of_config(as_fields(each, file="config.json")).encoders for each in (config, own)]
     assert found[0] == found[1]
+    assert isinstance(found[0][Modality.IMAGE], ImageEncoder)
 
 
 SMALL: dict[str, Any] = {"num_hidden_layers": 3, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 320}
@@ -95,31 +118,94 @@ def patches(side: int, numbers: int) -> Callable[[Any], Any]:
 )
 def test_products_are_those_that_run(model_type: str, vision: dict[str, Any], side: int, run: Callable[[Any], Any]):
     config = config_of(model_type, **vision)
-    with torch.device("meta"):
-        model = transformers.AutoModelForImageTextToText.from_config(config)
+    model = built(config)
     module = model.model.vision_tower if hasattr(model.model, "vision_tower") else model.model.visual
     module = type(module)._from_config(config.vision_config, attn_implementation="eager").float()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         run(module)
-    encoder = described(config).encoder
-    assert encoder is not None
-    tower = replace(encoder.tower, patches=(side // encoder.patch_side) ** 2)
-    has_projector = hasattr(module, "merger")
-    counted = sum(
-        work.flops
-        for part in tower_parts(training_of(described(config), tower))
-        for work in tower_passes(part).forward
-        if isinstance(work, Operators) and (has_projector or not is_projector(part.part))
-    )
+    encoder = described(config).encoders[Modality.IMAGE]
+    assert isinstance(encoder, ImageEncoder)
+    tower = encoder.of_images(1, side=side)
+    counted = flops(described(config), tower, with_projector=hasattr(module, "merger"))
     assert counted == pytest.approx(counter.get_total_flops(), rel=0.01)
+
+
+HEARD: dict[str, Any] = {"num_hidden_layers": 3, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 512}
+
+
+def columns(count: int, **more: object) -> Callable[[Any], Any]:
+    return lambda tower: tower(torch.zeros(1, 128, count), **more)
+
+
+def heard(count: int) -> Callable[[Any], Any]:
+    return lambda tower: tower(torch.zeros(128, count), feature_lens=torch.tensor([count]))
+
+
+@pytest.mark.parametrize(
+    ("model_type", "audio", "seconds", "run", "has_projector"),
+    [
+        ("qwen2_audio", {}, 30, columns(3000), False),
+        ("voxtral", {}, 30, columns(3000), False),
+        ("audioflamingo3", {}, 30, columns(3000, input_features_mask=torch.ones(1, 3000)), False),
+        ("qwen2_5_omni_thinker", {"output_dim": 3584}, 20, heard(2000), True),
+        ("qwen2_5_omni_thinker", {"output_dim": 3584, "n_window": 50}, 9, heard(900), True),
+        ("qwen3_omni_moe_thinker", {"output_dim": 3584, "n_window_infer": 200}, 24, heard(2400), True),
+    ],
+)
+def test_products_over_sound_are_those_that_run(
+    model_type: str, audio: dict[str, Any], seconds: int, run: Callable[[Any], Any], has_projector: bool
+):
+    config = config_of(model_type)
+    for name, value in {**HEARD, **audio}.items():
+        setattr(config.audio_config, name, value)
+    whole = built(config)
+    module = next(each for name, each in whole.named_modules() if name.endswith("audio_tower"))
+    module = type(module)._from_config(config.audio_config, attn_implementation="eager").float()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        run(module)
+    encoder = described(config).encoders[Modality.AUDIO]
+    assert isinstance(encoder, AudioEncoder)
+    counted = flops(described(config), encoder.of_clips(1, seconds=seconds), with_projector=has_projector)
+    assert counted == pytest.approx(counter.get_total_flops(), rel=0.01)
+
+
+def test_ultravox_is_whisper_with_stacked_frames_behind_it():
+    """Its modules are not in transformers: the encoder is Whisper's, the projector two products and two norms."""
+    whisper = transformers.WhisperConfig(d_model=128, encoder_layers=3, encoder_attention_heads=4, encoder_ffn_dim=512)
+    with torch.device("meta"):
+        encoder = transformers.models.whisper.modeling_whisper.WhisperEncoder(whisper)
+    text = json.loads(config_of("qwen2_audio").text_config.to_json_string(use_diff=False))
+    config = {
+        "model_type": "ultravox", "audio_config": json.loads(whisper.to_json_string(use_diff=False)),
+        "text_config": text, "hidden_size": 512, "stack_factor": 8, "projector_act": "swiglu", "projector_ln_mid": True,
+    }  # fmt: skip
+    modules = sum(each.numel() for each in encoder.parameters())
+    stacked, out = 8 * 128, text["hidden_size"]
+    for ln_mid, normed in ((True, 256), (False, out)):
+        found = transformer_of_config(as_fields(config | {"projector_ln_mid": ln_mid}, file="config.json"))
+        read = found.encoders[Modality.AUDIO]
+        assert isinstance(read, AudioEncoder)
+        with_tower = replace(found.model, towers=(read.tower,))
+        projector = stacked + 512 * stacked + out * 256 + normed
+        assert model_parameters(with_tower) - model_parameters(found.model) == modules + projector
 
 
 def is_projector(part: object) -> bool:
     return isinstance(part, Addition) and part.name == "projector"
 
 
+def flops(found: Described, tower: Tower, *, with_projector: bool) -> float:
+    """The operations of the products of an encoder."""
+    return sum(
+        work.flops
+        for part in tower_parts(training_of(found, tower))
+        for work in tower_passes(part).forward
+        if isinstance(work, Operators) and (with_projector or not is_projector(part.part))
+    )
+
+
 def training_of(found: Described, tower: Tower) -> Training:
     return Training(
-        model=replace(found.model, tower=tower), degrees=Degrees(), microbatch=1, global_batch=1, sequence=4096,
+        model=replace(found.model, towers=(tower,)), degrees=Degrees(), microbatch=1, global_batch=1, sequence=4096,
         software=Software(fused_attention=False),
     )  # fmt: skip

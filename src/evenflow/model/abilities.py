@@ -168,7 +168,7 @@ class Abilities:
         """Return `network` as the framework named `title` runs it: in its layers, with its rules for some of them.
 
         Raises:
-            InputError: an encoder of images as layers, which no framework cuts over stages, or layers of multi-token
+            InputError: an encoder as layers, which no framework cuts over stages, or layers of multi-token
                 prediction for one that does not train them beside a pipeline.
         """
         for error in self.layer_refusals(network.encoder_layers, network.mtp_layers, title=title):
@@ -194,7 +194,7 @@ class Abilities:
         if encoder_layers:
             yield InputError(
                 value=encoder_layers,
-                rule=_("must be 0 for {title}, which has the encoder of images in its first stage", title=title),
+                rule=_("must be 0 for {title}, which has encoders in its first stage", title=title),
                 place="encoder_layers",
                 remedy=_("plan with --encoder first"),
             )

@@ -135,12 +135,12 @@ def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[He
 
 
 def head_activations(training: Training) -> dict[Held, int]:
-    """Return what the embedding and the encoder of images in front of it keep."""
+    """Return what the embedding and the encoders in front of it keep."""
     return added(embedding_activations(training), *(tower_activations(part) for part in tower_parts(training)))
 
 
 def head_working(training: Training) -> dict[Held, int]:
-    """Return the bytes that the backward of a block of the encoder needs at its peak."""
+    """Return the bytes that the backward of a block of an encoder needs at its peak."""
     return dict(
         largest(
             layer_working(part.training, part.part, kind=part.kind)

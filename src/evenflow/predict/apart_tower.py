@@ -1,7 +1,7 @@
-"""The encoder of images apart from the pipeline: all ranks encode the images of a step, then the decoder is trained.
+"""The encoders apart from the pipeline: all ranks encode the images of a step, then the decoder is trained.
 
-Every rank has the whole encoder and an equal share of the images; the ranks are copies like those of data parallelism.
-Their tokens go to the first stage, whose gradients come back behind the pipeline, where the encoder runs again for its
+Every rank has all encoders and an equal share of the images of each; the ranks are copies as in data parallelism.
+Their tokens go to the first stage, whose gradients come back behind the pipeline, where an encoder runs again for its
 backward; it keeps nothing in between. [Kimi K2.5, arXiv:2602.02276, decoupled encoder process]
 """
 
@@ -21,49 +21,63 @@ from evenflow.predict.pricing import priced
 from evenflow.predict.state import state_bytes
 from evenflow.predict.step.messages import planned_messages
 from evenflow.predict.step_network import captured, on_one_device, priced_network
-from evenflow.predict.tower import TowerPart, tower_parts
+from evenflow.predict.tower import TowerPart, parts_of_tower
 from evenflow.predict.training import Training
 from evenflow.predict.transformer import Tower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApartTower:
-    """The pipeline without its encoder, and what that takes before and behind it."""
+    """The pipeline without its encoders, and what these take before and behind it."""
 
     network: Network
-    """Every rank holds the encoder, and the first stage what it gave for all microbatches."""
+    """Every rank holds the encoders, and the first stage what they gave for all microbatches."""
     before_ns: int
     """Encoding all images, and the way of their tokens to the first rank."""
     behind_ns: int
     """The way of their gradients back, and the backward, with what is computed again for it."""
 
 
-def with_apart_tower(training: Training, topology: Topology, tower: Tower) -> ApartTower:
-    """Return the pipeline of a training whose encoder of images runs apart from it, on all ranks."""
-    plain = replace(training, model=replace(training.model, tower=None))
+def with_apart_tower(training: Training, topology: Topology) -> ApartTower:
+    """Return the pipeline of a training whose encoders run apart from it, one after the other, on all ranks."""
+    plain = replace(training, model=replace(training.model, towers=()))
     network = priced_network(plain, topology).network
-    alone = on_one_device(training)
-    parts = list(tower_parts(alone))
-    parameters = reduce(add, map(tower_parameters, parts), Parameters())
-    microbatches, ranks = training.microbatches, training.degrees.pipeline
-    images = training.microbatch * tower.images
-    share = -(-microbatches * images // ranks) / images
     degrees = training.degrees
-    copies = replace(training, degrees=replace(degrees, data=degrees.data * ranks, pipeline=1, chunks=1))
-    held = microbatches * _token_bytes(training, tower)
-    trained = [part for part in parts if part.is_trained]
-    again = _passes(trained)
-    device = captured(training, topology)
-    sent_ns = _sent_ns(training, topology, tower)
+    copies = replace(training, degrees=replace(degrees, data=degrees.data * degrees.pipeline, pipeline=1, chunks=1))
+    apart = [_apart(training, topology, tower) for tower in training.model.towers]
+    parameters = reduce(add, (encoder.parameters for encoder in apart), Parameters())
+    held = sum(training.microbatches * _token_bytes(training, tower) for tower in training.model.towers)
     return ApartTower(
         network=replace(
             network,
             constant_bytes=network.constant_bytes + state_bytes(copies, parameters),
-            head=replace(
-                network.head,
-                parameter_bytes=network.head.parameter_bytes + held,
-            ),
+            head=replace(network.head, parameter_bytes=network.head.parameter_bytes + held),
         ),
+        before_ns=sum(encoder.before_ns for encoder in apart),
+        behind_ns=sum(encoder.behind_ns for encoder in apart),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Apart:
+    """One encoder on all ranks."""
+
+    parameters: Parameters
+    before_ns: int
+    behind_ns: int
+
+
+def _apart(training: Training, topology: Topology, tower: Tower) -> _Apart:
+    parts = list(parts_of_tower(on_one_device(training), tower))
+    trained = [part for part in parts if part.is_trained]
+    parameters = reduce(add, map(tower_parameters, parts), Parameters())
+    inputs, ranks = training.microbatch * tower.inputs, training.degrees.pipeline
+    share = -(-training.microbatches * inputs // ranks) / inputs
+    device = captured(training, topology)
+    again = _passes(trained)
+    sent_ns = _sent_ns(training, topology, tower)
+    return _Apart(
+        parameters=parameters,
         before_ns=round(share * priced(_passes(parts).forward, device).total_ns) + sent_ns,
         behind_ns=round(share * priced((*again.forward, *again.backward), device).total_ns)
         + (sent_ns + _summed_ns(training, topology, parameters) if trained else 0),

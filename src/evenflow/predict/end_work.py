@@ -12,7 +12,7 @@ from evenflow.predict.work import Exchange, Spent, Work, elementwise, gradients,
 
 
 def head_passes(training: Training) -> Passes:
-    """Return the passes of the embedding, and of the encoder of images in front of it."""
+    """Return the passes of the embedding, and of the encoders in front of it."""
     passes = embedding_passes(training)
     for part in tower_parts(training):
         passes += tower_passes(part)

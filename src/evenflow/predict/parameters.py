@@ -135,7 +135,8 @@ def _attention(training: Training) -> float:
         )  # also of a part of a head: its device gets the rest from others
         out = heads * model.value_width
         both = key_numbers(model) / tensor
-        small += (queries + both if biases.queries else 0) + min(model.norms.queries, queries)
+        biased = queries + both - (0 if biases.keys else keys)
+        small += (biased if biases.queries else 0) + min(model.norms.queries, queries)
         small += min(model.norms.keys, max(keys, model.head_dim))
         if model.narrow_ends is not None:
             ends = model.narrow_ends.products(hidden, model.heads * model.head_dim, model.heads * model.value_width)
@@ -153,7 +154,7 @@ def _attention(training: Training) -> float:
 
 
 def head_parameters(training: Training) -> Parameters:
-    """Return the parameters of the embedding, and of the encoder of images in front of it."""
+    """Return the parameters of the embedding, and of the encoders in front of it."""
     total = embedding_parameters(training)
     for part in tower_parts(training):
         total += tower_parameters(part)
@@ -167,7 +168,7 @@ def tower_parameters(part: TowerPart) -> Parameters:
         learned = learned if part.is_trained else learned.as_frozen()
     else:
         learned = layer_parameters(part.training, part.part)
-    return learned.times(part.count)
+    return (learned + Parameters(part.fixed).as_frozen()).times(part.count)
 
 
 def embedding_parameters(training: Training) -> Parameters:

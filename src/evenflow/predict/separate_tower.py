@@ -1,7 +1,7 @@
-"""The encoder of images as layers of their own, which a plan may spread over the first stages.
+"""Encoders as layers of their own, which a plan may spread over the first stages.
 
-Behind its blocks comes one layer of projector and embedding, which stays with the first layer of the decoder: there
-the tokens of images take their places among those of the text.
+The blocks of one come after those of the other. Behind them comes one layer of projectors and embedding, which stays
+with the first layer of the decoder: there the tokens of images and sounds take their places among those of the text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,17 +28,16 @@ from evenflow.predict.step_network import (
     priced_layer_of,
     sharded,
 )
-from evenflow.predict.tower import block_kinds, patch_training, projector_parts, tower_parts
+from evenflow.predict.tower import block_kinds, patch_training, projector_parts, stem_parts
 from evenflow.predict.training import Training
 from evenflow.predict.transformer import LayerKind, Tower
 
 
 def with_separate_tower(training: Training, topology: Topology, network: Network) -> Network:
-    """Return the network of a training whose head is without its encoder of images, which is its first layers."""
-    tower = training.model.tower
-    if tower is None:
+    """Return the network of a training whose head is without its encoders, which are its first layers."""
+    if not training.model.towers:
         return network
-    made = _Made(training=training, topology=captured(training, topology), tower=tower)
+    made = _Made(training=training, topology=captured(training, topology))
     layers = (*made.blocks(), made.projector(), *made.decoder(network.layers))
     runs = (LayerRun(layer=layer, count=len(list(equal))) for layer, equal in groupby(layers))
     return replace(network, head=made.patches(), runs=tuple(runs))
@@ -46,11 +45,10 @@ def with_separate_tower(training: Training, topology: Topology, network: Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    """Makes the layers of an encoder."""
+    """Makes the layers of the encoders."""
 
     training: Training
     topology: Topology
-    tower: Tower
 
     @property
     def alone(self) -> Training:
@@ -58,30 +56,37 @@ class _Made:
         return on_one_device(self.training)
 
     def patches(self) -> EndBlock:
-        """Return what makes patches of images."""
-        before = next(tower_parts(self.alone))
+        """Return what makes the patches of all encoders."""
+        parts = [part for tower in self._towers for part in stem_parts(self.alone, tower)]
+        passes, parameters = reduce(add, map(tower_passes, parts)), reduce(add, map(tower_parameters, parts))
         return replace(
-            end_block("patches", self.training, self._priced(tower_passes(before), tower_parameters(before))),
-            activation_bytes=total(tower_activations(before)),
-            boundary_bytes=self._sent_bytes(-1),
+            end_block("patches", self.training, self._priced(passes, parameters)),
+            activation_bytes=total(added(*map(tower_activations, parts))),
+            boundary_bytes=self._sent_bytes(0),
         )
 
     def blocks(self) -> Iterator[Layer]:
-        """Yield the blocks."""
-        alone = patch_training(self.alone, self.tower)
-        known: dict[LayerKind, Layer] = {}
-        for place, kind in enumerate(block_kinds(self.training.model)):
-            if kind not in known:
-                part = sharded(self.training, self.topology, priced_layer_of(alone, self.topology, kind))
-                made = layer_of(self.training, kind, part, kept_by_kind(alone, kind))
-                name = ", ".join(word for word in ("image", made.name) if word)
-                known[kind] = replace(made, name=name, is_encoder=True)
-            yield replace(known[kind], boundary_bytes=self._sent_bytes(place))
+        """Yield the blocks of one encoder after the other."""
+        done = 0
+        for tower in self._towers:
+            alone = patch_training(self.alone, tower)
+            known: dict[LayerKind, Layer] = {}
+            for kind in block_kinds(self.training.model, tower):
+                if kind not in known:
+                    part = sharded(self.training, self.topology, priced_layer_of(alone, self.topology, kind))
+                    made = layer_of(self.training, kind, part, kept_by_kind(alone, kind))
+                    name = ", ".join(word for word in (tower.modality.value, made.name) if word)
+                    known[kind] = replace(made, name=name, is_encoder=True)
+                done += 1
+                yield replace(known[kind], boundary_bytes=self._sent_bytes(done))
 
     def projector(self) -> Layer:
-        """Return what makes tokens of images, and the embedding of all others; nothing of it is computed again."""
+        """Return what makes tokens of the blocks' results, and the embedding of all others.
+
+        Nothing of it is computed again.
+        """
         alone = self.alone
-        parts = list(projector_parts(alone, self.tower))
+        parts = [part for tower in self._towers for part in projector_parts(alone, tower)]
         passes = reduce(add, map(tower_passes, parts), embedding_passes(alone))
         parameters = reduce(add, map(tower_parameters, parts), embedding_parameters(alone))
         block = end_block("", self.training, self._priced(passes, parameters))
@@ -97,21 +102,28 @@ class _Made:
 
     def decoder(self, layers: Sequence[Layer]) -> Iterator[Layer]:
         """Yield the layers of the decoder: the first is with the projector, and some pass on what is for later ones."""
-        tapped = len(self.tower.taps)
         for place, layer in enumerate(layers):
-            later = tapped - 1 - place
-            sent = message_bytes(self.training) + self._tapped_bytes(later) if later > 0 else layer.boundary_bytes
+            later = sum(self._tapped_bytes(tower, max(0, len(tower.taps) - 1 - place)) for tower in self._towers)
+            sent = message_bytes(self.training) + later if later else layer.boundary_bytes
             yield replace(layer, cut_before=place > 0 and layer.cut_before, boundary_bytes=sent)
+
+    @property
+    def _towers(self) -> tuple[Tower, ...]:
+        return self.training.model.towers
 
     def _priced(self, passes: Passes, parameters: Parameters) -> PricedPart:
         return sharded(self.training, self.topology, priced_end(self.topology, passes, parameters))
 
-    def _sent_bytes(self, block: int) -> int:
-        """Return what a stage sends on that ends with a block: patches, and the tokens of taps; -1: with none."""
-        patches = HALF * tokens(patch_training(self.training, self.tower)) * self.tower.blocks.hidden
-        return round(patches) + self._tapped_bytes(sum(tap <= block for tap in self.tower.taps))
+    def _sent_bytes(self, blocks: int) -> int:
+        """Return what a stage sends on behind so many blocks: patches of all encoders, and the tokens of taps."""
+        sent, first = 0, 0
+        for tower in self._towers:
+            patches = HALF * tokens(patch_training(self.training, tower)) * tower.blocks.hidden
+            sent += round(patches) + self._tapped_bytes(tower, sum(first + tap < blocks for tap in tower.taps))
+            first += tower.blocks.layers
+        return sent
 
-    def _tapped_bytes(self, taps: int) -> int:
-        """Return the bytes of what so many taps give to layers of the decoder that are yet to come."""
+    def _tapped_bytes(self, tower: Tower, taps: int) -> int:
+        """Return the bytes of what so many taps of an encoder give to layers of the decoder that are yet to come."""
         training = self.training
-        return taps * HALF * training.microbatch * self.tower.tokens * training.model.hidden
+        return taps * HALF * training.microbatch * tower.tokens * training.model.hidden

@@ -1,7 +1,7 @@
-"""The encoder of images in front of a decoder as trainings of its own, whose layers are priced as any others.
+"""The encoders in front of a decoder as trainings of their own, whose layers are priced as any others.
 
-Its blocks see an image at a time, every patch all others. Devices that share a sequence do all of its images each, and
-so do those that share layers where the heads of the encoder do not divide by them.
+Their blocks see an image or a clip of sound at a time, every patch all others. Devices that share a sequence do all of
+its images each, and so do those that share layers where the heads of the encoder do not divide by them.
 """
 
 from collections import Counter
@@ -25,20 +25,33 @@ class TowerPart:
     count: int = 1
     kind: str = NONE
     """Recompute kind of blocks."""
+    fixed: int = 0
+    """Numbers that each holds and that are never trained."""
 
 
 def tower_parts(training: Training) -> Iterator[TowerPart]:
-    """Yield the parts of the encoder, equal ones together; none where the model has none."""
-    tower = training.model.tower
-    if tower is None:
-        return
-    is_trained = trains_blocks(training.model)
+    """Yield the parts of all encoders, equal ones of each together; none where the model has none."""
+    for tower in training.model.towers:
+        yield from parts_of_tower(training, tower)
+
+
+def parts_of_tower(training: Training, tower: Tower) -> Iterator[TowerPart]:
+    """Yield the parts of one encoder, equal ones together."""
+    yield from stem_parts(training, tower)
+    is_trained = trains_blocks(training.model, tower)
     of_patches = patch_training(training, tower)
-    yield TowerPart(training=of_patches, part=tower.before, is_trained=is_trained)
-    for kind, count in Counter(block_kinds(training.model)).items():
+    for kind, count in Counter(block_kinds(training.model, tower)).items():
         again = FULL if tower.recomputed else NONE
         yield TowerPart(training=of_patches, part=kind, is_trained=is_trained, count=count, kind=again)
     yield from projector_parts(training, tower)
+
+
+def stem_parts(training: Training, tower: Tower) -> Iterator[TowerPart]:
+    """Yield what makes the input of the blocks."""
+    is_trained = trains_blocks(training.model, tower)
+    for stem in tower.before:
+        works = patch_training(training, tower, times=stem.times)
+        yield TowerPart(training=works, part=stem.part, is_trained=is_trained, fixed=stem.fixed)
 
 
 def projector_parts(training: Training, tower: Tower) -> Iterator[TowerPart]:
@@ -49,39 +62,36 @@ def projector_parts(training: Training, tower: Tower) -> Iterator[TowerPart]:
         yield TowerPart(training=of_tokens, part=tower.tap, is_trained=is_trained, count=len(tower.taps))
 
 
-def trains_blocks(model: Transformer) -> bool:
-    """Return whether the blocks of the encoder are trained."""
-    return model.tower is not None and not model.tower.frozen and model.trains_ends[0]
+def trains_blocks(model: Transformer, tower: Tower) -> bool:
+    """Return whether the blocks of an encoder are trained."""
+    return not tower.frozen and model.trains_ends[0]
 
 
-def block_kinds(model: Transformer) -> tuple[LayerKind, ...]:
-    """Return the kinds of the blocks of the encoder."""
-    if model.tower is None:
-        return ()
-    is_frozen = not trains_blocks(model)
-    return tuple(replace(kind, frozen=is_frozen) for kind in model.tower.blocks.kinds)
+def block_kinds(model: Transformer, tower: Tower) -> tuple[LayerKind, ...]:
+    """Return the kinds of the blocks of an encoder."""
+    is_frozen = not trains_blocks(model, tower)
+    return tuple(replace(kind, frozen=is_frozen) for kind in tower.blocks.kinds)
 
 
-def patch_training(training: Training, tower: Tower) -> Training:
-    """Return the training of the encoder's blocks, whose sequences are images."""
-    return _part_of(training, tower.blocks, sequences=tower.images, tokens=tower.patches + tower.further)
+def patch_training(training: Training, tower: Tower, *, times: int = 1) -> Training:
+    """Return the training of an encoder's blocks, whose sequences are images or clips, so many `times` as many."""
+    return _part_of(training, tower, sequences=times * tower.inputs, tokens=tower.patches + tower.further)
 
 
 def token_training(training: Training, tower: Tower) -> Training:
     """Return the training of its projectors, whose tokens are those that the decoder gets."""
-    return _part_of(training, tower.blocks, sequences=1, tokens=tower.tokens)
+    return _part_of(training, tower, sequences=1, tokens=tower.tokens)
 
 
-def is_split(training: Training) -> bool:
-    """Return whether the devices that share layers share those of the encoder too."""
-    tower = training.model.tower
-    return tower is None or tower.blocks.heads % training.degrees.tensor == 0
+def is_split(training: Training, tower: Tower) -> bool:
+    """Return whether the devices that share layers share those of an encoder too."""
+    return tower.blocks.heads % training.degrees.tensor == 0
 
 
-def _part_of(training: Training, model: Transformer, *, sequences: int, tokens: int) -> Training:
-    degrees = replace(training.degrees, context=1, tensor=training.degrees.tensor if is_split(training) else 1)
+def _part_of(training: Training, tower: Tower, *, sequences: int, tokens: int) -> Training:
+    degrees = replace(training.degrees, context=1, tensor=training.degrees.tensor if is_split(training, tower) else 1)
     return replace(
-        training, model=model, microbatch=training.microbatch * sequences, sequence=tokens,
+        training, model=tower.blocks, microbatch=training.microbatch * sequences, sequence=tokens,
         global_batch=training.global_batch * sequences, degrees=degrees,
         software=replace(training.software, skips_masked=False),
     )  # fmt: skip

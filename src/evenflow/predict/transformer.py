@@ -1,6 +1,7 @@
 """A transformer as plain numbers, from which its operators, parameters and activations follow."""
 
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -165,6 +166,8 @@ class Biases:
 
     queries: bool = False
     """The projections to queries, keys and values; of latent attention, those to their narrow forms."""
+    keys: bool = True
+    """Whether the projection to keys has one too, where that to queries does."""
     out: bool = False
     """The projection out of attention."""
     mlp: bool = False
@@ -213,24 +216,46 @@ class OwnSizes:
     additions: tuple[Addition, ...] | None = None
 
 
+class Modality(StrEnum):
+    """What an encoder makes tokens of."""
+
+    IMAGE = "image"
+    AUDIO = "audio"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stem:
+    """One step of what makes the input of an encoder's blocks: of patches, or of the spectrum of a sound."""
+
+    part: Addition
+    times: int = 1
+    """Times that it works for a patch: a convolution before another that skips works for what that skips too."""
+    fixed: int = 0
+    """Numbers that it holds and that are never trained, such as the sines of positions."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tower:
-    """An encoder of images in front of a decoder: blocks over patches, and what makes tokens of the decoder of them."""
+    """An encoder in front of a decoder: blocks over patches, and what makes tokens of the decoder of them.
 
+    What is called a patch here is, of a sound, what its blocks have for a stretch of time.
+    """
+
+    modality: Modality = Modality.IMAGE
     blocks: "Transformer"
     """Its blocks; it has no vocabulary."""
-    before: Addition
-    """What makes the input of the blocks of a patch."""
+    before: tuple[Stem, ...]
+    """What makes the input of the blocks of a patch, one step after the other."""
     behind: Addition
     """What makes a token of the decoder of `merged` patches (the projector)."""
     merged: int
     """Patches that become one token."""
-    images: int
-    """Images of a sequence."""
+    inputs: int
+    """Images of a sequence, or clips of sound."""
     patches: int
-    """Patches of an image."""
+    """Patches of an image or of a clip."""
     further: int = 0
-    """Further tokens of an image in the blocks, such as one for its class."""
+    """Further patches of each in the blocks, which become no token: one for its class, or those of added silence."""
     taps: tuple[int, ...] = ()
     """Blocks behind which a projector of its own makes tokens for the first layers of the decoder, one layer each.
     [DeepStack, arXiv:2406.04334]"""
@@ -243,8 +268,8 @@ class Tower:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a sequence that the decoder gets from its images."""
-        return self.images * self.patches // self.merged
+        """Tokens of a sequence that the decoder gets from its images or clips."""
+        return self.inputs * (self.patches // self.merged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,8 +331,8 @@ class Transformer:
     """Numbers of a token that go from the embedding to all layers, beside the streams."""
     predicted_tokens: int = 0
     """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
-    tower: Tower | None = None
-    """The encoder in front of it; None: it has none, or no sequence has images."""
+    towers: tuple[Tower, ...] = ()
+    """The encoders in front of it, whose images or clips of sound sequences have."""
     dropout: bool = False
     frozen_layers: int = 0
     """First body layers that are not trained; with any, the embedding is not either."""

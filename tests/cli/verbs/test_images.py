@@ -79,7 +79,7 @@ def test_no_framework_cuts_it(evenflow, folder, model):
         "plan", model, "--ranks", 2, *TRAINED, *IMAGES, "--encoder", "spread", "--target", "megatron"
     )  # fmt: skip
     assert result.exit_code == 2
-    message = "encoder_layers must be 0 for Megatron-LM, which has the encoder of images in its first stage, got 9"
+    message = "encoder_layers must be 0 for Megatron-LM, which has encoders in its first stage, got 9"
     assert message in result.stderr
     plan, _ = planned(evenflow, folder, model, *IMAGES, "--encoder", "spread")
     exported = evenflow("export", "plan.json", "--to", "megatron")
@@ -97,12 +97,15 @@ def test_no_framework_cuts_it(evenflow, folder, model):
     ("options", "message"),
     [
         (("--image-size", 512), "--image-size must come with --images, got 512"),
-        (("--freeze-encoder",), "--freeze-encoder must come with --images"),
-        (("--recompute-encoder",), "--recompute-encoder must come with --images"),
-        (("--encoder", "spread"), "--encoder must come with --images, got 'spread'"),
+        (("--freeze-encoder",), "--freeze-encoder must come with --images or --audio-clips"),
+        (("--recompute-encoder",), "--recompute-encoder must come with --images or --audio-clips"),
+        (("--encoder", "spread"), "--encoder must come with --images or --audio-clips, got 'spread'"),
         (("--images", 4), "--image-size must be given: the configuration says no size of images; add it, a multiple"),
         (("--images", 4, "--image-size", 500), "must be a multiple of 32 pixels"),
-        (("--images", 99, "--image-size", 512), "--seq must be at least the 25,344 tokens of its images, got 4096"),
+        (
+            ("--images", 99, "--image-size", 512),
+            "--seq must be at least the 25,344 tokens of its images and sounds, got 4096",
+        ),
         (
             (*IMAGES, "--freeze-encoder", "--recompute-encoder"),
             "--recompute-encoder must not be given beside --freeze-encoder",
@@ -142,7 +145,7 @@ def test_apart_it_runs_before_and_behind_the_pipeline(evenflow, folder, model):
     apart, told = planned(evenflow, folder, model, *IMAGES, "--encoder", "apart")
     assert sum(apart["layers"][0]) == 6
     assert apart["makespan_ms"] < first["makespan_ms"]
-    assert "note: apart from the pipeline the encoder of images takes " in told.stderr
+    assert "note: apart from the pipeline encoders take " in told.stderr
     assert "on all ranks, which the step of a plan leaves out" in told.stderr
     assert apart["network"]["stage_const_mem"] > first["network"]["stage_const_mem"]
     for options, message in (
@@ -156,7 +159,7 @@ def test_apart_it_runs_before_and_behind_the_pipeline(evenflow, folder, model):
         assert result.exit_code == 2
         assert message in result.stderr
     alone = evenflow("plan", model, "--ranks", 2, *TRAINED, "--encoder", "apart")
-    assert "--encoder must come with --images, got 'apart'" in alone.stderr
+    assert "--encoder must come with --images or --audio-clips, got 'apart'" in alone.stderr
     sizes = ("--accelerator", "h100", "--gpus", 2, "--pipeline", 2, "--global-batch", 8, "--seq", 4096)
     written = evenflow("predict", "--model", model, *sizes, *IMAGES, "--encoder", "apart", "-o", "layers.json")
     assert written.exit_code == 0, written.stderr

@@ -24,6 +24,7 @@ from tests.profiles.transformer.small_configs import SMALL_CONFIGS
 
 NOT_IN_TRANSFORMERS = {"deepseek", "kimi_k2", "baichuan", "internlm2", "chatglm", "qwen"}
 PARTS_OF_OTHERS = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "glm4v", "glm4v_moe", "phi4_multimodal"}
+PARTS_OF_OTHERS |= {"qwen2_5_omni", "qwen3_omni_moe"}
 
 
 def read(config: dict[str, object]) -> Described:

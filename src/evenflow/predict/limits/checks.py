@@ -128,9 +128,10 @@ class _Checks:
         if model.positions and length > model.positions:
             rule = _("must be at most the {count:,} positions that the model learns", count=model.positions)
             raise self.fault("sequence", length, rule)
-        if model.tower is not None and model.tower.tokens > length:
-            rule = _("must be at least the {count:,} tokens of its images", count=model.tower.tokens)
-            raise self.fault("sequence", length, rule, _use(model.tower.tokens))
+        encoded = sum(tower.tokens for tower in model.towers)
+        if encoded > length:
+            rule = _("must be at least the {count:,} tokens of its images and sounds", count=encoded)
+            raise self.fault("sequence", length, rule, _use(encoded))
         if context > 1 and length % (2 * context):
             rule = _(
                 "must be a multiple of 2 x context ({parts}): each device has a part from the front and one from the "

@@ -14,17 +14,18 @@ from evenflow.fields import Fields, as_fields, did_you_mean, load_json, read_tex
 from evenflow.language import _, _n, looked_up
 from evenflow.model.config_sizes import check_config_sizes
 from evenflow.predict.transformer import Biases
+from evenflow.profiles.transformer.config_encoders import PARTS, encoders_of
 from evenflow.profiles.transformer.config_indexer import indexed_layers, indexer_of
 from evenflow.profiles.transformer.config_layer import narrow_ends, output_gate
 from evenflow.profiles.transformer.config_layer_sizes import sizes_of_layers
 from evenflow.profiles.transformer.config_layers import experts_of, window_of
 from evenflow.profiles.transformer.config_states import layer_kinds, states_of
-from evenflow.profiles.transformer.config_tower import VISION_PART, Encoder, encoder_of
 from evenflow.profiles.transformer.families import FAMILIES
 from evenflow.profiles.transformer.field_names import (
     DROPOUTS,
     LAYER_NORMS,
     OTHER_PARTS,
+    SPEAKING_PART,
     TEXT_PARTS,
     corrected,
     misspelt_error,
@@ -84,9 +85,11 @@ def _is_same(read: Described, config: Fields, name: str) -> bool:
 def _read(config: Fields, *, name: str) -> Described:
     check_config_sizes(config)
     notes: list[str] = []
-    part, tied = config, _tied(config)
+    part, whole, tied = config, config, _tied(config)
     while (key := next((key for key in TEXT_PARTS if isinstance(part.values.get(key), dict)), None)) is not None:
         _refuse(part)
+        if any(isinstance(part.values.get(name), dict) for name in PARTS.values()):
+            whole = part
         part = part.inner(key)
         tied = tied if tied is not None else _tied(part)
         notes.append(_("the sizes are those of the part for text ({part})", part=part.path))
@@ -122,11 +125,14 @@ def _read(config: Fields, *, name: str) -> Described:
         )
     with part.at():
         transformer = described(numbers)
-    encoder = encoder_of(config, hidden=numbers.hidden)
-    read_parts = (VISION_PART,) if isinstance(encoder, Encoder) else ()
-    if any(isinstance(config.values.get(key), dict) for key in OTHER_PARTS if key not in read_parts):
+    encoders = encoders_of(whole, hidden=numbers.hidden)
+    read_parts = [PARTS[modality] for modality, encoder in encoders.items() if not isinstance(encoder, InputError)]
+    others = [key for key in OTHER_PARTS if key not in read_parts]
+    if any(isinstance(fields.values.get(key), dict) for fields in (config, whole) for key in others):
         notes.insert(0, _("the parts for images and sound are left out"))
-    return replace(transformer, notes=(*notes, *transformer.notes), encoder=encoder)
+    if isinstance(config.values.get(SPEAKING_PART), dict):
+        notes.insert(0, _("the part that speaks is left out ({part})", part=SPEAKING_PART))
+    return replace(transformer, notes=(*notes, *transformer.notes), encoders=encoders)
 
 
 def _tied(config: Fields) -> bool | None:

@@ -217,9 +217,10 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     ),
     "phimoe": ModelTypeTraits(biases=_LAYER_NORM),
     "qwen": replace(_QWEN2, ffn_of_both=True),
-    **dict.fromkeys(("qwen2", "qwen2_vl", "qwen2_5_vl"), _QWEN2),
+    **dict.fromkeys(("qwen2", "qwen2_vl", "qwen2_5_vl", "qwen2_5_omni"), _QWEN2),
     "qwen2_moe": ModelTypeTraits(on=frozenset(("qkv_bias",)), shared_gate=True),
     **dict.fromkeys(("qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"), _QWEN3),
+    "qwen3_omni_moe": replace(_QWEN3, rounded_head_dim=True),
     "seed_oss": ModelTypeTraits(switched=_QKV, on=frozenset(("attention_bias",))),
     **dict.fromkeys(("smollm3", "minicpm3", "youtu"), ModelTypeTraits(tied=True)),
     "stablelm": ModelTypeTraits(

@@ -22,7 +22,8 @@ DROPOUTS = (
     "resid_dropout",
 )
 TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
-OTHER_PARTS = ("vision_config", "audio_config", "visual", "talker_config")
+OTHER_PARTS = ("vision_config", "audio_config", "visual")
+SPEAKING_PART = "talker_config"
 _OTHERS = (
     "model_type", "tie_word_embeddings", "hidden_act", "activation_function", "rms_norm_eps", "expansion_ratio",
     "new_decoder_architecture", "multi_query", "num_ln_in_parallel_attn", "mlp_layer_types", "moe_layers",
@@ -36,10 +37,11 @@ _OTHERS = (
     "use_double_wide_mlp", "num_attention_heads_per_layer", "swa_num_attention_heads", "swa_num_key_value_heads",
     "swa_head_dim", "swa_v_head_dim", "global_head_dim", "num_global_key_value_heads", "intermediate_multiple_size",
     "qk_dim_factor", "v_dim_factor", "ffn_proj_factor", "ffn_round_up_to_multiple_of", "output_vocab_size",
+    "projector_bias", "projector_ln_mid",
 )  # fmt: skip
 KNOWN = frozenset(
     [part for names in SPELLINGS.values() for name in names for part in name.split(".")]
-    + [*SWITCHED, *REFUSED_FIELDS, *LAYER_NORMS, *DROPOUTS, *TEXT_PARTS, *OTHER_PARTS, *_OTHERS]
+    + [*SWITCHED, *REFUSED_FIELDS, *LAYER_NORMS, *DROPOUTS, *TEXT_PARTS, *OTHER_PARTS, SPEAKING_PART, *_OTHERS]
     + [
         name
         for family in FAMILIES.values()

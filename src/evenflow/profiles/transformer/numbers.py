@@ -1,5 +1,6 @@
 """Completes a transformer from a few sizes: missing sizes follow from the rest, with a note."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from evenflow.errors import InputError
@@ -11,11 +12,12 @@ from evenflow.predict.transformer import (
     Experts,
     LatentAttention,
     LayersWithState,
+    Modality,
     Norms,
     OwnSizes,
     Transformer,
 )
-from evenflow.profiles.transformer.config_tower import Encoder
+from evenflow.profiles.transformer.config_encoders import Encoder
 
 _LLAMA_MULTIPLE = 256
 """Of which the width of a gated MLP is a multiple, as in Llama."""
@@ -27,8 +29,9 @@ class Described:
 
     model: Transformer
     notes: tuple[str, ...] = ()
-    encoder: Encoder | InputError | None = None
-    """The encoder of images that belongs to it, which `model` has only once there are images; or why it is not read."""
+    encoders: Mapping[Modality, Encoder | InputError] = field(default_factory=dict)
+    """The encoders that belong to it, which `model` has only once there are images or sounds; or why one is not read.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import click
 
 from evenflow.asking import asked, asked_as
 from evenflow.cli.shared.training import training_options
-from evenflow.cli.shared.training.image_options import ENCODER, FIRST, ImageOptions
+from evenflow.cli.shared.training.encoder_options import ENCODER, FIRST, EncoderOptions
 from evenflow.cli.shared.training.model_options import EXPERT_CAPACITY, FREEZE, HALF_BLOCKS, LORA, RECOMPUTE_SETS
 from evenflow.cli.shared.training.sections import DEVICES
 from evenflow.cli.shared.training.software_options import SoftwareOptions
@@ -70,7 +70,7 @@ class ConfigurationOptions:
     expert_capacity: float | None = field(default=None, metadata=EXPERT_CAPACITY)
     freeze: int | None = field(default=None, metadata=FREEZE)
     lora: int | None = field(default=None, metadata=LORA)
-    image: ImageOptions = field(metadata=asked(group=ImageOptions))
+    encoders: EncoderOptions = field(metadata=asked(group=EncoderOptions))
     encoder: str = field(default=FIRST, metadata=ENCODER)
     half_blocks: bool = field(default=False, metadata=HALF_BLOCKS)
     recompute_sets: str | None = field(default=None, metadata=RECOMPUTE_SETS)
@@ -79,5 +79,5 @@ class ConfigurationOptions:
 
 def only_for_configurations(written: Collection[str]) -> tuple[str, ...]:
     """Return those of the options on a command line that mean nothing without a configuration."""
-    names = [field.name for group in (ConfigurationOptions, ImageOptions, SoftwareOptions) for field in fields(group)]
+    names = [field.name for group in (ConfigurationOptions, EncoderOptions, SoftwareOptions) for field in fields(group)]
     return tuple("--seq" if name == "sequence" else f"--{name.replace('_', '-')}" for name in names if name in written)

@@ -16,7 +16,7 @@ from evenflow.cli.shared.training.configuration_options import (
     ConfigurationOptions,
     only_for_configurations,
 )
-from evenflow.cli.shared.training.image_options import APART, FIRST, SPREAD, with_images
+from evenflow.cli.shared.training.encoder_options import APART, FIRST, SPREAD, with_encoders
 from evenflow.cli.shared.training.model_options import with_capacity, with_trained
 from evenflow.cli.shared.training.option_names import option
 from evenflow.cli.shared.training.planner_inputs import PlannerInputs, planner_inputs
@@ -120,11 +120,11 @@ def configured_model(
         InputError: no accelerator, a configuration that cannot be read, settings that no training can have.
         click.UsageError: a pipeline without its sizes.
     """
-    whole = with_images(transformer_of_config(config.fields, name=config.name), settings.image)
+    whole = with_encoders(transformer_of_config(config.fields, name=config.name), settings.encoders)
     described = with_trained(with_capacity(whole, settings.expert_capacity), settings.freeze, settings.lora)
     if completed is not None:
         pipeline = completed(pipeline, described.model)
-    if settings.encoder != FIRST and settings.image.recompute_encoder:
+    if settings.encoder != FIRST and settings.encoders.recompute_encoder:
         rule = _("must not be given with --encoder {word}, which computes it again anyway", word=APART)
         if settings.encoder == SPREAD:
             rule = _(

@@ -6,7 +6,7 @@ from pathlib import Path
 from evenflow import ranges
 from evenflow.asking import Metadata, asked, optional
 from evenflow.cli.shared.model_config import config_path, read_config
-from evenflow.cli.shared.training.image_options import ImageOptions, with_images
+from evenflow.cli.shared.training.encoder_options import EncoderOptions, with_encoders
 from evenflow.cli.shared.training.sections import MODEL, STEP
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -104,7 +104,7 @@ class ModelOptions:
     expert_capacity: float | None = field(default=None, metadata=EXPERT_CAPACITY)
     freeze: int | None = field(default=None, metadata=FREEZE)
     lora: int | None = field(default=None, metadata=LORA)
-    image: ImageOptions = field(metadata=asked(group=ImageOptions))
+    encoders: EncoderOptions = field(metadata=asked(group=EncoderOptions))
 
     @property
     def file(self) -> Path | None:
@@ -117,7 +117,7 @@ class ModelOptions:
         Raises:
             InputError: numbers beside a configuration, those that are missing, or a file that cannot be read.
         """
-        found = with_images(self._described(sequence), self.image)
+        found = with_encoders(self._described(sequence), self.encoders)
         return with_trained(with_capacity(found, self.expert_capacity), self.freeze, self.lora)
 
     def _described(self, sequence: int) -> Described:

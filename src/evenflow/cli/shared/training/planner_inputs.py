@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evenflow.cli.shared.training.image_options import APART, FIRST, SPREAD
+from evenflow.cli.shared.training.encoder_options import APART, FIRST, SPREAD, needs_inputs
 from evenflow.cli.shared.training.recompute_sets import with_module_sets
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
@@ -53,12 +53,12 @@ def planner_inputs(
 
     Kinds that save nothing are left out, but for that of the prediction and `used_kinds`, those of a plan.
 
-    `encoder` says where the encoder of images may be, `half_blocks` that a stage may begin inside a block, `host_link`
+    `encoder` says where encoders may be, `half_blocks` that a stage may begin inside a block, `host_link`
     over what modules move that `recompute_sets` names, `in_turn` that messages wait for each other: then the time that
     each keeps a link busy counts, which otherwise is part of one time for all.
 
     Raises:
-        InputError: an encoder that is to be spread where there is none, or half blocks of a model without any.
+        InputError: encoders that are to be spread where there is none, or half blocks of a model without any.
     """
     training = prediction.training
     network = prediction.network
@@ -68,11 +68,11 @@ def planner_inputs(
             training, recompute_sets, topology, known_kinds, used=used_sets, host_link=host_link
         )
         network = priced_network(training, topology).network
-    tower, notes = training.model.tower, []
-    if encoder != FIRST and tower is None:
-        raise InputError(value=encoder, rule=_("must come with --images"), place="--encoder")
-    if encoder == APART and tower is not None:
-        apart = with_apart_tower(training, topology, tower)
+    notes = []
+    if encoder != FIRST and not training.model.towers:
+        raise InputError(value=encoder, rule=needs_inputs(), place="--encoder")
+    if encoder == APART:
+        apart = with_apart_tower(training, topology)
         network = apart.network
         notes.append(_apart_note(apart))
     network = with_separate_mtp(training, topology, network)
@@ -101,7 +101,7 @@ def planner_inputs(
 
 def _apart_note(apart: ApartTower) -> str:
     return _(
-        "apart from the pipeline the encoder of images takes {before:,.1f} ms of a step before it and {behind:,.1f} ms "
+        "apart from the pipeline encoders take {before:,.1f} ms of a step before it and {behind:,.1f} ms "
         "behind it, on all ranks, which the step of a plan leaves out",
         before=milliseconds(apart.before_ns),
         behind=milliseconds(apart.behind_ns),

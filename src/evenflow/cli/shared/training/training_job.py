@@ -131,13 +131,14 @@ def _dealing_notes(training: Training) -> Iterator[str]:
 
 
 def _encoder_notes(training: Training) -> Iterator[str]:
-    """Yield where the encoder of images is not split as the decoder is."""
-    if training.model.tower is not None and not is_split(training):
-        yield _(
-            "{tensor} devices do not divide the {heads} heads of the encoder: each of them runs all of it",
-            heads=training.model.tower.blocks.heads,
-            tensor=training.degrees.tensor,
-        )
+    """Yield where an encoder is not split as the decoder is."""
+    for tower in training.model.towers:
+        if not is_split(training, tower):
+            yield _(
+                "{tensor} devices do not divide the {heads} heads of the encoder: each of them runs all of it",
+                heads=tower.blocks.heads,
+                tensor=training.degrees.tensor,
+            )
 
 
 def _check_group_size(training: Training) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
-from evenflow.cli.shared.training.image_options import ENCODER, FIRST
+from evenflow.cli.shared.training.encoder_options import ENCODER, FIRST
 from evenflow.cli.shared.training.model_options import HALF_BLOCKS, RECOMPUTE_SETS, ModelOptions
 from evenflow.cli.shared.training.training_options import TrainingOptions
 
@@ -20,7 +20,7 @@ class PredictOptions:
         default=FIRST,
         metadata=asked_as(
             ENCODER,
-            help="Where the layer file (-o) has the encoder of images: in the first stage, as layers that a plan "
+            help="Where the layer file (-o) has the encoders of images and sound: in the first stage, as layers that a plan "
             "may spread over stages, or apart from the pipeline, on all ranks.",
         ),
     )

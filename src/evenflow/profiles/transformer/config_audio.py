@@ -1,0 +1,204 @@
+"""The encoder of sound of a configuration: what makes frames of a spectrum, its blocks, and its projector.
+
+All of them read a spectrum of a hundred columns a second, as Whisper does, which configurations do not say.
+[Whisper, arXiv:2212.04356, §2.2]
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from evenflow.language import _
+from evenflow.predict.layer_parts import Addition
+from evenflow.predict.transformer import Biases, Modality, Stem, Tower, Transformer
+from evenflow.profiles.transformer.config_encoder import EncoderPart, two_layers
+
+_COLUMNS = 100
+"""Of the spectrum, a second."""
+_KERNEL = 3
+_SKIP = 2
+"""Columns or rows of which a convolution that skips gives one."""
+_PICTURE_CONVOLUTIONS = 3
+"""Of Qwen3-Omni, each over both dimensions of the spectrum, of which it skips one of two."""
+_WINDOW = 2  # a token sees twice as many in all as before it (`Transformer.window`)
+_WHISPER_BIASES = Biases(queries=True, keys=False, out=True, mlp=True, norms=True)
+
+
+class Silence(Enum):
+    """Whether a clip that is shorter than a chunk is filled up with silence."""
+
+    NONE = "none"
+    ENCODED = "encoded"
+    """Its blocks work on whole chunks, and the decoder gets the tokens of the sound alone."""
+    READ = "read"
+    """The decoder gets the tokens of the silence too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudioEncoder:
+    """An encoder of sound as a configuration has it, before anybody says which clips there are."""
+
+    tower: Tower
+    """For one clip of one token."""
+    chunk: int
+    """Columns of the spectrum that are encoded by themselves."""
+    stride: int
+    """Columns that become one frame of its blocks."""
+    silence: Silence = Silence.NONE
+    is_cut: bool = True
+    """Whether a clip that is longer than a chunk becomes several."""
+
+    @property
+    def usual_seconds(self) -> int | None:
+        """Length of a clip that fills a chunk; None where clips are of any length."""
+        return None if self.silence is Silence.NONE else max(1, self.chunk // _COLUMNS)
+
+    @property
+    def most_seconds(self) -> int | None:
+        """Length of the longest clip; None where there is none."""
+        return None if self.is_cut else self.chunk // _COLUMNS
+
+    def of_clips(self, count: int, *, seconds: int) -> Tower:
+        """Return it for so many clips of a sequence, none of them longer than it takes."""
+        columns = seconds * _COLUMNS
+        whole, rest = divmod(columns, self.chunk)
+        per_chunk = -(-self.chunk // self.stride)
+        if self.silence is Silence.NONE:
+            return replace(self.tower, inputs=count, patches=whole * per_chunk + -(-rest // self.stride))
+        chunks = whole + bool(rest)
+        heard = per_chunk if self.silence is Silence.READ else -(-columns // (self.stride * chunks))
+        return replace(self.tower, inputs=count * chunks, patches=heard, further=per_chunk - heard)
+
+
+def _whisper(part: EncoderPart, *, has_positions: bool = True) -> tuple[Transformer, tuple[Stem, ...]]:
+    """Return the blocks of Whisper's encoder, and the two convolutions before them, of which the second skips."""
+    hidden = part.size("hidden_size")
+    blocks = part.blocks(biases=_WHISPER_BIASES, rotary=False)
+    first, second = (
+        Addition(name="convolution", products=((_KERNEL * read, hidden),), numbers=hidden, small=hidden)
+        for read in (part.size("num_mel_bins"), hidden)
+    )
+    fixed = part.size("max_source_positions") * hidden if has_positions else 0
+    return blocks, (Stem(part=first, times=_SKIP), Stem(part=second, fixed=fixed))
+
+
+def _clips_of(part: EncoderPart, tower: Tower, *, silence: Silence, is_cut: bool = True) -> AudioEncoder:
+    """Return an encoder whose chunks are as long as its positions."""
+    return AudioEncoder(
+        tower=tower, chunk=_SKIP * part.size("max_source_positions"), stride=_SKIP, silence=silence, is_cut=is_cut
+    )
+
+
+def _pooled(part: EncoderPart, projector: Addition) -> Tower:
+    """Return Whisper's encoder with the mean of two frames, their norm, and a projector behind it."""
+    blocks, before = _whisper(part)
+    hidden = blocks.hidden
+    behind = replace(projector, numbers=projector.numbers + _SKIP * hidden, small=projector.small + 2 * hidden)
+    return Tower(
+        modality=Modality.AUDIO, blocks=blocks, before=before, behind=behind, merged=_SKIP, inputs=1, patches=_SKIP
+    )
+
+
+def _qwen2(part: EncoderPart) -> AudioEncoder:
+    hidden = part.size("hidden_size")
+    projector = Addition(name="projector", products=((hidden, part.hidden),), numbers=hidden, small=part.hidden)
+    return _clips_of(part, _pooled(part, projector), silence=Silence.ENCODED, is_cut=False)
+
+
+def _flamingo(part: EncoderPart) -> AudioEncoder:
+    values = part.whole.values
+    bias = part.whole.flag("projector_bias") if values.get("projector_bias") is not None else True
+    projector = two_layers(part.size("hidden_size"), part.hidden, part.hidden, norm=0, bias=bias)
+    return _clips_of(part, _pooled(part, projector), silence=Silence.ENCODED)
+
+
+def _voxtral(part: EncoderPart) -> AudioEncoder:
+    """As many frames become a token as make the width of an MLP."""
+    blocks, before = _whisper(part)
+    hidden, wide = blocks.hidden, part.size("intermediate_size")
+    if wide % hidden:
+        rule = _("must be a multiple of the hidden size ({hidden}): so many frames become a token", hidden=hidden)
+        raise part.fault("intermediate_size", wide, rule)
+    merged = wide // hidden
+    tower = Tower(
+        modality=Modality.AUDIO, blocks=blocks, before=before, merged=merged, inputs=1, patches=merged,
+        behind=two_layers(wide, part.hidden, part.hidden, norm=2 * hidden, bias=False),
+    )  # fmt: skip
+    return _clips_of(part, tower, silence=Silence.READ)
+
+
+def _ultravox(part: EncoderPart) -> AudioEncoder:
+    """Frames are stacked, normed and projected, gated by half of what that gives or not."""
+    blocks, before = _whisper(part)
+    whole, hidden = (
+        EncoderPart(part=part.whole, whole=part.whole, hidden=part.hidden, defaults=_ULTRAVOX),
+        blocks.hidden,
+    )
+    merged, inner = whole.size("stack_factor"), whole.size("hidden_size")
+    middle = inner // 2 if whole.text("projector_act") == "swiglu" else inner
+    normed = middle if whole.is_on("projector_ln_mid") else part.hidden
+    wide = merged * hidden
+    behind = Addition(
+        name="projector", products=((wide, inner), (middle, part.hidden)), numbers=2 * wide + inner + normed,
+        small=2 * hidden + wide + normed,
+    )  # fmt: skip
+    tower = Tower(
+        modality=Modality.AUDIO, blocks=blocks, before=before, behind=behind, merged=merged, inputs=1, patches=merged
+    )
+    return _clips_of(part, tower, silence=Silence.NONE)
+
+
+def _omni2_5(part: EncoderPart) -> AudioEncoder:
+    """Qwen2.5-Omni: frames see those of their chunk, and two become a token."""
+    blocks, before = _whisper(part, has_positions=False)
+    hidden, out, half = blocks.hidden, part.size("output_dim"), part.size("n_window")
+    behind = Addition(
+        name="projector", products=((hidden, out),), numbers=_SKIP * hidden + hidden, small=2 * hidden + 3 * out
+    )  # of these, two vectors mark where a clip begins and ends
+    tower = Tower(
+        modality=Modality.AUDIO, blocks=replace(blocks, window=max(1, half // _WINDOW)), before=before, behind=behind,
+        merged=_SKIP, inputs=1, patches=_SKIP,
+    )  # fmt: skip
+    return AudioEncoder(tower=tower, chunk=2 * half, stride=_SKIP)
+
+
+def _omni3(part: EncoderPart) -> AudioEncoder:
+    """Qwen3-Omni: three convolutions over the spectrum as over a picture, and attention within several chunks."""
+    hidden, channels, out = part.size("hidden_size"), part.size("downsample_hidden_size"), part.size("output_dim")
+    chunk, stride = 2 * part.size("n_window"), _SKIP**_PICTURE_CONVOLUTIONS
+    frames = -(-chunk // stride)
+    before, rows, columns, read = [], part.size("num_mel_bins"), chunk, 1
+    for _convolution in range(_PICTURE_CONVOLUTIONS):
+        rows, columns = -(-rows // _SKIP), -(-columns // _SKIP)
+        product = (_KERNEL**2 * read, channels)
+        convolution = Addition(name="convolution", products=(product,), numbers=channels, small=channels)
+        before.append(Stem(part=convolution, times=round(rows * columns / frames)))
+        read = channels
+    before.append(Stem(part=Addition(name="convolution", products=((rows * channels, hidden),), numbers=hidden)))
+    seen = max(1, part.size("n_window_infer") // chunk) * frames
+    tower = Tower(
+        modality=Modality.AUDIO, blocks=replace(part.blocks(rotary=False), window=max(1, seen // _WINDOW)),
+        before=tuple(before), behind=two_layers(hidden, hidden, out, norm=2 * hidden), merged=1, inputs=1, patches=1,
+    )  # fmt: skip
+    return AudioEncoder(tower=tower, chunk=chunk, stride=stride)
+
+
+_WHISPER: Mapping[str, object] = {
+    "hidden_size": 1280, "layers": 32, "heads": 20, "intermediate_size": 5120, "num_mel_bins": 128,
+    "max_source_positions": 1500,
+}  # fmt: skip
+_ULTRAVOX: Mapping[str, object] = {"hidden_size": 4096, "stack_factor": 8, "projector_act": "swiglu"}
+_SMALL_WHISPER: Mapping[str, object] = {
+    **_WHISPER, "hidden_size": 384, "layers": 4, "heads": 6, "intermediate_size": 1536, "num_mel_bins": 80
+}  # fmt: skip
+AUDIO_ENCODERS: Mapping[str, tuple[Callable[[EncoderPart], AudioEncoder], Mapping[str, object]]] = {
+    "qwen2_audio": (_qwen2, _WHISPER),
+    "audioflamingo3": (_flamingo, _WHISPER),
+    "voxtral": (_voxtral, _WHISPER),
+    "ultravox": (_ultravox, _SMALL_WHISPER),
+    "qwen2_5_omni_thinker": (_omni2_5, {**_WHISPER, "n_window": 100, "output_dim": 3584}),
+    "qwen3_omni_moe_thinker": (_omni3, {
+        **_WHISPER, "n_window": 50, "n_window_infer": 800, "output_dim": 3584, "downsample_hidden_size": 480,
+    }),
+}  # fmt: skip
+"""Encoders by the type of the whole model: what reads them, and the fields that a file may leave out."""
