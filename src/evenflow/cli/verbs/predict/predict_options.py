@@ -20,8 +20,8 @@ class PredictOptions:
         default=FIRST,
         metadata=asked_as(
             ENCODER,
-            help="Where the layer file (-o) has the encoders of images and sound: in the first stage, as layers that a plan "
-            "may spread over stages, or apart from the pipeline, on all ranks.",
+            help="Where the layer file (-o) has the encoders of images and sound: in the first stage, as layers that a "
+            "plan may spread over stages, or apart from the pipeline, on all ranks.",
         ),
     )
     half_blocks: bool = field(
