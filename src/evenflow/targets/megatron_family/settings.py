@@ -98,15 +98,19 @@ def override_array(settings: Iterable[tuple[str, Setting]]) -> str:
     To Hydra, brackets, bars and commas of a layout mean something, and to a shell as well: a layout is in quotes for
     Hydra inside those for the shell.
     """
-    words = (override_word(name, override_text(name, value)) for name, value in settings)
-    return array_of_lines("PIPELINE_ARGS", words)
+    return array_of_lines("PIPELINE_ARGS", override_words(settings))
+
+
+def override_words(settings: Iterable[tuple[str, Setting]]) -> Iterable[str]:
+    """Return overrides as words for a shell."""
+    return (override_word(name, override_text(name, value)) for name, value in settings)
 
 
 def override_text(name: str, value: Setting) -> str:
-    """Return the value of a setting as Hydra reads it: a layout in quotes, for its bars and brackets."""
+    """Return the value of a setting as Hydra reads it: a layout or a pattern in quotes, for its bars and brackets."""
     if isinstance(value, list):
         return f"[{','.join(value)}]"
-    if name.endswith("layout") and value is not None:
+    if name.endswith(("layout", "pattern")) and value is not None:
         return f"'{value}'"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 

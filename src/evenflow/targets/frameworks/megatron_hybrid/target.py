@@ -26,30 +26,22 @@ from evenflow.targets.megatron_family.flags import (
     recompute_flags,
     shell_words,
 )
-from evenflow.targets.megatron_family.hybrid_pattern import OLD_PATTERN, PATTERN, is_hybrid
+from evenflow.targets.megatron_family.hybrid_pattern import (
+    OLD_PATTERN,
+    PATTERN,
+    WITH_BARS,
+    check_layers,
+    is_hybrid,
+    stage_counts,
+)
 from evenflow.targets.megatron_family.settings import FROZEN_PARTS
 from evenflow.targets.target import Piece, Target, Written
-
-_FUNCTION = """\
-with_bars() {  # the pattern in $1, with a bar behind each of the numbers of layers that follow
-    local left="${1//|/}" text="" count
-    shift
-    for count in "$@"; do text+="|${left:0:count}"; left="${left:count}"; done
-    printf '%s' "${text:1}$left"
-}
-"""
-"""What is left behind the layers are the blocks for further tokens, which stay behind the last stage."""
 
 
 def _abilities(version: str) -> Abilities:
     return replace(
         megatron_abilities(STOCK_WAYS), empty=Empty.NONE, mtp=Mtp.LAST_STAGE, keeps_mtp=False, parts_blocks=True
     )
-
-
-def _stage_counts(plan: Plan) -> list[int]:
-    """Return the layers of the stages in their order."""
-    return [count for row in plan.layers for count in row]
 
 
 def _flags(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -59,14 +51,14 @@ def _flags(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def _piece(name: str, plan: Plan, flags: Flags) -> Piece:
-    counts = " ".join(map(str, _stage_counts(plan)))
+    counts = " ".join(map(str, stage_counts(plan)))
     lines = [f'--hybrid-layer-pattern "$(with_bars "$PATTERN" {counts})"', *shell_words(flags)]
     title = _(
         "flags of pretrain_hybrid.py: set PATTERN to the layers of the model, such as {example}, and add {array}",
         example=shlex.quote("M-M*-"),
         array=f'"${{{name}[@]}}"',
     )
-    return Piece(title=title, syntax="shell", text=_FUNCTION + array_of_lines(name, lines))
+    return Piece(title=title, syntax="shell", text=WITH_BARS + array_of_lines(name, lines))
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
@@ -91,13 +83,8 @@ def _apply(text: str, file: str, plan: Plan) -> str:
     if is_printed(text):
         raise InputError(rule=_("must be a script: this is what a run printed"), place=file)
     arguments, pattern, name = script_arguments(text, file)
-    if len(pattern.symbols) != plan.num_layers - plan.mtp_layers:
-        raise InputError(
-            value=len(pattern.symbols),
-            rule=_("must have {count} layers, as the plan", count=plan.num_layers - plan.mtp_layers),
-            place=arguments.place(name),
-        )
-    flags = {flag_name(name): (pattern.with_cut(_stage_counts(plan)),), **_flags(plan)}
+    check_layers(arguments, pattern, name, plan)
+    flags = {flag_name(name): (pattern.with_cut(stage_counts(plan)),), **_flags(plan)}
     other = OLD_PATTERN if name == PATTERN else PATTERN
     decided = (*CUT_FLAGS, flag_name(other))
     return apply_flags(text, file, plan, flags, arguments=arguments, decided=decided)
