@@ -23,7 +23,8 @@ PART_KEYS = {
     AUDIO: (
         "encoder_layers", "num_hidden_layers", "d_model", "hidden_size", "encoder_attention_heads",
         "num_attention_heads", "encoder_ffn_dim", "intermediate_size", "num_mel_bins", "max_source_positions",
-        "n_window", "n_window_infer", "output_dim", "downsample_hidden_size",
+        "n_window", "n_window_infer", "output_dim", "downsample_hidden_size", "subsampling_conv_channels",
+        "conv_kernel_size", "attention_chunk_size", "attention_context_left", "attention_context_right",
     ),
 }  # fmt: skip
 WHOLE_KEYS = (
@@ -81,6 +82,10 @@ def test_defaults_are_those_of_the_type(modality, model_type):
     ),
     ({"model_type": "voxtral", "audio_config": {"intermediate_size": 5000}}, AUDIO, "audio_config.intermediate_size"),
     ({"model_type": "voxtral", "audio_config": {"encoder_layers": "x"}}, AUDIO, "audio_config.encoder_layers"),
+    (
+        {"model_type": "gemma4", "audio_config": {"subsampling_conv_channels": [128]}}, AUDIO,
+        "audio_config.subsampling_conv_channels",
+    ),
     ({"model_type": "ultravox", "audio_config": {}, "stack_factor": 0}, AUDIO, "stack_factor"),
     ({"model_type": "ultravox", "audio_config": {}, "projector_act": 3}, AUDIO, "projector_act"),
     ({"model_type": "audioflamingo3", "audio_config": {}, "projector_bias": "no"}, AUDIO, "projector_bias"),
@@ -120,6 +125,7 @@ def test_a_model_may_have_both():
         ("ultravox", 30, 2, 1500, 0, 2 * 187),
         ("qwen2_5_omni_thinker", 7, 2, 350, 0, 2 * 175),
         ("qwen3_omni_moe_thinker", 7, 2, 91, 0, 2 * 91),
+        ("gemma4", 7, 2, 175, 0, 2 * 175),
     ],
 )
 def test_a_clip_becomes_the_frames_and_tokens_that_the_model_makes_of_it(
@@ -133,8 +139,8 @@ def test_a_clip_becomes_the_frames_and_tokens_that_the_model_makes_of_it(
 def test_how_long_a_clip_is_by_itself_and_may_be():
     usual = {name: encoder({"model_type": name, "audio_config": {}}, AUDIO).usual_seconds for name in READ_TYPES[AUDIO]}
     assert usual == {
-        "qwen2_audio": 30, "audioflamingo3": 30, "voxtral": 30, "ultravox": None, "qwen2_5_omni_thinker": None,
-        "qwen3_omni_moe_thinker": None,
+        "gemma4": None, "qwen2_audio": 30, "audioflamingo3": 30, "voxtral": 30, "ultravox": None,
+        "qwen2_5_omni_thinker": None, "qwen3_omni_moe_thinker": None,
     }  # fmt: skip
     longest = {
         name: encoder({"model_type": name, "audio_config": {"max_source_positions": 500}}, AUDIO).most_seconds

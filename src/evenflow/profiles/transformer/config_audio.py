@@ -9,15 +9,19 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from evenflow.language import _
-from evenflow.predict.layer_parts import Addition
-from evenflow.predict.transformer import Biases, Modality, Stem, Tower, Transformer
+from evenflow.predict.layer_parts import Addition, Place
+from evenflow.predict.transformer import Biases, Modality, Norms, Stem, Tower, Transformer
 from evenflow.profiles.transformer.config_encoder import EncoderPart, two_layers
+from evenflow.ranges import MODEL_SIZE, Range
 
 _COLUMNS = 100
 """Of the spectrum, a second."""
 _KERNEL = 3
 _SKIP = 2
 """Columns or rows of which a convolution that skips gives one."""
+_CONFORMER_FFN, _CONFORMER_NORMS = 4, 9
+"""Of Gemma 4: hidden sizes in the width of an MLP, and norms of a block."""
+_CONTEXT = Range(least=0, most=MODEL_SIZE.most)
 _PICTURE_CONVOLUTIONS = 3
 """Of Qwen3-Omni, each over both dimensions of the spectrum, of which it skips one of two."""
 _WINDOW = 2  # a token sees twice as many in all as before it (`Transformer.window`)
@@ -183,6 +187,41 @@ def _omni3(part: EncoderPart) -> AudioEncoder:
     return AudioEncoder(tower=tower, chunk=chunk, stride=stride)
 
 
+def _gemma4(part: EncoderPart) -> AudioEncoder:
+    """Gemma 4: blocks of an MLP, attention to the frames nearby, a convolution and another MLP. [arXiv:2005.08100]
+
+    These two count as additions, of which every device of a tensor group has all.
+    """
+    hidden, out, kernel = part.size("hidden_size"), part.size("output_proj_dims"), part.size("conv_kernel_size")
+    wide, narrow = part.pair("subsampling_conv_channels")
+    rows = (wide // _SKIP, max(1, wide // _SKIP**2))  # the spectrum has as many as the first convolution has channels
+    first, second = (
+        Addition(name="convolution", products=((_KERNEL**2 * read, given),), numbers=2 * given, small=given)
+        for read, given in ((1, wide), (wide, narrow))
+    )
+    joined = Addition(name="convolution", products=((wide // _SKIP**2 * narrow, hidden),))
+    before = (Stem(part=first, times=max(1, _SKIP * rows[0])), Stem(part=second, times=rows[1]), Stem(part=joined))
+    plain = part.blocks(ffn=_CONFORMER_FFN * hidden, biases=Biases())
+    seen = part.size("attention_chunk_size") + part.size("attention_context_left") - 1
+    seen += part.size("attention_context_right", _CONTEXT)
+    blocks = replace(
+        plain, norms=Norms(of_layer=_CONFORMER_NORMS), window=max(1, seen // _WINDOW),
+        additions=(
+            Addition(
+                name="second MLP", products=((hidden, plain.ffn), (plain.ffn, hidden)), numbers=plain.ffn + hidden
+            ),
+            Addition(
+                name="convolution", products=((hidden, 2 * hidden), (hidden, hidden)), numbers=5 * hidden,
+                small=hidden * kernel,
+            ),
+            Addition(name="positions", place=Place.ATTENTION, small=hidden * hidden + plain.head_dim),
+        ),
+    )  # fmt: skip
+    behind = Addition(name="projector", products=((hidden, out), (out, part.hidden)), numbers=out, small=out)
+    tower = Tower(modality=Modality.AUDIO, blocks=blocks, before=before, behind=behind, merged=1, inputs=1, patches=1)
+    return AudioEncoder(tower=tower, chunk=_SKIP**2, stride=_SKIP**2)
+
+
 _WHISPER: Mapping[str, object] = {
     "hidden_size": 1280, "layers": 32, "heads": 20, "intermediate_size": 5120, "num_mel_bins": 128,
     "max_source_positions": 1500,
@@ -192,6 +231,11 @@ _SMALL_WHISPER: Mapping[str, object] = {
     **_WHISPER, "hidden_size": 384, "layers": 4, "heads": 6, "intermediate_size": 1536, "num_mel_bins": 80
 }  # fmt: skip
 AUDIO_ENCODERS: Mapping[str, tuple[Callable[[EncoderPart], AudioEncoder], Mapping[str, object]]] = {
+    "gemma4": (_gemma4, {
+        "hidden_size": 1024, "layers": 12, "heads": 8, "subsampling_conv_channels": (128, 32), "conv_kernel_size": 5,
+        "attention_chunk_size": 12, "attention_context_left": 13, "attention_context_right": 0,
+        "output_proj_dims": 1536,
+    }),
     "qwen2_audio": (_qwen2, _WHISPER),
     "audioflamingo3": (_flamingo, _WHISPER),
     "voxtral": (_voxtral, _WHISPER),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields, is_integer
@@ -64,6 +65,14 @@ class EncoderPart:
         """Return the patches that become one token, from the side that is left of a side of patches (a ratio)."""
         ratio = fields.number(key, SHARE) if fields.values.get(key) is not None else default
         return round(1 / ratio**2)
+
+    def pair(self, name: str) -> tuple[int, int]:
+        """Return two sizes."""
+        if self.part.values.get(name) is None:
+            first, second = cast("tuple[int, int]", self.defaults[name])
+        else:
+            first, second = self.part.integers(name, MODEL_SIZE, length=2)
+        return first, second
 
     def text(self, name: str) -> str:
         """Return a text, or its default."""
