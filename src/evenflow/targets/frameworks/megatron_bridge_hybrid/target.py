@@ -157,7 +157,7 @@ def _told_version(text: str, file: str) -> str | None:
 
 TARGET = Target(
     name="megatron-bridge-hybrid",
-    title="Megatron-Bridge hybrid models",
+    title="Megatron-Bridge (hybrid models)",
     versions=(EQUAL, BY_PATTERN),
     checked_with="",
     page="megatron-bridge",
