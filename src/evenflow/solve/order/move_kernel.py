@@ -16,6 +16,8 @@ from evenflow.simulate.kernels import longest_path, longest_path_with_messages, 
 from evenflow.solve.order.list_kernel import Stages
 
 _order_actions = compiled(order_actions)
+_NO_PAIRS = np.zeros(0, dtype=np.uint32)
+"""Searched orders run one action at a time."""
 _longest_path = compiled(longest_path)
 _longest_path_with_messages = compiled(longest_path_with_messages)
 _STUCK = 1e300
@@ -61,7 +63,7 @@ def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
     room.done[:] = 0
     room.rank_lasts[:] = 0
     placed = _order_actions(
-        order.ops, order.stages, order.units, rank_starts, stages.ranks, NUM_OPS, room.done, room.sequence,
+        order.ops, order.stages, order.units, rank_starts, stages.ranks, NUM_OPS, _NO_PAIRS, room.done, room.sequence,
         room.dependencies, room.rank_predecessors, room.classes, room.crosses_ranks, room.rank_lasts,
     )  # fmt: skip
     if placed < len(order.ops):
