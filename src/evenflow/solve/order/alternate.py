@@ -96,11 +96,14 @@ def solve_any_order(
 def _problems(request: Request, *, split_backward: bool) -> list[Problem]:
     """Return the problems of all families that have these sizes; raises the last refusal where none has.
 
-    Interleaved ones come in the usual groups first, and then in those that `tried_group_sizes` finds promising.
+    Interleaved ones come in the usual groups first, and then in those that `tried_group_sizes` finds promising. The
+    search runs one action at a time, so that families with pairs are left out.
     """
     problems: list[Problem] = []
     refused: InputError | None = None
-    for name in FAMILIES:
+    for name, family in FAMILIES.items():
+        if family.has_pairs:
+            continue
         try:
             for group_size in tried_group_sizes(request, name, which="promising"):
                 order = make_schedule(name, **asdict(request.sizes), group_size=group_size)
