@@ -92,7 +92,7 @@ def test_the_best_sets_are_found_and_every_layer_offers_them(model):
 
 
 def test_an_encoder_as_layers_offers_them_too():
-    whole = training(model=replace(LLAMA, tower=replace(TOWER, patches=256)), recompute_sets=(("layernorm",),))
+    whole = training(model=replace(LLAMA, towers=(replace(TOWER, patches=256),)), recompute_sets=(("layernorm",),))
     network = with_separate_tower(whole, TOPOLOGY, priced_network(whole, TOPOLOGY).network)
     assert set(network.kinds) == {NONE, "layernorm", FULL}
 

@@ -456,7 +456,7 @@ def _experts(training: Training) -> Passes:
     passes += Passes(
         (elementwise(4 * passed, _ROUTING_CALLS, "moe"),), (elementwise(5 * passed, _ROUTING_CALLS, "moe"),)
     )
-    if degrees.expert * split > 1:
+    if exchanges_tokens(training):
         group = DeviceGroup(size=degrees.expert * split)
         exchange = Exchange(
             spent=Spent.EXPERT, module="moe", group=group, collective=Collective.ALL_TO_ALL,
@@ -474,6 +474,11 @@ def _experts(training: Training) -> Passes:
     if experts.shared_ffn:
         passes += _mlp(training, experts.shared_ffn, module="shared_experts")
     return passes
+
+
+def exchanges_tokens(training: Training) -> bool:
+    """Return whether devices exchange tokens between experts, in a layer that is trained."""
+    return training.model.experts is not None and training.degrees.expert * expert_tensor(training) > 1
 
 
 def expert_tensor(training: Training) -> int:

@@ -4,8 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from evenflow.cluster.topology import Topology
+from evenflow.model import PassHalves
 from evenflow.predict.work import Operators, Spent, Work
 
+_EXPERTS = ("moe", "moe_act")
+"""Modules whose operators are those of experts, behind the exchange of tokens."""
 SLOWED = 1.13
 """How much slower a device computes while it communicates. [Galvatron, arXiv:2211.13878, measured]"""
 
@@ -48,6 +51,26 @@ def priced(works: Iterable[Work], topology: Topology) -> Spending:
             hidden = whole * work.hidden_share
             spending.add(work.spent, whole - hidden + slowed_by_ns(hidden), hidden)
     return spending
+
+
+def halves_of(works: Iterable[Work], topology: Topology) -> PassHalves:
+    """Return the exchanges of tokens between experts in a pass, and what is computed between them: experts or an MLP.
+
+    The router and shared experts run before tokens are exchanged, as attention does. [Megatron-LM,
+    `submodule_pre_dispatch_forward`]
+    """
+    exchanges_ns: list[float] = []
+    mlp_ns = 0.0
+    for work in works:
+        if isinstance(work, Operators):
+            is_behind = work.module in _EXPERTS and len(exchanges_ns) > 0
+            mlp_ns += work.time_ns(topology.accelerator) if is_behind or work.module == "mlp" else 0.0
+        elif work.spent is Spent.EXPERT:
+            whole_ns = work.time_ns(topology)
+            hidden_ns = whole_ns * work.hidden_share
+            exchanges_ns.append(whole_ns - hidden_ns)
+    dispatch_ns, combine_ns = exchanges_ns or (0.0, 0.0)
+    return PassHalves(dispatch_ns=int(dispatch_ns), mlp_ns=int(mlp_ns), combine_ns=int(combine_ns))
 
 
 def slowed_by_ns(hidden_ns: float) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.topology import Topology
-from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model import FULL, NONE, EndBlock, Halves, Layer, LayerRun, Mode, Network
 from evenflow.predict.activations import (
     head_activations,
     head_working,
@@ -19,7 +19,7 @@ from evenflow.predict.activations import (
 )
 from evenflow.predict.end_work import head_passes, tail_passes
 from evenflow.predict.held import total
-from evenflow.predict.layer_work import ADAPTERS, HALF, Passes, expert_tensor, layer_passes
+from evenflow.predict.layer_work import ADAPTERS, HALF, Passes, exchanges_tokens, expert_tensor, layer_passes
 from evenflow.predict.memory import constant_bytes
 from evenflow.predict.parameters import (
     Parameters,
@@ -28,7 +28,7 @@ from evenflow.predict.parameters import (
     shares,
     tail_parameters,
 )
-from evenflow.predict.pricing import Spending, overlapped, priced
+from evenflow.predict.pricing import SLOWED, Spending, halves_of, overlapped, priced
 from evenflow.predict.state import state_bytes
 from evenflow.predict.training import PRODUCTS, Sharding, Training
 from evenflow.predict.transformer import LayerKind
@@ -48,6 +48,8 @@ class PricedPart:
     recomputed: dict[str, Spending]
     """What of it is computed again, by recompute kind."""
     parameters: Parameters
+    halves: Halves | None = None
+    """Its halves and the exchanges between them, where tokens are exchanged between experts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,7 @@ def priced_network(training: Training, topology: Topology, *, known: PassesKnown
         ),
         constant_bytes=constant_bytes(training, topology.accelerator),
         adapter_rank=model.adapter_rank,
+        pair_slowdown=SLOWED if exchanges_tokens(training) else 1.0,
         host_link=training.host_link,
     )
     return PricedNetwork(network=network, layers=tuple(made[kind] for kind in kinds), head=head, tail=tail)
@@ -180,6 +183,9 @@ def priced_layer(training: Training, topology: Topology, passes: Passes, paramet
         backward={mode: priced((*works, *passes.backward), topology) for mode, works in again.items()},
         recomputed={mode: priced(works, topology) for mode, works in again.items()},
         parameters=parameters,
+        halves=Halves(forward=halves_of(passes.forward, topology), backward=halves_of(passes.backward, topology))
+        if passes.backward and exchanges_tokens(training)
+        else None,
     )
 
 
@@ -285,6 +291,7 @@ def layer_of(training: Training, kind: LayerKind, part: PricedPart, kept: Mappin
         forward_ns=round(part.forward.total_ns),
         parameter_bytes=state_bytes(training, part.parameters),
         modes=modes,
+        halves=part.halves,
     )
 
 

@@ -1,7 +1,7 @@
 """Orders of work that another program wrote: torch.distributed.pipelining CSV, Paddle job lists as JSON.
 
 CSV: a line a rank, cells like ``2F0``. Empty cells are idle; communication (SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD,
-RESHARD, REDUCE_GRAD) follows from the computation and is skipped; ``(0F7;7B3)OVERLAP_F_B`` is its two actions in turn.
+RESHARD, REDUCE_GRAD) follows from the computation and is skipped; ``(0F7;7B3)OVERLAP_F_B`` is a pair.
 
 JSON: a list a rank, of jobs ``{"type": "forward0", "micro_batch_id": 0}``. Types are forward, backward, backward_b
 (gradient of the input) and backward_w (of the weights), followed by the chunk where there are several; messages and the
@@ -17,7 +17,6 @@ from evenflow.ranges import Range
 from evenflow.schedule import Schedule, parse_schedule
 
 _COMMUNICATION = re.compile(r"[0-9]+(SEND_F|RECV_F|SEND_B|RECV_B|UNSHARD|RESHARD|REDUCE_GRAD)[0-9]*")
-_OVERLAP = re.compile(r"\(([^;()]+);([^;()]+)\)OVERLAP_F_B")
 _JOB = re.compile(r"(forward|backward|backward_b|backward_w)([0-9]{0,6})(?:_reduce)?")
 _OTHER_JOB = re.compile(r"optimizer|(send|recv)_(forward|backward)[0-9]*")
 _OPS = {"forward": "F", "backward": "B", "backward_b": "I", "backward_w": "W"}
@@ -48,8 +47,7 @@ def _computation(cell: str, place: str) -> str:
         )
     if _COMMUNICATION.fullmatch(cell):
         return ""
-    overlap = _OVERLAP.fullmatch(cell)
-    return f"{overlap[1]},{overlap[2]}" if overlap else cell
+    return cell
 
 
 def _from_jobs(value: object, place: str) -> str:
