@@ -350,3 +350,13 @@ def test_pairs_that_hide_nothing_cost_nothing(
         for name in (plain, paired)
     ]
     assert steps[0] == steps[1]
+
+
+def test_fill_and_drain_of_equal_stages_count_pairs_as_long_as_they_are():
+    exchanging = layer_of(Halves(forward=PassHalves(dispatch_ns=500), backward=PassHalves(combine_ns=500)))
+    wanted = Plan(schedule="1f1b-overlap", num_microbatches=8, layers=((2, 2),), recompute={})
+    simulation = simulate(network_of((exchanging, 4)), wanted)
+    idle = sum(each.total_ns for each in simulation.idle)
+    busy = int(simulation.timeline.busy_ns.sum())
+    assert simulation.fill_drain.simulated == pytest.approx(idle / busy)
+    assert simulation.bubbles.ideal == pytest.approx(idle / busy)

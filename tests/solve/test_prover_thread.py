@@ -66,3 +66,18 @@ def test_the_proof_of_a_small_problem_waits_for_no_clock(monkeypatch: pytest.Mon
 def test_a_command_ends_without_a_thread_that_nobody_waits_for():
     answer = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=False, timeout=60)
     assert (answer.returncode, answer.stdout, answer.stderr) == (3, "the answer\n", "")
+
+
+def test_an_answer_is_one_plan_though_the_search_goes_on(monkeypatch: pytest.MonkeyPatch):
+    """A search that has not noticed its end may find a better plan while the answer is made."""
+    sizes = Sizes(num_ranks=2, num_chunks=1, num_microbatches=4)
+    running = Race(make_problem(Request(network=plain_network(), sizes=sizes), schedule="1f1b"))
+    first = running.run(Clock(limit_s=5.0))
+    standing = running._prover.standing
+    assert standing.incumbent is not None
+    makespan_ns, counts = standing.incumbent
+    answers = iter([(makespan_ns, counts)])
+    monkeypatch.setattr(
+        type(standing), "incumbent", property(lambda _standing: next(answers, (makespan_ns - 1, counts)))
+    )
+    assert running._outcome().makespan_ns == first.makespan_ns == makespan_ns

@@ -72,11 +72,12 @@ def equal_makespan_ns(graph: Graph, costs: StageCosts) -> int:
     return _balanced(graph, costs.durations, costs.recompute_ns).makespan_ns
 
 
-def fill_drain(makespan_ns: int, costs: StageCosts, plan: Plan) -> FillDrain:
+def fill_drain(makespan_ns: int, costs: StageCosts, plan: Plan, schedule: Schedule) -> FillDrain:
     """Return the idle time of equal stages, simulated (`makespan_ns` is that of `equal_makespan_ns`) and by formula."""
     forward_ns, weight_ns = int(costs.forward_ns.sum()), int(costs.weight_ns.sum())
     backward_ns = int((costs.backward_ns - costs.recompute_ns).sum())
     busy_ns = plan.num_chunks * plan.num_microbatches * plan.sequence_splits * (forward_ns + backward_ns)
+    busy_ns -= plan.num_chunks * _equally_saved_ns(schedule, costs)
     if plan.order:
         formula = IdleFormula(idle_ns=None, words=_("the order is the plan's own"))
     else:
@@ -198,6 +199,13 @@ def _without_recompute(graph: Graph, durations: Integers, recompute_ns: Integers
         pairs = plain[no_time_class(num_stages) + 1 :].reshape(num_stages, -1)
         pairs -= recompute_ns[graph.schedule.stage_table[:, list(graph.schedule.stage_ranks)]].T
     return plain
+
+
+def _equally_saved_ns(schedule: Schedule, costs: StageCosts) -> int:
+    """Return what equal stages save in a step since forwards run beside backwards: in every pair the average."""
+    if costs.saved_ns is None:
+        return 0
+    return len(schedule.paired) * int(costs.saved_ns.sum()) // costs.saved_ns.size
 
 
 def _saved_ns(schedule: Schedule, costs: StageCosts) -> int:

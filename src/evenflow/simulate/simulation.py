@@ -63,7 +63,7 @@ class Simulation(InNotebook):
     @property
     def fill_drain(self) -> FillDrain:
         """Idle time of equal stages under the same order, simulated and by formula, in the language spoken now."""
-        return fill_drain(self._equal_makespan_ns, self.costs, self.plan)
+        return fill_drain(self._equal_makespan_ns, self.costs, self.plan, self.timeline.schedule)
 
     @cached_property
     def _equal_makespan_ns(self) -> int:

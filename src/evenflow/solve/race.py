@@ -148,7 +148,8 @@ class Race:
         problem, standing = self.problem, self._prover.standing
         if standing.infeasible is not None:
             return standing.infeasible
-        if standing.incumbent is None:
+        incumbent = standing.incumbent  # read once: a search that has not noticed its end may still find a better one
+        if incumbent is None:
             return Outcome(
                 status=Status.TIMEOUT,
                 simulation=None,
@@ -158,13 +159,13 @@ class Race:
                 fixed_layers=problem.request.layers is not None,
                 full_cells=problem.request.full_cells,
             )
-        makespan, counts = standing.incumbent
-        if problem.simulate(counts).makespan_ns != makespan:
+        known_ns, counts = incumbent
+        if problem.simulate(counts).makespan_ns != known_ns:
             raise AssertionError("search and simulator disagree: this is a fault in evenflow")
         simulation = problem.simulate(recomputing_less(problem, counts))  # the search does not mind what costs nothing
         makespan = simulation.makespan_ns
         fits = all(peak <= limit for peak, limit in zip(simulation.peak_memory_bytes, problem.limits, strict=True))
-        if makespan > standing.incumbent[0] or not fits:
+        if makespan > known_ns or not fits:
             raise AssertionError("less recomputation takes longer, or does not fit: this is a fault in evenflow")
         optimal = standing.lower_bound_ns >= makespan * (1 - 2 * TOLERANCE)
         return Outcome(
