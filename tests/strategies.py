@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Container
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 
 from hypothesis import strategies as st
@@ -15,6 +15,7 @@ from evenflow.model import (
     SELECT,
     Communication,
     EndBlock,
+    HostLink,
     Layer,
     LayerRun,
     Mode,
@@ -22,6 +23,7 @@ from evenflow.model import (
     Plan,
     Sizes,
     cells,
+    with_offload,
 )
 from evenflow.model.stage_ranks import v_shaped
 from evenflow.schedule import FAMILIES, Action, Op, Schedule, make_schedule
@@ -232,3 +234,23 @@ def simulations(draw: st.DrawFn) -> Simulation:
         order = draw(st.none() | orders.filter(lambda order: not (order.is_forward_only and plan.recompute)))
     costs = st.builds(Communication, latency_ns=st.integers(0, 300), transfer_ns=st.integers(0, 300))
     return simulate(network, plan, schedule=order, communication=draw(st.none() | costs))
+
+
+@st.composite
+def moving_simulations(draw: st.DrawFn) -> Simulation:
+    """The same, where every layer moves all that it keeps to the host."""
+    simulation = draw(simulations())
+    link = HostLink(
+        bytes_per_s=draw(st.integers(10**6, 10**10)), one_engine=draw(st.booleans()), ahead=draw(st.integers(0, 3))
+    )
+    plain = replace(
+        simulation.network,
+        runs=tuple(
+            replace(run, layer=replace(run.layer, modes={"none": run.layer.modes["none"]}))
+            for run in simulation.network.runs
+        ),
+        segments={},
+    )
+    plan = replace(simulation.plan, recompute={"offload": simulation.plan.layers})
+    order = None if simulation.timeline.schedule.name == plan.schedule else simulation.timeline.schedule
+    return simulate(with_offload(plain, link), plan, schedule=order, communication=simulation.communication)

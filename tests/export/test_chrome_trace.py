@@ -17,13 +17,14 @@ from tests.export.trace_reader import ReadTrace, Slice, critical_path, read_trac
 from tests.simulate.test_simulation import simulations
 from tests.solve.exhaustive import Case
 from tests.solve.test_offload import offloads
-from tests.strategies import inputs_of
+from tests.strategies import inputs_of, moving_simulations
 
 CAUSES = {
     "fill and drain": "fill_drain_ns",
     "imbalance": "imbalance_ns",
     "recompute": "recompute_ns",
     "communication": "communication_ns",
+    "host copies": "host_copies_ns",
 }
 CATEGORIES = {"forward": Op.F, "backward": Op.B, "input gradient": Op.I, "weight gradient": Op.W}
 
@@ -149,13 +150,13 @@ def test_recomputation_is_at_the_beginning_of_its_backward(simulation: Simulatio
         assert spent[rank] == simulation.recompute_ns[span].sum()
 
 
-@given(simulations())
+@given(simulations() | moving_simulations())
 def test_gaps_are_filled_by_their_causes(simulation: Simulation):
     trace = read_trace(chrome_trace([TracedStep.of(simulation)]))
     spent = Counter[tuple[int, str]]()
     for rank, idle in enumerate(simulation.idle):
         process = rank + 1
-        here = [each for each in trace.slices if each.process == process and each.category != RECOMPUTE]
+        here = [each for each in trace.slices if each.process == process and each.category not in (RECOMPUTE, COPY)]
         covered = sorted((each.start_ns, each.end_ns) for each in here)
         ends = [0, *(end for _, end in covered)]
         assert [start for start, _ in covered] == ends[:-1], "no gap is left, and nothing overlaps"

@@ -46,7 +46,7 @@ def interleaved(layers: tuple[tuple[int, ...], ...]) -> Simulation:
 
 def offloaded() -> Simulation:
     """A step whose layers move what they keep to the host, most of them."""
-    link = HostLink(bytes_per_s=100 * GIGABYTE)
+    link = HostLink(bytes_per_s=20 * GIGABYTE)
     plan = Plan(
         schedule="interleaved",
         num_microbatches=8,

@@ -132,6 +132,21 @@ def test_copies_to_the_host_have_lines_and_are_told_of(opened: Opened, reports: 
     assert "copy to the host" not in page.locator(".legend").first.inner_text()
 
 
+def test_waits_for_copies_are_a_cause_of_their_own(opened: Opened, reports: Reports):
+    page = opened(reports["moved"])
+    assert "host copies" in page.locator(".legend").first.inner_text()
+    assert "host copies, ms" in page.locator("table.ranks").first.inner_text()
+    idle = offloaded().idle[0]
+    assert idle.host_copies_ns > 0
+    bar = page.locator("table.ranks tbody tr").first.locator(".cause-copying")
+    assert bar.evaluate("part => parseFloat(part.style.width)") > 0
+    assert bar.evaluate("part => getComputedStyle(part).backgroundColor") == "rgb{}".format(
+        colour(page_palette(2)["paper"]["idle"]["host_copies"])
+    )
+    page = opened(reports["one"])
+    assert "host copies" not in page.locator("main").inner_text()
+
+
 def test_choosing_shows_what_an_action_waits_for(opened: Opened, reports: Reports, simulations: Simulations):
     page = opened(reports["one"])
     assert search(page, "r1 mb0 F c0") == "1 of 1"

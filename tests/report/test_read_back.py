@@ -15,13 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import HostLink, with_offload
 from evenflow.report import Advice, RunBlock, report_html, shown_simulation
 from evenflow.report.read_back import shown_of_report
-from evenflow.simulate import Simulation, simulate
+from evenflow.simulate import Simulation
 from tests.report.decoder import element
 from tests.report.test_page import shown
-from tests.strategies import simulations
+from tests.strategies import moving_simulations, simulations
 from tests.thoroughness import examples
 
 
@@ -126,27 +125,16 @@ def test_a_bomb_is_not_unpacked():
 
 
 @settings(max_examples=examples(50))
-@given(simulations(), st.integers(10**6, 10**10), st.booleans(), st.integers(0, 3))
-def test_copies_are_read_back_and_memory_has_its_peak(
-    simulation: Simulation, bytes_per_s: int, one_engine: bool, ahead: int
-):
-    link = HostLink(bytes_per_s=bytes_per_s, one_engine=one_engine, ahead=ahead)
-    plan = replace(simulation.plan, recompute={"offload": simulation.plan.layers})
-    order = None if simulation.timeline.schedule.name == plan.schedule else simulation.timeline.schedule
-    plain = replace(
-        simulation.network,
-        runs=tuple(
-            replace(run, layer=replace(run.layer, modes={"none": run.layer.modes["none"]}))
-            for run in simulation.network.runs
-        ),
-        segments={},
-    )
-    moving = simulate(with_offload(plain, link), plan, schedule=order)
+@given(moving_simulations())
+def test_copies_are_read_back_and_memory_has_its_peak(moving: Simulation):
     planned = shown_simulation(moving, name="moved", memory_limit_bytes=None)
     page = report_html([planned], title="moved")
     (again,) = shown_of_report(page, place="r.html")
     assert report_html([again], title="moved") == page
     assert (again.copies is not None) is moving.timeline.has_copies
+    assert again.idle == moving.idle
+    for cause in ("fill_drain_ns", "imbalance_ns", "recompute_ns", "communication_ns", "host_copies_ns"):
+        assert np.array_equal(getattr(again.causes, cause), getattr(moving.idle_gaps, cause))
     if again.copies is not None:
         for found, actions, starts_ns, ends_ns in zip(
             again.copies,

@@ -3,12 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.baselines.equal_stages import equal_stages
-from evenflow.model import Communication, Layer, LayerRun, Mode, Network, Plan
+from evenflow.model import Communication, HostLink, Layer, LayerRun, Mode, Network, Plan, with_offload
 from evenflow.simulate import Simulation, gaps_ns, simulate
 from evenflow.simulate.idle_gaps import _shares
-from tests.strategies import FamilySizes, simulations, sizes
+from tests.strategies import FamilySizes, moving_simulations, simulations, sizes
 
-CAUSES = ("fill_drain_ns", "imbalance_ns", "recompute_ns", "communication_ns")
+CAUSES = ("fill_drain_ns", "imbalance_ns", "recompute_ns", "communication_ns", "host_copies_ns")
 
 
 def of_rank(simulation: Simulation, rank: int) -> list[int]:
@@ -16,7 +16,7 @@ def of_rank(simulation: Simulation, rank: int) -> list[int]:
     return [*range(*schedule.rank_starts[rank : rank + 2]), schedule.num_actions + rank]
 
 
-@given(simulations())
+@given(simulations() | moving_simulations())
 def test_parts_of_a_gap_are_not_negative_and_add_up_to_it(simulation: Simulation):
     gaps = simulation.idle_gaps
     parts = np.stack([getattr(gaps, cause) for cause in CAUSES])
@@ -37,7 +37,7 @@ def test_gaps_are_what_is_left_of_a_rank(simulation: Simulation):
         assert now + gaps[last] == timeline.makespan_ns
 
 
-@given(simulations())
+@given(simulations() | moving_simulations())
 def test_sums_of_a_rank_are_its_idle_time_where_nothing_is_negative(simulation: Simulation):
     for rank, idle in enumerate(simulation.idle):
         known = [getattr(idle, cause) for cause in CAUSES]
@@ -50,11 +50,13 @@ def test_sums_of_a_rank_are_its_idle_time_where_nothing_is_negative(simulation: 
             assert all(sum(sums[: last + 1]) <= sum(known[: last + 1]) for last in range(len(CAUSES)))
 
 
-@given(simulations())
+@given(simulations() | moving_simulations())
 def test_what_is_switched_off_is_no_cause(simulation: Simulation):
     gaps = simulation.idle_gaps
     if simulation.timeline.message_ns is None:
         assert not gaps.communication_ns.any()
+    if not simulation.timeline.has_copies:
+        assert not gaps.host_copies_ns.any()
     if not simulation.costs.recompute_ns.any():
         assert not gaps.recompute_ns.any()
 
@@ -88,3 +90,24 @@ def test_gaps_worked_out_by_hand():
     assert gaps.communication_ns.tolist() == [0, 0, 14, 0, 7, 0, 0, 0, 0, 7]
     assert not gaps.imbalance_ns.any()
     assert not gaps.recompute_ns.any()
+
+
+def test_gaps_of_copies_worked_out_by_hand():
+    """Copies of 7::
+
+    rank 0     F0 0-2  F1 2-4  F2 9-11  F3 16-18  B0 23-27  B1 30-34  B2 37-41  B3 44-48
+    to host    0 2-9   1 9-16  2 16-23  3 23-30
+    from host                           0 16-23   1 23-30   2 30-37   3 37-44
+    """
+    layer = Layer(name="body", forward_ns=2, parameter_bytes=0, modes={"none": Mode(activation_bytes=7, backward_ns=4)})
+    network = with_offload(
+        Network(name="one", runs=(LayerRun(layer=layer, count=1),)), HostLink(bytes_per_s=1_000_000_000)
+    )
+    plan = Plan(schedule="f-then-b", num_microbatches=4, layers=((1,),), recompute={"offload": ((1,),)})
+    simulation = simulate(network, plan, communication=Communication(latency_ns=7))
+    gaps = simulation.idle_gaps
+    assert gaps.host_copies_ns.tolist() == gaps.total_ns.tolist() == [0, 0, 5, 5, 5, 3, 3, 3, 0]
+    (idle,) = simulation.idle
+    assert (idle.total_ns, idle.host_copies_ns, idle.communication_ns) == (24, 24, 0)
+    bubbles = simulation.bubbles
+    assert (bubbles.real, bubbles.host_copies, bubbles.communication) == (1.0, 1.0, 0.0)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -8,7 +9,7 @@ from evenflow.model import FULL, EndBlock, Layer, LayerRun, Mode, Network, Plan,
 from evenflow.schedule import Action, Op, Schedule, parse_schedule
 from evenflow.simulate import Simulation, StageCosts, as_fractions, simulate, stage_costs
 from tests.oracle import end_times, live_peak, orders_of
-from tests.strategies import schedule_of, simulations
+from tests.strategies import moving_simulations, schedule_of, simulations
 
 
 def duration_of(costs: StageCosts, action: Action) -> int:
@@ -42,21 +43,24 @@ def test_a_simulation_is_that_of_the_oracle(simulation: Simulation):
     assert all(peak >= static for peak, static in zip(peaks, costs.static_bytes, strict=True))
 
 
-@given(simulations())
+@given(simulations() | moving_simulations())
 def test_idle_causes_add_up_on_every_rank(simulation: Simulation):
     makespan_ns, busy_ns = simulation.makespan_ns, simulation.timeline.busy_ns
     for idle, busy in zip(simulation.idle, busy_ns, strict=True):
         assert idle.total_ns == makespan_ns - busy >= 0
-        causes = (idle.fill_drain_ns, idle.imbalance_ns, idle.recompute_ns, idle.communication_ns)
+        causes = (idle.fill_drain_ns, idle.imbalance_ns, idle.recompute_ns, idle.communication_ns, idle.host_copies_ns)
         assert sum(causes) == idle.total_ns
         assert idle.fill_drain_ns >= 0
         if simulation.communication is None:
             assert idle.communication_ns == 0
         else:
             assert idle.communication_ns >= 0
+        assert idle.host_copies_ns >= 0
+        if not simulation.timeline.has_copies:
+            assert idle.host_copies_ns == 0
 
 
-@given(simulations())
+@given(simulations() | moving_simulations())
 def test_the_bubble_table_is_that_of_the_guide(simulation: Simulation):
     """Fractions of model time: real = ranks T / model - 1, ideal = (ranks - 1) / (chunks microbatches)."""
     plan, costs, table = simulation.plan, simulation.costs, simulation.bubbles
@@ -64,21 +68,27 @@ def test_the_bubble_table_is_that_of_the_guide(simulation: Simulation):
     hardware = int(costs.forward_ns.sum() + costs.backward_ns.sum()) * units
     model = hardware - int(costs.recompute_ns.sum()) * units
     order = simulation.timeline.schedule
-    silent = simulate(simulation.network, plan, schedule=order).makespan_ns
+    stays = replace(plan, recompute={}) if simulation.network.host_link else plan
+    silent = simulate(simulation.network, stays, schedule=order).makespan_ns
+    spoken = simulate(simulation.network, stays, schedule=order, communication=simulation.communication).makespan_ns
     real = Fraction(plan.num_ranks * simulation.makespan_ns, model) - 1
     ideal = Fraction(plan.num_ranks - 1, plan.num_chunks * units)
     if order.splits_backward:  # the idle time of equal stages instead of the formula
         idle = Fraction(equal_stages_makespan(order, costs), order.num_stages) * plan.num_ranks
         ideal = idle / model - 1
     recompute = Fraction(hardware, model) - 1
-    communication = Fraction(plan.num_ranks * (simulation.makespan_ns - silent), model)
-    assert as_fractions(table) == {
+    communication = Fraction(plan.num_ranks * (spoken - silent), model)
+    copies = Fraction(plan.num_ranks * (simulation.makespan_ns - spoken), model)
+    expected = {
         "real": pytest.approx(float(real)),
         "ideal": pytest.approx(float(ideal), abs=1e-9),
-        "imbalance": pytest.approx(float(real - ideal - recompute - communication), abs=1e-9),
+        "imbalance": pytest.approx(float(real - ideal - recompute - communication - copies), abs=1e-9),
         "recompute": pytest.approx(float(recompute), abs=1e-9),
         "communication": pytest.approx(float(communication), abs=1e-9),
     }
+    if simulation.timeline.has_copies:
+        expected["host_copies"] = pytest.approx(float(copies), abs=1e-9)
+    assert as_fractions(table) == expected
 
 
 def equal_stages_makespan(order: Schedule, costs: StageCosts) -> int:

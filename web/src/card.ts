@@ -1,10 +1,9 @@
 /** What is told of an action: rows of a name and a value, the first without a name. */
-import { CAUSES, COPIES, type Head, type Timeline } from "./data";
+import { CAUSES, CAUSE_WORDS, COPIES, type Head, type Timeline } from "./data";
 import { showTime } from "./scale";
 import { say } from "./words";
 
 const OPS: Record<string, string> = { F: "forward", B: "backward", I: "input", W: "weight" };
-const CAUSE_WORDS = { fill: "fill_drain", imbalance: "imbalance", recomputing: "recomputing", communication: "communication" };
 
 /** `F 7, chunk 1 on rank 3`. */
 export function nameOf(timeline: Timeline, action: number): string {

@@ -22,6 +22,7 @@ export interface Colours {
   imbalance: string;
   recomputing: string;
   communication: string;
+  copying: string;
   /** Of a measured step: idle, and nobody knows why. */
   unknown: string;
   /** Shades by chunk. */

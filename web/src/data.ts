@@ -7,6 +7,8 @@ export interface IdleTime {
   imbalance_ns: number;
   recompute_ns: number;
   communication_ns: number;
+  /** Only where anything moves. */
+  host_copies_ns?: number;
 }
 
 export interface PaletteSet {
@@ -18,7 +20,7 @@ export interface PaletteSet {
   limit: string;
   /** To the host, and back. */
   copies: [string, string];
-  idle: { fill_drain: string; imbalance: string; recompute: string; communication: string };
+  idle: { fill_drain: string; imbalance: string; recompute: string; communication: string; host_copies: string };
 }
 
 export interface TimelineHead {
@@ -67,8 +69,13 @@ export interface Head {
 }
 
 /** Parts of a gap by cause, in the order in which they are drawn. */
-export const CAUSES = ["fill", "imbalance", "recomputing", "communication"] as const;
+export const CAUSES = ["fill", "imbalance", "recomputing", "communication", "copying"] as const;
 export type Cause = (typeof CAUSES)[number];
+
+/** Names of the causes, in the words of the page. */
+export const CAUSE_WORDS: Record<Cause, string> = {
+  fill: "fill_drain", imbalance: "imbalance", recomputing: "recomputing", communication: "communication", copying: "host_copies",
+};
 
 /** Names of both directions, in the words of the page. */
 export const COPIES = ["to_host", "from_host"] as const;
@@ -172,8 +179,9 @@ export class Timeline {
     const count = this.gap.length;
     const [fill, imbalance, recomputing] = ["fill", "imbalance", "recomputing"].map((name) => read(name, count));
     if (!fill || !imbalance || !recomputing) return null;
-    const communication = this.gap.map((gap, index) => gap - fill[index] - imbalance[index] - recomputing[index]);
-    return { fill, imbalance, recomputing, communication };
+    const copying = read("host_copies", count) ?? new Float64Array(count);
+    const communication = this.gap.map((gap, index) => gap - fill[index] - imbalance[index] - recomputing[index] - copying[index]);
+    return { fill, imbalance, recomputing, communication, copying };
   }
 
   get actions(): number {

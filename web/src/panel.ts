@@ -1,12 +1,11 @@
 /** A timeline with its tools: search, zoom, what is shown, and what the colours mean. */
 import { type Colours, shadesOf } from "./colours";
-import { CAUSES, COPIES, type Report } from "./data";
+import { CAUSES, CAUSE_WORDS, COPIES, type Report } from "./data";
 import { button, el, toggle } from "./dom";
 import { Viewer, type ViewerOptions } from "./viewer";
 import { say } from "./words";
 
 const OPS: Record<string, string> = { F: "forward", B: "backward", I: "input", W: "weight" };
-const CAUSE_WORDS = { fill: "fill_drain", imbalance: "imbalance", recomputing: "recomputing", communication: "communication" };
 
 export class Panel {
   readonly element: HTMLElement;

@@ -11,6 +11,7 @@ const PARTS: [keyof IdleTime, Cause, string][] = [
   ["imbalance_ns", "imbalance", "imbalance"],
   ["recompute_ns", "recomputing", "recomputing"],
   ["communication_ns", "communication", "communication"],
+  ["host_copies_ns", "copying", "host_copies"],
 ];
 
 /** Add bars of idle time by cause to the table of the ranks. */
@@ -46,11 +47,12 @@ export function differences(head: Head, timelines: readonly Timeline[]): HTMLEle
   const [base, ...others] = timelines;
   const ranks = Math.max(...timelines.map((each) => each.head.ranks));
   const withCauses = timelines.every((each) => each.head.idle !== null);
+  const parts = PARTS.filter(([key]) => key !== "host_copies_ns" || timelines.some((each) => each.copies.length > 0));
   const withMemory = timelines.every((each) => each.head.peak_bytes !== null);
   const columns = [
     "busy",
     "idle",
-    ...(withCauses ? PARTS.map(([, , word]) => word) : []),
+    ...(withCauses ? parts.map(([, , word]) => word) : []),
     ...(withMemory ? ["peak"] : []),
   ];
   const values = ({ head: one }: Timeline, rank: number): (number | null)[] => {
@@ -59,7 +61,7 @@ export function differences(head: Head, timelines: readonly Timeline[]): HTMLEle
     return [
       one.busy_ns[rank],
       one.makespan_ns - one.busy_ns[rank],
-      ...(withCauses ? PARTS.map(([key]) => idle?.[key] ?? null) : []),
+      ...(withCauses ? parts.map(([key]) => idle?.[key] ?? 0) : []),
       ...(withMemory ? [one.peak_bytes![rank]] : []),
     ];
   };

@@ -25,6 +25,7 @@ export function coloursOf(head: Head, theme: Theme, palette: PaletteName): Colou
     imbalance: set.idle.imbalance,
     recomputing: set.idle.recompute,
     communication: set.idle.communication,
+    copying: set.idle.host_copies,
     forward: set.forward,
     backward: set.backward,
     input: set.input,
@@ -40,7 +41,7 @@ export function systemTheme(): Theme {
 export function applyTheme(theme: Theme, colours: Colours): void {
   const root = document.documentElement;
   root.dataset.theme = theme;
-  for (const cause of ["fill", "imbalance", "recomputing", "communication", "unknown", "accent", "recompute"] as const) {
+  for (const cause of ["fill", "imbalance", "recomputing", "communication", "copying", "unknown", "accent", "recompute"] as const) {
     root.style.setProperty(`--${cause}`, colours[cause]);
   }
 }

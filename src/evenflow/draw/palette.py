@@ -63,8 +63,20 @@ _GREEN_ENDS = ("#9fd3a6", "#5fae6d")
 _TEAL_ENDS = ("#8fd3cd", "#4aa9a2")
 _ORANGE_ENDS = ("#f6c48a", "#e8963f")
 _IDLE = {
-    "paper": {"fill_drain": "#c9ced6", "imbalance": "#d98fb5", "recompute": "#b08968", "communication": "#8f7cc0"},
-    "safe": {"fill_drain": "#c9ced6", "imbalance": "#cc79a7", "recompute": "#8a6a3b", "communication": "#5d5d9c"},
+    "paper": {
+        "fill_drain": "#c9ced6",
+        "imbalance": "#d98fb5",
+        "recompute": "#b08968",
+        "communication": "#8f7cc0",
+        "host_copies": "#8a9440",
+    },
+    "safe": {
+        "fill_drain": "#c9ced6",
+        "imbalance": "#cc79a7",
+        "recompute": "#8a6a3b",
+        "communication": "#5d5d9c",
+        "host_copies": "#6f7426",
+    },
 }
 """Colours of idle time by cause."""
 

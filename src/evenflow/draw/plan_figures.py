@@ -26,6 +26,8 @@ def plan_figures(
     causes += f", recompute {percent(bubbles.recompute)}"
     if simulation.communication:
         causes += f", communication {percent(bubbles.communication)}"
+    if bubbles.host_copies is not None:
+        causes += f", host copies {percent(bubbles.host_copies)}"
     idle = 1 - simulation.timeline.busy_ns.sum() / max(simulation.makespan_ns * plan.num_ranks, 1)
     waiting = f"{vocabulary.several} idle {percent(idle)} of it"
     return [

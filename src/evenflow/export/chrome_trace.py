@@ -251,6 +251,7 @@ def _idle(step: TracedStep, part: _Part, first_process: int) -> Iterator[str]:
         "imbalance": causes.imbalance_ns,
         "recompute": causes.recompute_ns,
         "communication": causes.communication_ns,
+        "host copies": causes.host_copies_ns,
     }
     ends = np.concatenate((timeline.start_ns, np.full(timeline.schedule.num_ranks, timeline.makespan_ns)))
     processes = np.concatenate((timeline.schedule.ranks, np.arange(timeline.schedule.num_ranks))) + first_process

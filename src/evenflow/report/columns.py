@@ -77,6 +77,7 @@ def columns_of(shown: Shown) -> Mapping[str, bytes]:
         memory            zigzag of the bytes that it takes or frees
         memory_at_end     the same at its end, where anything moves; then `memory` is that at its start
         fill, imbalance, recomputing   parts of gap_ns by cause; the rest is communication
+        host_copies                    one more, where anything moves
         to_host_of, from_host_of       actions whose activations leave or come back, each less the one before
         to_host_behind_ns              time from the end of such an action to the start of the copy
         from_host_ahead_ns             time from the end of the copy to the start of such an action
@@ -106,6 +107,8 @@ def columns_of(shown: Shown) -> Mapping[str, bytes]:
             "imbalance": encoded(shown.causes.imbalance_ns),
             "recomputing": encoded(shown.causes.recompute_ns),
         }
+        if shown.copies is not None:
+            columns["host_copies"] = encoded(shown.causes.host_copies_ns)
     if shown.copies is not None:
         leaving, returning = shown.copies
         columns |= {

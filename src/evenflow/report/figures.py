@@ -21,6 +21,8 @@ def simulation_figures(
     ]
     if simulation.communication:
         causes.append((_("communication"), bubbles.communication))
+    if bubbles.host_copies is not None:
+        causes.append((_("host copies"), bubbles.host_copies))
     by_cause = ", ".join(f"{name} {_percent(share)}" for name, share in causes)
     peak = simulation.peak_memory_bytes if simulation.network.has_memory else None
     step, idle, *others = timeline_figures(simulation.timeline, peak, memory_limit_bytes, vocabulary)

@@ -141,16 +141,17 @@ def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:
     size, name = time_unit(shown.makespan_ns)
     digits = max(0, _DIGITS - len(str(shown.makespan_ns // size))) if size > 1 else 0
     idle_ns = (shown.makespan_ns - shown.busy_ns).tolist()
-    times = [said["busy"], said["idle"], *(said[_word(cause)] for cause in _CAUSES)]
+    listed = _CAUSES if shown.copies is None else (*_CAUSES, "host_copies")
+    times = [said["busy"], said["idle"], *(said[_word(cause)] for cause in listed)]
     heads = [said["rank"], *(f"{head}, {name}" for head in times), said["peak"]]
     yield '<table class="ranks">'
     yield f"<caption>{_text(said['ranks'])}</caption>"
     yield "<thead><tr>" + "".join(f'<th scope="col">{_text(head)}</th>' for head in heads) + "</tr></thead><tbody>"
     for rank, busy_ns in enumerate(shown.busy_ns.tolist()):
         causes = (
-            [_DASH] * len(_CAUSES)
+            [_DASH] * len(listed)
             if shown.idle is None
-            else [_number(getattr(shown.idle[rank], f"{cause}_ns") / size, digits) for cause in _CAUSES]
+            else [_number(getattr(shown.idle[rank], f"{cause}_ns") / size, digits) for cause in listed]
         )
         peak = _DASH if peaks is None else show_memory(peaks[rank], unit)
         values = (_number(busy_ns / size, digits), _number(idle_ns[rank] / size, digits), *causes, peak)

@@ -33,6 +33,7 @@ def _idle() -> dict[str, str]:
         "imbalance": _("imbalance"),
         "recomputing": _("recompute"),
         "communication": _("communication"),
+        "host_copies": _("host copies"),
     }
 
 

@@ -16,6 +16,7 @@ from evenflow.report.columns import columns_of
 from evenflow.report.page_sentences import page_sentences
 from evenflow.report.shown import Shown
 from evenflow.schedule import Op
+from evenflow.simulate import IdleTime
 
 VERSION = 1
 """Version of the form of the data."""
@@ -91,7 +92,7 @@ def _timeline_fields(shown: Shown) -> dict[str, object]:
         "static_bytes": None if memory is None else memory.static_bytes,
         "working_bytes": None if memory is None else memory.working_bytes,
         "peak_bytes": shown.peak_bytes,
-        "idle": None if shown.idle is None else [asdict(item) for item in shown.idle],
+        "idle": None if shown.idle is None else [_idle_fields(shown, item) for item in shown.idle],
         "busy_ns": shown.busy_ns.tolist(),
         "actions": schedule.num_actions,
         "copies": None if shown.copies is None else [len(copies.actions) for copies in shown.copies],
@@ -100,6 +101,14 @@ def _timeline_fields(shown: Shown) -> dict[str, object]:
         "curve": [asdict(point) for point in shown.curve],
         "run": [asdict(item) for item in shown.run],
     }
+
+
+def _idle_fields(shown: Shown, idle: IdleTime) -> dict[str, int]:
+    """Return the idle time of a rank by cause; that of copies only where anything moves."""
+    fields = asdict(idle)
+    if shown.copies is None:
+        del fields["host_copies_ns"]
+    return fields
 
 
 def _json(fields: Mapping[str, object]) -> str:

@@ -80,7 +80,8 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
     causes = None
     if "fill" in columns:
         parts = [column(name, count + num_ranks) for name in ("fill", "imbalance", "recomputing")]
-        rest = gaps - parts[0] - parts[1] - parts[2]
+        copying = column("host_copies", count + num_ranks) if "host_copies" in columns else np.zeros_like(gaps)
+        rest = gaps - parts[0] - parts[1] - parts[2] - copying
         if rest.min(initial=0) < 0:
             raise _damaged(timeline.place("fill"))
         causes = IdleGaps(
@@ -89,6 +90,7 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
             imbalance_ns=parts[1],
             recompute_ns=parts[2],
             communication_ns=rest,
+            host_copies_ns=copying,
         )
     end_ns = start_ns + durations
     copies = None
@@ -221,6 +223,8 @@ def _idle(timeline: Fields, num_ranks: int) -> tuple[IdleTime, ...] | None:
     if timeline.values.get("idle") is None:
         return None
     names = [field.name for field in fields_of(IdleTime)]
+    if timeline.values.get("copies") is None:
+        names.remove("host_copies_ns")
     ranks = timeline.objects("idle")
     if len(ranks) != num_ranks:
         raise _damaged(timeline.place("idle"))

@@ -3,7 +3,8 @@
     balanced   every stage takes the average time        its idle time is fill and drain
     plain      stages as planned, without recompute      more: imbalance
     recompute  stages as planned                         more: recompute
-    real       with messages between ranks               more: communication
+    messages   with messages between ranks               more: communication
+    real       with copies to the host and back          more: host copies
 
 Each line adds one cause; the idle time that its run has beyond the run above is that cause's share.
 """
@@ -18,14 +19,15 @@ from evenflow.model import Communication, Plan
 from evenflow.schedule import NUM_OPS, IdleFormula, Op, Schedule, idle_by_formula
 from evenflow.simulate.costs import Integers, StageCosts
 from evenflow.simulate.graph import Graph, no_time_class
-from evenflow.simulate.timeline import Timeline, run
+from evenflow.simulate.timeline import Messages, Timeline, run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BubbleTable:
     """Lost time as fractions of the model's own time, the convention of the [SAPP guide, Step 5].
 
-    The parts add up: ``real = ideal + imbalance + recompute + communication``. `recompute` is the extra work itself.
+    The parts add up: ``real = ideal + imbalance + recompute + communication + host_copies``. `recompute` is the extra
+    work itself.
     """
 
     real: float
@@ -38,6 +40,8 @@ class BubbleTable:
     """Recomputation of activations."""
     communication: float
     """Waiting for messages between ranks."""
+    host_copies: float | None = None
+    """Waiting for copies to the host and back; None where no copy takes time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,8 @@ class IdleTime:
     """More idle time because layers recompute."""
     communication_ns: int
     """More idle time because messages take time."""
+    host_copies_ns: int = 0
+    """More idle time because copies to the host and back take time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +111,11 @@ def bubble_table(
     """Return the bubbles of the whole pipeline as fractions of the model's own time."""
     schedule = graph.schedule
     num_units = schedule.num_units
-    free = communication is None and graph.copied is None
+    durations = costs.durations
+    without_copies = _without_copies(timeline, durations, costs.messages(communication))
     hardware_ns = int((costs.forward_ns + costs.backward_ns).sum()) * num_units - _saved_ns(schedule, costs)
     model_ns = hardware_ns - int(costs.recompute_ns.sum()) * num_units
-    without_messages = timeline.makespan_ns if free else run(graph.of_actions, costs.durations).makespan_ns
+    silent = without_copies if communication is None else run(graph.of_actions, durations)
     real = schedule.num_ranks * timeline.makespan_ns / model_ns - 1
     if schedule.splits_backward or schedule.has_pairs:  # the formula is that of whole backwards, one after the other
         balanced_ns = equal_makespan_ns(graph, costs) / schedule.num_stages
@@ -116,13 +123,15 @@ def bubble_table(
     else:
         ideal = (schedule.num_ranks - 1) / (schedule.num_chunks * num_units)
     recompute = hardware_ns / model_ns - 1
-    waiting = schedule.num_ranks * (timeline.makespan_ns - without_messages) / model_ns
+    waiting = schedule.num_ranks * (without_copies.makespan_ns - silent.makespan_ns) / model_ns
+    copying = schedule.num_ranks * (timeline.makespan_ns - without_copies.makespan_ns) / model_ns
     return BubbleTable(
         real=real,
         ideal=ideal,
         recompute=recompute,
         communication=waiting,
-        imbalance=real - ideal - recompute - waiting,
+        host_copies=copying if timeline.has_copies else None,
+        imbalance=real - ideal - recompute - waiting - copying,
     )
 
 
@@ -134,19 +143,24 @@ class RunsByCause:
     """All times are `num_stages` times as long: sums, unlike averages, are exact."""
     plain: Timeline
     recomputing: Timeline
+    communicating: Timeline
     real: Timeline
 
 
-def runs_by_cause(timeline: Timeline, durations: Integers, recompute_ns: Integers) -> RunsByCause:
+def runs_by_cause(
+    timeline: Timeline, durations: Integers, recompute_ns: Integers, messages: Messages = None
+) -> RunsByCause:
     """Simulate the order of `timeline` with one cause of idle time after another switched on.
 
-    `durations` are by class of the graph, and `recompute_ns` [num_stages] is the part of backwards that recomputes.
+    `durations` are by class of the graph, `recompute_ns` [num_stages] is the part of backwards that recomputes, and
+    `messages` is what `timeline` was run with.
     """
     graph = timeline.graph.of_actions
     return RunsByCause(
         balanced=_balanced(graph, durations, recompute_ns),
         plain=run(graph, _without_recompute(graph, durations, recompute_ns)),
         recomputing=run(graph, durations),
+        communicating=_without_copies(timeline, durations, messages),
         real=timeline,
     )
 
@@ -159,17 +173,24 @@ def idle_times(runs: RunsByCause) -> tuple[IdleTime, ...]:
 
     schedule = runs.real.schedule
     balanced = idle(runs.balanced) // schedule.num_stages
-    plain, recomputing, real = idle(runs.plain), idle(runs.recomputing), idle(runs.real)
+    plain, recomputing = idle(runs.plain), idle(runs.recomputing)
+    communicating, real = idle(runs.communicating), idle(runs.real)
     return tuple(
         IdleTime(
             total_ns=int(real[rank]),
             fill_drain_ns=int(balanced[rank]),
             imbalance_ns=int(plain[rank] - balanced[rank]),
             recompute_ns=int(recomputing[rank] - plain[rank]),
-            communication_ns=int(real[rank] - recomputing[rank]),
+            communication_ns=int(communicating[rank] - recomputing[rank]),
+            host_copies_ns=int(real[rank] - communicating[rank]),
         )
         for rank in range(schedule.num_ranks)
     )
+
+
+def _without_copies(timeline: Timeline, durations: Integers, messages: Messages) -> Timeline:
+    """Return `timeline` as it would be if nothing moved to the host."""
+    return timeline if timeline.graph.copied is None else run(timeline.graph.of_actions, durations, messages)
 
 
 def _balanced(graph: Graph, durations: Integers, recompute_ns: Integers) -> Timeline:
@@ -218,10 +239,12 @@ def _saved_ns(schedule: Schedule, costs: StageCosts) -> int:
 
 def as_fractions(table: BubbleTable) -> Mapping[str, float]:
     """Return the fractions of `table` by the names used in result files."""
+    copies = {} if table.host_copies is None else {"host_copies": table.host_copies}
     return {
         "real": table.real,
         "ideal": table.ideal,
         "imbalance": table.imbalance,
         "recompute": table.recompute,
         "communication": table.communication,
+        **copies,
     }

@@ -1,6 +1,6 @@
 """Every gap between the actions of a rank by cause, from the runs of `evenflow.simulate.bubbles`.
 
-The gap before an action is there in each of the four runs, and grows or shrinks from one to the next. Growth is the
+The gap before an action is there in each of the runs, and grows or shrinks from one to the next. Growth is the
 share of the cause that was switched on; where a gap shrinks, the causes before lose, the last of them first. The parts
 of a gap are therefore never negative and add up to it.
 
@@ -34,6 +34,7 @@ class IdleGaps:
     imbalance_ns: Integers
     recompute_ns: Integers
     communication_ns: Integers
+    host_copies_ns: Integers
 
 
 def gaps_ns(timeline: Timeline) -> Integers:
@@ -51,21 +52,29 @@ def gaps_ns(timeline: Timeline) -> Integers:
 def idle_gaps(runs: RunsByCause, idle: Sequence[IdleTime]) -> IdleGaps:
     """Return the gaps of the real run by cause; `idle` is the idle time of the ranks by the same runs."""
     schedule = runs.real.schedule
-    growing = np.stack([gaps_ns(timeline) for timeline in (runs.balanced, runs.plain, runs.recomputing, runs.real)])
+    steps = (runs.balanced, runs.plain, runs.recomputing, runs.communicating, runs.real)
+    growing = np.stack([gaps_ns(timeline) for timeline in steps])
     parts = np.empty_like(growing)
     for rank, causes in enumerate(idle):
         own = _own_gaps(schedule, rank)
         grown = growing[:, own]
         before = np.cumsum(grown[0]) // schedule.num_stages  # rounded along the rank, so that sums stay exact
         grown[0] = np.diff(before, prepend=0)
-        sums = np.cumsum([causes.fill_drain_ns, causes.imbalance_ns, causes.recompute_ns, causes.communication_ns])
-        parts[:, own] = _with_sums(_parts(grown), _parts(sums))
+        sums = (
+            causes.fill_drain_ns,
+            causes.imbalance_ns,
+            causes.recompute_ns,
+            causes.communication_ns,
+            causes.host_copies_ns,
+        )
+        parts[:, own] = _with_sums(_parts(grown), _parts(np.cumsum(sums)))
     return IdleGaps(
         total_ns=growing[-1],
         fill_drain_ns=parts[0],
         imbalance_ns=parts[1],
         recompute_ns=parts[2],
         communication_ns=parts[3],
+        host_copies_ns=parts[4],
     )
 
 

@@ -81,7 +81,8 @@ class Simulation(InNotebook):
 
     @cached_property
     def _runs_by_cause(self) -> RunsByCause:
-        return runs_by_cause(self.timeline, self.costs.durations, self.costs.recompute_ns)
+        messages = self.costs.messages(self.communication)
+        return runs_by_cause(self.timeline, self.costs.durations, self.costs.recompute_ns, messages)
 
     def fits(self, memory_limit_bytes: int | None) -> bool:
         """Return whether no rank ever holds more than the limit."""

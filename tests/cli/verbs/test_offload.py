@@ -1,6 +1,7 @@
 """Activations that the host keeps, through the commands."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -11,7 +12,7 @@ LINK = ("--offload", "--host-link", "50GBps")
 
 
 def host_lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if "host" in line]
+    return [line for line in text.splitlines() if "the host" in line]
 
 
 def limits(folder, evenflow) -> int:
@@ -44,6 +45,45 @@ def test_what_is_moved_is_said_written_drawn_and_simulated_again(folder, evenflo
     assert simulated["makespan_ms"] == written["makespan_ms"]
     assert simulated["peak_memory_mb"] == written["peak_memory_mb"]
     assert simulated["host"] == written["host"]
+
+
+def test_waits_for_copies_are_a_cause_of_their_own(folder, evenflow):
+    plan = {
+        "ranks": 4, "chunks": 1, "microbatches": 8, "sequence_splits": 1, "schedule": "1f1b",
+        "layers": [[1, 1, 1, 1]], "recompute": {"offload": [[1, 1, 0, 0]]},
+    }  # fmt: skip
+    (folder / "plan.json").write_text(json.dumps(plan))
+    slow = ("--offload", "--host-link", "2GBps", "--p2p-latency", "1ms")
+    files = ("--json", "slow.json", "--svg", "slow.svg")
+    result = evenflow("simulate", "tiny.json", "plan.json", *slow, *files)
+    assert result.exit_code == 0, result.stderr
+    causes, of_all = next(
+        (line, below) for line, below in pairwise(result.stdout.splitlines()) if "imbalance" in line.split()
+    )
+    assert causes.split() == ["all", "fill/drain", "imbalance", "recompute", "p2p", "host", "copies"]
+    bubble = json.loads((folder / "slow.json").read_text())["bubble"]
+    parts = [bubble[cause] for cause in ("ideal", "imbalance", "recompute", "communication", "host_copies")]
+    assert min(parts[3:]) > 0
+    assert sum(parts) == pytest.approx(bubble["real"])
+    assert of_all.split()[-6:] == [f"{part:.4f}" for part in (bubble["real"], *parts)]
+    assert f"host copies {100 * parts[-1]:.1f} %" in (folder / "slow.svg").read_text()
+    del plan["recompute"]["offload"]
+    (folder / "stays.json").write_text(json.dumps(plan))
+    stays = evenflow("simulate", "tiny.json", "stays.json", *slow, "--json", "stayed.json")
+    assert stays.exit_code == 0, stays.stderr
+    assert "host copies" not in stays.stdout
+    assert "host_copies" not in json.loads((folder / "stayed.json").read_text())["bubble"]
+
+
+def test_compared_plans_have_a_column_for_copies_where_any_moves_something(folder, evenflow):
+    limit = f"{limits(folder, evenflow)}MB"
+    result = evenflow("compare", "tiny.json", *FOUR, "--memory", limit, *LINK, "--json", "plans.json")
+    assert result.exit_code == 0, result.stderr
+    header = next(line for line in result.stdout.splitlines() if line.startswith("plan "))
+    assert "recompute  host copies  peak MB" in header
+    plans = json.loads((folder / "plans.json").read_text())
+    assert "host_copies" in plans["recommended"]["bubble"]
+    assert "host_copies" not in plans["naive_no_recomp"]["bubble"]
 
 
 def test_fetches_are_chosen_and_the_proof_is_over_all_of_them(folder, evenflow):

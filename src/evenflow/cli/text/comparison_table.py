@@ -12,16 +12,19 @@ from evenflow.units import megabytes, milliseconds
 def comparison_table(plans: Sequence[NamedPlan], memory_limit_bytes: int | None) -> str:
     """Return a row for each plan: step, how much longer than the recommended one, bubbles by cause, peak, limit."""
     communicates = any(plan.simulation.communication for plan in plans)
+    copies = any(plan.simulation.bubbles.host_copies is not None for plan in plans)
     has_memory = plans[0].simulation.network.has_memory
     base_ns = next((named.simulation.makespan_ns for named in plans if named.name == RECOMMENDED), None)
     header = [_("plan"), _("step ms"), _("longer"), _("bubble"), _("ideal"), _("imbalance"), _("recompute")]
     header += ["p2p"] if communicates else []
+    header += [_("host copies")] if copies else []
     header += [_("peak MB"), _("limit")] if has_memory else [_("limit")]
     rows = []
     for plan in plans:
         simulation, bubbles = plan.simulation, plan.simulation.bubbles
         shares = [bubbles.real, bubbles.ideal, bubbles.imbalance, bubbles.recompute]
         shares += [bubbles.communication] if communicates else []
+        shares += [bubbles.host_copies or 0.0] if copies else []
         rows.append(
             [
                 plan.name,

@@ -93,13 +93,17 @@ def bubble_table(simulation: Simulation) -> str:
     Below numbers that show as negative, a line says what they mean.
     """
     bubbles, communicates = simulation.bubbles, simulation.communication is not None
+    copied = bubbles.host_copies
     causes = [_("fill/drain"), _("imbalance"), _("recompute"), *(["p2p"] if communicates else [])]
+    causes += [] if copied is None else [_("host copies")]
     whole = [bubbles.ideal, bubbles.imbalance, bubbles.recompute, *([bubbles.communication] if communicates else [])]
+    whole += [] if copied is None else [copied]
     rows = [[_("bubble, of model time"), *(_signed(value, 4) for value in (bubbles.real, *whole))]]
     digits = len(str(simulation.plan.num_ranks - 1))
     for rank, idle in enumerate(simulation.idle):
         parts = [idle.total_ns, idle.fill_drain_ns, idle.imbalance_ns, idle.recompute_ns]
         parts += [idle.communication_ns] if communicates else []
+        parts += [] if copied is None else [idle.host_copies_ns]
         rows.append(
             [
                 _("rank {rank} idle, % of step", rank=f"{rank:>{digits}}"),
