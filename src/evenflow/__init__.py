@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from evenflow.profiles.cluster_file import read_cluster_file
     from evenflow.profiles.layer_file import read_layer_file
     from evenflow.profiles.mesh_plan_file import read_mesh_plan
-    from evenflow.profiles.plan_file import read_plan_file
+    from evenflow.profiles.plan_file import read_host_link, read_plan_file
     from evenflow.profiles.transformer.config_file import read_transformer
     from evenflow.profiles.transformer.numbers import Described
     from evenflow.report.of_values import report_page
@@ -120,6 +120,7 @@ __all__ = [
     "profile_config",
     "read_accelerator_file",
     "read_cluster_file",
+    "read_host_link",
     "read_layer_file",
     "read_mesh_plan",
     "read_plan_file",
@@ -172,6 +173,7 @@ _HOMES = {
     "LatentAttention": "evenflow.predict.transformer",
     "Norms": "evenflow.predict.transformer",
     "Transformer": "evenflow.predict.transformer",
+    "read_host_link": "evenflow.profiles.plan_file",
     "read_layer_file": "evenflow.profiles.layer_file",
     "read_plan_file": "evenflow.profiles.plan_file",
     "read_mesh_plan": "evenflow.profiles.mesh_plan_file",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
-from evenflow.model import Cells, Communication, Network, Plan, cells
+from evenflow.model import Cells, Communication, HostLink, Network, Plan, cells
 from evenflow.profiles.layer_file import network_of
 from evenflow.profiles.model_configuration import refuse_configuration
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees, read_degrees
@@ -130,6 +130,22 @@ def parse_frozen_layers(text: str, *, place: str) -> int:
     """
     fields = as_fields(load_json(text, file=place), file=place)
     return network_of(fields.inner("network")).frozen_layers if "network" in fields else 0
+
+
+def read_host_link(path: Path | str) -> HostLink | None:
+    """Return when what layers keep on the host moves, by the network in a plan file or report; None where none does."""
+    text, place = read_plan_text(path)
+    return parse_host_link(text, place=place)
+
+
+def parse_host_link(text: str, *, place: str) -> HostLink | None:
+    """Return the link to the host of the network in the text of a plan file; None where it has none.
+
+    Raises:
+        InputError: text that is not JSON, or as `evenflow.profiles.layer_file.network_of` does.
+    """
+    fields = as_fields(load_json(text, file=place), file=place)
+    return network_of(fields.inner("network")).host_link if "network" in fields else None
 
 
 def _memory_limit(fields: Fields) -> int | None:

@@ -2,7 +2,7 @@
 
 from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fractions, idle_times, runs_by_cause
 from evenflow.simulate.compiled import compiling, is_compiling, is_kept
-from evenflow.simulate.copies import with_copies
+from evenflow.simulate.copies import away, with_copies
 from evenflow.simulate.costs import (
     HalvesTable,
     Integers,
@@ -51,6 +51,7 @@ __all__ = [
     "Timeline",
     "as_fractions",
     "at_best_in_pairs",
+    "away",
     "build_graph",
     "changes_at_both_ends",
     "check_pairs",

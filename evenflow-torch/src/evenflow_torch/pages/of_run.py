@@ -15,7 +15,7 @@ def shown_run(job: RunJob, comparison: Comparison, *, plan: str | None = None) -
     """Return the predicted and the measured timeline of a run; `plan` is the plan file that was run."""
     predicted, costs = comparison.predicted, comparison.costs
     stage_layers = tuple(stage_words(job.plan, predicted.schedule, None))
-    runs = runs_by_cause(predicted, comparison.durations, costs.recompute_ns)
+    runs = runs_by_cause(predicted, comparison.durations, costs.recompute_ns, comparison.communication)
     idle = idle_times(runs)
     plan_shown = shown_timeline(
         predicted,

@@ -2,7 +2,7 @@
 
 from evenflow.export.results.json_text import finite
 from evenflow.profiles.timeline_file import TimelineFile
-from evenflow.simulate import Timeline
+from evenflow.simulate import StageCosts, Timeline
 from evenflow.units import megabytes, milliseconds
 from evenflow_torch.run.measure.comparison import Comparison
 from evenflow_torch.run.values.aa_report import AAReport
@@ -72,6 +72,7 @@ def _calibration(result: RunResult, comparison: Comparison) -> dict[str, object]
         "weight_ms": [milliseconds(int(ns)) for ns in costs.weight_ns],
         "activation_mb": [megabytes(int(size)) for size in costs.activation_bytes],
         "weight_mb": [megabytes(int(size)) for size in costs.until_weight_bytes],
+        **_copied(costs),
         "static_mb": [megabytes(int(size)) for size in costs.static_bytes],
         "working_mb": [megabytes(int(size)) for size in costs.working_bytes],
         "message_ms": milliseconds(result.message_ns),
@@ -80,6 +81,16 @@ def _calibration(result: RunResult, comparison: Comparison) -> dict[str, object]
             "send": milliseconds(overhead.send_ns),
             "receive": milliseconds(overhead.receive_ns),
         },
+    }
+
+
+def _copied(costs: StageCosts) -> dict[str, object]:
+    """Return what every stage moves to the host, and how long that takes; nothing where none moves when planned."""
+    if costs.offloaded_bytes is None or costs.copy_ns is None:
+        return {}
+    return {
+        "offloaded_mb": [megabytes(int(size)) for size in costs.offloaded_bytes],
+        "copy_ms": [milliseconds(int(ns)) for ns in costs.copy_ns],
     }
 
 

@@ -29,7 +29,7 @@ def test_gradients_are_the_same() -> None:
     x = torch.randn(4, WIDTH, dtype=torch.float64)
     plain, offloaded = layers(3), layers(3)
     place = Offload()
-    place.begin()
+    place.begin(x)
     expected = run(plain, list(plain), x)
     found = run(offloaded, [place.forward_of(one) for one in offloaded], x)
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
@@ -39,12 +39,12 @@ def test_inputs_wait_on_the_host_for_the_second_forward(monkeypatch: pytest.Monk
     sent: list[torch.Tensor] = []
     original = offload._Sent.__init__
     monkeypatch.setattr(
-        offload._Sent, "__init__", lambda self, tensor, stream: sent.append(tensor) or original(self, tensor, stream)
+        offload._Sent, "__init__", lambda self, tensor, *more: sent.append(tensor) or original(self, tensor, *more)
     )
     x = torch.randn(4, WIDTH, dtype=torch.float64)
     plain, again = layers(3), layers(3)
     place = Offload()
-    place.begin()
+    place.begin(x)
     expected = run(plain, list(plain), x)
     found = run(again, [place.recomputed(one) for one in again], x)
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
@@ -58,7 +58,7 @@ def test_parameters_stay_and_activations_go(monkeypatch: pytest.MonkeyPatch) -> 
     sent: list[torch.Tensor] = []
     original = offload._Sent.__init__
     monkeypatch.setattr(
-        offload._Sent, "__init__", lambda self, tensor, stream: sent.append(tensor) or original(self, tensor, stream)
+        offload._Sent, "__init__", lambda self, tensor, *more: sent.append(tensor) or original(self, tensor, *more)
     )
     (module,) = layers(1)
     place = Offload()
@@ -75,9 +75,9 @@ def test_a_layer_is_fetched_while_the_one_behind_it_computes(monkeypatch: pytest
     records: list[list[offload._Layer]] = []
     results = []
     for _ in range(2):
-        place.begin()
-        records.append([])
         hidden = torch.randn(4, WIDTH, dtype=torch.float64)
+        place.begin(hidden)
+        records.append([])
         for module in modules:
             hidden = place.forward_of(module)(hidden)
             assert place._newest is not None

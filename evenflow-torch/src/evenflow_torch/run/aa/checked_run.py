@@ -29,7 +29,7 @@ def checks_of_rank(pipe: Pipeline, calibration: MeasuredCosts, *, everywhere: bo
     gathered: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(gathered, (calibration.rank_result(), compare_ns))
     by_stage = {stage: ns for _, compared in gathered for stage, ns in compared.items()}
-    costs = costs_of(pipe.schedule, [rank for rank, _ in gathered], calibration.overhead)
+    costs = costs_of(pipe.schedule, [rank for rank, _ in gathered], calibration.overhead, pipe.host_link)
     communication = Communication(latency_ns=calibration.message_ns)
     return plan_checks(
         run(build_graph(pipe.schedule), durations_of(costs, calibration.overhead), communication),

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import RECOMPUTE_PARTS, Plan
+from evenflow.model import RECOMPUTE_PARTS, HostLink, Plan
 from evenflow_torch.models.checkpointing import Patterns
 from evenflow_torch.models.parts import ModelRow
 from evenflow_torch.models.rows import as_row
 from evenflow_torch.run.assembly.pipeline import Batch, Pipeline, RankStages, checked_batch
 from evenflow_torch.run.engine.order import check_world, runnable_order
-from evenflow_torch.run.engine.recompute_layers import check_kinds
+from evenflow_torch.run.engine.recompute_layers import check_kinds, is_on_host
 from evenflow_torch.run.engine.runtime import LossFunction
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
 from evenflow_torch.run.engine.shared_parameters import SharedParameters
@@ -42,6 +42,7 @@ def pipeline(
     example_batch: Batch,
     *,
     mesh_plan: MeshPlan | None = None,
+    host_link: HostLink | None = None,
     device: torch.device | str = "cpu",
     seed: int | None = None,
     head_modules: int = 0,
@@ -64,6 +65,8 @@ def pipeline(
         mesh_plan: where every stage lies, if on several devices: of ``evenflow auto`` (`AutoPlan.mesh_plan`, or
             `evenflow.profiles.mesh_plan_file.parse_mesh_plan`). The world size is its number of devices then, the
             parameters become DTensors, and the first dimension of the batch counts for all devices of a stage together.
+        host_link: when what layers keep on the host moves, as in the network that was planned
+            (`evenflow.read_host_link` of a plan file). Without it, it moves layer by layer, back one layer ahead.
         seed: makes dropout the same however the model is split. Without it, random numbers come as they come.
         recompute_modules: glob patterns of the sub-modules that each kind but ``full`` runs again, by their names in a
             layer; see `evenflow.model.recompute_parts`.
@@ -98,7 +101,10 @@ def pipeline(
         check_mesh_plan(mesh_plan, row, stages, boundaries)
         rank_stages = _on_meshes(mesh_plan, stages, boundaries, settings, loss_fn)
     watch = rank_watch(rank_timeout_s)
-    return Pipeline(rank_stages, schedule, example_batch=example_batch, mesh_plan=mesh_plan, watch=watch)
+    return Pipeline(
+        rank_stages, schedule, example_batch=example_batch, mesh_plan=mesh_plan, watch=watch,
+        host_link=host_link if any(map(is_on_host, plan.used_kinds)) else None,
+    )  # fmt: skip
 
 
 def _on_one_device(

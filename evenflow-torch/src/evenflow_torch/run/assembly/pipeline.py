@@ -11,11 +11,13 @@ from torch import Tensor, nn
 from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.model import HostLink
 from evenflow.schedule import Schedule
 from evenflow_torch.models.parts import Part
 from evenflow_torch.run.engine.boundaries import agree_on_boundaries
 from evenflow_torch.run.engine.gradient_norm import norm_over_ranks, scale_to_norm
-from evenflow_torch.run.engine.hooks import Hook, insert_hooks
+from evenflow_torch.run.engine.hooks import Hook, insert_calls, insert_hooks
+from evenflow_torch.run.engine.host_traffic import HostTraffic
 from evenflow_torch.run.engine.runtime import LossFunction, make_runtime
 from evenflow_torch.run.engine.runtime_stage import Observer, RuntimeStage
 from evenflow_torch.run.engine.shared_parameters import SharedParameters
@@ -64,6 +66,7 @@ class Pipeline:
         *,
         example_batch: Batch,
         mesh_plan: MeshPlan | None = None,
+        host_link: HostLink | None = None,
         watch: RankWatch | None = None,
     ) -> None:
         self._watch = watch
@@ -74,12 +77,28 @@ class Pipeline:
         self.message = rank_stages.message
         """Tensor that the first device sends to the next stage for one microbatch, on the meta device."""
         self.runtime = make_runtime(self.stages, schedule, self.loss_fn)
+        self.host_link = host_link
+        """When what layers keep on the host moves; None: layer by layer, or not at all."""
+        if host_link is not None:
+            self._move_as_planned(host_link)
         self.num_steps = 0
         """Steps done, which the random numbers depend on; set it when training goes on from a checkpoint."""
         self._shared = rank_stages.shared
         self._has_agreed = mesh_plan is not None
         """Whether the stages know what will cross between them; on several devices it is part of the plan."""
         self._shapes = tuple(tuple(tensor.shape) for tensor in example_batch)
+
+    def _move_as_planned(self, host_link: HostLink) -> None:
+        """Let the layers that wait on the host move when the plan says."""
+        runtime = self.runtime
+        rank = self.schedule.stage_ranks[self.stages[0].stage_index]
+        traffic = HostTraffic(self.schedule, rank, host_link, self.stages[0].device)
+        traffic.keeps_inputs = lambda: runtime.keeps_outputs or any(stage.witness for stage in self.stages)
+        runtime.traffic = traffic
+        for stage in self.stages:
+            stage.traffic = traffic
+            stage.submod.offload.is_planned = True
+        insert_calls(runtime, [Hook(after=action, run=call) for action, call in traffic.calls()])
 
     def step(self, batch: Batch) -> Tensor | None:
         """Run forward and backward of all microbatches; gradients are added to what the parameters hold.

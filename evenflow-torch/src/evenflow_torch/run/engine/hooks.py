@@ -30,9 +30,13 @@ def insert_hooks(runtime: Runtime, hooks: Sequence[Hook]) -> None:
     Raises:
         InputError: a hook follows an action of another rank.
     """
-    if not hooks:
-        return
-    runtime.keeps_outputs = True
+    if hooks:
+        runtime.keeps_outputs = True
+        insert_calls(runtime, hooks)
+
+
+def insert_calls(runtime: Runtime, hooks: Sequence[Hook]) -> None:
+    """Do the same for `hooks` that read nothing of what stages keep, and are some."""
     own_order = runtime.pipeline_order_with_comms[runtime.rank]
     chosen: dict[TorchAction, list[Hook]] = defaultdict(list)
     for hook in hooks:

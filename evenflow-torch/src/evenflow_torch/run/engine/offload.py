@@ -1,14 +1,19 @@
 """Layers whose activations wait for the backward in the host's memory.
 
+Where the plan says when they move, all layers of a stage move together: see `evenflow_torch.run.engine.host_traffic`.
+Where it does not, they move layer by layer:
+
     forward     layer 0     layer 1     layer 2          every layer's activations go to the host while the next
                   |  send 0   |  send 1   | send 2       one computes
     backward    layer 2     layer 1     layer 0          and come back while the one behind it computes
          fetch 1  |  fetch 0  |
 
-Both happen on a stream of their own where the device has streams. Parameters and buffers, which are there anyway, stay.
+Both happen on a stream of their own where the device has streams. Parameters and buffers, and what layers are given
+beside their input, such as masks, are there anyway and stay.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,22 +22,43 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from evenflow_torch.models.checkpointing import under_checkpoint
+from evenflow_torch.run.engine.host_traffic import Moved, View
 from evenflow_torch.run.engine.spread_tensors import as_it_is, local_part, spreading, storage_address
+from evenflow_torch.run.engine.torch_names import tree_leaves
 
 
 class Offload:
-    """The layers of one stage that offload; `begin` before every forward of the stage."""
+    """The layers of one stage that offload; `begin` before every forward of the stage.
 
-    def __init__(self) -> None:
+    `keeps_input` is whether the first layer keeps the input of the stage without moving it.
+    """
+
+    def __init__(self, *, keeps_input: bool = True) -> None:
+        self.is_planned = False
+        """Whether the plan says when they move; then what a forward keeps stays unless it is given a place."""
+        self.moving: Moved | None = None
+        """The place for what the next forward keeps."""
+        self._keeps_input = keeps_input
         self.pack: Callable[[Tensor], Any] = as_it_is
         """What the graph keeps of parameters and buffers, and `unpack` what that stands for."""
         self.unpack: Callable[[Any], Tensor] = as_it_is
         self._newest: _Layer | None = None
         self._streams: dict[torch.device, Any] = {}
 
-    def begin(self) -> None:
-        """Start a new microbatch: layers of the one before are no longer fetched ahead."""
+    def begin(self, hidden: Tensor) -> None:
+        """Start a new microbatch with the input of the stage; layers of the one before are no longer fetched ahead."""
         self._newest = None
+        if self.moving is not None:
+            self.moving.begins_with(hidden, is_kept=self._keeps_input)
+
+    @contextmanager
+    def into(self, moved: Moved | None) -> Iterator[None]:
+        """Give the forward inside a place for what it keeps; None: that stays."""
+        self.moving = moved
+        try:
+            yield
+        finally:
+            self.moving = None
 
     def forward_of(self, module: nn.Module) -> Callable[..., Any]:
         """Return the forward of `module` that sends what it saves to the host."""
@@ -48,29 +74,41 @@ class Offload:
     def _recomputed(self, module: nn.Module, options: Mapping[str, Any], hidden: Tensor, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return module(hidden, **kwargs)
-        layer = self._newest = _Layer(self, before=self._newest)
-        sent, first = layer.send(hidden), [hidden]
+        place = self._place()
+        if place is None:
+            return under_checkpoint(module, **options)(hidden, **kwargs)
+        sent, is_trained, first = place.send(hidden), hidden.requires_grad, [hidden]
 
         def run(_on_device: Tensor) -> Any:
             """Compute with the input, the second time with that from the host."""
-            value = first.pop() if first else layer.fetched(sent).requires_grad_(sent.requires_grad)
+            value = first.pop() if first else _back(sent).detach().requires_grad_(is_trained)
             return module(value, **kwargs)
 
         # The empty tensor says on which device random numbers are kept; the input itself must not stay for it.
         return under_checkpoint(run, **options)(hidden.detach().new_empty(0))
 
     def _forward(self, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        stays = {storage_address(tensor) for tensor in (*module.parameters(), *module.buffers())}
-        layer = self._newest = _Layer(self, before=self._newest)
+        place = self._place()
+        if place is None:
+            return module(*args, **kwargs)
+        given = [value for value in tree_leaves(kwargs) if isinstance(value, Tensor)]
+        stays = {storage_address(tensor) for tensor in (*module.parameters(), *module.buffers(), *given)}
 
         def pack(tensor: Tensor) -> Any:
-            return self.pack(tensor) if storage_address(tensor) in stays else layer.send(tensor)
+            return self.pack(tensor) if storage_address(tensor) in stays else place.send(tensor)
 
         def unpack(packed: Any) -> Tensor:
-            return layer.fetched(packed) if isinstance(packed, _Sent) else self.unpack(packed)
+            return _back(packed) if isinstance(packed, _Sent | View) else self.unpack(packed)
 
         with saved_tensors_hooks(pack, unpack):
             return module(*args, **kwargs)
+
+    def _place(self) -> "Moved | _Layer | None":
+        """Return what takes the tensors of the next layer; None where they stay."""
+        if self.is_planned:
+            return self.moving
+        self._newest = _Layer(self, before=self._newest)
+        return self._newest
 
     def stream(self, device: torch.device) -> Any:
         """Return the stream for copies, None where the device has none."""
@@ -81,12 +119,17 @@ class Offload:
         return self._streams[device]
 
 
+def _back(sent: "_Sent | View | Tensor") -> Tensor:
+    """Return a tensor on its device."""
+    return sent if isinstance(sent, Tensor) else sent.tensor()
+
+
 class _Sent:
     """A tensor on the host; afterwards also on its device again."""
 
-    def __init__(self, tensor: Tensor, stream: Any) -> None:
+    def __init__(self, tensor: Tensor, layer: "_Layer", stream: Any) -> None:
+        self._layer = layer
         self._spread = spreading(tensor)
-        self.requires_grad = tensor.requires_grad
         local = local_part(tensor.detach())
         self.device = local.device
         self.back: Tensor | None = None
@@ -109,6 +152,10 @@ class _Sent:
         with torch.cuda.stream(stream):
             self.back = self.host.to(self.device, non_blocking=True)
 
+    def tensor(self) -> Tensor:
+        """Return the tensor on its device, and see to the layer that is needed next."""
+        return self._layer.fetched(self)
+
     def taken(self, stream: Any) -> Tensor:
         """Return the tensor on its device, for the computation that follows."""
         self.fetch(stream)
@@ -130,7 +177,7 @@ class _Layer:
         self._sent: list[_Sent] = []
 
     def send(self, tensor: Tensor) -> _Sent:
-        sent = _Sent(tensor, self._offload.stream(tensor.device))
+        sent = _Sent(tensor, self, self._offload.stream(tensor.device))
         self._sent.append(sent)
         return sent
 

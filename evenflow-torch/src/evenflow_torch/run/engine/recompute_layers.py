@@ -31,6 +31,11 @@ def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
     return [kind for kind in kinds for _ in range(plan.count(kind, chunk, rank))]
 
 
+def is_on_host(kind: str) -> bool:
+    """Return whether what a layer keeps under a kind waits on the host."""
+    return kind == OFFLOAD or kind.endswith(_ON_HOST)
+
+
 def forward_of(
     part: Part,
     kind: str,

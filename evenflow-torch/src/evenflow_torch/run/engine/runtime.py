@@ -22,6 +22,7 @@ from torch import Tensor
 
 from evenflow.language import _
 from evenflow.schedule import Schedule
+from evenflow_torch.run.engine.host_traffic import HostTraffic
 from evenflow_torch.run.engine.order import answered_backwards
 from evenflow_torch.run.engine.position import Position
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
@@ -42,6 +43,8 @@ class Runtime(TorchRuntime):
         """Functions of the hooks, by the microbatch index under which their calls stand in the order."""
         self.position = Position()
         """What this rank does; its stages keep it."""
+        self.traffic: HostTraffic | None = None
+        """What its stages move to the host and back when the plan says; None where the plan does not say it."""
         self._open_losses: dict[int, Tensor] = {}
         self._losses: dict[int, Tensor] = {}
         self._targets: Sequence[Any] = ()
@@ -57,6 +60,8 @@ class Runtime(TorchRuntime):
         """
         self._losses.clear()
         self.position.op = None
+        if self.traffic is not None:
+            self.traffic.begin_step()
         failure: Exception | None = None
         try:
             with without_schedules():

@@ -1,8 +1,8 @@
 """A stage as torch's runtime executes it; `evenflow_torch.run.engine.runtime` says what is changed."""
 
 import copy
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.schedule import Op
+from evenflow_torch.run.engine.host_traffic import HostTraffic
 from evenflow_torch.run.engine.position import Position
 from evenflow_torch.run.engine.split_backward import WeightGradients
 from evenflow_torch.run.engine.torch_names import PipelineStage, ReceiveInfo, buffer_of, take_boundaries
@@ -80,6 +81,8 @@ class RuntimeStage(PipelineStage):
         self.answered: Mapping[int, Sequence[int]] = {}
         """Backwards of the stage before, by the forward that it sends after them: their gradients have arrived."""
         self.witness: Witness | None = None
+        self.traffic: HostTraffic | None = None
+        """What moves to the host and back when the plan says; None where the plan does not say it."""
         self.keeps_graph = False
         """Whether the next backward keeps its graph, to be run again."""
         self.forward_sends: Sends = {}
@@ -140,7 +143,7 @@ class RuntimeStage(PipelineStage):
             _finish(self.backward_sends, microbatch)
         self.submod.microbatch = fwd_chunk_id
         self._begin(Op.F, fwd_chunk_id)
-        with self._witnessed(Op.F, fwd_chunk_id):
+        with self._moving(fwd_chunk_id), self._witnessed(Op.F, fwd_chunk_id):
             output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
         self.end_action()
         if self._weight_gradients is not None:
@@ -155,6 +158,8 @@ class RuntimeStage(PipelineStage):
     ) -> None:
         """Run a backward; its gradient has arrived, so the output that was sent has been received."""
         _finish(self.forward_sends, bwd_chunk_id)
+        if self.traffic is not None:
+            self.traffic.backward_begins(self.stage_index, bwd_chunk_id)
         op = Op.B if full_backward else Op.I
         self._begin(op, bwd_chunk_id)
         with self._witnessed(op, bwd_chunk_id, loss):
@@ -184,6 +189,15 @@ class RuntimeStage(PipelineStage):
         assert backward_type == "full", "backwards are split by a weight builder"
         torch.autograd.backward(bwd_kwargs["stage_output"], bwd_kwargs["output_grads"], retain_graph=True)
         return tuple(take_gradient(value) for value in bwd_kwargs["input_values"]), None
+
+    @contextmanager
+    def _moving(self, microbatch: int) -> Iterator[None]:
+        """Move what the forward inside keeps, as planned."""
+        if self.traffic is None:
+            yield
+            return
+        with self.traffic.forward(self.stage_index, microbatch) as moved, self.submod.offload.into(moved):
+            yield
 
     def _witnessed(self, op: Op, microbatch: int, loss: Tensor | None = None) -> AbstractContextManager[None]:
         if self.witness is None:

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import RECOMPUTE_PARTS, Plan, segment_length
+from evenflow.model import NONE, RECOMPUTE_PARTS, Plan, segment_length
 from evenflow.schedule import Op, Schedule
 from evenflow_torch.models.checkpointing import Patterns, under_checkpoint
 from evenflow_torch.models.part_output import part_output
 from evenflow_torch.models.parts import Context, ModelRow, Part
 from evenflow_torch.run.engine.offload import Offload
-from evenflow_torch.run.engine.recompute_layers import forward_of, inside_again, kinds_of_cell
+from evenflow_torch.run.engine.recompute_layers import forward_of, inside_again, is_on_host, kinds_of_cell
 from evenflow_torch.run.engine.seeds import seed_of, seeded
 from evenflow_torch.run.engine.split_backward import WeightGradients
 
@@ -119,7 +119,8 @@ class StageModule(nn.Module):
         super().__init__()
         self.parts = stage.parts
         self.modules_in_order = nn.ModuleList(part.module for part in stage.parts)
-        self.offload = Offload()
+        first = next((stage.kinds.get(part.position, NONE) for part in stage.parts), NONE)
+        self.offload = Offload(keeps_input=not is_on_host(first))
         self.forwards: list[Callable[..., Any]] = [
             forward_of(part, stage.kinds.get(part.position, "none"), recompute_modules, recompute_inside, self.offload)
             for part in stage.parts
@@ -133,7 +134,7 @@ class StageModule(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return the output of the stage for one microbatch, in the order in which messages are sent."""
-        self.offload.begin()
+        self.offload.begin(hidden)
         for places, is_again in self.segments:
             if is_again:
                 run = partial(self._run, places, self.step, self.microbatch)

@@ -167,6 +167,7 @@ class _Trainer:
             next_token_loss,
             self._batch(0),
             mesh_plan=self.job.mesh_plan,
+            host_link=self.job.host_link,
             device=self.device,
             seed=self.job.seed,
             rank_timeout_s=rank_timeout_s,

@@ -7,6 +7,7 @@ overhead    what the runtime needs beside that: see `evenflow_torch.run.measure.
 Durations and messages that scatter are measured again: see `evenflow_torch.run.measure.settled`.
 """
 
+import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
+from evenflow_torch.run.engine.host_traffic import Moved
 from evenflow_torch.run.engine.runtime import LossFunction
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
 from evenflow_torch.run.measure.exchange_times import measure_exchanges_ns
@@ -45,7 +47,11 @@ class StageMeasurement:
     weight_ns: int
     """Part of the backward that a split leaves for later; zero where no backward is split."""
     activation_bytes: int
-    """Live after the forward."""
+    """Live after the forward, when what moves to the host has left."""
+    offloaded_bytes: int
+    """Live after the forward until that has left; zero where nothing moves when the plan says."""
+    copy_ns: int
+    """Time of a copy of that in one direction, the median of both."""
     until_weight_bytes: int
     """Live between input and weight gradient."""
     working_bytes: int
@@ -87,6 +93,8 @@ class MeasuredCosts:
             working_bytes=self.working_bytes,
             peak_bytes=0,
             actions=[],
+            offloaded_bytes=self.by_stage("offloaded_bytes"),
+            copy_ns=self.by_stage("copy_ns"),
         )
 
 
@@ -134,7 +142,7 @@ def _measured(alone: Sequence["_Alone"], device: torch.device) -> tuple[tuple[St
     stages = []
     for stage in alone:
         forward, backward, weight = (next(medians) for _ in range(3))
-        activation, waiting, working = _memory(stage)
+        activation, moved, waiting, working = _memory(stage)
         stages.append(
             StageMeasurement(
                 stage=stage.stage.stage_index,
@@ -142,6 +150,8 @@ def _measured(alone: Sequence["_Alone"], device: torch.device) -> tuple[tuple[St
                 backward_ns=backward + weight,
                 weight_ns=weight,
                 activation_bytes=activation,
+                offloaded_bytes=moved,
+                copy_ns=_copy_ns(stage, device),
                 until_weight_bytes=waiting,
                 working_bytes=working,
             )
@@ -185,8 +195,13 @@ class _Alone:
         is_trained = self.stage.example_input.requires_grad
         return self.example_input if self.stage.is_first else self.example_input.clone().requires_grad_(is_trained)
 
-    def forward(self, hidden: Tensor) -> Tensor:
-        output = self.stage.submod(hidden)
+    def place(self) -> Moved | None:
+        """Return a place for what a forward moves; None where nothing moves when the plan says."""
+        return None if self.stage.traffic is None else self.stage.traffic.moved()
+
+    def forward(self, hidden: Tensor, moved: Moved | None = None) -> Tensor:
+        with self.stage.submod.offload.into(moved):
+            output = self.stage.submod(hidden)
         return self.loss_fn(output, self.targets) if self.stage.is_last else output
 
     def backward(self, output: Tensor) -> None:
@@ -195,8 +210,29 @@ class _Alone:
         self.stage.backward_ended_alone()
 
 
-def _memory(alone: _Alone) -> tuple[int, int, int]:
-    """Return bytes after the forward, between input and weight gradient, and needed by the actions themselves."""
+def _copy_ns(alone: _Alone, device: torch.device) -> int:
+    """Return how long what a stage moves is on its way, the median of both directions; 0 where nothing moves."""
+    times = []
+    for _ in range(_REPEATS):
+        moved = alone.place()
+        if moved is None:
+            return 0
+        output = alone.forward(alone.received(), moved)
+        for begin, wait in ((moved.leave, moved.has_left), (moved.fetch, moved.is_back)):
+            synchronize(device)
+            start = time.perf_counter_ns()
+            begin()
+            wait()
+            synchronize(device)
+            times.append(time.perf_counter_ns() - start)
+        del output
+    return round(statistics.median(times))
+
+
+def _memory(alone: _Alone) -> tuple[int, int, int, int]:
+    """Return bytes after the forward, those that leave then, those between input and weight gradient, and those that
+    actions need for themselves.
+    """
     stage = alone.stage
     parameters = list(stage.submod.parameters())
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -212,8 +248,15 @@ def _memory(alone: _Alone) -> tuple[int, int, int]:
             working.append(meter.peak_bytes - max(start, meter.live_bytes))
             return result
 
-        output = action(lambda: alone.forward(alone.received()))
+        moved, leaving = alone.place(), 0
+        output = action(lambda: alone.forward(alone.received(), moved))
         activation = meter.live_bytes - before
+        if moved is not None:
+            moved.leave()
+            moved.has_left()
+            leaving = activation - (meter.live_bytes - before)
+            moved.fetch()
+            moved.is_back()
         action(partial(alone.backward, output))
         del output
         waiting = 0
@@ -222,7 +265,7 @@ def _memory(alone: _Alone) -> tuple[int, int, int]:
             waiting = meter.live_bytes - before
             action(weights)
     arriving = 0 if alone.gradient is None else alone.gradient.nbytes  # the gradient that a backward is given
-    return activation, waiting, max(working) + arriving
+    return activation - leaving, leaving, waiting, max(working) + arriving
 
 
 def measure_message_ns(pairs: Sequence[tuple[int, int]], boundary: Tensor, device: torch.device) -> int:

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.model import Communication
+from evenflow.model import Communication, HostLink
 from evenflow.schedule import NUM_OPS, Op, Schedule
-from evenflow.simulate import StageCosts, Timeline, build_graph, peak_bytes
+from evenflow.simulate import StageCosts, Timeline, build_graph, peak_bytes, with_copies
 from evenflow.simulate import run as run_on_paper
 from evenflow_torch.run.values.run_result import ActionRow, Overhead, RankResult, RunResult
 
@@ -26,6 +26,8 @@ class Comparison:
     """Length of every measured step, from the first start to the last end."""
     costs: StageCosts
     """Calibrated costs; the time that the runtime takes for an action is part of the action's."""
+    communication: Communication
+    """Cost of a message, as it was measured."""
     durations: NDArray[np.int64]
     """What actions take by these costs, by class of the graph (see `durations_of`)."""
     measured_peak_bytes: tuple[int, ...]
@@ -42,10 +44,14 @@ class Comparison:
         return self.predicted.makespan_ns / self.measured.makespan_ns - 1
 
 
-def compare(schedule: Schedule, result: RunResult) -> Comparison:
-    """Simulate `schedule` with the durations of `result`, and lay its measured steps beside it."""
+def compare(schedule: Schedule, result: RunResult, host_link: HostLink | None = None) -> Comparison:
+    """Simulate `schedule` with the durations of `result`, and lay its measured steps beside it.
+
+    `host_link` says when what layers keep on the host moves, if the plan does.
+    """
     graph = build_graph(schedule)
-    costs = costs_of(schedule, result.ranks, result.overhead)
+    costs = costs_of(schedule, result.ranks, result.overhead, host_link)
+    communication = Communication(latency_ns=result.message_ns)
     durations = durations_of(costs, result.overhead)
     steps = [
         _timeline(schedule, [rank.actions[step] for rank in result.ranks])
@@ -55,21 +61,29 @@ def compare(schedule: Schedule, result: RunResult) -> Comparison:
     start, end = next((start, end) for start, end in steps if end.max() - start.min() == middle)
     first = start.min()
     return Comparison(
-        predicted=run_on_paper(graph, durations, Communication(latency_ns=result.message_ns)),
+        predicted=run_on_paper(
+            graph if costs.host_link is None else with_copies(graph, costs.host_link), durations, communication
+        ),
         measured=Timeline(graph=graph, start_ns=start - first, end_ns=end - first, makespan_ns=int(middle)),
         step_ns=tuple(int(end.max() - start.min()) for start, end in steps),
         costs=costs,
+        communication=communication,
         durations=durations,
         measured_peak_bytes=tuple(rank.peak_bytes for rank in result.ranks),
     )
 
 
-def costs_of(schedule: Schedule, ranks: Sequence[RankResult], overhead: Overhead) -> StageCosts:
+def costs_of(
+    schedule: Schedule, ranks: Sequence[RankResult], overhead: Overhead, host_link: HostLink | None = None
+) -> StageCosts:
     """Return what the ranks measured, for the simulator; the runtime's own time is part of every action."""
+    moves = host_link is not None and any(rank.offloaded_bytes for rank in ranks)
 
     def by_stage(name: str) -> NDArray[np.int64]:
         values = {stage: value for rank in ranks for stage, value in getattr(rank, name).items()}
         return np.array([values[stage] for stage in range(schedule.num_stages)], dtype=np.int64)
+
+    moved = {"offloaded_bytes": by_stage("offloaded_bytes"), "copy_ns": by_stage("copy_ns")} if moves else {}
 
     weight = by_stage("weight_ns")
     is_split = weight > 0
@@ -84,13 +98,16 @@ def costs_of(schedule: Schedule, ranks: Sequence[RankResult], overhead: Overhead
         until_weight_bytes=by_stage("until_weight_bytes"),
         static_bytes=np.array([rank.static_bytes for rank in ranks], dtype=np.int64),
         working_bytes=np.array([rank.working_bytes for rank in ranks], dtype=np.int64),
+        host_link=host_link if moves else None,
+        **moved,
     )
 
 
 def durations_of(costs: StageCosts, overhead: Overhead) -> NDArray[np.int64]:
     """Return the durations of `costs_of` for the simulator, where a backward that is not split is one action."""
     table = costs.durations.copy()
-    table[Op.B :: NUM_OPS] -= overhead.action_ns * (costs.weight_ns > 0)
+    actions = table[: NUM_OPS * len(costs.weight_ns)]  # behind them stand copies
+    actions[Op.B :: NUM_OPS] -= overhead.action_ns * (costs.weight_ns > 0)
     return table
 
 

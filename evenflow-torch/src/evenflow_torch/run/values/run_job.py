@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from evenflow.cluster import Dtype, MeshPlan
-from evenflow.model import Plan
+from evenflow.model import HostLink, Plan
 from evenflow_torch.run.values.aa_report import Fault
 
 WARM_UP_STEPS = 2
@@ -66,6 +66,8 @@ class RunJob:
     """What no rank may exceed by the plan; None where it has no limit."""
     mesh_plan: MeshPlan | None = None
     """Devices of every stage, if a stage has several; each device is a process then."""
+    host_link: HostLink | None = None
+    """When what layers keep on the host moves; None: layer by layer."""
     aa_check: bool = False
     """Re-execute work in the bubbles, in every other measured step, and compare."""
     aa_everywhere: bool = False

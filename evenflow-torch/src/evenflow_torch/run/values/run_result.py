@@ -1,7 +1,7 @@
 """What the ranks of a run answer, from the first step to the result."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evenflow_torch.run.values.aa_report import AAReport
 
@@ -92,6 +92,10 @@ class RankResult:
     """Highest memory of the step in which it was measured."""
     actions: list[list[ActionRow]]
     """Actions of every measured step, in order."""
+    offloaded_bytes: dict[int, int] = field(default_factory=dict)
+    """Live after the forward beside the activation where nothing has left; for stages that move when the plan says."""
+    copy_ns: dict[int, int] = field(default_factory=dict)
+    """Time of a copy of these in one direction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,7 +102,7 @@ def _answer(job: RunJob, result: RunResult, outputs: Outputs, plan: str) -> int:
 
     `plan` is the text of the plan file, which the page carries.
     """
-    comparison = compare(schedule_of(job.plan), result)
+    comparison = compare(schedule_of(job.plan), result, job.host_link)
     outputs.write_json(lambda: run_fields(job, result, comparison))
     outputs.write(
         "--timeline", lambda: format_object(timeline_fields(timeline_file_of(job, comparison), plan=job.plan))

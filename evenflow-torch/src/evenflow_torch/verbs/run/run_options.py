@@ -12,7 +12,7 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.profiles.mesh_plan_file import parse_mesh_plan, parse_sizes
-from evenflow.profiles.plan_file import parse_frozen_layers, parse_memory_limit, parse_plan
+from evenflow.profiles.plan_file import parse_frozen_layers, parse_host_link, parse_memory_limit, parse_plan
 from evenflow_torch.models.families.table import FAMILIES
 from evenflow_torch.requests import number_format
 from evenflow_torch.run.job.child import HEARTBEAT_SECONDS
@@ -155,6 +155,7 @@ class RunOptions:
             plan=parse_plan(text, place=place),
             memory_limit_bytes=parse_memory_limit(text, place=place),
             mesh_plan=mesh_plan,
+            host_link=parse_host_link(text, place=place),
             model=self.model,
             config=config,
             num_layers=self.layers,
