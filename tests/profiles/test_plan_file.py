@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -9,10 +10,11 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.export.results.json_text import format_object
-from evenflow.model import Communication, Network, Plan, cells
-from evenflow.profiles.plan_fields import network_fields, plan_fields
-from evenflow.profiles.plan_file import parse_plan, parse_plan_file, read_plan_file
+from evenflow.model import Communication, HostLink, Network, Plan, cells, with_offload
+from evenflow.profiles.plan_fields import network_fields, plan_fields, simulation_fields
+from evenflow.profiles.plan_file import parse_host_link, parse_plan, parse_plan_file, read_host_link, read_plan_file
 from evenflow.simulate import BubbleTable, FillDrain, Simulation, simulate
+from tests.networks import plain_network
 from tests.profiles.test_layer_file import networks
 
 BUBBLES = BubbleTable(real=0.4, ideal=0.1, imbalance=0.2, recompute=0.1, communication=0.0)
@@ -60,6 +62,18 @@ def plans(draw: st.DrawFn) -> Plan:
         sequence_splits=draw(st.integers(1, 8)),
         group_size=None if own else draw(st.none() | st.integers(1, 99)),
     )
+
+
+def test_the_link_to_the_host_is_that_of_the_network(tmp_path: Path):
+    link = HostLink(bytes_per_s=10**9, ahead=2, buffers=3, one_engine=True)
+    network = with_offload(plain_network(2), link)
+    plan = Plan(schedule="1f1b", num_microbatches=2, layers=((1, 1),), recompute={"offload": ((1, 0),)})
+    moving, still = simulate(network, plan), simulate(plain_network(2), replace(plan, recompute={}))
+    for name, simulation, found in (("moving", moving, link), ("still", still, None)):
+        path = tmp_path / f"{name}.json"
+        path.write_text(format_object(simulation_fields(simulation, None) | network_fields(simulation)))
+        assert read_host_link(path) == found
+    assert parse_host_link("{}", place="p.json") is None
 
 
 @given(plans())

@@ -9,14 +9,14 @@ from evenflow.report.read_back import shown_of_report
 from evenflow.simulate import Simulation
 from evenflow_torch.pages.of_run import shown_run
 from tests.report.decoder import read_page, times
-from tests.strategies import simulations
+from tests.strategies import moving_simulations, simulations
 from tests.thoroughness import examples
 from tests_torch.run.comparisons import comparison_of
 from tests_torch.run.job.launched import job
 
 
 @settings(max_examples=examples(25))
-@given(simulations())
+@given(simulations() | moving_simulations())
 def test_prediction_and_measured_step(simulation: Simulation):
     of_run = replace(job(2), plan=simulation.plan, memory_limit_bytes=2**40)
     comparison = comparison_of(simulation, slower=2)

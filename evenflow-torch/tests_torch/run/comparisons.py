@@ -8,7 +8,7 @@ def comparison_of(simulation: Simulation, slower: int = 1) -> Comparison:
     """A run that goes as simulated, or takes `slower` times as long."""
     predicted = simulation.timeline
     measured = Timeline(
-        graph=predicted.graph,
+        graph=predicted.graph.of_actions,
         start_ns=slower * predicted.start_ns,
         end_ns=slower * predicted.end_ns,
         makespan_ns=slower * predicted.makespan_ns,
@@ -18,6 +18,7 @@ def comparison_of(simulation: Simulation, slower: int = 1) -> Comparison:
         measured=measured,
         step_ns=(measured.makespan_ns,),
         costs=simulation.costs,
+        communication=simulation.communication,
         durations=simulation.costs.durations,
         measured_peak_bytes=tuple(2**20 * (rank + 1) for rank in range(predicted.schedule.num_ranks)),
     )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from evenflow.model import Plan
+from evenflow.model import HostLink, Plan
 from evenflow.schedule import schedule_of
 from evenflow_torch.models.rows import as_row
 from evenflow_torch.run import Hook, Observer, Pipeline, pipeline
@@ -62,10 +62,11 @@ def batch(num_microbatches: int) -> tuple[Tensor, Tensor]:
     return inputs, torch.randint(VOCABULARY, inputs.shape, generator=generator)
 
 
-def llama_case(plan: Plan, rank: int, **options: Any) -> Answer:
+def llama_case(plan: Plan, rank: int, *, host_link: HostLink | None = None, **options: Any) -> Answer:
     """Steps of the pipeline against the unsplit model's gradients of the whole batch; gradients accumulate."""
     data = batch(plan.num_microbatches)
-    pipe = pipeline(plan, llama(plan.num_layers, **options), loss_fn, data, seed=5)
+    pipe = pipeline(plan, llama(plan.num_layers, **options), loss_fn, data, seed=5, host_link=host_link)
+    traffic = pipe.runtime.traffic
     losses = [pipe.step(data) for _ in range(NUM_STEPS)]
     whole = llama(plan.num_layers, **options)
     if options.get("dropout"):
@@ -89,7 +90,8 @@ def llama_case(plan: Plan, rank: int, **options: Any) -> Answer:
     error = max(error, _norm_error(pipe, [gradients[name] for name, _ in whole.named_parameters()]))
     last = losses[-1]
     loss_error = None if last is None else abs(float(last / expected.detach()) - 1)
-    return Answer(error=error, loss_error=loss_error, names=tuple(pipe.state_dict()))
+    moves = traffic is not None and bool(traffic.calls())
+    return Answer(error=error, loss_error=loss_error, names=tuple(pipe.state_dict()), found=moves)
 
 
 def _norm_error(pipe: Pipeline, gradients: list[Tensor]) -> float:

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 import torch
 
+from evenflow.model import HostLink, Plan
+from tests_torch.run.host_plans import host_plan
+
 pytestmark = pytest.mark.gpu
 
 NUM_GPUS = torch.cuda.device_count()
-SIZES = ["--seq", "16", "--hidden", "64", "--heads", "4", "--vocab", "64", "--lr", "0.01", "--device", "cuda"]
+SIZES = ["--seq", "16", "--hidden", "64", "--heads", "4", "--vocab", "64", "--lr", "0.01"]
 
 
 def needs(count: int) -> Any:
@@ -21,7 +24,6 @@ def needs(count: int) -> Any:
 
 
 def run(tmp_path: Path, ranks: int, *options: str, chunks: int = 1, schedule: str = "1f1b") -> dict[str, Any]:
-    plan, answer = tmp_path / "plan.json", tmp_path / "run.json"
     cells = [[1] * ranks for _ in range(chunks)]
     fields = {
         "ranks": ranks,
@@ -32,9 +34,15 @@ def run(tmp_path: Path, ranks: int, *options: str, chunks: int = 1, schedule: st
         "layers": cells,
         "recompute": {"full": [[int(rank == 0) for rank in range(ranks)] for _ in range(chunks)]},
     }
+    return run_plan(tmp_path, fields, *SIZES, *options)
+
+
+def run_plan(tmp_path: Path, fields: dict[str, Any], *options: str) -> dict[str, Any]:
+    plan, answer = tmp_path / "plan.json", tmp_path / "run.json"
     plan.write_text(json.dumps(fields), encoding="utf-8")
-    command = [sys.executable, "-m", "evenflow", "run", str(plan), "--model", "llama-tiny", *SIZES]
-    done = subprocess.run([*command, *options, "--json", str(answer)], capture_output=True, text=True, env=os.environ)
+    command = [sys.executable, "-m", "evenflow", "run", str(plan), "--model", "llama-tiny", "--device", "cuda"]
+    command += [*options, "--json", str(answer), "--overwrite"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
     return result
@@ -85,6 +93,28 @@ def test_two_ranks_share_one_gpu_where_nccl_allows_it(tmp_path: Path) -> None:
         pytest.skip("this NCCL does not let two ranks share a GPU")
     assert done.returncode == 0, done.stderr
     assert float(answers.read_text(encoding="utf-8")) < 1e-12
+
+
+@needs(1)
+@pytest.mark.parametrize("one_engine", [False, True])
+def test_one_gpu_keeps_on_the_host_what_the_plan_says(tmp_path: Path, one_engine: bool) -> None:
+    """Large enough that a copy which does not wait, or memory that is used again too early, spoils gradients."""
+    sizes = ["--hidden", "512", "--heads", "8", "--seq", "512", "--vocab", "1024", "--microbatch", "4"]
+    link = HostLink(bytes_per_s=10**10, one_engine=one_engine, ahead=2, buffers=3)
+    results = {}
+    for name, kinds in (("moved", {"offload": ((2,),), "full+offload": ((1,),)}), ("kept", {"full": ((1,),)})):
+        plan = Plan(schedule="f-then-b", num_microbatches=8, layers=((4,),), recompute=kinds)
+        options = (*sizes, "--steps", "4", "--dtype", "float64", "--verify")
+        results[name] = run_plan(tmp_path, host_plan(plan, link), *options)
+    moved, kept = results["moved"], results["kept"]
+    for result in (moved, kept):
+        assert result["verification"]["agrees"]
+        predicted, measured = result["predicted"]["peak_memory_mb"], result["measured"]["peak_memory_mb"]
+        print(f"peak: predicted {predicted} MB, measured {measured} MB")
+        assert predicted == pytest.approx(measured, rel=0.25)
+    away = (8 - 3 - 1) * moved["calibration"]["offloaded_mb"][0]
+    assert moved["measured"]["peak_memory_mb"][0] < kept["measured"]["peak_memory_mb"][0] - away
+    print(f"copies: {moved['calibration']['offloaded_mb'][0]} MB in {moved['calibration']['copy_ms'][0]} ms")
 
 
 SHARED_GPU = """

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from evenflow.model import Plan
+from evenflow.model import HostLink, Plan
 from evenflow.schedule import FAMILIES, Action, Op, schedule_of
 from tests_torch.run.cases import NUM_RANKS, Answer, run_group
 from tests_torch.run.models import (
@@ -42,6 +42,33 @@ ON_HOST = Plan(
     recompute={"offload": ((1, 1, 0),), "full+offload": ((1, 1, 1),), "select+offload": ((1, 0, 1),)},
 )
 
+AWAY = Plan(
+    schedule="f-then-b",
+    num_microbatches=6,
+    layers=((3, 2, 3),),
+    recompute={"offload": ((1, 1, 2),), "full+offload": ((1, 0, 1),), "select+offload": ((1, 1, 0),)},
+)
+AWAY_IN_CHUNKS = Plan(
+    schedule="interleaved",
+    num_microbatches=6,
+    layers=((2, 1, 2), (1, 2, 1)),
+    recompute={
+        "offload": ((1, 1, 0), (1, 2, 0)),
+        "full+offload": ((1, 0, 0), (0, 0, 1)),
+        "full": ((0, 0, 1), (0, 0, 0)),
+    },
+)
+LINK = HostLink(bytes_per_s=10**9)
+MOVING: dict[str, Callable[[int], Answer]] = {
+    "moved as planned": partial(llama_case, AWAY, dropout=0.2, host_link=LINK),
+    "moved far ahead, one engine": partial(llama_case, AWAY, host_link=replace(LINK, ahead=3, one_engine=True)),
+    "moved late, few buffers": partial(llama_case, AWAY, host_link=replace(LINK, ahead=0, buffers=1)),
+    "moved, split backward": partial(llama_case, replace(AWAY, schedule="zb-h1"), host_link=LINK),
+    "moved in chunks": partial(llama_case, AWAY_IN_CHUNKS, dropout=0.2, host_link=replace(LINK, ahead=2, buffers=2)),
+    "moved, eager attention": partial(llama_case, AWAY, attention="eager", host_link=LINK),
+    "moved, tied": partial(llama_case, AWAY_IN_CHUNKS, tied=True, host_link=LINK),
+}
+
 CASES: dict[str, Callable[[int], Answer]] = {
     **{name: partial(llama_case, family_plan(name)) for name in FAMILIES},
     "tied": partial(llama_case, family_plan("interleaved"), tied=True),
@@ -57,6 +84,8 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "segments, split backward": partial(llama_case, replace(TOGETHER, schedule="zb-h1")),
     "on the host": partial(llama_case, ON_HOST, dropout=0.2),
     "on the host, split backward": partial(llama_case, replace(ON_HOST, schedule="zb-h1")),
+    **MOVING,
+    "nothing to move": partial(llama_case, PLAIN, host_link=LINK),
 }
 SPLIT = {name: family_plan(name) for name in FAMILIES if Op.W in schedule_of(family_plan(name)).ops}
 MIXED: dict[str, Callable[[int], Answer]] = {
@@ -87,6 +116,12 @@ def test_losses_and_gradients_are_those_of_the_unsplit_model(answers: dict[str, 
     losses = [answer.loss_error for answer in answers[name] if answer.loss_error is not None]
     assert len(losses) == 1, "the loss is reported once"
     assert losses[0] <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_something_moved_when_planned(answers: dict[str, list[Answer]], name: str) -> None:
+    assert any(answer.found for answer in answers[name])
+    assert not any(answer.found for answer in answers["nothing to move"] + answers["on the host"])
 
 
 @pytest.mark.parametrize("name", MIXED)

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.model import Communication, Plan
+from evenflow.model import Communication, HostLink, Plan
 from evenflow.schedule import FAMILIES, Op
 from evenflow.schedule.action import NUM_OPS
-from evenflow.simulate import build_graph, run
+from evenflow.simulate import build_graph, run, with_copies
 from evenflow.simulate.costs import duration_table
 from evenflow_torch.run.engine.order import runnable_order
 from evenflow_torch.run.measure.comparison import compare
@@ -18,9 +18,13 @@ from tests.thoroughness import examples
 
 
 @settings(max_examples=examples(25))
-@given(st.sampled_from(sorted(FAMILIES)), st.integers(1, 3), st.integers(0, 50), st.integers(0, 9), st.randoms())
+@given(
+    st.sampled_from(sorted(FAMILIES)), st.integers(1, 3), st.integers(0, 50), st.integers(0, 9),
+    st.none() | st.builds(HostLink, bytes_per_s=st.just(1), one_engine=st.booleans(), ahead=st.integers(0, 2)),
+    st.randoms(),
+)  # fmt: skip
 def test_a_run_that_goes_as_simulated_is_predicted_exactly(
-    family: str, ranks: int, message_ns: int, overhead_ns: int, random: Any
+    family: str, ranks: int, message_ns: int, overhead_ns: int, link: HostLink | None, random: Any
 ) -> None:
     chunks = FAMILIES[family].num_chunks or 2
     plan = Plan(schedule=family, num_microbatches=2 * ranks, layers=((1,) * ranks,) * chunks)
@@ -39,7 +43,9 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
                 if op != Op.W and 0 <= other < schedule.num_stages:
                     table[NUM_OPS * stage + op] += cost * (schedule.stage_ranks[other] != schedule.stage_ranks[stage])
             table[NUM_OPS * stage + op] += overhead_ns
-    timeline = run(build_graph(schedule), table, Communication(latency_ns=message_ns))
+    copies = [random.randint(1, 99) for _ in stages]
+    graph = build_graph(schedule) if link is None else with_copies(build_graph(schedule), link)
+    timeline = run(graph, np.concatenate((table, copies, [0])), Communication(latency_ns=message_ns))
     results = []
     for rank in range(ranks):
         span = range(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
@@ -60,14 +66,18 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
                 working_bytes=7,
                 peak_bytes=0,
                 actions=[rows],
+                offloaded_bytes={} if link is None else dict.fromkeys(own, 3),
+                copy_ns={} if link is None else {stage: copies[stage] for stage in own},
             )
         )
     result = RunResult(
         model="m", num_parameters=1, losses=[1.0], message_ns=message_ns, overhead=overhead,
         ranks=results, verification=None,
     )  # fmt: skip
-    comparison = compare(schedule, result)
+    comparison = compare(schedule, result, link)
     assert comparison.error == 0
     assert comparison.step_ns == (timeline.makespan_ns,)
     assert np.array_equal(comparison.predicted.start_ns, comparison.measured.start_ns)
+    assert comparison.predicted.has_copies == timeline.has_copies
+    assert not comparison.measured.has_copies
     assert all(peak >= 117 for peak in comparison.predicted_peak_bytes)

@@ -91,11 +91,17 @@ class Pipeline:
     def _move_as_planned(self, host_link: HostLink) -> None:
         """Let the layers that wait on the host move when the plan says."""
         runtime = self.runtime
-        rank = self.schedule.stage_ranks[self.stages[0].stage_index]
-        traffic = HostTraffic(self.schedule, rank, host_link, self.stages[0].device)
-        traffic.keeps_inputs = lambda: runtime.keeps_outputs or any(stage.witness for stage in self.stages)
+        moving = [stage for stage in self.stages if stage.submod.has_moving]
+        traffic = HostTraffic(
+            self.schedule,
+            self.schedule.stage_ranks[self.stages[0].stage_index],
+            host_link,
+            stages=[stage.stage_index for stage in moving],
+            device=self.stages[0].device,
+            keeps_inputs=lambda: runtime.keeps_outputs or any(stage.witness for stage in self.stages),
+        )
         runtime.traffic = traffic
-        for stage in self.stages:
+        for stage in moving:
             stage.traffic = traffic
             stage.submod.offload.is_planned = True
         insert_calls(runtime, [Hook(after=action, run=call) for action, call in traffic.calls()])

@@ -13,7 +13,7 @@ run beside the computation: on streams of their own, from and to pinned memory, 
 
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -210,28 +210,41 @@ def _each(work: Callable[[_Storage], None], storages: Sequence[_Storage]) -> Non
 
 
 class HostTraffic:
-    """What a rank moves to the host and back in a step, and when."""
+    """What a rank moves to the host and back in a step, and when.
 
-    def __init__(self, schedule: Schedule, rank: int, host_link: HostLink, device: torch.device) -> None:
-        self.host_link = host_link
-        self.keeps_inputs: Callable[[], bool] = bool
-        """Whether somebody reads the inputs of stages while their microbatches live."""
+    `stages` are those of its stages that have something to move. `keeps_inputs` says whether somebody reads the inputs
+    of stages while their microbatches live.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        rank: int,
+        host_link: HostLink,
+        *,
+        stages: Collection[int],
+        device: torch.device,
+        keeps_inputs: Callable[[], bool],
+    ) -> None:
+        self._keeps_inputs = keeps_inputs
         self._lines = HostLines(device, one_engine=host_link.one_engine)
         self._order = tuple(schedule.order(rank))
         moves = away(schedule, host_link, rank)
         keys = [(action.stage, action.microbatch) for action in self._order]
-        self._leaving = frozenset(keys[place] for place in moves.forwards)
+        self._leaving = frozenset(key for key in (keys[place] for place in moves.forwards) if key[0] in stages)
         self._gone: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._fetched: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for place, last in zip(moves.forwards, moves.lasts, strict=True):
-            self._gone[int(last) + 1].append(keys[place])
+            if keys[place] in self._leaving:
+                self._gone[int(last) + 1].append(keys[place])
         for place, first in sorted(zip(moves.backwards.tolist(), moves.firsts.tolist(), strict=True)):
-            self._fetched[first].append(keys[place])
+            if keys[place] in self._leaving:
+                self._fetched[first].append(keys[place])
         self._under_way: dict[tuple[int, int], Moved] = {}
 
     def moved(self) -> Moved:
         """Return a place for what a forward keeps, all of which moves."""
-        return Moved(self._lines, empties_input=not self.keeps_inputs())
+        return Moved(self._lines, empties_input=not self._keeps_inputs())
 
     def begin_step(self) -> None:
         """Forget what a step that failed has left."""

@@ -119,13 +119,15 @@ class StageModule(nn.Module):
         super().__init__()
         self.parts = stage.parts
         self.modules_in_order = nn.ModuleList(part.module for part in stage.parts)
-        first = next((stage.kinds.get(part.position, NONE) for part in stage.parts), NONE)
-        self.offload = Offload(keeps_input=not is_on_host(first))
+        kinds = [stage.kinds.get(part.position, NONE) for part in stage.parts]
+        self.has_moving = any(map(is_on_host, kinds))
+        """Whether any of its layers keeps something on the host."""
+        self.offload = Offload(keeps_input=not is_on_host(kinds[0] if kinds else NONE))
         self.forwards: list[Callable[..., Any]] = [
-            forward_of(part, stage.kinds.get(part.position, "none"), recompute_modules, recompute_inside, self.offload)
-            for part in stage.parts
+            forward_of(part, kind, recompute_modules, recompute_inside, self.offload)
+            for part, kind in zip(stage.parts, kinds, strict=True)
         ]
-        self.segments = segments_of([stage.kinds.get(part.position, "none") for part in stage.parts])
+        self.segments = segments_of(kinds)
         self._recompute_inside = recompute_inside
         self.context = context
         self.seed = seed

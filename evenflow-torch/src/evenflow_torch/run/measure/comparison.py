@@ -26,8 +26,8 @@ class Comparison:
     """Length of every measured step, from the first start to the last end."""
     costs: StageCosts
     """Calibrated costs; the time that the runtime takes for an action is part of the action's."""
-    communication: Communication
-    """Cost of a message, as it was measured."""
+    communication: Communication | None
+    """Cost of a message, as it was measured; None: it takes no time."""
     durations: NDArray[np.int64]
     """What actions take by these costs, by class of the graph (see `durations_of`)."""
     measured_peak_bytes: tuple[int, ...]
@@ -77,7 +77,7 @@ def costs_of(
     schedule: Schedule, ranks: Sequence[RankResult], overhead: Overhead, host_link: HostLink | None = None
 ) -> StageCosts:
     """Return what the ranks measured, for the simulator; the runtime's own time is part of every action."""
-    moves = host_link is not None and any(rank.offloaded_bytes for rank in ranks)
+    moves = host_link is not None and any(any(rank.offloaded_bytes.values()) for rank in ranks)
 
     def by_stage(name: str) -> NDArray[np.int64]:
         values = {stage: value for rank in ranks for stage, value in getattr(rank, name).items()}
