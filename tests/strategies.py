@@ -238,8 +238,8 @@ def simulations(draw: st.DrawFn) -> Simulation:
 
 @st.composite
 def moving_simulations(draw: st.DrawFn) -> Simulation:
-    """The same, where every layer moves all that it keeps to the host."""
-    simulation = draw(simulations().filter(lambda simulation: not simulation.timeline.schedule.has_pairs))
+    """The same with backwards, none of them beside a forward, where every layer moves all that it keeps to the host."""
+    simulation = draw(simulations().filter(lambda simulation: _may_move(simulation.timeline.schedule)))
     link = HostLink(
         bytes_per_s=draw(st.integers(10**6, 10**10)), one_engine=draw(st.booleans()), ahead=draw(st.integers(0, 3))
     )
@@ -254,3 +254,7 @@ def moving_simulations(draw: st.DrawFn) -> Simulation:
     plan = replace(simulation.plan, recompute={"offload": simulation.plan.layers})
     order = None if simulation.timeline.schedule.name == plan.schedule else simulation.timeline.schedule
     return simulate(with_offload(plain, link), plan, schedule=order, communication=simulation.communication)
+
+
+def _may_move(schedule: Schedule) -> bool:
+    return not (schedule.has_pairs or schedule.is_forward_only)
