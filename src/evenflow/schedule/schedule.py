@@ -1,7 +1,7 @@
 """A schedule as a value: for every rank, the order in which it runs its actions."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
@@ -233,6 +233,10 @@ class Schedule:
     def has_pairs(self) -> bool:
         """Whether any forward runs beside a backward."""
         return len(self.paired) > 0
+
+    def in_turn(self) -> "Schedule":
+        """Return the same order with one action after the other."""
+        return replace(self, pairs=None)
 
     @property
     def is_forward_only(self) -> bool:

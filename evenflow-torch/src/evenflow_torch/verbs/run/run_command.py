@@ -72,6 +72,10 @@ def run(request: RunOptions) -> int:
             count=job.frozen_layers,
         )
         click.echo(note, err=True)
+    if schedule_of(job.plan).has_pairs:
+        click.echo(
+            _("note: forwards and backwards that the plan has beside each other run one after the other"), err=True
+        )
     click.echo(_("starting {num_processes} processes, calibrating ...", num_processes=job.num_processes), err=True)
     try:
         with on_interrupt(lambda: None, patient=True):  # `launch` looks for it, and ends the processes
@@ -102,7 +106,7 @@ def _answer(job: RunJob, result: RunResult, outputs: Outputs, plan: str) -> int:
 
     `plan` is the text of the plan file, which the page carries.
     """
-    comparison = compare(schedule_of(job.plan), result, job.host_link)
+    comparison = compare(schedule_of(job.plan).in_turn(), result, job.host_link)
     outputs.write_json(lambda: run_fields(job, result, comparison))
     outputs.write(
         "--timeline", lambda: format_object(timeline_fields(timeline_file_of(job, comparison), plan=job.plan))
