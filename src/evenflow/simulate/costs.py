@@ -15,6 +15,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, NONE, Communication, HostLink, Layer, Network, Plan, check_cut, saved_ns
 from evenflow.schedule import NUM_OPS, Op, Schedule
+from evenflow.simulate.kernels import saved_beside
 from evenflow.simulate.timeline import InTurn, Messages
 
 Integers = NDArray[np.int64]
@@ -137,16 +138,19 @@ def halves_table(network: Network) -> HalvesTable | None:
 def pair_saved_ns(table: HalvesTable, starts: Integers, ends: Integers) -> Integers:
     """Return what the forward of each stage of a rank saves beside the backward of each, [num_chunks, num_chunks].
 
-    Layer i of the forward runs beside layer i from the end of the backward's, as far as both have so many. `starts` and
-    `ends` [num_chunks] are the layers of the stages.
+    `starts` and `ends` [num_chunks] are the layers of the stages (see `saved_beside`).
     """
-    saved = np.zeros((len(starts), len(starts)), dtype=np.int64)
-    for forward, (first, last) in enumerate(zip(starts, ends, strict=True)):
-        for backward, (other_first, other_last) in enumerate(zip(starts, ends, strict=True)):
-            both = min(last - first, other_last - other_first)
-            beside = table.types[other_last - both : other_last][::-1]
-            saved[forward, backward] = table.saved_ns[table.types[first : first + both], beside].sum()
-    return saved
+    sizes = ends - starts
+    return np.array(
+        [
+            [
+                saved_beside(table.types, table.saved_ns, first, size, other, other_size)
+                for other, other_size in zip(starts, sizes, strict=True)
+            ]
+            for first, size in zip(starts, sizes, strict=True)
+        ],
+        dtype=np.int64,
+    )
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

@@ -92,6 +92,19 @@ def order_actions(
     return placed
 
 
+def saved_beside(types: Any, saved: Any, first: int, size: int, other: int, other_size: int) -> int:
+    """Return what a forward of `size` layers from `first` on saves beside a backward of `other_size` from `other` on.
+
+    Layer i of the forward runs beside layer i from the end of the backward's, as far as both have so many. `types`
+    [num_layers] and `saved` [num_types, num_types] are those of `HalvesTable`.
+    """
+    total = 0
+    last = other + other_size - 1
+    for layer in range(min(size, other_size)):
+        total += saved[types[first + layer], types[last - layer]]
+    return total
+
+
 def longest_path(rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, ends: Any) -> None:
     """Fill `ends` with the end of every action at its topological position (from 1; position 0 is time 0).
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from evenflow.schedule import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
 from evenflow.simulate.compiled import compiled
-from evenflow.simulate.kernels import longest_path, longest_path_in_turn, longest_path_with_messages
+from evenflow.simulate.kernels import longest_path, longest_path_in_turn, longest_path_with_messages, saved_beside
 
 _longest_path = compiled(longest_path)
 _longest_path_with_messages = compiled(longest_path_with_messages)
 _longest_path_in_turn = compiled(longest_path_in_turn)
+_saved_beside = compiled(saved_beside)
 _REPAIRS = 32
 """Most random changes of kind by which a rank is made to fit in memory again."""
 _COPIES = 0.3
@@ -443,25 +444,24 @@ def _price_messages(state: State, order: GraphArrays) -> None:
 
 @compiled
 def _price_pairs(state: State, stages: Any, prices: Prices, durations: Any) -> None:
-    """Compute the durations of forwards beside backwards, which have the last classes (see `pair_class`).
-
-    Layer i of a forward runs beside layer i from the end of the backward's, as far as both have so many.
-    """
+    """Compute the durations of forwards beside backwards, which have the last classes (see `pair_class`)."""
     num_cells, num_chunks = len(state.starts), len(stages)
     first = len(durations) - num_cells * num_chunks
     for rank in range(stages.shape[1]):
         for chunk in range(num_chunks):
             forward = stages[chunk, rank]
-            begin, size = state.starts[forward], _num_layers(state.counts, forward)
-            speed = prices.speeds[forward]
+            size = _num_layers(state.counts, forward)
+            saved = prices.saved[prices.speeds[forward]]
             for other in range(num_chunks):
                 backward = stages[other, rank]
-                other_size = _num_layers(state.counts, backward)
-                end = state.starts[backward] + other_size - 1
-                taken = state.costs[0, forward] + state.costs[1, backward]
-                for layer in range(min(size, other_size)):
-                    taken -= prices.saved[speed, prices.types[begin + layer], prices.types[end - layer]]
-                durations[first + forward * num_chunks + other] = taken
+                durations[first + forward * num_chunks + other] = (
+                    state.costs[0, forward]
+                    + state.costs[1, backward]
+                    - _saved_beside(
+                        prices.types, saved, state.starts[forward], size, state.starts[backward],
+                        _num_layers(state.counts, backward),
+                    )
+                )  # fmt: skip
 
 
 @compiled
