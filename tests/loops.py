@@ -22,6 +22,8 @@ def compile_loops() -> None:
     The second of two workers begins at the other end: each reads from the disk what the other has compiled.
     """
     steps: list[Callable[[], object]] = [load_kernels]
+    paired = Request(network=plain_network(4), sizes=Sizes(num_ranks=2, num_chunks=1, num_microbatches=2))
+    steps.append(partial(_plan, paired, "1f1b-overlap"))
     for schedule, num_chunks in (("1f1b", 1), ("interleaved", 2)):
         sizes = Sizes(num_ranks=2, num_chunks=num_chunks, num_microbatches=2)
         request = Request(network=plain_network(4), sizes=sizes, memory_limit_bytes=2 * 10**9)
@@ -31,11 +33,11 @@ def compile_loops() -> None:
         step()
 
 
-def _plan(request: Request, _schedule: str) -> None:
+def _plan(request: Request, schedule: str) -> None:
     sizes = request.sizes
     plan(
         request.network, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks,
-        num_microbatches=sizes.num_microbatches, time_limit_s=600,
+        num_microbatches=sizes.num_microbatches, schedule=schedule, time_limit_s=600,
     )  # fmt: skip
 
 
