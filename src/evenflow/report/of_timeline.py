@@ -40,7 +40,7 @@ def shown_timeline(
     return Shown(
         name=name,
         kind=kind,
-        schedule=schedule,
+        schedule=schedule.in_turn(),  # a page draws both parts of a pair, one behind the other
         start_ns=timeline.start_ns,
         end_ns=timeline.end_ns,
         makespan_ns=timeline.makespan_ns,
