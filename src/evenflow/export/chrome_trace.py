@@ -176,7 +176,7 @@ def _actions(step: TracedStep, part: _Part, first_process: int, first_flow: int)
     labels = _Words(schedule, step.plan)
     recomputed_ns = np.zeros(schedule.num_actions, dtype=np.int64) if step.recompute_ns is None else step.recompute_ns
     columns = (
-        graph.classes[in_time],
+        graph.action_classes[in_time],
         schedule.ranks[indices] + first_process,
         schedule.units[indices],
         timeline.start_ns[indices],
