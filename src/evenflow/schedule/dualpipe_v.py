@@ -60,7 +60,6 @@ def _order(rank: int, *, num_ranks: int, full: int, num_microbatches: int) -> Co
     waiting: deque[tuple[int, int]] = deque()
     order: list[tuple[int, int, int, bool]] = []
     steps = _steps(rank, num_ranks=num_ranks, num_microbatches=full)
-    in_turns = _turns(rank, num_ranks=num_ranks, num_microbatches=full)
     for place, (op, chunk) in enumerate(steps):
         if op == Op.W:
             stage, microbatch = waiting.popleft()
@@ -70,7 +69,8 @@ def _order(rank: int, *, num_ranks: int, full: int, num_microbatches: int) -> Co
             counts[key] += 1
             if op == Op.I:
                 waiting.append((stage, microbatch))
-        leads = place in in_turns and op == Op.F and steps[place + 1][0] == Op.B
+        is_first_of_last_rank = rank == num_ranks - 1 and not any(counts[Op.B, other] for other in (0, 1))
+        leads = op == Op.F and steps[place + 1][0] == Op.B and not is_first_of_last_rank
         if microbatch < num_microbatches:
             order.append((op, stage, microbatch, leads))
     # Of a pair both are there, or none: a microbatch that does not exist has neither.
@@ -92,11 +92,3 @@ def _steps(rank: int, *, num_ranks: int, num_microbatches: int) -> list[_Step]:
     steps += [(Op.B if place <= rank else Op.I, 1 - place % 2) for place in range(2 * (rank + 1))]
     steps += [(Op.W, 0), (Op.I, 0)] * after  # 7. gradients for the ranks above
     return steps + [(Op.W, 0)] * (rank + 1)  # 8. what is left
-
-
-def _turns(rank: int, *, num_ranks: int, num_microbatches: int) -> range:
-    """Return the places of a rank's steps at which a forward and a backward may run beside each other."""
-    after = num_ranks - rank - 1
-    begin = 2 * after + 2 * (rank + 1) + 3 * after
-    length = 4 * (num_microbatches - 2 * num_ranks + rank + 1) + 3 * after
-    return range(begin + (2 if after == 0 else 0), begin + length)

@@ -97,7 +97,7 @@ class LayerSums:
         return np.where(sizes, np.maximum(first, second), 0)
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HalvesTable:
     """What layers save that run forward and backward beside each other (see `saved_ns`)."""
 
@@ -115,6 +115,11 @@ class HalvesTable:
     def most_saved_ns(self) -> Integers:
         """The most that a backward of each layer saves beside any forward, shape [num_layers]."""
         return np.asarray(self.saved_ns.max(axis=0)[self.types])
+
+    @cached_property
+    def most_saved_until_ns(self) -> Integers:
+        """Prefix sums of these, shape [num_layers + 1]."""
+        return np.concatenate(([0], np.cumsum(self.most_saved_ns)))
 
 
 def halves_table(network: Network) -> HalvesTable | None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import FULL, EndBlock
-from evenflow.simulate import HalvesTable, Integers, LayerSums
+from evenflow.simulate import Integers
 from evenflow.solve.clock import now_s, spend
 from evenflow.solve.problem import Problem
 
@@ -183,7 +183,7 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             ),
             _stacked([runs.activation_bytes for runs in sums.segments.values()]),
             _stacked([runs.working_bytes for runs in sums.segments.values()]),
-            *_saved(problem, at_speeds),
+            *_saved(problem, speeds),
         ),
         Memory(
             np.concatenate(problem.live),
@@ -210,16 +210,16 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
     )
 
 
-def _saved(problem: Problem, at_speeds: Sequence[LayerSums]) -> tuple[Integers, Integers, Integers]:
+def _saved(problem: Problem, speeds: Sequence[float]) -> tuple[Integers, Integers, Integers]:
     """Return types of layers, what a forward of each saves beside a backward of each, and prefix sums of the most.
 
     The last two have the speeds of ranks as their first axis; all are empty where no forward runs beside a backward.
     """
     if not problem.schedule.has_pairs:
         return np.zeros(0, dtype=np.int64), np.zeros((0, 0, 0), dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
-    tables = [sums.halves or HalvesTable.nothing(problem.num_layers) for sums in at_speeds]
-    most = [np.concatenate(([0], np.cumsum(table.most_saved_ns))) for table in tables]
-    return tables[0].types, np.stack([table.saved_ns for table in tables]), np.stack(most)
+    tables = [problem.halves(speed) for speed in speeds]
+    most = np.stack([problem.most_saved_ns(speed) for speed in speeds])
+    return tables[0].types, np.stack([table.saved_ns for table in tables]), most
 
 
 def _stacked(tables: Sequence[Integers]) -> Integers:
