@@ -360,3 +360,14 @@ def test_fill_and_drain_of_equal_stages_count_pairs_as_long_as_they_are():
     busy = int(simulation.timeline.busy_ns.sum())
     assert simulation.fill_drain.simulated == pytest.approx(idle / busy)
     assert simulation.bubbles.ideal == pytest.approx(idle / busy)
+
+
+@given(st.sampled_from(sorted(PAIRED)), st.integers(1, 4), st.integers(1, 9))
+def test_the_input_of_an_action_is_that_of_its_own_microbatch(family: str, ranks: int, microbatches: int):
+    schedule = make_schedule(family, num_ranks=ranks, num_chunks=PAIRED[family], num_microbatches=microbatches)
+    inputs = build_graph(schedule).inputs
+    waiting = inputs >= 0
+    assert (schedule.units[inputs[waiting]] == schedule.units[waiting]).all()
+    comes_forward = schedule.ops[inputs[waiting]] == Op.F
+    is_last = schedule.stages[waiting] == schedule.num_stages - 1
+    assert (comes_forward == ((schedule.ops[waiting] == Op.F) | is_last)).all()

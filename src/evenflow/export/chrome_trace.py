@@ -168,11 +168,12 @@ def _actions(step: TracedStep, part: _Part, first_process: int, first_flow: int)
     timeline = step.timeline
     schedule, graph = timeline.schedule, timeline.graph.of_actions
     in_time = part.in_time
-    indices, dependencies = graph.sequence[in_time], graph.dependencies[in_time]
-    is_there, sends = np.zeros((2, schedule.num_actions + 1), dtype=bool)
-    is_there[in_time + 1] = True  # an arrow has both of its ends
-    is_received = (dependencies > 0) & is_there[dependencies]
-    sends[dependencies[is_received]] = True
+    indices = graph.sequence[in_time]
+    inputs = graph.inputs[indices]
+    is_there, sends = np.zeros((2, schedule.num_actions), dtype=bool)
+    is_there[indices] = True  # an arrow has both of its ends
+    is_received = (inputs >= 0) & is_there[inputs]
+    sends[inputs[is_received]] = True
     labels = _Words(schedule, step.plan)
     recomputed_ns = np.zeros(schedule.num_actions, dtype=np.int64) if step.recompute_ns is None else step.recompute_ns
     columns = (
@@ -183,7 +184,7 @@ def _actions(step: TracedStep, part: _Part, first_process: int, first_flow: int)
         timeline.end_ns[indices],
         recomputed_ns[indices],
         is_received,
-        sends[1:][in_time],
+        sends[indices],
     )
     for kind, process, unit, start_ns, end_ns, recompute_ns, receives, is_needed in zip(
         *(column.tolist() for column in columns), strict=True

@@ -94,12 +94,11 @@ class Graph:
         inputs = np.full(len(self.sequence), -1, dtype=np.int64)
         waits = self.dependencies > 0
         inputs[self.sequence[waits]] = self.sequence[self.dependencies[waits] - 1]
-        pairs = self.schedule.pairs
-        if pairs is not None:  # a forward waits for the forward of a pair, whose end is that of the backward
+        if self.schedule.has_pairs:  # what waits for the forward of a pair waits for the end of its backward
             schedule = self.schedule
-            of_forward = np.flatnonzero(schedule.ops == Op.F)
-            of_forward = of_forward[inputs[of_forward] >= 0]
-            inputs[of_forward] -= schedule.ops[inputs[of_forward]] == Op.B
+            of_forwards = (schedule.ops == Op.F) | (schedule.stages == schedule.num_stages - 1)
+            waiting = np.flatnonzero(of_forwards & (inputs >= 0))
+            inputs[waiting] -= schedule.ops[inputs[waiting]] == Op.B
         return inputs
 
 
