@@ -29,7 +29,7 @@ def expected_pairs(counts, sequence_splits=1) -> set[tuple[str, int]]:
         (name, count)
         for name, family in FAMILIES.items()
         for count in counts
-        if not family.comparison_only
+        if not (family.comparison_only or family.has_pairs)  # the layers exchange no tokens
         and (count == family.num_chunks or (family.num_chunks is None and count >= family.fewest_chunks))
         and (family.can_split or sequence_splits == 1)
     }

@@ -97,6 +97,13 @@ def _check_schedules(question: TuningQuestion, named: Callable[[str], str]) -> N
         raise InputError(rule=_("must name a schedule"), place=named("schedules"))
     for name in question.schedules:
         check_one_of(name, FAMILIES, place=named("schedules"), suggests=True)
+        if FAMILIES[name].has_pairs:
+            raise InputError(
+                value=name,
+                rule=_("must run one action after the other: bounds on degrees do not know pairs"),
+                place=named("schedules"),
+                remedy=_("leave it out, and plan the degrees that are chosen with it"),
+            )
     chunks = {name: FAMILIES[name].num_chunks or max(FAMILIES[name].fewest_chunks, 1) for name in question.schedules}
     name = min(chunks, key=chunks.__getitem__)
     if chunks[name] > question.model.layers:
