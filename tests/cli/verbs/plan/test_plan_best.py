@@ -13,8 +13,11 @@ from evenflow.schedule import FAMILIES
 from evenflow.solve.requests import ContestSearch
 
 TWO = ("plan", "tiny.json", "--ranks", 2, "--microbatches", 4, "--schedule", "best", "--time-limit", 20)
-ONE_CHUNK = sorted(name for name, each in FAMILIES.items() if not each.comparison_only and each.fewest_chunks == 1
-                   and each.num_chunks in (None, 1))  # fmt: skip
+ONE_CHUNK = sorted(
+    name
+    for name, each in FAMILIES.items()
+    if not (each.comparison_only or each.has_pairs) and each.fewest_chunks == 1 and each.num_chunks in (None, 1)
+)
 TRAIN = """\
 model: {model_config: {num_layers: 4, offset: 0, pp_interleave_num: 1}}
 recompute_config: {recompute: false, select_recompute: false, select_comm_recompute: false}

@@ -22,7 +22,7 @@ def runnable_order(plan: Plan) -> Schedule:
             place=_("plan, sequence_splits"),
             remedy=_("plan with --sequence-splits 1"),
         )
-    schedule = schedule_of(plan)
+    schedule = schedule_of(plan).in_turn()
     if schedule.is_forward_only:
         raise InputError(value=schedule.name, rule=_("must have backwards, since it trains"), place="schedule")
     return schedule
