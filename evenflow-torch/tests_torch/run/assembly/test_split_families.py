@@ -34,8 +34,8 @@ def alone() -> Iterator[None]:
     dist.destroy_process_group()
 
 
-def test_six_families_split_backwards() -> None:
-    assert len(SPLIT) == 6
+def test_seven_families_split_backwards() -> None:
+    assert len(SPLIT) == 7
 
 
 # Of weight gradients that do not wait, and hooks of modules whose input needs no gradient.
