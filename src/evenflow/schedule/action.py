@@ -36,7 +36,7 @@ class Action:
     >>> str(Action(2, Op.F, 0))
     '2F0'
     >>> Action.parse("2F0")
-    Action(stage=2, op=<Op.F: 0>, microbatch=0)
+    Action(stage=2, op=<Op.F: 0>, microbatch=0, is_paired=False)
     """
 
     stage: int

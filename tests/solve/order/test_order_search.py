@@ -122,6 +122,16 @@ def test_is_never_longer_than_any_family_that_fits(num_chunks: int, split: bool)
     assert compared >= 2
 
 
+def test_orders_made_from_one_with_pairs_run_one_action_after_the_other():
+    model = network(layers=8)
+    paired = even(model, "1f1b-overlap", num_ranks=4, num_microbatches=8)
+    start = make_schedule("1f1b-overlap", num_ranks=4, num_chunks=1, num_microbatches=8)
+    found = search_order(paired, model, memory_limit_bytes=None, start=[start], time_limit_s=SECONDS)
+    assert not found.schedule.has_pairs
+    plain = simulate(model, even(model, "1f1b", num_ranks=4, num_microbatches=8))
+    assert found.makespan_ns == found.bound.lower_bound_ns == plain.makespan_ns
+
+
 def test_parts_of_split_sequences_keep_their_order():
     model = network(layers=4)
     plan = even(model, "1f1b", num_ranks=4, num_microbatches=3, sequence_splits=3)

@@ -69,15 +69,16 @@ def search_order(
 ) -> OrderOutcome:
     """Return the shortest order found for the cells of `plan`, on its placement and within the memory limit.
 
-    Starts from all families of these sizes and placement and from `start`, and is never longer than any of them that
-    fits. With `split_backward` stages may split their backwards; otherwise none does. Ends early when the order is
-    proven optimal; `seed` makes it look elsewhere. Runs in the caller's thread; Ctrl-C raises KeyboardInterrupt.
+    Starts from all families of these sizes and placement and from `start`, one action after the other in all of them,
+    and is never longer than any of them that fits. With `split_backward` stages may split their backwards; otherwise
+    none does. Ends early when the order is proven optimal; `seed` makes it look elsewhere. Runs in the caller's thread;
+    Ctrl-C raises KeyboardInterrupt.
 
     Raises InputError when not even one microbatch at a time fits, and for steps without backward.
     """
     began = now_s()
     load_kernels()
-    schedule = schedule_of(plan)
+    schedule = schedule_of(plan).in_turn()
     costs = stage_costs(network, plan, schedule)
     limit = memory_limit_bytes if network.has_memory else None
     work = make_work(
@@ -94,7 +95,7 @@ def search_order(
         bound = given_cells_bound(work)
         search = OrderSearch(work=work, bound_ns=bound.lower_bound_ns, seed=seed)
         for candidate in (*start, schedule):
-            search.start_from(candidate)
+            search.start_from(candidate.in_turn())
         search.start_from_families(schedule.name, until=began + _STARTS_SHARE * time_limit_s)
     started = search.best
     search.split_best()
