@@ -1,6 +1,7 @@
 """Plans whose forwards run beside backwards: exact in simulation, search and proof."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -27,7 +28,8 @@ from evenflow.model import (
 )
 from evenflow.schedule import Action, Op, Schedule, make_schedule, parse_schedule
 from evenflow.simulate import Simulation, build_graph, simulate
-from evenflow.solve import Status, plan
+from evenflow.solve import Outcome, Status, plan
+from evenflow.targets.planning import plan_for_target
 from tests.oracle import end_times, equal_stages, orders_of
 
 PAIRED = {"1f1b-overlap": 1, "interleaved-overlap": 2, "dualpipe-v-overlap": 2}
@@ -334,6 +336,44 @@ def test_plans_are_optimal_by_exhaustive_search(family: str, num_ranks: int, dat
     assert outcome.simulation is not None
     assert outcome.status is Status.OPTIMAL
     assert outcome.simulation.makespan_ns == min(each.makespan_ns for each in simulations if each.fits(limit))
+
+
+HIDING = Halves(forward=PassHalves(dispatch_ns=300), backward=PassHalves(combine_ns=600))
+
+
+def for_megatron(network: Network, *, schedules: Sequence[str] = (), version: str | None = None) -> Outcome:
+    return plan_for_target(
+        network, "megatron", version=version, num_ranks=2, num_microbatches=4, num_chunks=[2], schedules=schedules
+    ).outcome
+
+
+def test_a_framework_is_planned_with_pairs_where_these_hide_something():
+    exchanging = network_of((layer_of(HIDING), 8))
+    found = for_megatron(exchanging)
+    assert found.plan is not None
+    assert found.plan.schedule == "interleaved-overlap"
+    plain = for_megatron(exchanging, schedules=["interleaved"])
+    assert found.status is plain.status is Status.OPTIMAL
+    assert found.makespan_ns is not None
+    assert plain.makespan_ns is not None
+    assert found.makespan_ns < plain.makespan_ns
+    for other in (for_megatron(exchanging, version="0.13"), for_megatron(network_of((layer_of(None), 8)))):
+        assert other.plan is not None
+        assert other.plan.schedule == "interleaved"
+
+
+def test_a_framework_recomputes_less_beside_pairs_and_has_fewer_layers_behind_the_loss():
+    layer = layer_of(HIDING)
+    full = replace(layer, modes={**layer.modes, FULL: Mode(activation_bytes=1, backward_ns=3000)})
+    whole = for_megatron(network_of((full, 8)), schedules=["interleaved-overlap"])
+    assert whole.plan is not None
+    assert not whole.plan.used_kinds
+    further = network_of((layer, 6), (replace(layer, is_mtp=True), 2))
+    found = for_megatron(further)
+    assert found.plan is not None
+    assert found.plan.schedule == "interleaved"
+    with pytest.raises(InputError, match="mtp_layers must be at most 1 for Megatron-LM under this schedule"):
+        for_megatron(further, schedules=["interleaved-overlap"])
 
 
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(1, 14), st.integers(1, 9), st.integers(1, 9))

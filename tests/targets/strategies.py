@@ -35,7 +35,7 @@ def plans(draw: Any, abilities: Abilities) -> Plan:
 def _any_plans(draw: Any, abilities: Abilities) -> Plan:
     schedule = draw(st.sampled_from(abilities.schedules))
     family = FAMILIES[schedule]
-    num_ranks = draw(st.integers(min_value=2, max_value=5))
+    num_ranks = 1 if schedule == "1f1b-overlap" else draw(st.integers(min_value=2, max_value=5))  # as Megatron-LM
     num_chunks = family.num_chunks or draw(st.integers(min_value=family.fewest_chunks, max_value=3))
     fewest = 0 if abilities.empty is Empty.ANY else 1
     cell = st.integers(min_value=fewest, max_value=5)
@@ -43,7 +43,7 @@ def _any_plans(draw: Any, abilities: Abilities) -> Plan:
     layers = draw(st.tuples(*[row] * num_chunks).filter(lambda rows: any(map(any, rows))))
     group = draw(st.none() | st.integers(min_value=num_ranks, max_value=9)) if family.has_groups else None
     num_microbatches = draw(st.integers(min_value=num_ranks, max_value=12))
-    way = draw(st.sampled_from((None, *abilities.recomputation)))
+    way = draw(st.sampled_from((None, *abilities.under(schedule).recomputation)))
     recompute = {}
     if way is not None:
         usual = [kind for kind in way.kinds if kind in KNOWN_KINDS]  # among thousands of sets of modules

@@ -1,6 +1,16 @@
 """The model and the plan: plain values that check themselves and do nothing else."""
 
-from evenflow.model.abilities import Abilities, Empty, Groups, Mtp, Recomputation, Scope, SizeRule, even_cut
+from evenflow.model.abilities import (
+    Abilities,
+    Empty,
+    Groups,
+    Mtp,
+    Recomputation,
+    ScheduleLimits,
+    Scope,
+    SizeRule,
+    even_cut,
+)
 from evenflow.model.blocks import LayerBlocks, blocks_of, whole_blocks_of
 from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixing
 from evenflow.model.communication import Communication
@@ -61,6 +71,7 @@ __all__ = [
     "RankTraits",
     "Recomputation",
     "Request",
+    "ScheduleLimits",
     "Scope",
     "SizeRule",
     "Sizes",

@@ -1,7 +1,7 @@
 """The abilities of a framework: which schedules, cuts and recomputation it can run, as data for the planner."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
@@ -130,6 +130,16 @@ def even_cut(num_layers: int, sizes: Sizes) -> Cells | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleLimits:
+    """What a framework keeps to under one of its schedules alone."""
+
+    kinds: tuple[str, ...]
+    """Recompute kinds that layers may be under, beside `none`."""
+    most_mtp: int
+    """Most layers that predict further tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
     """The schedules, cuts and recomputation that a framework can run."""
 
@@ -154,11 +164,25 @@ class Abilities:
     groups: Groups = Groups.USUAL
     splits_sequences: bool = False
     sizes: tuple[SizeRule, ...] = ()
+    most_mtp: int | None = None
+    """Most layers that predict further tokens; None: any number."""
+    limits: Mapping[str, ScheduleLimits] = field(default_factory=dict)
+    """What else it keeps to, by schedule family."""
 
     @property
     def recompute_kinds(self) -> frozenset[str]:
         """The recompute kinds that layers may be under in any of its ways, beside `none`."""
         return frozenset(kind for way in self.recomputation for kind in way.kinds)
+
+    def under(self, schedule: str) -> "Abilities":
+        """Return what the framework can run under the family `schedule`."""
+        limits = self.limits.get(schedule)
+        if limits is None:
+            return self
+        ways = (
+            replace(way, kinds=tuple(kind for kind in way.kinds if kind in limits.kinds)) for way in self.recomputation
+        )
+        return replace(self, recomputation=tuple(way for way in ways if way.kinds), most_mtp=limits.most_mtp)
 
     def decides_cut(self, num_chunks: int) -> bool:
         """Return whether the framework cuts a model into so many chunks for each rank by itself."""
@@ -204,6 +228,13 @@ class Abilities:
                 rule=_("must be 0 for {title}, which trains no multi-token prediction in a pipeline", title=title),
                 place="mtp_layers",
                 remedy=_("plan without these layers: with num_nextn_predict_layers 0 in the configuration"),
+            )
+        if self.most_mtp is not None and mtp_layers > self.most_mtp:
+            yield InputError(
+                value=mtp_layers,
+                rule=_("must be at most {most} for {title} under this schedule", most=self.most_mtp, title=title),
+                place="mtp_layers",
+                remedy=_("take another schedule"),
             )
 
     def refusals(self, sizes: Sizes, schedule: str, *, title: str) -> Iterator[InputError]:

@@ -4,7 +4,7 @@ Its schedules, numbers of chunks, group sizes and ways of recomputing are the ca
 recomputed layers for all cells is a candidate for each number; what no framework can run only bounds the others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from evenflow.schedule import (
     group_allowed,
     usual_group_size,
 )
-from evenflow.simulate import Integers
+from evenflow.simulate import Integers, compared_families
 from evenflow.solve.best import counts_to_try, floors_of, in_all_variants, run_contest, schedule_pairs
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.clock import now_s
@@ -83,7 +83,7 @@ def solve_for_target(
     entries: list[Entry] = []
     ways: dict[CellRule, RecomputeWay] = {}
     for name, count in pairs:
-        ways_of_sizes = recompute_ways(tried[count], abilities, known=search.known)
+        ways_of_sizes = recompute_ways(tried[count], abilities.under(name), known=search.known)
         ways |= {way.rule: way for way in ways_of_sizes}
         known_sizes = known_group_sizes(search.known, name, tried[count].sizes, which=search.group_sizes)
         runnable = [size for size in known_sizes if group_allowed(abilities.groups, size, tried[count].sizes)]
@@ -204,17 +204,19 @@ def _pairs(
     request: Request, abilities: Abilities, schedules: Sequence[str], counts: Sequence[int], *, title: str
 ) -> list[tuple[str, int]]:
     """Return the schedules and numbers of chunks that can be run; raises InputError, with the reason, without any."""
-    names = [family_name(name) for name in schedules] or [
-        name for name in abilities.schedules if not FAMILIES[name].comparison_only
-    ]
+    network = request.network
+    compared = compared_families(network, request.communication)
+    names = [family_name(name) for name in schedules] or [name for name in abilities.schedules if name in compared]
     pairs = schedule_pairs(names, counts, sequence_splits=request.sizes.sequence_splits)
     if not pairs:
         rule = _("must be one that a schedule of {title} has: {names}", title=title, names=", ".join(names))
         raise InputError(value=list(counts), rule=rule, place=_("the number of chunks"))
-    refusals = {
-        (name, count): next(abilities.refusals(replace(request.sizes, num_chunks=count), name, title=title), None)
-        for name, count in pairs
-    }
+
+    def refusals_of(name: str, count: int) -> Iterator[InputError]:
+        yield from abilities.refusals(replace(request.sizes, num_chunks=count), name, title=title)
+        yield from abilities.under(name).layer_refusals(network.encoder_layers, network.mtp_layers, title=title)
+
+    refusals = {pair: next(refusals_of(*pair), None) for pair in pairs}
     kept = [pair for pair, refusal in refusals.items() if refusal is None]
     if not kept:
         raise next(refusal for refusal in refusals.values() if refusal is not None)

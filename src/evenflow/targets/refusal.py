@@ -28,7 +28,7 @@ def refusal(plan: Plan, abilities: Abilities, *, title: str) -> InputError | Non
 
     `title` is the framework's name for people.
     """
-    return next(_refusals(plan, abilities, title), None)
+    return next(_refusals(plan, abilities if plan.order else abilities.under(plan.schedule), title), None)
 
 
 def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:

@@ -442,3 +442,50 @@ def test_how_much_moves_of_it_is_not_understood() -> None:
         "run.sh, line 1: --activation-offload-fraction",
         "run.sh, line 1: --delta-offload-bytes-across-pp-ranks",
     )
+
+
+PAIRS = (
+    "--num-layers 8 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 2"
+    " --overlap-moe-expert-parallel-comm"
+)
+
+
+def test_forwards_beside_backwards_are_another_schedule() -> None:
+    assert TARGET.read is not None
+    given_sizes = GivenSizes(num_microbatches=4)
+    assert TARGET.read(PAIRS, "run.sh", given_sizes).plan.schedule == "interleaved-overlap"
+    alone = PAIRS.replace("size 2", "size 1").replace("--num-layers-per-virtual-pipeline-stage 2", "")
+    assert TARGET.read(alone, "run.sh", given_sizes).plan.schedule == "1f1b-overlap"
+    assert TARGET.read(PAIRS + " --delay-wgrad-compute", "run.sh", given_sizes).unknown == (
+        "run.sh, line 1: --delay-wgrad-compute",
+    )
+    unread = read_run(PAIRS, "run.sh", given_sizes)  # of a framework that may not have it
+    assert unread.plan.schedule == "interleaved"
+    assert unread.unknown == ("run.sh, line 1: overlap_moe_expert_parallel_comm",)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (" --recompute-granularity full --recompute-method uniform --recompute-num-layers 1", "with full recomp"),
+        (" --recompute-granularity selective --recompute-modules moe layernorm", "where the module moe"),
+        (" --num-layers-per-virtual-pipeline-stage 4", "with one chunk on several ranks"),
+    ],
+)
+def test_what_megatron_refuses_beside_pairs(more: str, message: str) -> None:
+    assert TARGET.read is not None
+    with pytest.raises(InputError, match=f"overlap_moe_expert_parallel_comm must be off {message}"):
+        TARGET.read(PAIRS + more, "run.sh", GivenSizes(num_microbatches=4))
+
+
+def test_a_script_gets_pairs_and_loses_them() -> None:
+    assert TARGET.read is not None
+    assert TARGET.apply is not None
+    script = f"torchrun pretrain_gpt.py {PAIRS} --delay-wgrad-compute\n"
+    found = TARGET.read(script, "run.sh", GivenSizes(num_microbatches=4)).plan
+    plain = TARGET.apply(script, "run.sh", replace(found, schedule="interleaved"))
+    assert "--overlap-moe" not in plain
+    assert "--delay-wgrad" not in plain
+    again = TARGET.apply(plain, "run.sh", found)
+    assert TARGET.read(again, "run.sh", GivenSizes(num_microbatches=4)).plan == found
+    assert "--delay-wgrad-compute" in TARGET.apply(script, "run.sh", found)

@@ -32,6 +32,7 @@ SWITCHES = {
     "no_pipeline_parallel",
     "untie_embeddings_and_output_weights",
     "fine_grained_activation_offloading",
+    "overlap_moe_expert_parallel_comm",
 }
 """Arguments that are flags without a value."""
 _INTEGERS = {
@@ -84,7 +85,7 @@ _ALL_INTEGERS = _INTEGERS | _DEGREE_INTEGERS | _DEEPSPEED_INTEGERS
 _RELEVANT = re.compile(
     r"pipeline|virtual|vpp|recompute|microbatch|micro_batches|layer_split|layer_list|noop_layers|layers_per_stage"
     r"|checkpoint(ed)?_activations|activations_checkpoint|hybrid.*pattern|decoder_num_layers|embedding_stage|delta_offload|cpu_offloading"
-    r"|activation_offload|overlap_moe_expert_parallel_comm|delay_wgrad_compute|schedules_method|zero_bubble"
+    r"|activation_offload|delay_wgrad_compute|schedules_method|zero_bubble"
 )
 """Names that have to do with the pipeline or with activations."""
 _HARMLESS = re.compile(

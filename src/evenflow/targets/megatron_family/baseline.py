@@ -21,8 +21,10 @@ from evenflow.targets.megatron_family.even_cuts import (
     even_cut,
 )
 from evenflow.targets.megatron_family.flag_keys import flag_key_arguments, has_flag_keys
+from evenflow.targets.megatron_family.flags import PAIRED
 from evenflow.targets.megatron_family.layout import parse_layout
 from evenflow.targets.megatron_family.old_checkpointing import old_checkpointing
+from evenflow.targets.megatron_family.settings import PAIRS
 from evenflow.targets.megatron_family.shell_arguments import shell_arguments
 from evenflow.targets.target import Baseline, GivenSizes
 
@@ -35,9 +37,9 @@ def is_run(text: str, file: str) -> bool:
     return "--pipeline-model-parallel-size" in text or is_printed(text)
 
 
-def read_run(text: str, file: str, sizes: GivenSizes) -> Baseline:
+def read_run(text: str, file: str, sizes: GivenSizes, *, in_pairs: bool = False) -> Baseline:
     """Return the plan of a training script, of a file with flags, or of the arguments that a run printed."""
-    return baseline(run_arguments(text, file), sizes)
+    return baseline(run_arguments(text, file), sizes, in_pairs=in_pairs)
 
 
 def run_arguments(text: str, file: str, *, known: frozenset[str] = KNOWN) -> Arguments:
@@ -49,8 +51,8 @@ def run_arguments(text: str, file: str, *, known: frozenset[str] = KNOWN) -> Arg
     return shell_arguments(text, file=file, known=known)
 
 
-def baseline(arguments: Arguments, sizes: GivenSizes) -> Baseline:
-    """Return the plan that arguments ask for.
+def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: bool = False) -> Baseline:
+    """Return the plan that arguments ask for, of a framework that runs forwards beside backwards with `in_pairs`.
 
     Raises:
         InputError: something that makes the plan is missing, Megatron-LM would refuse it, or it is against `sizes`.
@@ -61,9 +63,11 @@ def baseline(arguments: Arguments, sizes: GivenSizes) -> Baseline:
     layers = _layers(arguments, num_ranks, sizes, notes)
     num_microbatches = _num_microbatches(arguments, num_ranks, sizes, notes)
     recompute, unknown = _recompute(arguments, layers, notes)
+    if not in_pairs and arguments.switch(PAIRS):
+        unknown = (*unknown, arguments.place(PAIRS))
     group_size = arguments.integer(GROUP, MICROBATCHES) if len(layers) > 1 else None
     plan = Plan(
-        schedule="interleaved" if len(layers) > 1 else "1f1b",
+        schedule=_schedule(arguments, in_pairs, num_ranks=num_ranks, num_chunks=len(layers)),
         num_microbatches=num_microbatches,
         layers=layers,
         mtp_layers=sizes.mtp_layers,
@@ -83,6 +87,19 @@ def baseline(arguments: Arguments, sizes: GivenSizes) -> Baseline:
             place=arguments.place(GROUP),
         )
     return Baseline(plan=plan, unknown=(*arguments.unknown, *unknown), notes=tuple(notes))
+
+
+def _schedule(arguments: Arguments, in_pairs: bool, *, num_ranks: int, num_chunks: int) -> str:
+    """Return the schedule family, with or without forwards beside backwards."""
+    if not (in_pairs and arguments.switch(PAIRS)):
+        return "interleaved" if num_chunks > 1 else "1f1b"
+    if num_chunks == 1 and num_ranks > 1:
+        raise arguments.error(PAIRS, _("must be off with one chunk on several ranks"))
+    if arguments.choice("recompute_granularity", ("full", "selective")) == "full":
+        raise arguments.error(PAIRS, _("must be off with full recomputation"))
+    if "moe" in (arguments.texts("recompute_modules") or ()):
+        raise arguments.error(PAIRS, _("must be off where the module moe is computed again"))
+    return PAIRED[num_chunks > 1]
 
 
 def _layers(arguments: Arguments, num_ranks: int, sizes: GivenSizes, notes: list[str]) -> Cells:

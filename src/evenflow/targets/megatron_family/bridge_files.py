@@ -10,17 +10,19 @@ from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron_family.arguments import KNOWN, OF_DEGREES, Arguments, arguments_of
 from evenflow.targets.megatron_family.degrees.degree_settings import batch_settings, degree_settings, sharding_settings
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
-from evenflow.targets.megatron_family.settings import Setting
+from evenflow.targets.megatron_family.settings import DELAYED, PAIRS, Setting
 from evenflow.targets.megatron_family.shell_overrides import decoded_override, overrides_in
 from evenflow.targets.megatron_family.yaml_settings import section_of
 from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees
 
 TITLE = "Megatron-Bridge"
+OVERLAP = "comm_overlap"
+"""The section of what runs beside what."""
 _IS_OURS = re.compile(r"^(?:model|ConfigContainer):[ ]*(?:#.*)?$", re.MULTILINE)
 _HAS_SIZES = re.compile(r"^[ ]+(?:virtual_)?pipeline_model_parallel_\w+[ ]*:", re.MULTILINE)
 _OVERRIDE = re.compile(
-    r"\+{0,2}(?P<name>(?:model|train|ddp|optimizer)\.\w+)=(?P<value>.*)",
+    r"\+{0,2}(?P<name>(?:model|train|ddp|optimizer|comm_overlap)\.\w+)=(?P<value>.*)",
     re.DOTALL,
 )
 _HAS_OVERRIDES = re.compile(r"(?<![\w.])model\.(?:virtual_)?pipeline_model_parallel_\w+=")
@@ -72,8 +74,12 @@ def run_arguments(text: str, file: str, *, known: frozenset[str] = KNOWN) -> Arg
     sizes = {key: train.values[key] for key in _BATCH if key in train}
     if sizes.get("global_batch_size") is None:  # which the recipe has, unlike Megatron-LM
         sizes = {}
-    lines = {**model.lines, **{key: train.lines[key] for key in sizes if key in train.lines}}
-    return arguments_of({**model.values, **sizes}, file=file, lines=lines, known=known)
+    overlap = bridge_section(text, OVERLAP, file)  # which decides over the model's own
+    pairs = {key: overlap.values[key] for key in (PAIRS, DELAYED) if overlap.values.get(key) is not None}
+    lines = dict(model.lines)
+    for section, told in ((train, sizes), (overlap, pairs)):
+        lines |= {key: section.lines[key] for key in told if key in section.lines}
+    return arguments_of({**model.values, **sizes, **pairs}, file=file, lines=lines, known=known)
 
 
 def stated_in_bridge(text: str, file: str) -> StatedDegrees:

@@ -12,7 +12,7 @@ from evenflow.model import Plan
 from evenflow.targets.megatron_family.arguments import ALIASES, PIPELINE_SIZE, Arguments, is_printed
 from evenflow.targets.megatron_family.baseline import mtp_layers, told_microbatches
 from evenflow.targets.megatron_family.flag_keys import has_flag_keys
-from evenflow.targets.megatron_family.flags import DECIDED_FLAGS, LAYOUT_FLAG, Flags
+from evenflow.targets.megatron_family.flags import DECIDED_FLAGS, DELAY_FLAG, LAYOUT_FLAG, PAIR_FLAG, Flags
 from evenflow.targets.megatron_family.layout import format_plan, write_out
 from evenflow.targets.megatron_family.shell_arguments import Flag, flags_of, shell_arguments, training_words
 from evenflow.targets.megatron_family.shell_script import parse_script
@@ -67,7 +67,8 @@ def apply_flags(
     for flag in wanted:
         if _key(flag) == _key(LAYOUT_FLAG):
             wanted[flag] = (format_plan(plan, mtp_layers=mtp_layers(arguments)),)
-    return edited_script(FlagScript(text, file, anchor=ANCHOR), wanted, (*DECIDED_FLAGS, *decided))
+    alone = () if PAIR_FLAG in flags else (DELAY_FLAG,)
+    return edited_script(FlagScript(text, file, anchor=ANCHOR), wanted, (*DECIDED_FLAGS, *alone, *decided))
 
 
 def edited_script(before: "FlagScript", wanted: Flags, decided: Sequence[str]) -> str:

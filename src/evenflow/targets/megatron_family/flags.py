@@ -16,6 +16,7 @@ from evenflow.model import (
     Mtp,
     Plan,
     Recomputation,
+    ScheduleLimits,
     Scope,
     SizeRule,
     even_cut,
@@ -61,19 +62,24 @@ OFFLOAD_FLAGS = (
     "--delta-offload-bytes-across-pp-ranks",
 )
 """Flags of activations on the host."""
-DECIDED_FLAGS = (*CUT_FLAGS, LAYOUT_FLAG, GROUP_SIZE, *RECOMPUTE_FLAGS)
+PAIR_FLAG = "--overlap-moe-expert-parallel-comm"
+"""Flag of forwards beside backwards."""
+DELAY_FLAG = "--delay-wgrad-compute"
+"""Flag that Megatron-LM refuses without them."""
+DECIDED_FLAGS = (*CUT_FLAGS, LAYOUT_FLAG, GROUP_SIZE, PAIR_FLAG, *RECOMPUTE_FLAGS)
 """Flags that a plan decides, by being there or not."""
 
 
-def megatron_abilities(recomputation: tuple[Recomputation, ...]) -> Abilities:
-    """Return what Megatron-LM can run, with the given ways of recomputing.
+def megatron_abilities(recomputation: tuple[Recomputation, ...], *, in_pairs: bool = False) -> Abilities:
+    """Return what Megatron-LM can run, with the given ways of recomputing; `in_pairs` with forwards beside backwards.
 
     Two ranks may have chunks while messages between ranks overlap with computation, as they do unless
     ``--no-overlap-p2p-communication`` is given. [Megatron-LM, `validate_args`]
     """
     return Abilities(
-        schedules=("1f1b", "interleaved"),
+        schedules=("1f1b", "interleaved", *(PAIRED if in_pairs else ())),
         recomputation=recomputation,
+        limits=dict.fromkeys(PAIRED, _IN_PAIRS),
         empty=Empty.ANY,
         mtp=Mtp.LAST_CHUNK,
         keeps_mtp=True,
@@ -86,8 +92,13 @@ def megatron_abilities(recomputation: tuple[Recomputation, ...]) -> Abilities:
             ),
             SizeRule(
                 text=_("must be at least 2 under an interleaved schedule"),
-                holds=lambda sizes, schedule: schedule != "interleaved" or sizes.num_chunks > 1,
+                holds=lambda sizes, schedule: schedule not in _INTERLEAVED or sizes.num_chunks > 1,
                 place="chunks",
+            ),
+            SizeRule(
+                text=_("must be 1 where one chunk runs forwards beside backwards"),
+                holds=lambda sizes, schedule: schedule != PAIRED[0] or sizes.num_ranks == 1,
+                place="ranks",
             ),
         ),
     )
@@ -129,6 +140,13 @@ def ways_with_moves() -> tuple[Recomputation, ...]:
     return (counted, replace(alike, kinds=(*alike.kinds, *map(set_kind, every))))
 
 
+PAIRED = ("1f1b-overlap", "interleaved-overlap")
+"""Schedules that run forwards beside backwards, with one chunk on one rank and with several chunks."""
+_INTERLEAVED = ("interleaved", PAIRED[1])
+_IN_PAIRS = ScheduleLimits(
+    kinds=(SELECT, *(set_kind(modules) for modules in _SETS if "moe" not in modules)), most_mtp=1
+)
+"""What Megatron-LM keeps to beside `PAIR_FLAG`. [`TransformerConfig.__post_init__`]"""
 OLD_WAYS = (Recomputation(scope=Scope.MODEL, kinds=(FULL,)),)
 """Recomputation by the flags of Megatron-LM 2: of all layers or of none."""
 
@@ -141,7 +159,7 @@ def plan_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
         "--pipeline-model-parallel-size": (str(plan.num_ranks),),
         LAYOUT_FLAG: (format_plan(plan),),
     }
-    return {**flags, **group_flags(plan)}
+    return {**flags, **group_flags(plan), **({PAIR_FLAG: ()} if plan.schedule in PAIRED else {})}
 
 
 def group_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -249,7 +267,23 @@ def plan_notes(plan: Plan) -> tuple[str, ...]:
         notes.append(_("with multi-token prediction, put one m for each of its layers before L in the layout"))
     if plan.num_chunks > 1 and plan.num_ranks == 2:
         notes.append(_("with 2 ranks, chunks need the overlap of messages: no --no-overlap-p2p-communication"))
-    return (*notes, *recompute_notes(plan))
+    return (*notes, *pair_notes(plan), *recompute_notes(plan))
+
+
+def pair_notes(plan: Plan) -> tuple[str, ...]:
+    """Return what forwards beside backwards need that a plan does not decide."""
+    if plan.schedule not in PAIRED:
+        return ()
+    return (
+        _(
+            "forwards beside backwards need expert-parallel devices, bf16 or fp16, the token dispatcher alltoall or"
+            " flex, and shared experts without an overlap of their own"
+        ),
+        _(
+            "set CUDA_DEVICE_MAX_CONNECTIONS=32, or 1 where tensor or context ranks on Hopper or older devices matter"
+            " more"
+        ),
+    )
 
 
 def recompute_notes(plan: Plan) -> tuple[str, ...]:

@@ -9,7 +9,14 @@ from typing import TypeAlias
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import RECOMPUTE_MODULES
-from evenflow.targets.megatron_family.flags import array_of_lines, moved_modules, recompute_flags, recompute_notes
+from evenflow.targets.megatron_family.flags import (
+    PAIRED,
+    array_of_lines,
+    moved_modules,
+    pair_notes,
+    recompute_flags,
+    recompute_notes,
+)
 from evenflow.targets.megatron_family.layout import format_plan
 
 Setting: TypeAlias = bool | int | float | str | list[str] | None
@@ -20,6 +27,8 @@ OFFLOADS, OFFLOAD_MODULES = "fine_grained_activation_offloading", "offload_modul
 OFFLOADS_ALL, OFFLOADS_LESS = "activation_offload_fraction", "delta_offload_bytes_across_pp_ranks"
 """The share of the modules' inputs that moves, and the bytes fewer on every further rank."""
 
+PAIRS, DELAYED = "overlap_moe_expert_parallel_comm", "delay_wgrad_compute"
+"""Forwards beside backwards, and weight gradients behind the rest of a pair."""
 WITHOUT_LAYOUT: Mapping[str, Setting] = {
     "num_layers_in_first_pipeline_stage": None,
     "num_layers_in_last_pipeline_stage": None,
@@ -45,6 +54,16 @@ def pipeline_settings(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
         "pipeline_model_parallel_layout": format_plan(plan, mtp_layers=mtp_layers),
         "microbatch_group_size_per_vp_stage": plan.group_size,
     }
+
+
+def pair_settings(plan: Plan) -> dict[str, Setting]:
+    """Return what makes forwards run beside backwards, where they do under `plan`."""
+    return {PAIRS: True} if plan.schedule in PAIRED else {}
+
+
+def pair_corrections(plan: Plan) -> dict[str, Setting]:
+    """Return settings that must be so under `plan` wherever a file has them."""
+    return {} if plan.schedule in PAIRED else {PAIRS: False, DELAYED: False}
 
 
 def recompute_settings(plan: Plan) -> dict[str, Setting]:
@@ -131,4 +150,4 @@ def settings_notes(plan: Plan, *, has_layout: bool = True) -> tuple[str, ...]:
     ]
     if has_layout and not plan.mtp_layers:
         notes.append(_("with multi-token prediction, put one m for each of its layers before L in the layout"))
-    return (*notes, *recompute_notes(plan))
+    return (*notes, *pair_notes(plan), *recompute_notes(plan))

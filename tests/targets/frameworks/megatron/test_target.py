@@ -1,6 +1,7 @@
 """Megatron-LM: the flags of a plan, and what its flags cannot say."""
 
 import shlex
+from dataclasses import replace
 
 import pytest
 
@@ -72,7 +73,7 @@ def test_two_ranks_with_chunks_need_the_overlap_of_messages() -> None:
     [
         (
             Plan(schedule="zb-h1", num_microbatches=4, layers=((2, 2),)),
-            "schedule must be one of 1f1b, interleaved for Megatron-LM, got 'zb-h1'",
+            "schedule must be one of 1f1b, interleaved, 1f1b-overlap, interleaved-overlap for Megatron-LM, got 'zb-h1'",
         ),
         (
             Plan(schedule="interleaved", num_microbatches=5, layers=((2, 2), (2, 2))),
@@ -111,6 +112,22 @@ def test_two_ranks_with_chunks_need_the_overlap_of_messages() -> None:
 )
 def test_what_its_flags_cannot_say(plan: Plan, message: str) -> None:
     assert (refused(plan) or "").startswith(message)
+
+
+def test_what_it_keeps_to_beside_forwards_beside_backwards() -> None:
+    plan = Plan(schedule="interleaved-overlap", num_microbatches=4, layers=((2, 2), (2, 2)), recompute={})
+    assert refused(plan) is None
+    assert "--overlap-moe-expert-parallel-comm" in TARGET.write(plan, "0.16").pieces[0].text
+    assert any("dispatcher" in note for note in TARGET.write(plan, "0.16").notes)
+    for kind, message in (("full", "must be of the kinds select"), ("moe", "must be of the kinds select")):
+        assert message in str(refused(replace(plan, recompute={kind: plan.layers})))
+    assert refused(replace(plan, recompute={"layernorm+moe_act": plan.layers})) is None
+    assert refused(replace(plan, mtp_layers=1)) is None
+    assert "mtp_layers must be at most 1" in str(refused(replace(plan, mtp_layers=2)))
+    alone = Plan(schedule="1f1b-overlap", num_microbatches=4, layers=((4,),), recompute={})
+    assert refused(alone) is None
+    assert "ranks must be 1" in str(refused(replace(alone, layers=((2, 2),))))
+    assert refusal(plan, TARGET.abilities("0.13"), title="Megatron-LM") is not None
 
 
 def test_a_number_of_layers_holds_for_cells_that_have_as_many() -> None:

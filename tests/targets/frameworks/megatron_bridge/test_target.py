@@ -247,9 +247,52 @@ def test_the_plan_of_a_users_file() -> None:
 
 
 def test_what_the_file_does_not_understand_is_named() -> None:
-    text = "model:\n  num_layers: 4\n  pipeline_model_parallel_size: 2\n  overlap_moe_expert_parallel_comm: true\n"
+    text = "model:\n  num_layers: 4\n  pipeline_model_parallel_size: 2\n  delay_wgrad_compute: true\n"
     found = read(text)
-    assert found.unknown == ("user.yaml, line 4: overlap_moe_expert_parallel_comm",)
+    assert found.unknown == ("user.yaml, line 4: delay_wgrad_compute",)
+
+
+TWO_CHUNKS = "model:\n  pipeline_model_parallel_size: 2\n  pipeline_model_parallel_layout: Et|t|t|tL\n"
+
+
+def test_what_runs_beside_what_decides_over_the_model() -> None:
+    assert read(TWO_CHUNKS).plan.schedule == "interleaved"
+    assert any("comm_overlap.overlap_moe_expert_parallel_comm" in note for note in read(TWO_CHUNKS).notes)
+    on = TWO_CHUNKS + "comm_overlap:\n  overlap_moe_expert_parallel_comm: true\n  delay_wgrad_compute: true\n"
+    assert read(on).plan.schedule == "interleaved-overlap"
+    assert read(on).unknown == ("user.yaml, line 6: delay_wgrad_compute",)
+    assert not any("comm_overlap" in note for note in read(on).notes)
+    off = (
+        TWO_CHUNKS
+        + "  overlap_moe_expert_parallel_comm: true\ncomm_overlap: {overlap_moe_expert_parallel_comm: false}\n"
+    )
+    assert read(off).plan.schedule == "interleaved"
+
+
+def test_pairs_are_switched_on_and_off_where_they_stand() -> None:
+    assert TARGET.apply is not None
+    on = TWO_CHUNKS + "comm_overlap:\n  overlap_moe_expert_parallel_comm: true # faster\n  delay_wgrad_compute: true\n"
+    found = read(on, FOUR).plan
+    assert TARGET.apply(on, "user.yaml", found).endswith(on[len(TWO_CHUNKS) :])
+    plain = TARGET.apply(on, "user.yaml", replace(found, schedule="interleaved"))
+    assert "overlap_moe_expert_parallel_comm: false # faster" in plain
+    assert "delay_wgrad_compute: false" in plain
+    assert "overlap_moe_expert_parallel_comm: true" in TARGET.apply(plain, "user.yaml", found)
+
+
+def test_overrides_have_pairs_in_their_own_section() -> None:
+    assert TARGET.apply is not None
+    script = (
+        "torchrun run.py model.pipeline_model_parallel_size=2 'model.pipeline_model_parallel_layout=\"Et|t|t|tL\"'\n"
+    )
+    plan = replace(read(TWO_CHUNKS).plan, schedule="interleaved-overlap")
+    on = TARGET.apply(script, "run.sh", plan)
+    assert " comm_overlap.overlap_moe_expert_parallel_comm=true" in on
+    assert TARGET.read is not None
+    assert TARGET.read(on, "run.sh", FOUR).plan.schedule == "interleaved-overlap"
+    off = TARGET.apply(on, "run.sh", replace(plan, schedule="interleaved"))
+    assert " comm_overlap.overlap_moe_expert_parallel_comm=false" in off
+    assert TARGET.read(off, "run.sh", FOUR).plan.schedule == "interleaved"
 
 
 def test_microbatches_need_the_batches_and_the_devices() -> None:
@@ -311,12 +354,13 @@ def test_yaml_and_overrides_say_the_same_plan(plan: Plan) -> None:
     yaml, overrides = TARGET.write(plan, "0.3").pieces
     document = load_document(yaml.text, file="overrides.yaml").value
     assert isinstance(document, dict)
-    model = document["model"]
-    said = dict(word.removeprefix("model.").split("=", 1) for word in shell_words(overrides.text))
+    said = dict(word.split("=", 1) for word in shell_words(overrides.text))
     assert {name: value.strip("'") for name, value in said.items()} == {
-        name: f"[{','.join(value)}]" if isinstance(value, list) else WORDS.get(str(value), str(value))
-        for name, value in model.items()
+        f"{section}.{name}": f"[{','.join(value)}]" if isinstance(value, list) else WORDS.get(str(value), str(value))
+        for section, values in document.items()
+        for name, value in values.items()
     }
+    model = document["model"]
     layout = parse_layout(model["pipeline_model_parallel_layout"], place="layout")
     assert layout.cells(model["pipeline_model_parallel_size"], place="layout") == plan.layers
     assert (model["virtual_pipeline_model_parallel_size"] or 1) == plan.num_chunks

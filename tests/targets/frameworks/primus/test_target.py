@@ -106,7 +106,10 @@ def test_zb_h1_is_the_order_that_primus_describes(num_ranks: int) -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (Plan(schedule="zbv", num_microbatches=4, layers=((1, 1), (1, 1))), r"must be one of 1f1b, interleaved, zb-h1"),
+        (
+            Plan(schedule="zbv", num_microbatches=4, layers=((1, 1), (1, 1))),
+            r"must be one of 1f1b, interleaved, 1f1b-overlap, interleaved-overlap, zb-h1",
+        ),
         (
             Plan(schedule="zb-h1", num_microbatches=2, layers=((1, 1, 1),)),
             r"must be at least the number of ranks under",

@@ -1,11 +1,14 @@
 """Megatron-LM: the flags of its training scripts."""
 
+from functools import partial
+
 from evenflow.language import _
 from evenflow.model import Abilities, Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron_family.baseline import is_run, read_run
 from evenflow.targets.megatron_family.degrees.degree_flags import degree_notes, older_degree_flags, parallel_flags
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules, older_rules
+from evenflow.targets.megatron_family.degrees.degree_settings import check_pairs
 from evenflow.targets.megatron_family.degrees.stated import stated_in_run
 from evenflow.targets.megatron_family.edit import apply_flags
 from evenflow.targets.megatron_family.flags import (
@@ -34,16 +37,18 @@ from evenflow.targets.megatron_family.settings import FROZEN_PARTS
 from evenflow.targets.target import Target, Written
 from evenflow.tune.rules import DegreeRules
 
-BEFORE_CORE, BY_LAYERS, BY_LAYOUT, WITH_OFFLOAD = "0.1", "0.2", "0.13", "0.16"
+BEFORE_CORE, BY_LAYERS, BY_LAYOUT, WITH_PAIRS, WITH_OFFLOAD = "0.1", "0.2", "0.13", "0.14", "0.16"
 """Versions of megatron-core by how they cut the network: equal cells, or any by a layout. The first stands for
-Megatron-LM 2, which had no core, and recomputes by other flags; the last moves activations to the host too.
+Megatron-LM 2, which had no core, and recomputes by other flags; later ones run forwards beside backwards, and the last
+moves activations to the host too.
 """
-_BY_LAYOUT = (BY_LAYOUT, WITH_OFFLOAD)
+_BY_LAYOUT = (BY_LAYOUT, WITH_PAIRS, WITH_OFFLOAD)
 
 
 def _abilities(version: str) -> Abilities:
     if version in _BY_LAYOUT:
-        return megatron_abilities(WAYS_WITH_SETS if version == BY_LAYOUT else ways_with_moves())
+        ways = ways_with_moves() if version == WITH_OFFLOAD else WAYS_WITH_SETS
+        return megatron_abilities(ways, in_pairs=version != BY_LAYOUT)
     return without_layout_abilities(OLD_WAYS if version == BEFORE_CORE else STOCK_WAYS)
 
 
@@ -67,6 +72,7 @@ def _write(plan: Plan, version: str) -> Written:
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    check_pairs(plan, planned)
     if version not in _BY_LAYOUT:
         flags = {**_older_flags(plan, version), **older_degree_flags(planned, has_axes=version == BY_LAYERS)}
         return Written(pieces=(flags_piece("PARALLEL_ARGS", flags),), notes=degree_notes(planned))
@@ -102,7 +108,7 @@ _OTHERS = (is_mindspeed_script, is_megatron_deepspeed, is_hybrid)
 TARGET = Target(
     name="megatron",
     title="Megatron-LM",
-    versions=(BEFORE_CORE, BY_LAYERS, BY_LAYOUT, WITH_OFFLOAD),
+    versions=(BEFORE_CORE, BY_LAYERS, BY_LAYOUT, WITH_PAIRS, WITH_OFFLOAD),
     unchecked_versions=(BEFORE_CORE, BY_LAYERS),
     checked_with="megatron-core 0.16.1, 0.19.0",
     degrees_checked_with="megatron-core 0.16.1",
@@ -113,7 +119,7 @@ TARGET = Target(
     degree_rules=_degree_rules,
     write_degrees=_write_degrees,
     told_version=_told_version,
-    read=read_run,
+    read=partial(read_run, in_pairs=True),
     read_degrees=stated_in_run,
     recognise=lambda text, file: is_run(text, file) and not any(is_other(text, file) for is_other in _OTHERS),
     apply=_apply,

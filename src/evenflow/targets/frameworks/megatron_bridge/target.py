@@ -6,6 +6,7 @@ Recipes set these fields too, so everything that a plan decides is written, also
 from collections.abc import Mapping
 from dataclasses import replace
 
+from evenflow.export.train_yaml import apply_to_training_yaml
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
@@ -13,6 +14,7 @@ from evenflow.profiles.yaml_text import block_text
 from evenflow.targets.megatron_family.arguments import arguments_of
 from evenflow.targets.megatron_family.baseline import baseline, mtp_layers
 from evenflow.targets.megatron_family.bridge_files import (
+    OVERLAP,
     TITLE,
     bridge_overrides,
     bridge_section,
@@ -26,20 +28,23 @@ from evenflow.targets.megatron_family.bridge_files import (
     stated_in_bridge,
 )
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
-from evenflow.targets.megatron_family.degrees.degree_settings import setting_notes, without_layout
+from evenflow.targets.megatron_family.degrees.degree_settings import check_pairs, setting_notes, without_layout
 from evenflow.targets.megatron_family.edit import check_same_run
-from evenflow.targets.megatron_family.flags import megatron_abilities, offload_environment, ways_with_moves
+from evenflow.targets.megatron_family.flags import PAIRED, megatron_abilities, offload_environment, ways_with_moves
 from evenflow.targets.megatron_family.hybrid_pattern import has_pattern
 from evenflow.targets.megatron_family.logs import MEGATRON_BRIDGE
 from evenflow.targets.megatron_family.override_edit import apply_overrides
 from evenflow.targets.megatron_family.settings import (
     FROZEN_PARTS,
     OFFLOADS,
+    PAIRS,
     WITHOUT_LAYOUT,
     Setting,
     kept_modules,
     offload_corrections,
     override_array,
+    pair_corrections,
+    pair_settings,
     pipeline_settings,
     recompute_settings,
     settings_notes,
@@ -48,6 +53,7 @@ from evenflow.targets.megatron_family.yaml_settings import apply_settings, mtp_l
 from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
 
 _ARRAY = '"${PIPELINE_ARGS[@]}"'
+_PAIRS_NAME = f"{OVERLAP}.{PAIRS}"
 
 
 def _fields(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
@@ -59,18 +65,36 @@ def _fields(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
 
 
 def _write(plan: Plan, version: str) -> Written:
-    pieces = _pieces({"model": _fields(plan)}, title=_("fields of the YAML of overrides"))
-    return Written(pieces=pieces, environment=offload_environment(plan), notes=(_excluded(), *settings_notes(plan)))
+    pieces = _pieces(_with_pairs({"model": _fields(plan)}, plan), title=_("fields of the YAML of overrides"))
+    return Written(
+        pieces=pieces,
+        environment=offload_environment(plan),
+        notes=(_excluded(), *settings_notes(plan), *_without_pairs(plan)),
+    )
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
-    sections = degree_sections(without_layout(_fields(plan), plan), planned)
+    check_pairs(plan, planned)
+    sections = _with_pairs(degree_sections(without_layout(_fields(plan), plan), planned), plan)
     of_pipeline = (_excluded(), *settings_notes(plan)[1:]) if plan.num_ranks > 1 else ()
     return Written(
         pieces=_pieces(sections, title=_("sections of the YAML of overrides")),
         environment=offload_environment(plan),
-        notes=(*of_pipeline, *setting_notes(planned), dataset_note(planned)),
+        notes=(*of_pipeline, *_without_pairs(plan), *setting_notes(planned), dataset_note(planned)),
     )
+
+
+def _with_pairs(sections: Mapping[str, Mapping[str, Setting]], plan: Plan) -> Mapping[str, Mapping[str, Setting]]:
+    """Return the sections of a plan with that of what runs beside what, where forwards do: a recipe may have none."""
+    pairs = pair_settings(plan)
+    return {**sections, OVERLAP: pairs} if pairs else sections
+
+
+def _without_pairs(plan: Plan) -> tuple[str, ...]:
+    """Return what to do about recipes that run forwards beside backwards, where the plan does not and they could."""
+    if plan.schedule in PAIRED or (plan.num_chunks == 1 and plan.num_ranks > 1):
+        return ()
+    return (_("with a recipe that sets {name}, set it to false", name=_PAIRS_NAME),)
 
 
 def _pieces(sections: Mapping[str, Mapping[str, Setting]], *, title: str) -> tuple[Piece, Piece]:
@@ -89,9 +113,10 @@ def _excluded() -> str:
 
 
 def _read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
-    found = baseline(run_arguments(text, file), given_sizes)
+    found = baseline(run_arguments(text, file), given_sizes, in_pairs=True)
     model = bridge_section(text, "model", file)
     silent = [key for key in dict.fromkeys((*_fields(found.plan), OFFLOADS)) if key not in model]
+    silent += [] if PAIRS in bridge_section(text, OVERLAP, file) else [_PAIRS_NAME]
     if not silent:
         return found
     note = _("{fields} are those of the recipe, which the file does not tell", fields=", ".join(silent))
@@ -103,7 +128,10 @@ def _apply(text: str, file: str, plan: Plan) -> str:
         return _apply_to_overrides(text, file, plan)
     path = model_path(text, file)
     settings = _fields(plan, mtp_layers=mtp_layers_in(section_of(text, path, file=file)))
-    return apply_settings(text, path, settings=settings, instead=_corrections(plan), plan=plan, file=file)
+    after = apply_settings(text, path, settings=settings, instead=_corrections(plan), plan=plan, file=file)
+    overlap = _changed_pairs(plan, bridge_section(text, OVERLAP, file).values)
+    where = ".".join((*path[:-1], OVERLAP))
+    return apply_to_training_yaml(after, file=file, values={f"{where}.{key}": value for key, value in overlap.items()})
 
 
 def _apply_to_overrides(text: str, file: str, plan: Plan) -> str:
@@ -117,7 +145,15 @@ def _apply_to_overrides(text: str, file: str, plan: Plan) -> str:
     settings |= kept_modules(settings, old)
     settings |= {name: value for name, value in _corrections(plan).items() if f"model.{name}" in told}
     named = {f"model.{name}": value for name, value in settings.items()}
+    overlap = _changed_pairs(plan, bridge_section(text, OVERLAP, file).values)
+    named |= {f"{OVERLAP}.{name}": value for name, value in overlap.items()}
     return apply_overrides(text, file, anchor="model.pipeline_model_parallel_size", settings=named)
+
+
+def _changed_pairs(plan: Plan, old: Mapping[str, object]) -> dict[str, Setting]:
+    """Return what a plan changes of a section of what runs beside what."""
+    wanted = {**pair_settings(plan), **pair_corrections(plan)}
+    return {key: value for key, value in wanted.items() if bool(old.get(key)) != value}
 
 
 def _corrections(plan: Plan) -> dict[str, Setting]:
@@ -131,7 +167,7 @@ TARGET = Target(
     versions=("0.3",),
     checked_with="megatron-bridge 0.3.1, 0.6.2",
     page="megatron-bridge",
-    abilities=lambda version: megatron_abilities(ways_with_moves()),
+    abilities=lambda version: megatron_abilities(ways_with_moves(), in_pairs=True),
     frozen_parts=FROZEN_PARTS,
     adapter_setting="peft = LoRA(dim={rank})",
     write=_write,

@@ -11,7 +11,9 @@ from evenflow.model.plan import cells
 from evenflow.targets.megatron_family.arguments import OF_DEGREES, arguments_of
 from evenflow.targets.megatron_family.baseline import LAYOUT, baseline
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
+from evenflow.targets.megatron_family.flags import PAIRED
 from evenflow.targets.megatron_family.layout import format_layout
+from evenflow.targets.megatron_family.settings import PAIRS
 from evenflow.targets.stages import stages_of
 from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes
@@ -44,7 +46,7 @@ def read_overrides(section: Fields, sizes: GivenSizes) -> Baseline:
     ids = _layer_ids(fields)
     if ids is not None:
         settings |= {"recompute_granularity": None, "recompute_num_layers": None}
-    found = baseline(arguments_of(settings, file=fields.file, lines=fields.lines), sizes)
+    found = baseline(arguments_of(settings, file=fields.file, lines=fields.lines), sizes, in_pairs=True)
     plan = found.plan if ids is None else _recomputing(found.plan, ids, fields, notes)
     return replace(found, plan=_scheduled(plan, fields), notes=(*notes, *found.notes))
 
@@ -132,6 +134,8 @@ def _scheduled(plan: Plan, fields: Fields) -> Plan:
     if algorithm not in ("1f1b", "1f1b-interleaved", "zero-bubble"):
         rule = _("must be 1f1b, 1f1b-interleaved or zero-bubble: other orders of work are Primus' own")
         raise fields.error(ALGORITHM, rule)
+    if plan.schedule in PAIRED:
+        raise fields.error(OWN_RUNTIME, _("must be false beside {key}: its pairs are Primus' own", key=PAIRS))
     if (plan.num_chunks > 1) != (algorithm == "1f1b-interleaved"):
         rule = _("must have one chunk per rank, or several for 1f1b-interleaved")
         raise InputError(value=algorithm, rule=rule, place=fields.place(ALGORITHM))

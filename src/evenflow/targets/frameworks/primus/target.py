@@ -18,6 +18,7 @@ from evenflow.targets.frameworks.primus.overrides import read_overrides, stated_
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron_family.degrees.degree_settings import (
     batch_settings,
+    check_pairs,
     degree_settings,
     setting_notes,
     sharding_settings,
@@ -25,6 +26,8 @@ from evenflow.targets.megatron_family.degrees.degree_settings import (
 from evenflow.targets.megatron_family.flags import megatron_abilities
 from evenflow.targets.megatron_family.settings import (
     FROZEN_PARTS,
+    pair_corrections,
+    pair_settings,
     pipeline_settings,
     recompute_settings,
     settings_notes,
@@ -66,12 +69,12 @@ def _abilities(version: str) -> Abilities:
         holds=lambda sizes, schedule: schedule != "zb-h1" or sizes.num_microbatches >= sizes.num_ranks,
     )
     selective = Recomputation(scope=Scope.MODEL, kinds=(SELECT,))
-    same = megatron_abilities((Recomputation(scope=Scope.LAYERS), selective))
+    same = megatron_abilities((Recomputation(scope=Scope.LAYERS), selective), in_pairs=True)
     return replace(same, schedules=(*same.schedules, "zb-h1"), sizes=(*same.sizes, enough), keeps_mtp=False)
 
 
 def _overrides(plan: Plan, *, mtp_layers: int = 0) -> dict[str, object]:
-    settings: dict[str, object] = {**pipeline_settings(plan, mtp_layers=mtp_layers)}
+    settings: dict[str, object] = {**pipeline_settings(plan, mtp_layers=mtp_layers), **pair_settings(plan)}
     settings |= _OWN_RUNTIME if plan.schedule == "zb-h1" else {"patch_primus_pipeline": False}
     settings |= {**recompute_settings(plan), "recompute_layer_ids": None}
     placement = looped(num_ranks=plan.num_ranks, num_chunks=plan.num_chunks)
@@ -85,6 +88,7 @@ def _write(plan: Plan, version: str) -> Written:
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    check_pairs(plan, planned)
     overrides = {
         **_overrides(plan),
         **degree_settings(planned),
@@ -108,7 +112,9 @@ def _apply(text: str, file: str, plan: Plan) -> str:
     overrides = _overrides(plan, mtp_layers=mtp_layers_in(section))
     # What is null in Primus' own presets needs no line.
     settings = {key: value for key, value in overrides.items() if value is not None or key in section}
-    return apply_settings(text, path, settings=settings, instead=_EXCLUDED, plan=plan, file=file)
+    return apply_settings(
+        text, path, settings=settings, instead={**_EXCLUDED, **pair_corrections(plan)}, plan=plan, file=file
+    )
 
 
 def _module_path(text: str, file: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Degrees, Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.megatron_family.flags import PAIRED
 from evenflow.targets.megatron_family.settings import Setting
 
 EXCHANGES: Mapping[str, str] = {"ring": "p2p", "all-gather": "allgather", "all-to-all": "a2a"}
@@ -42,6 +43,17 @@ def degree_settings(planned: PlannedDegrees) -> dict[str, Setting]:
         settings["moe_expert_capacity_factor"] = planned.expert_capacity
     settings["sequence_parallel"] = degrees.sequence_parallel and degrees.tensor > 1
     return settings
+
+
+def check_pairs(plan: Plan, planned: PlannedDegrees) -> None:
+    """Raise InputError where forwards run beside backwards without experts on several devices."""
+    if plan.schedule in PAIRED and planned.degrees.expert == 1:
+        raise InputError(
+            value=planned.degrees.expert,
+            rule=_("must be at least 2 under {schedule}", schedule=plan.schedule),
+            place=_("the plan, expert"),
+            remedy=_("plan again with another schedule"),
+        )
 
 
 def batch_settings(planned: PlannedDegrees) -> dict[str, Setting]:
