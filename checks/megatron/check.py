@@ -29,7 +29,7 @@ from training import losses
 from evenflow.errors import InputError
 from evenflow.model import FULL, SELECT, Groups, Plan, Sizes, segment_length
 from evenflow.model.plan import cells
-from evenflow.schedule import Op, group_allowed, make_schedule
+from evenflow.schedule import Action, Op, group_allowed, make_schedule
 from evenflow.targets.megatron_family.arguments import arguments_of
 from evenflow.targets.megatron_family.even_cuts import even_cut
 from evenflow.targets.megatron_family.flags import recompute_flags
@@ -296,13 +296,21 @@ def cell_fault(plan: Plan, result: dict[str, Any]) -> str | None:
 def order_sizes() -> list[dict[str, Any]]:
     """Return sizes of orders, such as are run and such as are refused."""
     return [
-        {"ranks": ranks, "chunks": chunks, "microbatches": count, "group_size": group, "overlaps": overlaps}
+        {
+            "ranks": ranks,
+            "chunks": chunks,
+            "microbatches": count,
+            "group_size": group,
+            "overlaps": overlaps,
+            "in_pairs": in_pairs,
+        }
         for ranks in (1, 2, 3, 4, 6)
         for chunks in (1, 2, 3)
         if ranks > 1 or chunks == 1
         for count in (1, 2, 3, 4, 5, 7, 8, 12, 13, 18)
         for group in ([ranks] if chunks == 1 else range(max(1, ranks - 1), min(count, 3 * ranks) + 2))
         for overlaps in ((False,) if chunks == 1 else (True, False))
+        for in_pairs in ((False,) if chunks == 1 and ranks > 1 else (False, True))
     ]
 
 
@@ -325,25 +333,29 @@ def our_turns(case: dict[str, Any], *, group: int | None = None) -> list[list[li
     """Return evenflow's order in the form of `load.py`."""
     is_plain = case["chunks"] == 1
     schedule = make_schedule(
-        "1f1b" if is_plain else "interleaved",
+        ("1f1b" if is_plain else "interleaved") + ("-overlap" if case["in_pairs"] else ""),
         num_ranks=case["ranks"],
         num_chunks=case["chunks"],
         num_microbatches=case["microbatches"],
         group_size=None if is_plain else group or case["group_size"],
     )
     return [
-        [
-            ["F" if action.op == Op.F else "B", action.stage // case["ranks"], action.microbatch]
-            for action in schedule.order(rank)
-        ]
+        [[turn_kind(action), action.stage // case["ranks"], action.microbatch] for action in schedule.order(rank)]
         for rank in range(case["ranks"])
     ]
 
 
+def turn_kind(action: Action) -> str:
+    """Return the word of `load.py` for what an action does: P is a forward beside the backward behind it."""
+    return "B" if action.op == Op.B else "P" if action.is_paired else "F"
+
+
 def agree(case: dict[str, Any], result: dict[str, Any]) -> bool:
-    """Return whether the schedule table and the warm-ups tell the same as our order."""
+    """Return whether the schedule table and the warm-ups tell the same as our order; one rank has none in pairs."""
+    if case["ranks"] == 1 and case["in_pairs"]:
+        return True
     for turns, warmup in zip(our_turns(case), result["warmups"], strict=True):
-        forwards = [[microbatch, chunk] for kind, chunk, microbatch in turns if kind == "F"]
+        forwards = [[microbatch, chunk] for kind, chunk, microbatch in turns if kind != "B"]
         first = next(index for index, turn in enumerate(turns) if turn[0] == "B")
         steady = 0 if warmup == len(forwards) else 1  # after the warm-up, a forward comes before the first backward
         if forwards != result["table"] or first != warmup + steady:

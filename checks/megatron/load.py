@@ -23,7 +23,7 @@ import torch  # noqa: E402
 from megatron.core import parallel_state, tensor_parallel  # noqa: E402
 from megatron.core.models.gpt import GPTModel  # noqa: E402
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  # noqa: E402
-from megatron.core.pipeline_parallel import schedules, utils  # noqa: E402
+from megatron.core.pipeline_parallel import combined_1f1b, schedules, utils  # noqa: E402
 from megatron.core.process_groups_config import ProcessGroupCollection  # noqa: E402
 from megatron.core.tensor_parallel import random  # noqa: E402
 from megatron.core.transformer import MLATransformerConfig, TransformerConfig  # noqa: E402
@@ -170,6 +170,18 @@ def causal_mask() -> torch.Tensor:
     return torch.ones(1, 1, SEQUENCE, SEQUENCE).triu(1).bool()
 
 
+PAIRS = {
+    "overlap_moe_expert_parallel_comm": True,
+    "num_moe_experts": 2,
+    "expert_model_parallel_size": 2,
+    "moe_token_dispatcher_type": "alltoall",
+    "bf16": True,
+    "params_dtype": torch.bfloat16,
+    "add_bias_linear": False,
+}
+"""What runs forwards beside backwards."""
+
+
 class Communicator:
     """Stands for messages between ranks: there are none."""
 
@@ -205,11 +217,13 @@ def order(case: dict[str, Any]) -> dict[str, Any]:
     if chunks > 1:
         sizes["virtual_pipeline_model_parallel_size"] = chunks
         sizes["microbatch_group_size_per_vp_stage"] = case["group_size"]
+    if case["in_pairs"]:
+        sizes |= PAIRS
     config = TransformerConfig(
         num_layers=case["ranks"] * chunks,
         hidden_size=HIDDEN,
         num_attention_heads=2,
-        pipeline_dtype=torch.float32,
+        pipeline_dtype=torch.bfloat16 if case["in_pairs"] else torch.float32,
         batch_p2p_comm=not case["overlaps"],
         overlap_p2p_comm=case["overlaps"],
         **sizes,
@@ -217,6 +231,8 @@ def order(case: dict[str, Any]) -> dict[str, Any]:
     run = (
         schedules.forward_backward_pipelining_with_interleaving
         if chunks > 1
+        else schedules.forward_backward_no_pipelining
+        if case["in_pairs"]
         else schedules.forward_backward_pipelining_without_interleaving
     )
     turns: list[list[list[Any]]] = []
@@ -244,7 +260,11 @@ def order(case: dict[str, Any]) -> dict[str, Any]:
             return {"refused": str(error)}
         warmups.append(
             schedules.get_pp_rank_microbatches(
-                case["microbatches"], chunks, config.microbatch_group_size_per_vp_stage, p2p_communicator=communicator
+                case["microbatches"],
+                chunks,
+                config.microbatch_group_size_per_vp_stage,
+                overlap_moe_expert_parallel_comm=case["in_pairs"],
+                p2p_communicator=communicator,
             )[2]
         )
     table = schedules.get_schedule_table(case["microbatches"], chunks, config.microbatch_group_size_per_vp_stage)
@@ -270,7 +290,23 @@ def note(turns: list[list[Any]]) -> None:
         turns.append(["B", *output[0]])
         return "tensor"
 
+    def pair(*arguments: Any, f_model_chunk_id: int | None = None, **options: Any) -> tuple[Any, int, Any]:
+        """Stand for a step of a forward, a backward, or both, with what goes before and behind each of them."""
+        f_model, b_model, output = arguments[2], arguments[6], arguments[8]
+        forwards = [] if f_model is None else [[f_model_chunk_id or 0, options["current_microbatch"]]]
+        backwards = [] if b_model is None else [list(output[0])]
+        turns.extend(["P" if backwards else "F", *forward] for forward in forwards)
+        turns.extend(["B", *backward] for backward in backwards)
+        made = [[tuple(forward)] for forward in forwards]
+        for name, steps, result in (("forward", forwards, made), ("backward", backwards, ["tensor"])):
+            for chunk, _microbatch in steps:
+                for hook, given in ((options.get(f"pre_{name}"), ()), (options.get(f"post_{name}"), result)):
+                    if hook is not None:
+                        hook(*given, chunk)
+        return made[0] if made else None, 0, "tensor" if backwards else None
+
     schedules.forward_step, schedules.backward_step = forward, backward
+    combined_1f1b.combined_forward_backward_step, combined_1f1b.set_streams = pair, lambda **_options: None
 
 
 def layout(case: dict[str, Any]) -> dict[str, Any]:
