@@ -26,11 +26,14 @@ from evenflow.model import (
     cells,
     saved_ns,
 )
+from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import Action, Op, Schedule, make_schedule, parse_schedule
 from evenflow.simulate import Simulation, build_graph, simulate
 from evenflow.solve import Outcome, Status, plan
 from evenflow.targets.planning import plan_for_target
+from tests.networks import MILLISECOND
 from tests.oracle import end_times, equal_stages, orders_of
+from tests.paths import EXAMPLES
 
 PAIRED = {"1f1b-overlap": 1, "interleaved-overlap": 2, "dualpipe-v-overlap": 2}
 NO_EXCHANGE = Halves(forward=PassHalves(mlp_ns=300), backward=PassHalves(mlp_ns=500))
@@ -336,6 +339,26 @@ def test_plans_are_optimal_by_exhaustive_search(family: str, num_ranks: int, dat
     assert outcome.simulation is not None
     assert outcome.status is Status.OPTIMAL
     assert outcome.simulation.makespan_ns == min(each.makespan_ns for each in simulations if each.fits(limit))
+
+
+def test_the_best_cut_without_pairs_is_not_the_best_one_with_them():
+    """Layers that exchange much count for less in pairs, so a cut that is balanced without them is not.
+
+    [Tessera, OSDI 2026: one cut wins without overlap, another with it]
+    """
+    network = read_layer_file(EXAMPLES / "dense_and_experts.json")
+    sizes = {"num_ranks": 4, "num_chunks": 2, "num_microbatches": 16}
+    names = ("interleaved", "interleaved-overlap")
+    found = {name: plan(network, **sizes, schedule=name, time_limit_s=60) for name in names}
+    assert all(outcome.status is Status.OPTIMAL for outcome in found.values())
+    plans = {name: outcome.plan for name, outcome in found.items()}
+
+    def step_ms(cut: str, schedule: str) -> float:
+        return simulate(network, replace(plans[cut], schedule=schedule)).makespan_ns / MILLISECOND
+
+    plain, paired = names
+    assert [step_ms(plain, plain), step_ms(paired, plain)] == [3030, 3120]
+    assert [step_ms(plain, paired), step_ms(paired, paired)] == [3190, 2832]
 
 
 HIDING = Halves(forward=PassHalves(dispatch_ns=300), backward=PassHalves(combine_ns=600))
