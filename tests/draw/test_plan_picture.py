@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -6,12 +7,14 @@ from hypothesis import strategies as st
 
 from evenflow.draw import timeline_svg
 from evenflow.draw.page import WIDTH
-from evenflow.model import Communication
+from evenflow.model import Communication, Halves, PassHalves, Plan
+from evenflow.simulate import simulate
 from evenflow.units import parse_memory
 from tests.draw.cases import (
     MEGABYTE,
     by_class,
     by_id,
+    network,
     parse,
     rect_box,
     simulation,
@@ -73,6 +76,26 @@ def test_texts_stay_on_the_paper_and_off_each_other(size: tuple[int, int, int], 
         assert box.bottom <= height
         for other in boxes[index + 1 :]:
             assert not box.meets(other), (box, other)
+
+
+def test_what_pairs_hide_is_a_line_along_them() -> None:
+    plain = network(6)
+    parts = PassHalves(dispatch_ns=500_000, combine_ns=500_000)
+    runs = tuple(
+        replace(run, layer=replace(run.layer, halves=Halves(forward=parts, backward=parts))) for run in plain.runs
+    )
+    plan = Plan(schedule="1f1b-overlap", num_microbatches=5, layers=((2, 2, 2),), recompute={})
+    drawn = simulate(replace(plain, runs=runs), plan)
+    root = parse(timeline_svg(drawn, memory_limit_bytes=None, title="pairs"))
+    (line,) = by_class(by_id(root, "timeline"), "hidden-exchange")
+    lengths = [float(length) for length in re.findall(r"h([\d.]+)", line.get("d", ""))]
+    plot = rect_box(by_id(root, "timeline-plot"))
+    assert drawn.timeline.saved_ns is not None
+    expected = drawn.timeline.saved_ns * (plot.right - plot.left) / drawn.makespan_ns
+    assert lengths == pytest.approx(expected.tolist(), abs=0.2)
+    assert "exchange hidden by a pair" in words(root)
+    without = timeline_svg(simulate(plain, replace(plan, schedule="1f1b")), memory_limit_bytes=None, title="pairs")
+    assert "hidden" not in without
 
 
 @pytest.mark.parametrize("size", SIZES)

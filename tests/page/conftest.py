@@ -10,7 +10,20 @@ import pytest
 
 from evenflow.baselines.even_plan import even_plan
 from evenflow.export.results.json_text import format_object
-from evenflow.model import Communication, EndBlock, HostLink, Layer, LayerRun, Mode, Network, Plan, Sizes, with_offload
+from evenflow.model import (
+    Communication,
+    EndBlock,
+    Halves,
+    HostLink,
+    Layer,
+    LayerRun,
+    Mode,
+    Network,
+    PassHalves,
+    Plan,
+    Sizes,
+    with_offload,
+)
 from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.report import Advice, RunBlock, report_html, shown_simulation
 from evenflow.simulate import Simulation, simulate
@@ -54,6 +67,17 @@ def offloaded() -> Simulation:
         recompute={"offload": ((3, 3, 1, 0), (2, 3, 0, 0))},
     )
     return simulate(with_offload(network(24), link), plan)
+
+
+def paired() -> Simulation:
+    """A step whose forwards run beside backwards, all of which exchange tokens."""
+    parts = PassHalves(dispatch_ns=MILLISECOND, combine_ns=MILLISECOND)
+    plain = network(8)
+    runs = tuple(
+        replace(run, layer=replace(run.layer, halves=Halves(forward=parts, backward=parts))) for run in plain.runs
+    )
+    plan = Plan(schedule="1f1b-overlap", num_microbatches=8, layers=((2, 2, 2, 2),), recompute={})
+    return simulate(replace(plain, runs=runs), plan)
 
 
 @pytest.fixture(scope="session")
@@ -101,6 +125,7 @@ def reports(simulations: dict[str, Simulation], tmp_path_factory: pytest.TempPat
         "one": report_html(shown[:1], title="small, good"),
         "three": report_html(shown, title="small"),
         "moved": report_html([moved], title="moved"),
+        "paired": report_html([shown_simulation(paired(), name="paired", memory_limit_bytes=LIMIT)], title="paired"),
     }
     for name, text in files.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")

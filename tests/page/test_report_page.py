@@ -10,7 +10,7 @@ import pytest
 
 import evenflow
 from evenflow.baselines.even_plan import even_plan
-from evenflow.draw.palette import COPIES, page_palette
+from evenflow.draw.palette import COPIES, HIDDEN, page_palette
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.json_text import format_object
 from evenflow.model import Communication, Plan, Sizes
@@ -130,6 +130,18 @@ def test_copies_to_the_host_have_lines_and_are_told_of(opened: Opened, reports: 
     assert "copy to the host" in page.locator(".card").first.inner_text()
     page = opened(reports["one"])
     assert "copy to the host" not in page.locator(".legend").first.inner_text()
+
+
+def test_pairs_have_a_line_and_tell_of_each_other(opened: Opened, reports: Reports):
+    page = opened(reports["paired"])
+    assert HIDDEN[0] in page.locator(".legend").first.inner_text()
+    assert pixel_count(page, colour(HIDDEN[1])) > 20
+    for op, other in (("F", "backward of microbatch 0"), ("B", "forward of microbatch 2")):
+        page = opened(reports["paired"], place=f"#rank=3&mb=1&op={op}")
+        assert "on rank 3" in spoken(page)
+        assert f"runs beside {other} on rank 3, which saves 4.000 ms" in spoken(page)
+    page = opened(reports["one"])
+    assert HIDDEN[0] not in page.locator(".legend").first.inner_text()
 
 
 def test_waits_for_copies_are_a_cause_of_their_own(opened: Opened, reports: Reports):

@@ -32,6 +32,7 @@ def written(plan: Plan) -> dict[str, object]:
         makespan_ns=1_500_000,
         peak_memory_bytes=(2**20,) * plan.num_ranks,
         bubbles=BUBBLES,
+        hidden_ns=None,
         fill_drain=IDLE,
         network=SimpleNamespace(host_link=None),
     )

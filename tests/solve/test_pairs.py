@@ -216,6 +216,16 @@ def test_pairs_end_when_the_oracle_says(drawn: tuple[Network, Simulation]):
 
 
 @given(paired_simulations())
+def test_what_pairs_hide_is_work_less(drawn: tuple[Network, Simulation]):
+    network, simulation = drawn
+    one_by_one = simulate(network, simulation.plan, schedule=simulation.timeline.schedule.in_turn())
+    assert one_by_one.hidden_ns is None
+    less_ns = one_by_one.timeline.busy_ns - simulation.timeline.busy_ns
+    assert less_ns.tolist() == (0 * less_ns if simulation.hidden_ns is None else simulation.hidden_ns).tolist()
+    assert (simulation.hidden_ns is None) is not simulation.timeline.schedule.has_pairs
+
+
+@given(paired_simulations())
 def test_without_exchanges_a_pair_takes_as_long_as_its_two_parts(drawn: tuple[Network, Simulation]):
     network, simulation = drawn
     silent = replace(network, runs=tuple(replace(run, layer=replace(run.layer, halves=None)) for run in network.runs))

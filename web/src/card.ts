@@ -39,6 +39,11 @@ export function card(head: Head, timeline: Timeline, action: number): [string, s
     const [begins, takes] = [copies.start[place], copies.end[place] - copies.start[place]];
     rows.push([say(COPIES[way]), `${say("begins")} ${showTime(begins)}, ${say("takes")} ${showTime(takes)}`]);
   });
+  const beside = timeline.beside(action);
+  if (beside >= 0) {
+    const saves = say("pair_saves", { time: showTime(timeline.saved![Math.min(action, beside)]) });
+    rows.push([say("runs_beside"), `${nameOf(timeline, beside)}, ${saves}`]);
+  }
   const decided = timeline.decidedBy(action);
   if (decided >= 0) rows.push([say("started_by"), nameOf(timeline, decided)]);
   return rows;

@@ -20,6 +20,7 @@ export interface PaletteSet {
   limit: string;
   /** To the host, and back. */
   copies: [string, string];
+  hidden: string;
   idle: { fill_drain: string; imbalance: string; recompute: string; communication: string; host_copies: string };
 }
 
@@ -108,6 +109,8 @@ export class Timeline {
   readonly copies: readonly Copies[];
   /** Bytes taken or freed at the ends of actions, where anything moves to the host; `memory` has those at the starts. */
   readonly memoryAtEnd: Float64Array | null;
+  /** What each forward saves that runs beside the backward behind it, -1 where it runs beside none; null without pairs. */
+  readonly saved: Float64Array | null;
   readonly rankOf: Uint16Array;
   private consumersOf: Int32Array | null = null;
   private courseMade: Course | null = null;
@@ -150,6 +153,7 @@ export class Timeline {
     const memory = read("memory", actions);
     this.memory = memory === null ? null : memory.map(unzigzag);
     this.memoryAtEnd = read("memory_at_end", actions)?.map(unzigzag) ?? null;
+    this.saved = read("pair", actions)?.map((coded) => coded - 1) ?? null;
     this.causes = this.causesFrom(read);
     this.copies = this.copiesFrom(read);
   }
@@ -228,6 +232,14 @@ export class Timeline {
   /** What runs behind an action on its rank; -1 for the last. */
   behind(action: number): number {
     return action + 1 < this.head.rank_starts[this.rankOf[action] + 1] ? action + 1 : -1;
+  }
+
+  /** What an action runs beside; -1 for none. */
+  beside(action: number): number {
+    if (this.saved === null) return -1;
+    if (this.saved[action] >= 0) return action + 1;
+    const before = this.before(action);
+    return before >= 0 && this.saved[before] >= 0 ? before : -1;
   }
 
   /** The action that decided when this one starts: the one before on the rank if that ended then, else its input. */

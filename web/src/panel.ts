@@ -53,7 +53,7 @@ export class Panel {
   }
 
   private fillLegend(colours: Colours): void {
-    const { head, causes, copies, op, recompute } = this.report.timelines[this.viewer.timeline];
+    const { head, causes, copies, op, recompute, saved } = this.report.timelines[this.viewer.timeline];
     const used = new Set(op);
     const items = head.ops
       .map((letter, code) => [letter, code] as const)
@@ -65,6 +65,7 @@ export class Panel {
       items.push(el("li", {}, swatch, say("recompute")));
     }
     if (copies.length > 0) items.push(...COPIES.map((name, way) => entry(say(name), [colours.copies[way]])));
+    if (saved?.some((each) => each > 0)) items.push(entry(say("hidden"), [colours.hidden]));
     if (causes !== null) {
       items.push(el("li", { class: "hint" }, say("idle_by")), ...CAUSES.filter((cause) => causes[cause].some((each) => each > 0)).map((cause) => entry(say(CAUSE_WORDS[cause]), [colours[cause]])));
     } else items.push(entry(say("idle"), [colours.unknown]));

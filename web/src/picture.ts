@@ -204,6 +204,7 @@ export class Picture {
       pen.fillStyle = shades[timeline.chunk(index) % shades.length];
       pen.fillRect(x, y, width, ink);
       if (timeline.recompute[index] > 0) this.hatch(pen, x, y, scale.x(timeline.start[index] + timeline.recompute[index]) - x, ink);
+      this.drawHidden(pen, scale, index, y);
       if (size < 6 || width < needed) continue;
       const number = String(timeline.microbatch(index));
       const [seenLeft, seenRight] = [Math.max(x, scale.left), Math.min(x + width, scale.left + scale.width)];
@@ -214,6 +215,19 @@ export class Picture {
       pen.fillText(wide ? `${timeline.letter(index)}${number}${chunk}` : number, (seenLeft + seenRight) / 2, y + ink / 2 + 0.5);
     }
     pen.fillStyle = colours.ink;
+  }
+
+  /** What a pair saves, as a line along its bottom: over its forward, and with its backward once more over that. */
+  private drawHidden(pen: Pen, scale: Scale, index: number, y: number): void {
+    const { timeline } = this;
+    const { ink } = this.layout.rows;
+    const partner = timeline.beside(index);
+    if (partner < 0) return;
+    const forward = Math.min(index, partner);
+    const height = Math.max(1, Math.round(ink / 7));
+    const [x, right] = [scale.x(timeline.start[forward]), scale.x(timeline.start[forward] + timeline.saved![forward])];
+    pen.fillStyle = this.colours.hidden;
+    pen.fillRect(x, y + ink - height, right - x, height);
   }
 
   /** Recomputation: dark lines over the beginning of a block. */

@@ -59,6 +59,9 @@ OPERATIONS = (
 COPIES = (("copy to the host", "#1d7874"), ("copy back", "#7b4fa3"))
 """Name and colour of the copies of activations in both directions."""
 
+HIDDEN = ("exchange hidden by a pair", "#0f4c5c")
+"""Name and colour of what a forward beside a backward saves."""
+
 _GREEN_ENDS = ("#9fd3a6", "#5fae6d")
 _TEAL_ENDS = ("#8fd3cd", "#4aa9a2")
 _ORANGE_ENDS = ("#f6c48a", "#e8963f")
@@ -94,6 +97,7 @@ def page_palette(num_chunks: int) -> dict[str, dict[str, object]]:
             "recompute": RECOMPUTE,
             "limit": LIMIT,
             "copies": [colour for _name, colour in COPIES],
+            "hidden": HIDDEN[1],
             "idle": _IDLE[name],
         }
         for name, shades in (("paper", paper), ("safe", safe))

@@ -26,7 +26,7 @@ from evenflow.draw.parts.block_numbers import choose_numbering, draw_numbers, nu
 from evenflow.draw.parts.legend import memory_legend, timeline_legend
 from evenflow.draw.parts.memory_strips import draw_memory, memory_labels, memory_scale
 from evenflow.draw.parts.rank_bars import bar_heading, busy_bars, peak_bars
-from evenflow.draw.parts.timeline_blocks import TimelineRows, draw_blocks, draw_copies, make_blocks
+from evenflow.draw.parts.timeline_blocks import TimelineRows, draw_blocks, draw_copies, draw_pairs, make_blocks
 from evenflow.draw.plan_figures import plan_figures
 from evenflow.draw.svg_elements import document, group, rect, text
 from evenflow.draw.vocabulary import Vocabulary
@@ -99,6 +99,7 @@ def _timeline_panel(
         recomputes=recomputes,
         numbers=numbering_words(numbering),
         copies=copies,
+        pairs=simulation.hidden_ns is not None and bool(simulation.hidden_ns.any()),
     )
     parts = [
         text(MARGIN, baseline, "Timeline", size=14, bold=True),
@@ -110,6 +111,7 @@ def _timeline_panel(
             "timeline",
             draw_blocks(blocks, rows, num_shades=plan.num_chunks)
             + draw_copies(simulation.timeline, scale, rows)
+            + draw_pairs(simulation.timeline, scale, rows)
             + draw_numbers(blocks, rows, numbering),
         ),
         *group("busy", busy_bars(simulation, rows, BARS_LEFT, BARS_WIDTH)),

@@ -52,6 +52,7 @@ def plan_fields(
         "bubble": as_fractions(simulation.bubbles),
         "fill_drain": _fill_drain_fields(simulation.fill_drain),
         **_host_fields(simulation),
+        **_pair_fields(simulation),
         **more,
         **({"order": plan.order} if plan.order else {}),
     }
@@ -102,6 +103,12 @@ def _host_fields(simulation: Simulation) -> dict[str, object]:
         return {}
     busy = [use.copies_ns / simulation.makespan_ns for use in uses]
     return {"host": {"held_mb": [megabytes(use.held_bytes) for use in uses], "busy": busy}}
+
+
+def _pair_fields(simulation: Simulation) -> dict[str, object]:
+    """Return what forwards beside backwards hide of the exchanges of every rank."""
+    hidden_ns = simulation.hidden_ns
+    return {} if hidden_ns is None else {"hidden_ms": [milliseconds(hidden) for hidden in hidden_ns.tolist()]}
 
 
 def _binding_fields(limit: BindingLimit) -> dict[str, object]:

@@ -37,6 +37,10 @@ def shown_timeline(
             changes=memory_changes(schedule, costs) if both is None else both[:, 0],
             end_changes=None if both is None else both[:, 1],
         )
+    saved_ns = None
+    if timeline.saved_ns is not None:
+        saved_ns = np.full(schedule.num_actions, -1, dtype=np.int64)
+        saved_ns[schedule.paired] = timeline.saved_ns
     return Shown(
         name=name,
         kind=kind,
@@ -49,6 +53,7 @@ def shown_timeline(
         inputs=timeline.graph.of_actions.inputs,
         message_ns=nothing if timeline.message_ns is None else timeline.message_ns,
         copies=copies,
+        saved_ns=saved_ns,
         memory=memory,
         peak_bytes=peaks,
         limit_bytes=limit_bytes,

@@ -18,7 +18,7 @@ from evenflow.ranges import RANKS, STEP_TOTAL, Range
 from evenflow.report.columns import decoded, unzigzag
 from evenflow.report.payload import VERSION
 from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownCopies, ShownMemory
-from evenflow.schedule import NUM_OPS, Schedule
+from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate import IdleGaps, IdleTime
 
 _SIGNED = Range(least=-STEP_TOTAL.most, most=STEP_TOTAL.most)
@@ -129,6 +129,7 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         causes=causes,
         idle=_idle(timeline, num_ranks),
         copies=copies,
+        saved_ns=_saved(schedule, column("pair") - 1, place=timeline.place("pair")) if "pair" in columns else None,
         memory=memory,
         peak_bytes=_bytes(timeline, "peak_bytes", num_ranks) if has_peaks else None,
         limit_bytes=timeline.integer("limit_bytes", STEP_TOTAL) if timeline.values.get("limit_bytes") else None,
@@ -141,6 +142,16 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         run=tuple(_run_block(item) for item in timeline.objects("run")),
         plan=_plan(timeline, plans),
     )
+
+
+def _saved(schedule: Schedule, saved_ns: Integers, *, place: str) -> Integers:
+    """Return what pairs save, whose forwards all have a backward of their rank behind them."""
+    forwards = np.flatnonzero(saved_ns >= 0)
+    if np.isin(forwards + 1, schedule.rank_starts[1:]).any() or (
+        (schedule.ops[forwards] != Op.F).any() or (schedule.ops[forwards + 1] != Op.B).any()
+    ):
+        raise _damaged(place)
+    return saved_ns
 
 
 def _curve_point(point: Fields) -> CurvePoint:

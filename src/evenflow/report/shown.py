@@ -100,6 +100,8 @@ class Shown:
     """Idle time of every rank by cause."""
     copies: tuple[ShownCopies, ShownCopies] | None = None
     """Copies to the host and back; None where nothing moves."""
+    saved_ns: Integers | None = None
+    """What each forward saves that runs beside the backward behind it; -1: it runs beside none; None: none does."""
     memory: ShownMemory | None = None
     peak_bytes: tuple[int, ...] | None = None
     """Highest memory of every rank; it can be known where its course is not."""

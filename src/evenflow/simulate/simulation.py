@@ -55,6 +55,16 @@ class Simulation(InNotebook):
         recomputes = (schedule.ops == Op.B) | (schedule.ops == Op.I)
         return np.where(recomputes, self.costs.recompute_ns[schedule.stages], 0)
 
+    @property
+    def hidden_ns(self) -> Integers | None:
+        """What pairs save of the work of every rank, which runs beside other work, shape [num_ranks]; None without."""
+        timeline = self.timeline
+        if timeline.saved_ns is None:
+            return None
+        hidden = np.zeros(timeline.schedule.num_ranks, dtype=np.int64)
+        np.add.at(hidden, timeline.schedule.ranks[timeline.schedule.paired], timeline.saved_ns)
+        return hidden
+
     @cached_property
     def bubbles(self) -> BubbleTable:
         """Lost time of the whole pipeline by cause."""

@@ -47,6 +47,10 @@ class Timeline:
     copy_end_ns: Times | None = None
     wait_end_ns: Times | None = None
     """End of every wait for a copy, as the graph numbers them."""
+    saved_ns: Times | None = None
+    """What every pair takes less than its two parts one after the other, in the order of `Schedule.paired`; None where
+    there are no pairs.
+    """
     makespan_ns: int
     """Time from the beginning of the step to the end of its last action."""
     message_ns: Times | None = None
@@ -139,8 +143,7 @@ def run(graph: Graph, durations: Times, communication: Messages = None) -> Timel
     end_ns = _by_action(graph, ends[1:])
     taken_ns = _by_action(graph, durations[graph.classes])
     start_ns = end_ns - taken_ns
-    if graph.schedule.has_pairs:
-        _share_out(graph.schedule, durations, start_ns, end_ns)
+    saved_ns = _share_out(graph.schedule, durations, start_ns, end_ns) if graph.schedule.has_pairs else None
     num_actions = graph.schedule.num_actions
     num_copies = 0 if graph.copied is None else 2 * graph.copied.shape[1]
     copies = slice(num_actions, num_actions + num_copies)
@@ -151,6 +154,7 @@ def run(graph: Graph, durations: Times, communication: Messages = None) -> Timel
         copy_start_ns=None if graph.copied is None else start_ns[copies].reshape(2, -1),
         copy_end_ns=None if graph.copied is None else end_ns[copies].reshape(2, -1),
         wait_end_ns=None if graph.copied is None else end_ns[copies.stop :],
+        saved_ns=saved_ns,
         makespan_ns=int(ends[graph.rank_lasts].max()),
         message_ns=None if messages is None else _by_action(graph, messages)[:num_actions],
     )
@@ -167,8 +171,11 @@ def _with_pairs(graph: Graph, durations: Times) -> Times:
     return np.concatenate((table.reshape(-1), np.zeros(schedule.num_stages + 1, dtype=np.int64), pairs.reshape(-1)))
 
 
-def _share_out(schedule: Schedule, durations: Times, start_ns: Times, end_ns: Times) -> None:
-    """Give the forward of each pair the first part of the time of both, in proportion to what each takes by itself."""
+def _share_out(schedule: Schedule, durations: Times, start_ns: Times, end_ns: Times) -> Times:
+    """Give the forward of each pair the first part of the time of both, in proportion to what each takes by itself.
+
+    Return what each pair takes less than that.
+    """
     forwards = schedule.paired
     backwards = forwards + 1
     alone = [
@@ -176,9 +183,11 @@ def _share_out(schedule: Schedule, durations: Times, start_ns: Times, end_ns: Ti
         for actions in (forwards, backwards)
     ]
     begins = start_ns[backwards]
-    share = (end_ns[backwards] - begins) * alone[0] // np.maximum(alone[0] + alone[1], 1)
+    takes = end_ns[backwards] - begins
+    share = takes * alone[0] // np.maximum(alone[0] + alone[1], 1)
     start_ns[forwards] = begins
     end_ns[forwards] = start_ns[backwards] = begins + share
+    return np.asarray(alone[0] + alone[1] - takes)
 
 
 def makespan_ns(graph: Graph, durations: Times, communication: Messages = None) -> int:

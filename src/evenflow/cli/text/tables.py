@@ -182,6 +182,21 @@ def host_note(simulation: Simulation) -> str:
     )
 
 
+def pairs_note(simulation: Simulation) -> str:
+    """Return one sentence on what forwards beside backwards hide; empty without them."""
+    hidden_ns = simulation.hidden_ns
+    if hidden_ns is None:
+        return ""
+    return _(
+        "forwards beside backwards: exchanges of {least_ms:,.3f} ms (rank {least}) to {most_ms:,.3f} ms (rank {most}) "
+        "are hidden",
+        least_ms=int(hidden_ns.min()) / 1e6,
+        least=int(hidden_ns.argmin()),
+        most_ms=int(hidden_ns.max()) / 1e6,
+        most=int(hidden_ns.argmax()),
+    )
+
+
 def without_host_note(kept: Outcome | None, outcome: Outcome) -> str:
     """Return one sentence on the best plan that keeps everything on the devices; empty where none was looked for."""
     if kept is None or outcome.makespan_ns is None:

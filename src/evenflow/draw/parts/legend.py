@@ -7,6 +7,7 @@ from evenflow.draw.palette import (
     COPIES,
     HAIRLINE,
     HELD_LINE,
+    HIDDEN,
     INK,
     LIMIT,
     MUTED,
@@ -54,10 +55,18 @@ class _Line:
 
 
 def timeline_legend(
-    x: float, y: int, *, ops: Collection[Op], num_chunks: int, recomputes: bool, numbers: str, copies: bool = False
+    x: float,
+    y: int,
+    *,
+    ops: Collection[Op],
+    num_chunks: int,
+    recomputes: bool,
+    numbers: str,
+    copies: bool = False,
+    pairs: bool = False,
 ) -> list[str]:
-    """Draw the shades of operations by chunk, recomputation and copies where there are any, idle time, and what the
-    numbers say.
+    """Draw the shades of operations by chunk, recomputation, copies and what pairs hide where there are any, idle time,
+    and what the numbers say.
     """
     line = _Line(x, y)
     for label, shades_of in (OPERATIONS[op] for op in sorted(ops)):
@@ -74,7 +83,7 @@ def timeline_legend(
         line.swatch(RECOMPUTE)
         line.label("recompute, inside the backward" if Op.B in ops else "recompute, inside the input gradient")
         line.gap()
-    for label, colour in COPIES if copies else ():
+    for label, colour in (*(COPIES if copies else ()), *((HIDDEN,) if pairs else ())):
         line.swatch(colour)
         line.label(label)
         line.gap()

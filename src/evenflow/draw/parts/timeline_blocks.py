@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.draw.palette import COPIES, OPERATIONS, PAPER, RECOMPUTE
+from evenflow.draw.palette import COPIES, HIDDEN, OPERATIONS, PAPER, RECOMPUTE
 from evenflow.draw.parts.axes import TimeScale
 from evenflow.draw.svg_elements import number, path, tenths
 from evenflow.simulate import Timeline
@@ -144,6 +144,20 @@ def draw_copies(timeline: Timeline, scale: TimeScale, rows: TimelineRows) -> lis
         data = _bars(ranks[drawn], left[drawn], right[drawn], rows, beneath=rows.ink + (way + 0.5) * rows.lane)
         parts.append(path(data, stroke=colour, width=rows.lane, extra=f'class="{name.replace(" ", "-")}"'))
     return parts
+
+
+def draw_pairs(timeline: Timeline, scale: TimeScale, rows: TimelineRows) -> list[str]:
+    """Draw a line along the bottom of each pair, as long as its two parts would take longer one after the other."""
+    if timeline.saved_ns is None:
+        return []
+    forwards = timeline.schedule.paired
+    begins = timeline.start_ns[forwards]
+    left, right = scale.tenths(begins), scale.tenths(begins + timeline.saved_ns)
+    drawn = np.flatnonzero(right > left)
+    height = max(1, round(rows.ink / 7))
+    ranks = timeline.schedule.ranks[forwards[drawn]].astype(np.int64)
+    data = _bars(ranks, left[drawn], right[drawn], rows, beneath=rows.ink - height / 2)
+    return [path(data, stroke=HIDDEN[1], width=height, extra='class="hidden-exchange"')]
 
 
 def _bars(ranks: Tenths, left: Tenths, right: Tenths, rows: TimelineRows, *, beneath: float | None = None) -> str:
