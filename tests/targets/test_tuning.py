@@ -8,10 +8,12 @@ import pytest
 import evenflow
 from evenflow.errors import InputError
 from evenflow.predict.training import Software
+from evenflow.predict.transformer import Experts
 from evenflow.targets import tuning
 from evenflow.targets.registry import target_named
 from evenflow.targets.tuning import for_framework
 from evenflow.tune.axes import Axis
+from evenflow.tune.space import space_of
 from tests.predict.trainings import DEVICE, LLAMA
 from tests.tune.rankings import QUESTION, ranking
 
@@ -105,6 +107,21 @@ def test_what_a_framework_does_is_its_own_unless_it_is_said():
         assert question.abilities is not None
         assert question.abilities.schedules == target.abilities(target.versions[-1]).schedules
     assert for_framework(QUESTION, None, None) == QUESTION
+
+
+def test_pairs_are_for_experts_on_several_devices_and_frameworks_that_have_them():
+    experts = replace(QUESTION.model, experts=Experts(count=4, active=2, ffn=1024))
+    question = replace(QUESTION, model=experts, schedules=("1f1b", "interleaved-overlap"))
+    legal = space_of(for_framework(question, target_named("megatron"), None)).legal
+    paired = [training for training in legal if training.schedule in ("1f1b-overlap", "interleaved-overlap")]
+    assert {training.schedule for training in paired if training.degrees.pipeline > 1} == {"interleaved-overlap"}
+    assert {training.schedule for training in paired if training.degrees.pipeline == 1} == {"1f1b-overlap"}
+    assert all(training.degrees.expert > 1 for training in paired)
+    assert {training.schedule for training in legal if training not in paired} == {"1f1b"}
+    assert for_framework(question, target_named("torchtitan"), None).schedules == ("1f1b",)
+    further = replace(question, model=replace(experts, predicted_tokens=2))
+    legal = space_of(for_framework(further, target_named("megatron"), None)).legal
+    assert not [training for training in legal if training.schedule == "interleaved-overlap"]
 
 
 def test_schedules_are_those_that_the_framework_runs():

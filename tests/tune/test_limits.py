@@ -19,7 +19,10 @@ from tests.tune.rankings import QUESTION
         ({"global_batch": 0}, "global_batch must be an integer from 1"),
         ({"precision": "int3"}, "precision"),
         ({"schedules": ()}, "schedules must name a schedule"),
-        ({"schedules": ("1f1b-overlap",)}, "schedules must run one action after the other"),
+        (
+            {"schedules": ("1f1b-overlap",)},
+            "schedules must run one action after the other: small has no experts to exchange tokens",
+        ),
         ({"schedules": ("1f1",)}, "did you mean '1f1b'?"),
         ({"fixed": {Axis.TENSOR: 3}}, "fixed: tensor must divide the 8 devices, got 3"),
         ({"fixed": {Axis.EXPERT_TENSOR: 2}}, "fixed: expert-tensor must be 1 for a model without experts"),

@@ -11,12 +11,13 @@ from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.fields import Fields, check_one_of
 from evenflow.language import _
-from evenflow.model import Empty
+from evenflow.model import Abilities, Empty
 from evenflow.predict.chosen_sets import ModuleSets, chosen_sets
 from evenflow.predict.training import Software, moved_of, set_kind
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
 from evenflow.questions import NUM_ROWS, TIME_LIMIT
+from evenflow.schedule import FAMILIES
 from evenflow.targets.registry import target_named
 from evenflow.targets.target import Target
 from evenflow.tune.axes import Axis, Value
@@ -130,7 +131,7 @@ def for_framework(
                 place=_("empty cells"),
                 remedy=_("do not allow them"),
             )
-        usual = tuple(name for name in question.schedules if abilities.own_order or name in abilities.schedules)
+        usual = of_target(question.schedules, abilities)
         question = replace(
             question,
             abilities=abilities,
@@ -142,6 +143,13 @@ def for_framework(
     fixed = question.fixed.get(Axis.SCHEDULE)
     names = schedules or (() if fixed is None else (str(fixed),))
     return replace(question, schedules=tuple(names)) if names else question
+
+
+def of_target(names: Sequence[str], abilities: Abilities) -> tuple[str, ...]:
+    """Return those of the schedules that a framework runs: orders of our own one action after the other."""
+    return tuple(
+        name for name in names if name in abilities.schedules or (abilities.own_order and not FAMILIES[name].has_pairs)
+    )
 
 
 def with_sets(question: TuningQuestion, named: ModuleSets, *, place: str, place_of_kind: str) -> TuningQuestion:

@@ -1,8 +1,9 @@
 """Lower bounds on the step of a configuration, over all cuts, all recomputation and the orders that it may have."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isinf
 
+from evenflow.model import Network
 from evenflow.predict.parameters import Parameters
 from evenflow.predict.step.data_parallel import (
     after_one_stage_ns,
@@ -13,6 +14,8 @@ from evenflow.predict.step.data_parallel import (
 )
 from evenflow.predict.step.messages import message_times
 from evenflow.predict.training import Training
+from evenflow.schedule import FAMILIES
+from evenflow.simulate import at_best_in_pairs, build_graph
 from evenflow.solve.bounds import (
     After,
     LayerTable,
@@ -46,7 +49,8 @@ class StepBounds:
     """Lower bounds on the steps of configurations; what several of them share is computed once."""
 
     pricing: Pricing
-    _tables: dict[tuple[int, bool, bool], LayerTable] = field(default_factory=dict)
+    _tables: dict[tuple[int, bool, bool, bool], LayerTable] = field(default_factory=dict)
+    _in_pairs: dict[int, Network] = field(default_factory=dict)
     _hops: dict[int, float] = field(default_factory=dict)
     _parameters: dict[int, Parameters] = field(default_factory=dict)
     _besides: dict[int, _Beside] = field(default_factory=dict)
@@ -58,6 +62,8 @@ class StepBounds:
         `training` must have the least ZeRO of these: a further one only adds exchanges.
         """
         network = self.pricing.of(training).network
+        if any(FAMILIES[name].has_pairs for name in self.pricing.question.schedules):
+            network = self._at_best(training)
         pipeline_ns = even_work_ns(network, num_units=training.microbatches, num_ranks=training.degrees.pipeline)
         return lowered(pipeline_ns + self.pricing.question.topology.accelerator.reached.step_ns)
 
@@ -92,7 +98,9 @@ class StepBounds:
         groups = group_sizes_of(self.pricing.question, training, self.pricing.request(training))
         paths_ns = []
         for group in groups:
-            graph = self.pricing.orders.of(schedule, sizes, group).graph
+            order = self.pricing.orders.of(schedule, sizes, group)
+            # One action after the other, each as long as beside what hides most of it, nothing ends later.
+            graph = build_graph(order.schedule.in_turn()) if order.schedule.has_pairs else order.graph
             times = message_times(training, topology, graph.schedule.stage_ranks)
             paths_ns.append(
                 path_bound_ns(
@@ -163,10 +171,21 @@ class StepBounds:
         """Return the layers of a configuration."""
         splits = order_facts(schedule_of(training), training.sizes).splits_backward
         # Configurations with the same layers have the same object, which `pricing` keeps.
-        key = (id(self.pricing.of(training)), splits, training.degrees.chunks > 1)
+        in_pairs = FAMILIES[schedule_of(training)].has_pairs
+        key = (id(self.pricing.of(training)), splits, training.degrees.chunks > 1, in_pairs)
         if key not in self._tables:
-            self._tables[key] = capacity_table(self.pricing.request(training), schedule_of(training))
+            request = self.pricing.request(training)
+            if in_pairs:
+                request = replace(request, network=self._at_best(training))
+            self._tables[key] = capacity_table(request, schedule_of(training))
         return self._tables[key]
+
+    def _at_best(self, training: Training) -> Network:
+        """Return the layers of a configuration as if each hid as much in pairs as it can."""
+        priced = self.pricing.of(training)
+        if id(priced) not in self._in_pairs:
+            self._in_pairs[id(priced)] = at_best_in_pairs(priced.network)
+        return self._in_pairs[id(priced)]
 
     @staticmethod
     def _ways_of_messages(training: Training) -> int:

@@ -10,6 +10,7 @@ from evenflow.language import _, _n
 from evenflow.model import FULL, NONE, SELECT
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.training import Sharding
+from evenflow.predict.transformer import Transformer
 from evenflow.ranges import CHUNKS, DEVICES, MEMORY_BYTES, RANKS, SEQUENCES, Range
 from evenflow.schedule import FAMILIES, family_name
 from evenflow.tune.axes import Axis
@@ -92,17 +93,29 @@ def _check_chunks(question: TuningQuestion, named: Callable[[str], str]) -> None
         raise InputError(value=chunks, rule=rule, place=place)
 
 
+def all_schedules(model: Transformer) -> tuple[str, ...]:
+    """Return the schedules that can be compared in earnest: those with pairs only where experts exchange tokens."""
+    return tuple(
+        name
+        for name, family in FAMILIES.items()
+        if not family.comparison_only and (model.experts is not None or not family.has_pairs)
+    )
+
+
 def _check_schedules(question: TuningQuestion, named: Callable[[str], str]) -> None:
     if not question.schedules:
         raise InputError(rule=_("must name a schedule"), place=named("schedules"))
     for name in question.schedules:
         check_one_of(name, FAMILIES, place=named("schedules"), suggests=True)
-        if FAMILIES[name].has_pairs:
+        if FAMILIES[name].has_pairs and question.model.experts is None:
             raise InputError(
                 value=name,
-                rule=_("must run one action after the other: bounds on degrees do not know pairs"),
+                rule=_(
+                    "must run one action after the other: {model} has no experts to exchange tokens",
+                    model=question.model.name,
+                ),
                 place=named("schedules"),
-                remedy=_("leave it out, and plan the degrees that are chosen with it"),
+                remedy=_("leave it out"),
             )
     chunks = {name: FAMILIES[name].num_chunks or max(FAMILIES[name].fewest_chunks, 1) for name in question.schedules}
     name = min(chunks, key=chunks.__getitem__)

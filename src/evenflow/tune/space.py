@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.schedule import FAMILIES
@@ -55,7 +56,7 @@ def space_of(question: TuningQuestion, *, is_over: Callable[[], bool] = lambda: 
     What degrees break, all microbatches and orders of work with them break: each rule is asked once.
     """
     space, most = Space(), most_of(question)
-    tried: dict[tuple[int, int], _Orders] = {}
+    tried: dict[tuple[int, int, bool], _Orders] = {}
     for degrees, shardings in _degrees(question, most):
         if space.splits and is_over():
             space.is_whole = False
@@ -67,7 +68,7 @@ def space_of(question: TuningQuestion, *, is_over: Callable[[], bool] = lambda: 
         every = [_training(question, degrees, microbatch, *orders[0]) for microbatch in sizes]
         kept = _legal_shardings(space, question, every[-1], shardings, count=len(every) * len(orders))
         for first in every if kept else ():
-            key = degrees.pipeline, first.microbatches
+            key = degrees.pipeline, first.microbatches, degrees.expert > 1
             if key not in tried:
                 tried[key] = _Orders.of(question, first, orders)
             for refusal in tried[key].refused:
@@ -151,8 +152,16 @@ def _order_refusals(question: TuningQuestion, training: Training) -> Iterator[In
     try:
         sizes = training.sizes
         assert training.schedule is not None
+        if FAMILIES[training.schedule].has_pairs and degrees.expert == 1:
+            yield InputError(
+                value=degrees.expert,
+                rule=_("must be at least 2 under {schedule}", schedule=training.schedule),
+                place=Axis.EXPERT,
+            )
         if question.abilities is not None and degrees.pipeline > 1:  # what it runs of a pipeline
             yield from question.abilities.refusals(sizes, training.schedule, title=question.title)
+            own = question.abilities.under(training.schedule)
+            yield from own.layer_refusals(0, question.model.predicted_tokens, title=question.title)
             decided_layers(question.abilities, question.model.layers, sizes, place="layers")
     except InputError as error:
         yield error
@@ -225,8 +234,8 @@ def _training(question: TuningQuestion, degrees: Degrees, microbatch: int, sched
 
 
 def _orders(question: TuningQuestion, pipeline: int, most: dict[Axis, int]) -> Iterator[tuple[str, int]]:
-    """Yield schedules with numbers of chunks; without a pipeline all orders of whole backwards are the same."""
-    names: Iterable[str] = question.schedules[:1] if pipeline == 1 else question.schedules
+    """Yield schedules with numbers of chunks; without a pipeline all orders are the same but for pairs."""
+    names: Iterable[str] = question.schedules if pipeline > 1 else one_rank_schedules(question)
     for name in _values(question, Axis.SCHEDULE, names):
         family = FAMILIES[str(name)]
         last = 1 if pipeline == 1 else most[Axis.CHUNKS]
@@ -236,6 +245,13 @@ def _orders(question: TuningQuestion, pipeline: int, most: dict[Axis, int]) -> I
         for chunks in _values(question, Axis.CHUNKS, counts):
             if pipeline * int(chunks) * question.min_layers <= question.model.layers:
                 yield str(name), int(chunks)
+
+
+def one_rank_schedules(question: TuningQuestion) -> tuple[str, ...]:
+    """Return the schedules that differ without a pipeline: one of those that are tried without pairs, and one with."""
+    plain = [name for name in question.schedules if not FAMILIES[name].has_pairs]
+    paired = [name for name in question.schedules if FAMILIES[name].has_pairs]
+    return (*plain[:1], *(["1f1b-overlap"] if paired else []))
 
 
 def _expert_tensors(question: TuningQuestion, tensor: int, expert: int) -> Iterator[int | None]:

@@ -26,7 +26,8 @@ def variants_of(pricing: Pricing, training: Training, request: Request) -> Varia
     question = pricing.question
     ways: tuple[RecomputeWay, ...] = (RecomputeWay(rule=pricing.cell_rule),)
     if question.abilities is not None:
-        ways = recompute_ways(request, _allowed(question.abilities, question.recompute))
+        own = question.abilities.under(schedule_of(training))
+        ways = recompute_ways(request, _allowed(own, question.recompute))
     return Variants(ways=ways, group_sizes=group_sizes_of(question, training, request))
 
 

@@ -52,6 +52,8 @@ def space(kind: tuple[str, str, int, str]) -> tuple[TuningQuestion, StepBounds, 
         precision=precision,
     )
     question = for_framework(question, target_named(target), None)
+    if question.model.experts is not None and target == "megatron":
+        question = replace(question, schedules=(*question.schedules, "interleaved-overlap"))
     if gigabytes == 4:
         question = replace(question, software=Software(fused_attention=False, fused_elementwise=False))
     return question, StepBounds(pricing=Pricing(question=question)), space_of(question)

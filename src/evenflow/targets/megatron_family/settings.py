@@ -67,9 +67,13 @@ def pair_corrections(plan: Plan) -> dict[str, Setting]:
 
 
 def recompute_settings(plan: Plan) -> dict[str, Setting]:
-    """Return the recomputation of `plan`, which recomputes as Megatron-LM's own flags can."""
+    """Return the recomputation of `plan`, which recomputes as Megatron-LM's own flags can.
+
+    Beside pairs Megatron-LM looks at the modules even where none is computed again, so that they are null.
+    """
     flags = {name.removeprefix("--").replace("-", "_"): list(values) for name, values in recompute_flags(plan).items()}
-    settings: dict[str, Setting] = dict.fromkeys((GRANULARITY, "recompute_method", "recompute_num_layers"))
+    of_pairs = (MODULES,) if plan.schedule in PAIRED else ()
+    settings: dict[str, Setting] = dict.fromkeys((GRANULARITY, "recompute_method", "recompute_num_layers", *of_pairs))
     for name, values in flags.items():
         settings[name] = values if name in (MODULES, OFFLOAD_MODULES) else _value(values)
     return settings
@@ -91,7 +95,7 @@ def kept_modules(settings: Mapping[str, object], old: Mapping[str, object]) -> d
     told = module_names(old.get(MODULES))
     computes = old.get(GRANULARITY) == SELECTIVE
     unknown = [module for module in told if module not in RECOMPUTE_MODULES] if computes else []
-    if MODULES in settings:
+    if settings.get(MODULES) is not None:
         every = [*module_names(settings[MODULES]), *unknown]
         return {MODULES: told if sorted(every) == sorted(told) else every}
     if unknown and settings.get(GRANULARITY) is None:

@@ -14,14 +14,15 @@ FILE_NAME = "order.csv"
 
 @cache
 def whole_backward_families() -> tuple[str, ...]:
-    """Return the families whose backwards are whole, so that PyTorch's runtime takes the planned time for them.
+    """Return the families whose backwards are whole and alone, so that PyTorch's runtime takes the planned time.
 
-    It loads the orders of all others as well, and splits their backwards in a way of its own: see `split_note`.
+    It loads the orders of all others as well: see `runtime_notes`.
     """
     return tuple(
         name
         for name, family in FAMILIES.items()
-        if not make_schedule(
+        if not family.has_pairs
+        and not make_schedule(
             name, num_ranks=2, num_chunks=family.num_chunks or family.fewest_chunks, num_microbatches=4
         ).splits_backward
     )
@@ -75,14 +76,23 @@ def order_piece(schedule: Schedule) -> Piece:
     )
 
 
-def split_note(schedule: Schedule) -> tuple[str, ...]:
-    """Return what a user must know where `schedule` splits backwards: a note, or none."""
+def runtime_notes(schedule: Schedule) -> tuple[str, ...]:
+    """Return what a user must know where `schedule` splits backwards or runs forwards beside them; mostly nothing."""
+    notes = []
+    if schedule.has_pairs:
+        notes.append(
+            _(
+                "the runtime runs both parts of an OVERLAP_F_B one after the other, which takes longer than planned, "
+                "unless your code registers a function of its own for it"
+            )
+        )
     if not schedule.splits_backward:
-        return ()
-    return (
+        return tuple(notes)
+    notes.append(
         _(
             "the plan splits backwards, and PyTorch splits them in a way of its own: the first stage leaves its whole "
             "backward for the weight gradient, and a recomputed layer is computed again for each group of parameters, "
             "so these actions take other times than planned"
-        ),
+        )
     )
+    return tuple(notes)

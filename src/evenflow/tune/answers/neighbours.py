@@ -18,7 +18,7 @@ from evenflow.tune.axes import Axis, Value, schedule_of, value_of
 from evenflow.tune.candidate import Candidate, Pricing
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.split import dealt
-from evenflow.tune.space import divisors, most_of, refusals
+from evenflow.tune.space import divisors, most_of, one_rank_schedules, refusals
 
 _WORDS = (Axis.SCHEDULE,)
 """Axes without an order: every other value is one step away."""
@@ -188,6 +188,6 @@ def _chunks_of(schedule: str, chunks: int) -> int:
 def _order_of(question: TuningQuestion, schedule: str, pipeline: int, chunks: int) -> str:
     """Return the schedule, or where it has no such number of chunks the first of the question that has."""
     if pipeline == 1:
-        return question.schedules[0]
+        return one_rank_schedules(question)[0]
     able = [name for name in (schedule, *question.schedules) if _chunks_of(name, chunks) == chunks]
     return able[0] if able else schedule

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.tune.explain_text import WIDTH
 from evenflow.language import _, _n
-from evenflow.schedule import FAMILIES
 from evenflow.solve.clock import counts_work
 from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import tied, uncertain_ns
+from evenflow.tune.limits import all_schedules
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.space import most_of
 from evenflow.tune.tuned import Tuned
@@ -116,9 +116,7 @@ def space(question: TuningQuestion) -> Iterator[str]:
     decided = ", ".join(f"{axis} {value}" for axis, value in fixed.items())
     names = question.schedules
     tried = ", ".join(names)
-    if Axis.SCHEDULE not in fixed and set(names) >= {
-        name for name, family in FAMILIES.items() if not (family.comparison_only or family.has_pairs)
-    }:
+    if Axis.SCHEDULE not in fixed and set(names) >= set(all_schedules(question.model)):
         tried = _("all schedules")
     yield from wrapped(_("the space: {tried}; at most {limits} (--max-…)", tried=tried, limits=limits), WIDTH)
     if question.allow_empty:

@@ -15,11 +15,12 @@ from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.predict.transformer import Transformer
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path, read_accelerator_file
-from evenflow.schedule import FAMILIES, family_name
-from evenflow.targets.tuning import for_framework, with_sets
+from evenflow.schedule import family_name
+from evenflow.targets.tuning import for_framework, of_target, with_sets
 from evenflow.tune.axes import Axis
-from evenflow.tune.limits import check_question
+from evenflow.tune.limits import all_schedules, check_question
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.space import most_of
 
@@ -57,7 +58,8 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
         allow_empty=asked.allow_empty,
         recompute=None if asked.recompute is None else KINDS[asked.recompute],
     )
-    question = for_framework(question, asked.target, asked.asked_version, schedules=_schedules(asked))
+    schedules = _schedules(asked, question.model)
+    question = for_framework(question, asked.target, asked.asked_version, schedules=schedules)
     usual = None if asked.target is None else question.software
     question = replace(question, software=asked.behaviour.software(usual, given=given))
     if asked.target is None or "context_exchange" in given:
@@ -110,15 +112,14 @@ def _check_version(asked: TuneOptions) -> None:
         raise InputError(value=asked.asked_version, rule=rule, place="--version-of", remedy=_("add --target"))
 
 
-def _schedules(asked: TuneOptions) -> tuple[str, ...]:
+def _schedules(asked: TuneOptions, model: Transformer) -> tuple[str, ...]:
     """Return the schedules that are named, as far as they can be compared in earnest and run."""
     if asked.schedules is None:
         return ()
     if asked.schedules.strip().lower() != ALL:
         written = (name.strip() for name in asked.schedules.split(","))
         return tuple(dict.fromkeys(family_name(name, also=(ALL,), place="--schedules") for name in written))
-    names = [name for name, family in FAMILIES.items() if not (family.comparison_only or family.has_pairs)]
+    names = all_schedules(model)
     if asked.target is None:
-        return tuple(names)
-    abilities = asked.target.abilities(asked.target.version(asked.asked_version))
-    return tuple(name for name in names if abilities.own_order or name in abilities.schedules)
+        return names
+    return of_target(names, asked.target.abilities(asked.target.version(asked.asked_version)))

@@ -13,7 +13,7 @@ from evenflow.targets.degree_rules import check_no_capacity
 from evenflow.targets.stages import stages_of
 from evenflow.targets.target import Piece, Written
 from evenflow.targets.torch.module_names import ModuleNames, names_per_part
-from evenflow.targets.torch.order_csv import FILE_NAME, csv_order, is_v_shaped, order_piece, split_note
+from evenflow.targets.torch.order_csv import FILE_NAME, csv_order, is_v_shaped, order_piece, runtime_notes
 
 TITLE = "NeMo AutoModel"
 MICROBATCH, PARTS = "pp_microbatch_size", "module_fqns_per_model_part"
@@ -108,7 +108,7 @@ def _written(
             "model.language_model.layers, change them"
         ),
         *_recompute_notes(plan),
-        *split_note(schedule),
+        *runtime_notes(schedule),
     )
     return Written(pieces=(_piece("\n".join(lines) + "\n"), order_piece(schedule)), notes=notes)
 

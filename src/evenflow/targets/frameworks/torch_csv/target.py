@@ -8,7 +8,7 @@ from evenflow.model import KNOWN_KINDS, Abilities, Empty, Groups, Plan, Recomput
 from evenflow.predict.software import usual_software
 from evenflow.targets.stages import layers_by_kind, stages_of
 from evenflow.targets.target import Piece, Target, Written
-from evenflow.targets.torch.order_csv import FILE_NAME, csv_order, order_piece, split_note, whole_backward_families
+from evenflow.targets.torch.order_csv import FILE_NAME, csv_order, order_piece, runtime_notes, whole_backward_families
 
 _TITLE = "torch.distributed.pipelining"
 
@@ -45,7 +45,7 @@ def _write(plan: Plan, version: str) -> Written:
             count=plan.num_microbatches,
             file=FILE_NAME,
         ),
-        *split_note(schedule),
+        *runtime_notes(schedule),
     )
     piece = Piece(title=_("stages, for your own code that builds them"), syntax="python", text=text)
     return Written(pieces=(order_piece(schedule), piece), notes=notes)

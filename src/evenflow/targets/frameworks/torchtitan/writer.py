@@ -20,7 +20,7 @@ from evenflow.targets.frameworks.torchtitan.values import (
     settings_of,
 )
 from evenflow.targets.target import Piece, Written
-from evenflow.targets.torch.order_csv import FILE_NAME, order_piece, split_note
+from evenflow.targets.torch.order_csv import FILE_NAME, order_piece, runtime_notes
 
 MODULE = "evenflow_plan.py"
 """The usual name of the Python module."""
@@ -114,7 +114,7 @@ def _written(sections: _Sections, version: str, note: str) -> Written:
     place = _("{file} is looked for from the folder in which the training starts", file=FILE_NAME)
     return Written(
         pieces=(piece, order_piece(settings.schedule)),
-        notes=(place, note, *notes, *split_note(settings.schedule)),
+        notes=(place, note, *notes, *runtime_notes(settings.schedule)),
     )
 
 
