@@ -20,7 +20,7 @@ from evenflow.model import (
     whole_blocks_of,
 )
 from evenflow.schedule import FAMILIES, family_name
-from evenflow.simulate import Simulation, simulate
+from evenflow.simulate import Simulation, compared_families, simulate
 from evenflow.solve import ProgressCallback
 from evenflow.solve.for_target import solve_for_target
 from evenflow.solve.requests import ContestSearch
@@ -119,7 +119,8 @@ def fitted(
         )
     else:
         choices = _until_interrupted(
-            nearest(names, layers if blocks is None else None) for names, layers in _choices(plan, abilities, title)
+            nearest(names, layers if blocks is None else None)
+            for names, layers in _choices(plan, abilities, compared_families(network, communication), title)
         )
     found = min(filter(None, choices), key=cost, default=None)
     if found is None:
@@ -166,11 +167,16 @@ def _other_recomputation(plan: Plan, offered: Sequence[str], abilities: Abilitie
                 yield from (replace(plan, recompute={kind: cells(table)}) for table in (recomputed, whole, totals))
 
 
-def _choices(plan: Plan, abilities: Abilities, title: str) -> Iterator[tuple[tuple[str, ...], Cells | None]]:
-    """Yield schedules that come into question, with the layers of their cells; None where these must be chosen anew."""
+def _choices(
+    plan: Plan, abilities: Abilities, compared: Sequence[str], title: str
+) -> Iterator[tuple[tuple[str, ...], Cells | None]]:
+    """Yield schedules that come into question, with the layers of their cells; None where these must be chosen anew.
+
+    They are the plan's own where the framework runs it, else those of the framework that are `compared`.
+    """
     names = [family_name(name) for name in abilities.schedules]
     is_run = plan.schedule in names or (abilities.own_order and plan.schedule in FAMILIES)
-    names = [plan.schedule] if is_run else names
+    names = [plan.schedule] if is_run else [name for name in names if name in compared]
     fits = [name for name in names if FAMILIES[name].has_chunks(plan.num_chunks)]
     able = [name for name in fits if not any(abilities.refusals(plan.sizes, name, title=title))]
     if not able:

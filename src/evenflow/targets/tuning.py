@@ -21,7 +21,7 @@ from evenflow.schedule import FAMILIES
 from evenflow.targets.registry import target_named
 from evenflow.targets.target import Target
 from evenflow.tune.axes import Axis, Value
-from evenflow.tune.limits import check_question
+from evenflow.tune.limits import all_schedules, check_question
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import TuningProgress, search
 from evenflow.tune.tuned import Tuned
@@ -138,7 +138,7 @@ def for_framework(
             rules=target.degree_rules(known),
             software=target.software(question.precision),
             title=target.title,
-            schedules=usual or abilities.schedules,
+            schedules=usual or of_target(all_schedules(question.model), abilities),
         )
     fixed = question.fixed.get(Axis.SCHEDULE)
     names = schedules or (() if fixed is None else (str(fixed),))
