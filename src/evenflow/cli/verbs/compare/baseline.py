@@ -11,9 +11,11 @@ from evenflow.cli.shared.targets.target_text import beside_text, block_text
 from evenflow.errors import InputError
 from evenflow.language import _, _n
 from evenflow.model import Communication, Network
-from evenflow.simulate import Simulation, simulate
+from evenflow.schedule import FAMILIES, schedule_of
+from evenflow.simulate import Simulation, compared_families, simulate
 from evenflow.targets.baseline_sets import in_offered_kinds
 from evenflow.targets.further_tokens import with_mtp_last
+from evenflow.targets.refusal import refusal
 from evenflow.targets.target import Baseline, GivenSizes, Target
 from evenflow.units import megabytes, milliseconds
 
@@ -75,6 +77,43 @@ class GivenBaseline:
             "notes": list(self.baseline.notes),
             "not_understood": list(self.baseline.unknown),
         }
+
+    def in_pairs(self, yours: Simulation, limit: int | None) -> str:
+        """Return what the plan would take with forwards beside backwards, which the framework can run but the file
+        does not ask for; empty where that is not so, or would hide nothing.
+        """
+        plan, abilities = self.baseline.plan, self.target.abilities(self.version)
+        compared = compared_families(yours.network, yours.communication)
+        name = next(
+            (
+                name
+                for name in abilities.schedules
+                if name in compared
+                and FAMILIES[name].has_pairs
+                and not any(abilities.refusals(plan.sizes, name, title=self.target.title))
+            ),
+            None,
+        )
+        if name is None or schedule_of(plan).has_pairs or plan.order:
+            return ""
+        paired = replace(plan, schedule=name)
+        refused = refusal(paired, abilities, title=self.target.title)
+        if refused is not None:
+            reason = InputError(value=refused.value, rule=refused.rule, place=refused.place)
+            return _(
+                "note: {title} can hide exchanges between experts with {schedule}, but not under your plan: {reason}; "
+                "--schedule best looks for another",
+                title=self.target.title,
+                schedule=name,
+                reason=str(reason),
+            )
+        simulation = simulate(yours.network, paired, communication=yours.communication)
+        return _(
+            "note: with {schedule} your plan would take {figures} ({change:+.1f} %); --schedule best plans with it",
+            schedule=name,
+            figures=_figures(simulation, limit),
+            change=100 * (simulation.makespan_ns / yours.makespan_ns - 1),
+        )
 
     def advice(self, yours: Simulation, recommended: Simulation, limit: int | None) -> str:
         """Return both plans in a sentence, and what to change in the file."""

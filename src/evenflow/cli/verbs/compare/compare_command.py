@@ -112,6 +112,8 @@ def compare(compare_options: CompareOptions) -> int:
         click.echo(note, err=True)
     if job.baseline is not None and yours is not None:
         job.baseline.print_notes()
+        if not job.tries_all and (note := job.baseline.in_pairs(yours.simulation, limit)):
+            click.echo(note, err=True)
     if outcome.simulation is not None and job.baseline is not None and yours is not None:
         click.echo(f"\n{job.baseline.advice(yours.simulation, outcome.simulation, limit)}")
     elif outcome.simulation is not None and (block := block_to_paste(outcome.simulation, limit)):
