@@ -69,7 +69,8 @@ def test_the_plan_is_the_best_of_all_where_it_says_so_and_the_bound_holds(data):
     assert link_bound_ns(case.problem(limit)) <= best
     assert outcome.makespan_ns in plans.makespans_ns
     assert outcome.lower_bound_ns <= best * (1 + TOLERANCE)
-    assert outcome.makespan_ns <= best * (1 + 2 * TOLERANCE), "the search times every plan as it is"
+    more = 2 * TOLERANCE if outcome.status is Status.OPTIMAL else 0.05
+    assert outcome.makespan_ns <= best * (1 + more), "the search times every plan as it is"
 
 
 @given(data=st.data(), seed=st.integers(0, 1000))

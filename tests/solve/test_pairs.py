@@ -23,6 +23,8 @@ from evenflow.model import (
     PassHalves,
     Plan,
     RankTraits,
+    Request,
+    Sizes,
     cells,
     saved_ns,
 )
@@ -30,10 +32,13 @@ from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import Action, Op, Schedule, make_schedule, parse_schedule
 from evenflow.simulate import Simulation, build_graph, simulate
 from evenflow.solve import Outcome, Status, plan
+from evenflow.solve.problem import make_problem
+from evenflow.solve.relaxation.layer_program import relax
 from evenflow.targets.planning import plan_for_target
 from tests.networks import MILLISECOND
 from tests.oracle import end_times, equal_stages, orders_of
 from tests.paths import EXAMPLES
+from tests.thoroughness import examples
 
 PAIRED = {"1f1b-overlap": 1, "interleaved-overlap": 2, "dualpipe-v-overlap": 2}
 NO_EXCHANGE = Halves(forward=PassHalves(mlp_ns=300), backward=PassHalves(mlp_ns=500))
@@ -349,6 +354,23 @@ def test_plans_are_optimal_by_exhaustive_search(family: str, num_ranks: int, dat
     assert outcome.simulation is not None
     assert outcome.status is Status.OPTIMAL
     assert outcome.simulation.makespan_ns == min(each.makespan_ns for each in simulations if each.fits(limit))
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.sampled_from(sorted(PAIRED)), st.integers(1, 3), st.data())
+def test_no_plan_is_shorter_than_one_by_one_at_its_best(family: str, num_ranks: int, data: st.DataObject):
+    network = data.draw(networks(num_ranks=num_ranks))
+    sizes = Sizes(num_ranks=num_ranks, num_chunks=PAIRED[family], num_microbatches=data.draw(st.integers(1, 8)))
+    if network.num_layers < sizes.num_cells:
+        return
+    problem = make_problem(Request(network=network, sizes=sizes), schedule=family)
+    at_best = problem.in_turn()
+    assert not at_best.schedule.has_pairs
+    relaxed = relax(at_best, scale_ns=1, keep_going=lambda: True, report=lambda _bound: None)
+    for each in every_plan(network, problem.schedule):
+        counts = problem.counts(each.plan)
+        assert at_best.simulate(counts).makespan_ns <= each.makespan_ns
+        assert relaxed is None or relaxed.bound_ns <= each.makespan_ns
 
 
 def test_the_best_cut_without_pairs_is_not_the_best_one_with_them():

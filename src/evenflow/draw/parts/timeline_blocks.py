@@ -154,6 +154,8 @@ def draw_pairs(timeline: Timeline, scale: TimeScale, rows: TimelineRows) -> list
     begins = timeline.start_ns[forwards]
     left, right = scale.tenths(begins), scale.tenths(begins + timeline.saved_ns)
     drawn = np.flatnonzero(right > left)
+    if not len(drawn):
+        return []
     height = max(1, round(rows.ink / 7))
     ranks = timeline.schedule.ranks[forwards[drawn]].astype(np.int64)
     data = _bars(ranks, left[drawn], right[drawn], rows, beneath=rows.ink - height / 2)
