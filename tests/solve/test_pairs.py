@@ -23,17 +23,13 @@ from evenflow.model import (
     PassHalves,
     Plan,
     RankTraits,
-    Request,
-    Sizes,
     cells,
     saved_ns,
 )
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import Action, Op, Schedule, make_schedule, parse_schedule
-from evenflow.simulate import Simulation, build_graph, simulate
+from evenflow.simulate import Simulation, at_best_in_pairs, build_graph, simulate
 from evenflow.solve import Outcome, Status, plan
-from evenflow.solve.problem import make_problem
-from evenflow.solve.relaxation.layer_program import relax
 from evenflow.targets.planning import plan_for_target
 from tests.networks import MILLISECOND
 from tests.oracle import end_times, equal_stages, orders_of
@@ -359,18 +355,15 @@ def test_plans_are_optimal_by_exhaustive_search(family: str, num_ranks: int, dat
 @settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(sorted(PAIRED)), st.integers(1, 3), st.data())
 def test_no_plan_is_shorter_than_one_by_one_at_its_best(family: str, num_ranks: int, data: st.DataObject):
+    """As the bounds on degrees take it."""
     network = data.draw(networks(num_ranks=num_ranks))
-    sizes = Sizes(num_ranks=num_ranks, num_chunks=PAIRED[family], num_microbatches=data.draw(st.integers(1, 8)))
-    if network.num_layers < sizes.num_cells:
+    microbatches = data.draw(st.integers(1, 8))
+    if network.num_layers < num_ranks * PAIRED[family]:
         return
-    problem = make_problem(Request(network=network, sizes=sizes), schedule=family)
-    at_best = problem.in_turn()
-    assert not at_best.schedule.has_pairs
-    relaxed = relax(at_best, scale_ns=1, keep_going=lambda: True, report=lambda _bound: None)
-    for each in every_plan(network, problem.schedule):
-        counts = problem.counts(each.plan)
-        assert at_best.simulate(counts).makespan_ns <= each.makespan_ns
-        assert relaxed is None or relaxed.bound_ns <= each.makespan_ns
+    schedule = make_schedule(family, num_ranks=num_ranks, num_chunks=PAIRED[family], num_microbatches=microbatches)
+    at_best = at_best_in_pairs(network)
+    for each in every_plan(network, schedule):
+        assert simulate(at_best, each.plan, schedule=schedule.in_turn()).makespan_ns <= each.makespan_ns
 
 
 def test_the_best_cut_without_pairs_is_not_the_best_one_with_them():

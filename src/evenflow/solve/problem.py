@@ -31,7 +31,6 @@ from evenflow.simulate import (
     LayerSums,
     Simulation,
     StageCosts,
-    at_best_in_pairs,
     build_graph,
     check_pairs,
     costs_of_counts,
@@ -107,17 +106,6 @@ class Problem:
     def memory_limit_bytes(self) -> int | None:
         """Memory that no rank may exceed; None: no limit."""
         return self.request.memory_limit_bytes
-
-    def in_turn(self) -> "Problem":
-        """Return the problem with one action after the other, each backward as if it hid as much as it can beside one.
-
-        It has the same plans, none of which takes longer or needs more memory than here: see `at_best_in_pairs`.
-        """
-        if not self.schedule.has_pairs:
-            return self
-        return problem_of_order(
-            replace(self.request, network=at_best_in_pairs(self.request.network)), self.schedule.in_turn()
-        )
 
     @cached_property
     def message_ns(self) -> int:

@@ -253,9 +253,11 @@ class ProverThread:
     def _relaxed(self, clock: Clock) -> list[Integers]:
         """Solve the program over parts of layers, for a bound; return plans near its solution, the shortest first."""
         self._has_relaxed = True
+        if self._problem.schedule.has_pairs:  # the program has no times of pairs
+            return []
         standing = self.standing
         relaxed = relax(
-            self._problem.in_turn(),  # the program has no times of pairs
+            self._problem,
             scale_ns=standing.lower_bound_ns,
             keep_going=self._for_a_share(clock),
             report=lambda bound_ns: standing.report(_("bounding"), bound_ns),
