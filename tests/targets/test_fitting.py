@@ -9,11 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import Abilities, Empty, Groups, Plan, Recomputation, Scope, even_cut
+from evenflow.model import (
+    Abilities,
+    Empty,
+    Groups,
+    Halves,
+    Layer,
+    LayerRun,
+    Mode,
+    Network,
+    PassHalves,
+    Plan,
+    Recomputation,
+    Scope,
+    even_cut,
+)
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.schedule import make_schedule, schedule_of
 from evenflow.simulate import simulate
 from evenflow.targets.fitting import Fitted, fitted
+from evenflow.targets.planning import fit_plan
 from evenflow.targets.refusal import refusal
 from tests.cli.conftest import TINY
 from tests.thoroughness import examples
@@ -188,3 +203,24 @@ def test_any_plan_has_one_that_can_be_run(data: st.DataObject):
     found = fit(plan, layers=12)
     check(found, plan, layers=12)
     assert bool(found.losses) == (refusal(plan, COUNTED, title="Framework") is not None)
+
+
+def test_pairs_that_a_framework_runs_one_by_one_have_their_price():
+    parts = PassHalves(dispatch_ns=300, combine_ns=300)
+    layer = Layer(
+        name="layer",
+        forward_ns=1000,
+        parameter_bytes=10,
+        modes={"none": Mode(activation_bytes=5, backward_ns=2000)},
+        halves=Halves(forward=parts, backward=parts),
+    )
+    network = Network(name="exchanging", runs=(LayerRun(layer=layer, count=8),))
+    plan = Plan(schedule="interleaved-overlap", num_microbatches=4, layers=((2, 2), (2, 2)), recompute={})
+    found = fit_plan(plan, network, "torch")
+    assert found.plan == plan
+    (loss,) = found.losses
+    assert "runs both parts of a pair one after the other" in loss.sentence
+    order = simulate(network, plan).timeline.schedule.in_turn()
+    assert found.simulation.makespan_ns == simulate(network, plan, schedule=order).makespan_ns
+    assert loss.longer_ns == found.simulation.makespan_ns - simulate(network, plan).makespan_ns > 0
+    assert not fit_plan(plan, network, "megatron").losses

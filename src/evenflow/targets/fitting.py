@@ -25,7 +25,7 @@ from evenflow.solve import ProgressCallback
 from evenflow.solve.for_target import solve_for_target
 from evenflow.solve.requests import ContestSearch
 from evenflow.solve.time_left import TimeLeft
-from evenflow.targets.losses import Loss, on_other_ranks, priced_losses
+from evenflow.targets.losses import Loss, on_other_ranks, priced_loss, priced_losses
 from evenflow.targets.refusal import refusal
 from evenflow.targets.whole_blocks import in_layers, in_whole_blocks, with_nearest_cut
 
@@ -67,7 +67,7 @@ def fitted(
         network = abilities.as_run(network, title=title)
     planned = simulate(network, plan, communication=communication)
     if refusal(plan, abilities, title=title) is None:
-        return Fitted(plan=plan, simulation=planned)
+        return _as_run(planned, abilities, title)
     blocks = None if abilities.parts_blocks else whole_blocks_of(network)
     if blocks is not None:
         whole = in_whole_blocks(plan, blocks)
@@ -135,6 +135,16 @@ def fitted(
         in_same_layers = simulate(planned.network, in_layers(found.plan, blocks), communication=communication)
     losses = tuple(priced_losses(planned, in_same_layers, abilities, title))
     return Fitted(plan=found.plan, simulation=found, losses=losses)
+
+
+def _as_run(planned: Simulation, abilities: Abilities, title: str) -> Fitted:
+    """Return a plan that a framework takes as it is: of pairs that it has not, it runs one part after the other."""
+    plan, schedule = planned.plan, planned.timeline.schedule
+    if not schedule.has_pairs or plan.schedule in abilities.schedules:
+        return Fitted(plan=plan, simulation=planned)
+    found = simulate(planned.network, plan, schedule=schedule.in_turn(), communication=planned.communication)
+    what = _("{title} runs both parts of a pair one after the other", title=title)
+    return Fitted(plan=plan, simulation=found, losses=(priced_loss(what, planned, found),))
 
 
 def _until_interrupted(choices: Iterator[Simulation | None]) -> Iterator[Simulation | None]:

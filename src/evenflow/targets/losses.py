@@ -73,16 +73,21 @@ def priced_losses(planned: Simulation, found: Simulation, abilities: Abilities, 
     before = planned
     for what, plan in _steps(planned.plan, found.plan, abilities, title):
         after = simulate(planned.network, plan, communication=planned.communication)
-        peak = max(after.peak_memory_bytes)
-        yield Loss(
-            what=what,
-            step_ns=after.makespan_ns,
-            longer_ns=after.makespan_ns - before.makespan_ns,
-            peak_bytes=peak,
-            more_bytes=peak - max(before.peak_memory_bytes),
-            rank=after.peak_memory_bytes.index(peak),
-        )
+        yield priced_loss(what, before, after)
         before = after
+
+
+def priced_loss(what: str, before: Simulation, after: Simulation) -> Loss:
+    """Return what is given up between two plans, or two ways to run one, with its price."""
+    peak = max(after.peak_memory_bytes)
+    return Loss(
+        what=what,
+        step_ns=after.makespan_ns,
+        longer_ns=after.makespan_ns - before.makespan_ns,
+        peak_bytes=peak,
+        more_bytes=peak - max(before.peak_memory_bytes),
+        rank=after.peak_memory_bytes.index(peak),
+    )
 
 
 def _steps(plan: Plan, found: Plan, abilities: Abilities, title: str) -> Iterator[tuple[str, Plan]]:
