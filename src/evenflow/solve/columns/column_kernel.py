@@ -85,7 +85,7 @@ def combine(
                     above = max(above, working[chosen[another]])
             still_fits = True
             for row in range(len(live)):
-                more = above - highest
+                more = above - highest + parameters[other] - parameters[chosen[chunk]]
                 for part in range(len(held)):
                     change = held[part, other] - held[part, chosen[chunk]]
                     more += live[row, part * num_chunks + chunk] * change
