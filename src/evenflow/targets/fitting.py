@@ -142,9 +142,9 @@ def _as_run(planned: Simulation, abilities: Abilities, title: str) -> Fitted:
     plan, schedule = planned.plan, planned.timeline.schedule
     if not schedule.has_pairs or plan.schedule in abilities.schedules:
         return Fitted(plan=plan, simulation=planned)
-    found = simulate(planned.network, plan, schedule=schedule.in_turn(), communication=planned.communication)
-    what = _("{title} runs both parts of a pair one after the other", title=title)
-    return Fitted(plan=plan, simulation=found, losses=(priced_loss(what, planned, found),))
+    in_turn = simulate(planned.network, plan, schedule=schedule.in_turn(), communication=planned.communication)
+    sentence = _("{title} runs both parts of a pair one after the other", title=title)
+    return Fitted(plan=plan, simulation=in_turn, losses=(priced_loss(sentence, planned, in_turn),))
 
 
 def _until_interrupted(choices: Iterator[Simulation | None]) -> Iterator[Simulation | None]:

@@ -237,7 +237,7 @@ def arguments_of(
 
 def is_printed(text: str) -> bool:
     """Return whether a text has arguments as Megatron-LM prints them: ``  num_layers ........ 32``."""
-    return any(found[1] == "pipeline_model_parallel_size" for found in PRINTED.finditer(text))
+    return any(printed[1] == "pipeline_model_parallel_size" for printed in PRINTED.finditer(text))
 
 
 def printed_arguments(text: str, *, file: str, known: frozenset[str] = KNOWN) -> Arguments:
@@ -245,10 +245,10 @@ def printed_arguments(text: str, *, file: str, known: frozenset[str] = KNOWN) ->
     values: dict[str, object] = {}
     lines: dict[str, int] = {}
     line, position = 1, 0
-    for found in PRINTED.finditer(text):
-        line += text.count("\n", position, found.start())
-        position = found.start()
-        key, value = ALIASES.get(found[1], found[1]), found[2].strip()
+    for printed in PRINTED.finditer(text):
+        line += text.count("\n", position, printed.start())
+        position = printed.start()
+        key, value = ALIASES.get(printed[1], printed[1]), printed[2].strip()
         lines[key] = line
         if key in LISTS:
             values[key] = None if value == "None" else re.findall(r"[\w.-]+", value)

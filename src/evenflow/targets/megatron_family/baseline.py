@@ -159,10 +159,10 @@ def _num_microbatches(arguments: Arguments, num_ranks: int, sizes: GivenSizes, n
         notes.append(_("the batch grows during the training; the plan has the full one"))
     if "global_batch_size" not in arguments.values and "micro_batch_size" in arguments.values:
         notes.append(_("there is no --global-batch-size, so that a step has one microbatch"))
-    found = told_microbatches(arguments, num_ranks)
-    if found is not None:
-        _check_given(arguments, "global_batch_size", found, sizes.num_microbatches)
-        return found
+    told = told_microbatches(arguments, num_ranks)
+    if told is not None:
+        _check_given(arguments, "global_batch_size", told, sizes.num_microbatches)
+        return told
     if sizes.num_microbatches is not None:
         return sizes.num_microbatches
     missing = "world_size" if "micro_batch_size" in arguments.values else "micro_batch_size"

@@ -31,8 +31,8 @@ class BranchTests:
 
     def runs(self, branches: Sequence[Branch]) -> bool | None:
         """Return whether all branches run; None where that is not known."""
-        found = [self._runs(branch) for branch in branches]
-        return False if False in found else None if None in found else True
+        answers = [self._runs(branch) for branch in branches]
+        return False if False in answers else None if None in answers else True
 
     def _runs(self, branch: Branch) -> bool | None:
         tests = self._values.get(branch.block, {})

@@ -44,11 +44,11 @@ def recommended(
         if (best_ns is not None and named.simulation.makespan_ns >= best_ns) or was_interrupted():
             break
         try:
-            found = _under_order_of(job, named.simulation.plan, left.seconds, progress)
+            other = _under_order_of(job, named.simulation.plan, left.seconds, progress)
         except Interrupted:
             break
-        if found is not None and found.makespan_ns is not None and (best_ns is None or found.makespan_ns < best_ns):
-            return found
+        if other is not None and other.makespan_ns is not None and (best_ns is None or other.makespan_ns < best_ns):
+            return other
     return best
 
 

@@ -130,8 +130,9 @@ def _apply(text: str, file: str, plan: Plan) -> str:
     settings = _fields(plan, mtp_layers=mtp_layers_in(section_of(text, path, file=file)))
     after = apply_settings(text, path, settings=settings, instead=_corrections(plan), plan=plan, file=file)
     overlap = _changed_pairs(plan, bridge_section(text, OVERLAP, file).values)
-    where = ".".join((*path[:-1], OVERLAP))
-    return apply_to_training_yaml(after, file=file, values={f"{where}.{key}": value for key, value in overlap.items()})
+    section = ".".join((*path[:-1], OVERLAP))
+    values = {f"{section}.{key}": value for key, value in overlap.items()}
+    return apply_to_training_yaml(after, file=file, values=values)
 
 
 def _apply_to_overrides(text: str, file: str, plan: Plan) -> str:
