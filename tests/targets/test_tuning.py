@@ -124,6 +124,17 @@ def test_pairs_are_for_experts_on_several_devices_and_frameworks_that_have_them(
     assert not [training for training in legal if training.schedule == "interleaved-overlap"]
 
 
+@pytest.mark.parametrize("name", ["megatron", "torchtitan", "deepspeed"])
+def test_further_tokens_beside_the_loss_leave_pipelines_to_every_framework(name):
+    counts = []
+    for predicted in (0, 1):
+        model = replace(QUESTION.model, predicted_tokens=predicted)
+        question = replace(QUESTION, model=model, schedules=("1f1b",), fixed={})
+        legal = space_of(for_framework(question, target_named(name), None)).legal
+        counts.append(sum(training.degrees.pipeline > 1 for training in legal))
+    assert counts[0] == counts[1] > 0
+
+
 def test_schedules_are_those_that_the_framework_runs():
     megatron = target_named("megatron")
     assert for_framework(QUESTION, megatron, None).schedules == ("1f1b", "interleaved")

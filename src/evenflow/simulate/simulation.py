@@ -55,7 +55,7 @@ class Simulation(InNotebook):
         recomputes = (schedule.ops == Op.B) | (schedule.ops == Op.I)
         return np.where(recomputes, self.costs.recompute_ns[schedule.stages], 0)
 
-    @property
+    @cached_property
     def hidden_ns(self) -> Integers | None:
         """What pairs save of the work of every rank, which runs beside other work, shape [num_ranks]; None without."""
         timeline = self.timeline

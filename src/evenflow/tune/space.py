@@ -160,8 +160,9 @@ def _order_refusals(question: TuningQuestion, training: Training) -> Iterator[In
             )
         if question.abilities is not None and degrees.pipeline > 1:  # what it runs of a pipeline
             yield from question.abilities.refusals(sizes, training.schedule, title=question.title)
-            own = question.abilities.under(training.schedule)
-            yield from own.layer_refusals(0, question.model.predicted_tokens, title=question.title)
+            if training.schedule in question.abilities.limits:
+                own = question.abilities.under(training.schedule)
+                yield from own.layer_refusals(0, question.model.predicted_tokens, title=question.title)
             decided_layers(question.abilities, question.model.layers, sizes, place="layers")
     except InputError as error:
         yield error

@@ -190,9 +190,9 @@ def pairs_note(simulation: Simulation) -> str:
     return _(
         "forwards beside backwards: exchanges of {least_ms:,.3f} ms (rank {least}) to {most_ms:,.3f} ms (rank {most}) "
         "are hidden",
-        least_ms=int(hidden_ns.min()) / 1e6,
+        least_ms=milliseconds(int(hidden_ns.min())),
         least=int(hidden_ns.argmin()),
-        most_ms=int(hidden_ns.max()) / 1e6,
+        most_ms=milliseconds(int(hidden_ns.max())),
         most=int(hidden_ns.argmax()),
     )
 
