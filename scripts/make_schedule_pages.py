@@ -44,8 +44,8 @@ CHOICES = {
     "the same with one chunk per rank, short weight gradients, and memory to spare": "[zb-h2](zb-h2.md)",
     "messages that can only be hidden behind a forward and a backward at the same time": "[dualpipe-v](dualpipe-v.md)",
     "experts whose exchanges take long, and an engine that runs a forward beside a backward": "[interleaved-overlap]"
-    "(interleaved-overlap.md), [1f1b-overlap](1f1b-overlap.md) with one chunk per rank, or "
-    "[dualpipe-v-overlap](dualpipe-v-overlap.md)",
+    "(interleaved-overlap.md), [1f1b-overlap](1f1b-overlap.md) with one chunk per rank, "
+    "[dualpipe-v-overlap](dualpipe-v-overlap.md), or [zbv-overlap](zbv-overlap.md) where that does not fit",
     "slow links between ranks, and memory to spare": "[eager-1f1b](eager-1f1b.md)",
     "long sequences": "[1f1b](1f1b.md) or interleaved with `--sequence-splits` (Seq1F1B): parts count as microbatches "
     "and keep less",

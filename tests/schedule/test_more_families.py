@@ -128,6 +128,7 @@ PEAKS: dict[str, Callable[[int, int, int, int], int]] = {
     "1f1b-overlap": lambda p, v, m, r: min(m, 2 * (p - r)),
     "interleaved-overlap": lambda p, v, m, r: min(v * m, (v - 1) * (p + m % p) + 2 * (p - r)),
     "dualpipe-v-overlap": lambda p, v, m, r: 2 * p + 1,
+    "zbv-overlap": lambda p, v, m, r: 2 * p,
     "interleaved-remainder-last": lambda p, v, m, r: min(v * m, (v - 1) * p + 2 * (p - r) - 1),
 }
 """Live chunk activations of rank r for m >= p (2 p for dualpipe-v): `Family.memory`, times v."""

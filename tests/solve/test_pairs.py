@@ -36,7 +36,7 @@ from tests.oracle import end_times, equal_stages, orders_of
 from tests.paths import EXAMPLES
 from tests.thoroughness import examples
 
-PAIRED = {"1f1b-overlap": 1, "interleaved-overlap": 2, "dualpipe-v-overlap": 2}
+PAIRED = {"1f1b-overlap": 1, "interleaved-overlap": 2, "dualpipe-v-overlap": 2, "zbv-overlap": 2}
 NO_EXCHANGE = Halves(forward=PassHalves(mlp_ns=300), backward=PassHalves(mlp_ns=500))
 
 

@@ -25,7 +25,7 @@ SOFTWARE = [
     Software(overlaps_pipeline=False, messages_in_turn=True, overlaps_gradients=False, overlaps_parameters=False),
 ]
 FAMILIES = ("1f1b", "interleaved", "interleaved-less-memory", "zb-h1", "zbv", "1f1b-v", "f-then-b")
-PAIRED = ("1f1b-overlap", "interleaved-overlap", "dualpipe-v-overlap")
+PAIRED = ("1f1b-overlap", "interleaved-overlap", "dualpipe-v-overlap", "zbv-overlap")
 
 
 DENSE = Transformer(hidden=2048, layers=9, heads=16, kv_heads=8, head_dim=128, ffn=5632, vocabulary=32000, gated=True)

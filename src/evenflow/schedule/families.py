@@ -197,6 +197,18 @@ _OWN: Mapping[str, ScheduleFamily] = MappingProxyType(
             bubble="that of dualpipe-v and more, where a pair takes as long as its two parts",
             paper="DeepSeek-V3, arXiv:2412.19437, §3.2.1; DualPipe-V of its public implementation",
         ),
+        "zbv-overlap": ScheduleFamily(
+            make=partial(zbv, in_pairs=True),
+            num_chunks=2,
+            is_v_shaped=True,
+            can_split=False,
+            has_pairs=True,
+            idea="ZB-V with whole backwards where both gradients follow one another, and forwards beside them",
+            limits=_V_SHAPED,
+            memory="min(m, p), until the weight gradient",
+            bubble="that of zbv and more, where a pair takes as long as its two parts",
+            paper="Controllable memory, arXiv:2405.15362, §3",
+        ),
         "interleaved-remainder-last": ScheduleFamily(
             make=interleaved_remainder_last,
             fewest_chunks=2,

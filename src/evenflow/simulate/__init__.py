@@ -19,7 +19,7 @@ from evenflow.simulate.costs import (
     stage_costs,
 )
 from evenflow.simulate.even_layout import idle_bubbles
-from evenflow.simulate.graph import Graph, build_graph, no_time_class
+from evenflow.simulate.graph import Graph, build_graph, no_time_class, pair_class
 from evenflow.simulate.host_use import HostUse, host_uses
 from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns, idle_gaps
 from evenflow.simulate.memory import (
@@ -31,7 +31,7 @@ from evenflow.simulate.memory import (
     memory_curve,
     peak_bytes,
 )
-from evenflow.simulate.pairs import at_best_in_pairs, check_pairs, compared_families
+from evenflow.simulate.pairs import at_best_in_pairs, check_pairs, compared_families, pairs_save
 from evenflow.simulate.simulation import Simulation, simulate
 from evenflow.simulate.timeline import InTurn, Timeline, makespan_ns, run
 
@@ -77,6 +77,8 @@ __all__ = [
     "message_times",
     "network_of_units",
     "no_time_class",
+    "pair_class",
+    "pairs_save",
     "peak_bytes",
     "plan_counts",
     "run",

@@ -332,8 +332,11 @@ def network_of_units(network: Network, schedule: Schedule) -> Network:
     return network.without_backward() if schedule.is_forward_only else network
 
 
-def stage_costs(network: Network, plan: Plan, schedule: Schedule) -> StageCosts:
-    """Return the costs of `plan`'s stages under `schedule`; raise InputError if the plan does not fit the network."""
+def stage_costs(network: Network, plan: Plan, schedule: Schedule, *, in_pairs: bool = False) -> StageCosts:
+    """Return the costs of `plan`'s stages under `schedule`; raise InputError if the plan does not fit the network.
+
+    With `in_pairs` come those of forwards beside backwards, even if `schedule` has none.
+    """
     network = network_of_units(network, schedule)
     if plan.num_layers != network.num_layers:
         raise InputError(
@@ -356,7 +359,8 @@ def stage_costs(network: Network, plan: Plan, schedule: Schedule) -> StageCosts:
     sums = layer_sums(network)
     check_cut(network, plan.layers, schedule.stage_table)
     counts = plan_counts(plan, sums.kinds, schedule.stage_table)
-    return costs_of_counts(network, sums, counts, schedule.stage_table, has_pairs=schedule.has_pairs)
+    has_pairs = in_pairs or schedule.has_pairs
+    return costs_of_counts(network, sums, counts, schedule.stage_table, has_pairs=has_pairs)
 
 
 def plan_counts(plan: Plan, kinds: Sequence[str], stage_table: Integers) -> Integers:

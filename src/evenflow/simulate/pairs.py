@@ -21,10 +21,15 @@ def check_pairs(schedule: Schedule, network: Network, communication: Communicati
 
 def compared_families(network: Network, communication: Communication | None) -> tuple[str, ...]:
     """Return the families to compare for a network: those with pairs only where pairs can be, and save time."""
-    saves = network.exchanges_tokens and not any(_conflicts(network, communication))
+    saves = pairs_save(network, communication)
     return tuple(
         name for name, family in FAMILIES.items() if not family.comparison_only and (saves or not family.has_pairs)
     )
+
+
+def pairs_save(network: Network, communication: Communication | None) -> bool:
+    """Return whether forwards can run beside backwards, and save time there."""
+    return network.exchanges_tokens and not any(_conflicts(network, communication))
 
 
 def _conflicts(network: Network, communication: Communication | None) -> Iterator[tuple[str, str]]:

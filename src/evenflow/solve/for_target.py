@@ -191,6 +191,7 @@ def search_for_target(
             solve_any_order(
                 replace(request, cell_rule=way.rule),
                 split_backward=split_backward,
+                in_pairs=any(FAMILIES[name].has_pairs for name in abilities.schedules),
                 time_limit_s=time_limit_s / len(ways),
                 progress=progress,
                 known=known,

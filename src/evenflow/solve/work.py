@@ -4,7 +4,7 @@ Microbatches are identical, so on each stage they can be taken in turn: an order
 rank, whose microbatches follow by counting. With split sequences gradients take the parts of a sequence in reverse.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -35,6 +35,25 @@ class Work:
     communication: Communication | None
     room_bytes: Integers
     """Bytes that each rank may hold beside its static and working memory, shape [num_ranks]."""
+
+    @property
+    def in_pairs(self) -> bool:
+        """Whether forwards may run beside backwards."""
+        return self.costs.saved_ns is not None
+
+    def at_best(self) -> "Work":
+        """Return the work with backwards that take as much less as any forward beside them saves, and without pairs.
+
+        Its shortest order is no longer than that of this work: where a pair runs, forward and backward fit.
+        """
+        costs = self.costs
+        if costs.saved_ns is None:
+            return self
+        backward_ns = costs.backward_ns.copy()
+        for own in self.stage_table.T:
+            backward_ns[own] -= costs.saved_ns[own].max(axis=0)
+        weight_ns = np.minimum(costs.weight_ns, backward_ns)
+        return replace(self, costs=replace(costs, backward_ns=backward_ns, weight_ns=weight_ns, saved_ns=None))
 
     @cached_property
     def messages(self) -> Integers:
@@ -70,6 +89,13 @@ class Work:
         return stage_table(self.stage_ranks, num_ranks=self.num_ranks)
 
     @cached_property
+    def stage_chunks(self) -> NDArray[np.int64]:
+        """Chunk of each stage on its rank, shape [num_stages]."""
+        chunks = np.empty(self.num_stages, dtype=np.int64)
+        chunks[self.stage_table] = np.arange(len(self.stage_table))[:, np.newaxis]
+        return chunks
+
+    @cached_property
     def gradient_units(self) -> NDArray[np.int64]:
         """Microbatch part of the n-th gradient of a stage, shape [num_units]."""
         units = np.arange(self.num_units, dtype=np.int64)
@@ -98,7 +124,7 @@ class Work:
         return np.concatenate(([0], np.cumsum(of_rank)))
 
     def schedule(self, codes: NDArray[np.int32], rank_starts: Integers, *, name: str) -> Schedule:
-        """Return the order whose ops, stages and units are `codes` [3, num_actions]."""
+        """Return the order whose ops, stages and units, and perhaps pairs, are `codes` [3 or 4, num_actions]."""
         return Schedule.from_orders(
             name=name,
             num_stages=self.num_stages,

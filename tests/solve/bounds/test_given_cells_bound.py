@@ -36,6 +36,7 @@ def test_bounds_scale_with_the_times(small: Small, factor: int):
         backward=tuple(factor * each for each in small.backward),
         weight=tuple(factor * each for each in small.weight),
         message=factor * small.message,
+        saved=small.saved and tuple(tuple(factor * each for each in row) for row in small.saved),
     )
     bound, larger = given_cells_bound(as_work(small)), given_cells_bound(as_work(scaled))
     assert larger.path_ns == factor * bound.path_ns

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from evenflow.model import Communication
+from evenflow.model import Communication, stage_table
 from evenflow.model.stage_ranks import looped, v_shaped
 from evenflow.simulate import StageCosts
 from evenflow.solve.work import Work
@@ -23,21 +23,31 @@ def small_work(draw: st.DrawFn) -> Small:
     def per_stage(low: int, high: int) -> tuple[int, ...]:
         return tuple(draw(st.integers(low, high)) for _ in placement)
 
-    weight = per_stage(0, 5)
+    forward, weight = per_stage(1, 5), per_stage(0, 5)
+    backward = tuple(each + draw(st.integers(1, 6)) for each in weight)
+    saved = tuple(
+        tuple(
+            draw(st.integers(0, min(ahead, back)))
+            for own_rank, back in zip(placement, backward, strict=True)
+            if own_rank == rank
+        )
+        for rank, ahead in zip(placement, forward, strict=True)
+    )
     activation = per_stage(1, 4)
     waiting = tuple(max(0, each + draw(st.sampled_from([-2, -1, 0, 0, 1]))) for each in activation)
     alone = [sum(activation[stage] for stage, own in enumerate(placement) if own == rank) for rank in range(num_ranks)]
     return Small(
         stage_ranks=placement,
         num_microbatches=draw(st.integers(2, most)),
-        forward=per_stage(1, 5),
-        backward=tuple(each + draw(st.integers(1, 6)) for each in weight),
+        forward=forward,
+        backward=backward,
         weight=weight,
         activation=activation,
         waiting=waiting,
         room=tuple(least + draw(st.sampled_from([0, 0, 1, 2, 3, 5, 100])) for least in alone),
         may_split=may_split,
         message=draw(st.sampled_from([0, 0, 1, 3])),
+        saved=saved if draw(st.booleans()) else None,
     )
 
 
@@ -46,6 +56,7 @@ def as_work(small: Small) -> Work:
         return np.array(values, dtype=np.int64)
 
     stages, ranks = small.num_stages, len(small.room)
+    table = stage_table(small.stage_ranks, num_ranks=ranks)
     return Work(
         stage_ranks=small.stage_ranks,
         num_ranks=ranks,
@@ -61,6 +72,8 @@ def as_work(small: Small) -> Work:
             until_weight_bytes=array(small.waiting),
             static_bytes=array((0,) * ranks),
             working_bytes=array((0,) * ranks),
+            saved_ns=None if small.saved is None else np.array(small.saved, dtype=np.int64),
+            stage_table=None if small.saved is None else table,
         ),
         may_split=small.may_split,
         communication=Communication(latency_ns=small.message) if small.message else None,

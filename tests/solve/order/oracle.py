@@ -29,6 +29,8 @@ class Small:
     """By rank."""
     may_split: bool
     message: int = 0
+    saved: tuple[tuple[int, ...], ...] | None = None
+    """By stage: what its forward saves beside a backward of each chunk of its rank; None: none may run beside one."""
 
     @property
     def num_stages(self) -> int:
@@ -54,6 +56,10 @@ def shortest(work: Small) -> int | None:
                     for op in ("F", "B", "I", "W") if work.may_split else ("F", "B"):
                         step = _run(work, state, label, stage, op)
                         if step is not None:
+                            _keep(following[step[0]], step[1])
+                    for other in range(stages) if work.saved else ():
+                        step = _run_pair(work, state, label, stage, other)
+                        if step is not None:  # two actions: some states come again later, which loses nothing
                             _keep(following[step[0]], step[1])
         level = following
     return best
@@ -100,6 +106,32 @@ def _run(work: Small, state: State, label: Label, stage: int, op: str) -> tuple[
         gradient_rows[stage].append(end)
     frees = (*free[:rank], end, *free[rank + 1 :])
     return after, (frees, tuple(map(tuple, forward_rows)), tuple(map(tuple, gradient_rows)))
+
+
+def _run_pair(work: Small, state: State, label: Label, ahead: int, back: int) -> tuple[State, Label] | None:
+    """The state and label after a forward of one stage beside a backward of another, or None where they cannot run."""
+    assert work.saved is not None
+    rank, last = work.stage_ranks[ahead], work.num_stages - 1
+    free, forward_ends, gradient_ends = label
+    if work.stage_ranks[back] != rank:
+        return None
+    waiting = forward_ends[back] if back == last else gradient_ends[back + 1]
+    first = _run(work, state, label, ahead, "F")
+    second = first and _run(work, *first, back, "B")
+    if not waiting or second is None:  # what the backward needs is there before both begin
+        return None
+    source = back if back == last else back + 1
+    arrivals = [free[rank], waiting[0] + (work.message if work.stage_ranks[source] != rank else 0)]
+    if ahead:
+        arrivals.append(forward_ends[ahead - 1][0] + (work.message if work.stage_ranks[ahead - 1] != rank else 0))
+    chunk = sum(own == rank for own in work.stage_ranks[:back])
+    end = max(arrivals) + work.forward[ahead] + work.backward[back] - work.saved[ahead][chunk]
+    after, (frees, forward_after, gradient_after) = second
+    forward_rows, gradient_rows = list(forward_after), list(gradient_after)
+    forward_rows[ahead] = (*forward_rows[ahead][:-1], end)
+    if back:
+        gradient_rows[back] = (*gradient_rows[back][:-1], end)
+    return after, ((*frees[:rank], end, *frees[rank + 1 :]), tuple(forward_rows), tuple(gradient_rows))
 
 
 def _keep(labels: list[Label], new: Label) -> None:

@@ -4,12 +4,15 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network, Request, Sizes
+from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import Op, schedule_of
 from evenflow.simulate import simulate
 from evenflow.solve import Status, plan
-from evenflow.solve.order.alternate import plan_any_order
+from evenflow.solve.best import plan_best
+from evenflow.solve.order.alternate import plan_any_order, solve_any_order
 from evenflow.solve.order.ordered_outcome import OrderedOutcome
 from evenflow.solve.problem import problem_of_order
+from tests.paths import EXAMPLES
 from tests.solve.recomputation import layers_that_could_recompute_less
 
 
@@ -72,6 +75,22 @@ def test_interleaved_orders_start_in_promising_groups_too():
     outcome = plan_any_order(network(16), time_limit_s=5.0, **sizes)
     assert isinstance(outcome, OrderedOutcome)
     assert outcome.family.makespan_ns <= in_sixes.makespan_ns
+
+
+def test_pairs_are_tried_where_they_save_time():
+    model = read_layer_file(EXAMPLES / "dense_and_experts.json")
+    outcome = plan_any_order(model, num_ranks=4, num_chunks=2, num_microbatches=8, time_limit_s=4.0)
+    assert isinstance(outcome, OrderedOutcome)
+    assert outcome.plan is not None
+    assert schedule_of(outcome.plan).has_pairs
+    best = plan_best(model, num_ranks=4, num_chunks=[2], num_microbatches=8, families=["interleaved-overlap"])
+    assert best.outcome.makespan_ns is not None
+    assert outcome.lower_bound_ns <= outcome.order_lower_bound_ns <= outcome.makespan_ns <= best.outcome.makespan_ns
+    request = Request(network=model, sizes=Sizes(num_ranks=4, num_chunks=2, num_microbatches=8))
+    in_turn = solve_any_order(request, in_pairs=False, time_limit_s=4.0)
+    assert in_turn.plan is not None
+    assert not schedule_of(in_turn.plan).has_pairs
+    assert in_turn.lower_bound_ns > outcome.lower_bound_ns
 
 
 def test_what_no_order_can_hold_is_infeasible_with_the_smallest_limit():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evenflow.baselines.even_plan import even_plan
 from evenflow.errors import InputError
-from evenflow.model import Network, Plan, Sizes
+from evenflow.model import Halves, Network, PassHalves, Plan, Sizes
 from evenflow.schedule import FAMILIES, Op, check_complete, f_then_b, make_schedule, parse_schedule
 from evenflow.simulate import build_graph, peak_bytes, run, simulate
 from evenflow.solve.bounds import given_cells_bound
@@ -47,6 +47,7 @@ def test_finds_valid_orders_within_the_room_and_not_below_the_optimum(small: Sma
     assert (peak_bytes(order, work.costs) <= np.array(small.room)).all()
     assert run(build_graph(order), work.costs.durations, work.communication).makespan_ns == search.best.makespan_ns
     assert small.may_split or not order.splits_backward
+    assert small.saved is not None or not order.has_pairs
     best = shortest(small)
     assert best is not None
     assert search.best.makespan_ns >= best
@@ -122,7 +123,28 @@ def test_is_never_longer_than_any_family_that_fits(num_chunks: int, split: bool)
     assert compared >= 2
 
 
-def test_orders_made_from_one_with_pairs_run_one_action_after_the_other():
+def exchanging(layers: int) -> Network:
+    halves = Halves(forward=PassHalves(dispatch_ns=4), backward=PassHalves(mlp_ns=6, combine_ns=4))
+    model = network(layers=layers)
+    runs = (replace(run, layer=replace(run.layer, halves=halves)) for run in model.runs)
+    return replace(model, runs=tuple(runs))
+
+
+def test_pairs_are_found_where_they_save_time_and_no_family_is_shorter():
+    model = exchanging(layers=8)
+    plain = even(model, "1f1b", num_ranks=4, num_microbatches=8)
+    found = search_order(plain, model, memory_limit_bytes=None, time_limit_s=SECONDS)
+    assert found.schedule.has_pairs
+    assert found.start_name == "1f1b-overlap"
+    assert found.lower_bound_ns <= found.makespan_ns <= found.start_ns
+    paired = simulate(model, replace(plain, schedule="1f1b-overlap"))
+    assert found.start_ns == paired.makespan_ns < simulate(model, plain).makespan_ns
+    in_turn = search_order(plain, model, memory_limit_bytes=None, in_pairs=False, time_limit_s=SECONDS)
+    assert not in_turn.schedule.has_pairs
+    assert in_turn.makespan_ns > found.makespan_ns
+
+
+def test_without_exchanges_orders_made_from_one_with_pairs_have_none():
     model = network(layers=8)
     paired = even(model, "1f1b-overlap", num_ranks=4, num_microbatches=8)
     start = make_schedule("1f1b-overlap", num_ranks=4, num_chunks=1, num_microbatches=8)

@@ -85,7 +85,11 @@ class _Table:
 
 
 def given_cells_bound(work: Work) -> GivenCellsBound:
-    """Return a bound on the step for any order of `work`: any interleaving and any choice of backwards to split."""
+    """Return a bound on the step for any order of `work`: any interleaving and any choice of backwards to split.
+
+    Where forwards may run beside backwards, each backward counts as if it saved the most that it can.
+    """
+    work = work.at_best()
     jobs = _jobs(work)
     heads, tails = _heads(jobs), _tails(jobs)
     last = work.num_units - 1

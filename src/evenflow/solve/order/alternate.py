@@ -9,8 +9,8 @@ from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.model import Plan, Request
-from evenflow.schedule import FAMILIES, make_schedule
-from evenflow.simulate import Simulation, simulate
+from evenflow.schedule import FAMILIES, Schedule, make_schedule
+from evenflow.simulate import Simulation, pairs_save, simulate
 from evenflow.solve.clock import Clock, now_s
 from evenflow.solve.group_choice import tried_group_sizes
 from evenflow.solve.known_plans import in_own_order
@@ -57,24 +57,30 @@ def solve_any_order(
     request: Request,
     *,
     split_backward: bool = False,
+    in_pairs: bool = True,
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
     known: Sequence[Plan] = (),
 ) -> Outcome:
-    """Return the shortest step of `request` found over any order; `plan_any_order` says the rest."""
+    """Return the shortest step of `request` found over any order; `plan_any_order` says the rest.
+
+    Without `in_pairs` no forward runs beside a backward.
+    """
     if request.network.offloads:
         raise InputError(
             rule=_("must not move anything to the host: a search for the order of work does not know copies"),
             place=_("recompute kinds of {name}", name=request.network.name),
             remedy=_("try all schedules with --schedule best"),
         )
-    problems = _problems(request, split_backward=split_backward)
+    in_pairs = in_pairs and pairs_save(request.network, request.communication)
+    problems = _problems(request, split_backward=split_backward, in_pairs=in_pairs)
     began = now_s()
     compared = [problem for problem in problems if not FAMILIES[problem.schedule.name].comparison_only]
     rounds = _Rounds(
         problems=compared,
         last_resort=next((problem for problem in problems if problem.schedule.name == "naive"), None),
         split_backward=split_backward,
+        in_pairs=in_pairs,
         time_limit_s=time_limit_s,
         progress=progress,
         known=known,
@@ -88,21 +94,21 @@ def solve_any_order(
         compared[0],
         family,
         split_backward=split_backward,
+        in_pairs=in_pairs,
         solve_seconds=now_s() - began,
         interrupted=rounds.interrupted,
     )
 
 
-def _problems(request: Request, *, split_backward: bool) -> list[Problem]:
+def _problems(request: Request, *, split_backward: bool, in_pairs: bool) -> list[Problem]:
     """Return the problems of all families that have these sizes; raises the last refusal where none has.
 
-    Interleaved ones come in the usual groups first, and then in those that `tried_group_sizes` finds promising. The
-    search runs one action at a time, so that families with pairs are left out.
+    Interleaved ones come in the usual groups first, and then in those that `tried_group_sizes` finds promising.
     """
     problems: list[Problem] = []
     refused: InputError | None = None
     for name, family in FAMILIES.items():
-        if family.has_pairs:
+        if family.has_pairs and not in_pairs:
             continue
         try:
             for group_size in tried_group_sizes(request, name, which="promising"):
@@ -134,6 +140,7 @@ class _Rounds:
     last_resort: Problem | None
     """The problem under the order that needs the least memory."""
     split_backward: bool
+    in_pairs: bool
     time_limit_s: float
     progress: ProgressCallback | None
     known: Sequence[Plan] = ()
@@ -169,9 +176,12 @@ class _Rounds:
         request = self.problems[0].request
         for plan in self.known:
             simulation = in_own_order(request, plan)
-            if simulation and (self.split_backward or not simulation.timeline.schedule.splits_backward):
+            if simulation and self._allows(simulation.timeline.schedule):
                 self.given.append(simulation)
                 self._offer(simulation)
+
+    def _allows(self, order: Schedule) -> bool:
+        return (self.split_backward or not order.splits_backward) and (self.in_pairs or not order.has_pairs)
 
     def _plan_family(self, problem: Problem) -> None:
         seconds = _FAMILY_SHARE * self.time_limit_s / len(self.problems)
@@ -236,6 +246,7 @@ class _Rounds:
             memory_limit_bytes=request.memory_limit_bytes,
             communication=request.communication,
             split_backward=self.split_backward,
+            in_pairs=self.in_pairs,
             time_limit_s=max(_LEAST_SECONDS, seconds),
             seed=seed,
             progress=without_bounds(self.progress, self.best),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from evenflow.errors import Interrupted
 from evenflow.interruption import abandonable, was_interrupted
 from evenflow.model import Plan, Request
-from evenflow.simulate import Simulation, simulate
+from evenflow.simulate import Simulation, pairs_save, simulate
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock, now_s
 from evenflow.solve.known_plans import in_own_order
@@ -66,6 +66,7 @@ def solve_fitted(
                 problem,
                 with_binding(first, problem),
                 split_backward=problem.schedule.splits_backward,
+                in_pairs=pairs_save(request.network, request.communication),
                 solve_seconds=now_s() - began,
                 interrupted=interrupted,
                 made_for_times=True,
@@ -121,7 +122,8 @@ class _Fitting:
             return
         with abandonable():
             for made in family_orders(
-                self.problem.schedule.name, work_of(self.best, self.problem, split_backward=splits)
+                self.problem.schedule.name,
+                work_of(self.best, self.problem, split_backward=splits, in_pairs=self.problem.schedule.has_pairs),
             ):
                 if made.makespan_ns < (shortest or self.best).makespan_ns:
                     shortest = made

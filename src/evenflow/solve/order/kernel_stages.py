@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.simulate import pair_class
 from evenflow.solve.work import Work
 
 
@@ -15,6 +16,7 @@ def kernel_stages(work: Work, splits: NDArray[np.bool_]) -> Any:
     costs = work.costs
     return Stages(
         work.stage_table,
+        work.stage_chunks,
         np.array(work.stage_ranks, dtype=np.int32),
         costs.durations,
         costs.activation_bytes,
@@ -27,4 +29,17 @@ def kernel_stages(work: Work, splits: NDArray[np.bool_]) -> Any:
         work.sequence_splits,
         work.messages,
         bool(work.messages.any()),
+        _pair_classes(work),
     )
+
+
+def _pair_classes(work: Work) -> NDArray[np.uint32]:
+    """Return the classes of pairs that save time (see `Stages`)."""
+    saved_ns = work.costs.saved_ns
+    if saved_ns is None:
+        return np.zeros((0, 0), dtype=np.uint32)
+    num_stages, num_chunks = saved_ns.shape
+    classes = pair_class(
+        np.arange(num_stages)[:, np.newaxis], np.arange(num_chunks), num_stages=num_stages, num_chunks=num_chunks
+    )
+    return np.where(saved_ns > 0, classes, 0).astype(np.uint32)

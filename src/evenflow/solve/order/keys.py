@@ -27,8 +27,7 @@ def template_keys(work: Work, draw: np.random.Generator) -> Keys:
     forward_way = np.cumsum(costs.forward_ns + work.sent_ns) - costs.forward_ns
     gradient = costs.backward_ns - (costs.weight_ns if work.may_split else 0)
     gradient_way = np.cumsum((gradient + work.sent_ns)[::-1])[::-1] - gradient
-    chunks = np.zeros(work.num_stages)
-    chunks[work.stage_table] = np.arange(num_chunks)[:, np.newaxis]
+    chunks = work.stage_chunks
     group = int(draw.choice([1, 1, num_ranks, max(1, num_ranks // 2), work.num_units]))
     groups, places = np.divmod(np.arange(work.num_units), group)
     slots = groups * group * period + places * period / (num_chunks if group > 1 else 1)
@@ -63,7 +62,7 @@ def _starts(work: Work, schedule: Schedule) -> tuple[Integers, Integers]:
     timeline = run(graph, durations, work.messages)
     latest_ends = np.full(len(graph.sequence) + 1, timeline.makespan_ns, dtype=np.int64)
     lengths = durations[graph.classes]
-    messages = graph.crosses_ranks * work.messages[graph.classes]
+    messages = graph.message_times(work.messages)
     for index in range(len(graph.sequence) - 1, -1, -1):
         start = latest_ends[index + 1] - lengths[index]
         before, needed = graph.rank_predecessors[index], graph.dependencies[index]

@@ -25,10 +25,12 @@ class Stages(NamedTuple):
 
     table: Any
     """Stage of each cell, shape [num_chunks, num_ranks]."""
+    chunks: Any
+    """Chunk of each stage on its rank."""
     ranks: Any
     """Rank of each stage."""
     durations: Any
-    """Durations by ``NUM_OPS * stage + op``."""
+    """Durations by ``NUM_OPS * stage + op`` and, behind them, those of pairs (see `pair_class`)."""
     activation: Any
     waiting: Any
     """Bytes per stage that wait between input and weight gradient."""
@@ -44,6 +46,9 @@ class Stages(NamedTuple):
     messages: Any
     """Time that the input of actions from another rank travels by ``NUM_OPS * stage + op``."""
     has_messages: bool
+    pair_classes: Any
+    """Class of a forward of each stage beside a backward of each chunk of its rank, 0 where that saves nothing, shape
+    [num_stages, num_chunks]; empty where forwards may not run beside backwards."""
 
 
 class DoneActions(NamedTuple):

@@ -42,10 +42,10 @@ class MadeOrder:
 def family_orders(name: str, work: Work) -> Iterator[MadeOrder]:
     """Yield the order that family `name` has for equal times, and those made of its pattern for the times of `work`.
 
-    All of them fit in memory and run one action after the other. Nothing where the family has not these sizes and
-    placement, splits backwards that may not be split, or runs forwards beside backwards.
+    All of them fit in memory. Nothing where the family has not these sizes and placement, splits backwards that may
+    not be split, or runs forwards beside backwards that may not.
     """
-    if FAMILIES[name].has_pairs:
+    if FAMILIES[name].has_pairs and not work.in_pairs:
         return
     sizes = {
         "num_ranks": work.num_ranks,

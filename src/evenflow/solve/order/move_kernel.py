@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenflow.schedule import FORWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
+from evenflow.schedule import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
 from evenflow.simulate.compiled import compiled
 from evenflow.simulate.kernels import longest_path, longest_path_with_messages, order_actions
 from evenflow.solve.order.list_kernel import Stages
 
 _order_actions = compiled(order_actions)
-_NO_PAIRS = np.zeros(0, dtype=np.uint32)
-"""Searched orders run one action at a time."""
 _longest_path = compiled(longest_path)
 _longest_path_with_messages = compiled(longest_path_with_messages)
 _STUCK = 1e300
@@ -28,6 +26,8 @@ _STOP = 0.3
 """Probability with which a move ends at each place that it reaches."""
 _ANYWHERE = 0.1
 """Share of the moves that do not look at the critical path."""
+_PAIRING = 0.3
+"""Share of the moves that put a forward beside the backward next to it, or such a pair in turn."""
 
 
 class Order(NamedTuple):
@@ -38,6 +38,8 @@ class Order(NamedTuple):
     units: Any
     held: Any
     """Bytes on the rank after each action begins (a forward) or ends."""
+    pairs: Any
+    """Whether each action is a forward beside the backward behind it; empty where none may be."""
 
 
 class Room(NamedTuple):
@@ -55,6 +57,22 @@ class Room(NamedTuple):
     ends: Any
     critical: Any
     """Actions on a critical path that begin when their rank's action before ends."""
+    pair_classes: Any
+    """Class of the pair at each forward of one, else 0; empty where there can be none."""
+    pairs_before: Any
+    """The pairs of the order before a move."""
+
+
+@compiled
+def _message(index: int, order: Order, stages: Stages, room: Room) -> Any:
+    """Return the time that the input of the action at a position, counted from 0, travels."""
+    if not room.crosses_ranks[index]:
+        return 0
+    action = room.classes[index]
+    if len(order.pairs) and action >= len(stages.messages):  # it is in a pair: its own class is another
+        of_order = room.sequence[index]
+        action = NUM_OPS * order.stages[of_order] + order.ops[of_order]
+    return stages.messages[action]
 
 
 @compiled
@@ -62,15 +80,20 @@ def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
     """Return the makespan plus a small part of the mean end; `_STUCK` if ranks wait for each other."""
     room.done[:] = 0
     room.rank_lasts[:] = 0
+    for index in range(len(order.pairs)):
+        room.pair_classes[index] = 0
+        if order.pairs[index]:
+            chunk = stages.chunks[order.stages[index + 1]]
+            room.pair_classes[index] = stages.pair_classes[order.stages[index], chunk]
     placed = _order_actions(
-        order.ops, order.stages, order.units, rank_starts, stages.ranks, NUM_OPS, _NO_PAIRS, room.done, room.sequence,
-        room.dependencies, room.rank_predecessors, room.classes, room.crosses_ranks, room.rank_lasts,
+        order.ops, order.stages, order.units, rank_starts, stages.ranks, NUM_OPS, room.pair_classes, room.done,
+        room.sequence, room.dependencies, room.rank_predecessors, room.classes, room.crosses_ranks, room.rank_lasts,
     )  # fmt: skip
     if placed < len(order.ops):
         return _STUCK
     if stages.has_messages:
         for index in range(len(room.messages)):
-            room.messages[index] = stages.messages[room.classes[index]] if room.crosses_ranks[index] else 0
+            room.messages[index] = _message(index, order, stages, room)
         _longest_path_with_messages(
             room.rank_predecessors, room.dependencies, room.classes, stages.durations, room.messages, room.ends
         )
@@ -81,7 +104,7 @@ def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
 
 
 @compiled
-def _critical_arcs(stages: Stages, room: Room) -> int:
+def _critical_arcs(order: Order, stages: Stages, room: Room) -> int:
     """Fill `room.critical` from one critical path, ties broken at random; returns the number of its actions there."""
     position = 0
     for last in room.rank_lasts:
@@ -95,8 +118,7 @@ def _critical_arcs(stages: Stages, room: Room) -> int:
         before, needed = room.rank_predecessors[position - 1], room.dependencies[position - 1]
         arrival = 0
         if needed:
-            message = stages.messages[room.classes[position - 1]] if room.crosses_ranks[position - 1] else 0
-            arrival = room.ends[needed] + message
+            arrival = room.ends[needed] + _message(position - 1, order, stages, room)
         by_rank = before > 0 and room.ends[before] == start
         if by_rank and (arrival < start or np.random.random() < 0.5):
             room.critical[count] = room.sequence[position - 1]
@@ -123,7 +145,7 @@ def _blocked(early: int, late: int, order: Order) -> Any:
 
 @compiled
 def _shift(source: int, target: int, order: Order) -> None:
-    """Move an action to another place of its rank and shift those in between by one."""
+    """Move an action to another place of its rank and shift those in between by one; pairs stay where they were."""
     op, stage, unit = order.ops[source], order.stages[source], order.units[source]
     step = 1 if target > source else -1
     for index in range(source, target, step):
@@ -131,6 +153,66 @@ def _shift(source: int, target: int, order: Order) -> None:
         order.stages[index] = order.stages[index + step]
         order.units[index] = order.units[index + step]
     order.ops[target], order.stages[target], order.units[target] = op, stage, unit
+
+
+@compiled
+def _may_pair(first: int, last: int, order: Order, stages: Stages) -> Any:
+    """Return whether two neighbours of a rank, neither in a pair, can be one that saves time."""
+    return (
+        order.ops[first] == FORWARD
+        and order.ops[last] == FULL_BACKWARD
+        and stages.pair_classes[order.stages[first], stages.chunks[order.stages[last]]] > 0
+    )
+
+
+@compiled
+def _is_paired(index: int, low: int, order: Order) -> Any:
+    """Return whether an action of a rank whose actions begin at `low` is in a pair."""
+    return order.pairs[index] or (index > low and order.pairs[index - 1])
+
+
+@compiled
+def _move_pairs(source: int, target: int, low: int, high: int, order: Order, stages: Stages) -> None:
+    """Let pairs follow their forwards after `_shift`; the action that moved leaves its pair and parts another.
+
+    It is put beside its new neighbour where that saves time. The rank's actions are those in [low, high).
+    """
+    pairs = order.pairs
+    pairs[source] = False
+    if source > low:
+        pairs[source - 1] = False
+    step = 1 if target > source else -1
+    for index in range(source, target, step):
+        pairs[index] = pairs[index + step]
+    pairs[target] = False
+    if target > low:
+        pairs[target - 1] = False
+    if target > low and not _is_paired(target - 1, low, order) and _may_pair(target - 1, target, order, stages):
+        pairs[target - 1] = True
+    elif target + 1 < high and not pairs[target + 1] and _may_pair(target, target + 1, order, stages):
+        pairs[target] = True
+
+
+@compiled
+def _pair(late: int, low: int, order: Order, stages: Stages) -> bool:
+    """Put an action and the one before it beside each other, or in turn again; returns whether they can be.
+
+    A forward changes places with a backward before it. The rank's actions begin at `low`.
+    """
+    early, pairs = late - 1, order.pairs
+    if pairs[early]:
+        pairs[early] = False
+        return True
+    if _is_paired(early, low, order) or pairs[late]:
+        return False
+    if _may_pair(early, late, order, stages):
+        pairs[early] = True
+        return True
+    if _may_pair(late, early, order, stages):
+        _shift(late, early, order)
+        pairs[early] = True
+        return True
+    return False
 
 
 @compiled
@@ -154,6 +236,24 @@ def hold(first: int, last: int, rank: int, rank_starts: Any, order: Order, stage
 
 
 @compiled
+def _place(late: int, begin: int, end: int, order: Order) -> tuple[int, int]:
+    """Return an action, the one at `late` or the one before it, and a place of its rank where it may go, at random."""
+    forward = np.random.random() < 0.5
+    source = late - 1 if forward else late
+    target = source
+    while True:
+        after = target + (1 if forward else -1)
+        if after < begin or after >= end:
+            break
+        if _blocked(source, after, order) if forward else _blocked(after, source, order):
+            break
+        target = after
+        if np.random.random() < _STOP:
+            break
+    return source, target
+
+
+@compiled
 def anneal(
     seed: int,
     steps: int,
@@ -172,12 +272,13 @@ def anneal(
     for rank in range(num_ranks):
         hold(rank_starts[rank], rank_starts[rank + 1] - 1, rank, rank_starts, order, stages)
     cost = _cost(order, stages, rank_starts, room)
-    arcs = _critical_arcs(stages, room)
+    arcs = _critical_arcs(order, stages, room)
     rank_of = np.zeros(count, dtype=np.int64)
     for rank in range(num_ranks):
         rank_of[rank_starts[rank] : rank_starts[rank + 1]] = rank
     cooling = (cold / hot) ** (1 / max(1, steps))
     temperature = hot
+    in_pairs = len(order.pairs) > 0
     for _ in range(steps):
         temperature *= cooling
         if arcs == 0 or np.random.random() < _ANYWHERE:
@@ -185,34 +286,38 @@ def anneal(
         else:
             late = room.critical[np.random.randint(0, arcs)]
         rank = rank_of[late]
-        if late == rank_starts[rank]:
+        begin, end = rank_starts[rank], rank_starts[rank + 1]
+        if late == begin:
             continue
-        forward = np.random.random() < 0.5
-        source = late - 1 if forward else late
-        target = source
-        while True:
-            after = target + (1 if forward else -1)
-            if after < rank_starts[rank] or after >= rank_starts[rank + 1]:
-                break
-            if _blocked(source, after, order) if forward else _blocked(after, source, order):
-                break
-            target = after
-            if np.random.random() < _STOP:
-                break
-        if target == source:
-            continue
+        source = target = late
+        if in_pairs:
+            room.pairs_before[begin:end] = order.pairs[begin:end]
+        if in_pairs and np.random.random() < _PAIRING:
+            if order.ops[late] == FORWARD:  # it changes places with the backward before it
+                target = late - 1
+            if not _pair(late, begin, order, stages):
+                continue
+        else:
+            source, target = _place(late, begin, end, order)
+            if target == source:
+                continue
+            _shift(source, target, order)
+            if in_pairs:
+                _move_pairs(source, target, begin, end, order, stages)
         low, high = min(source, target), max(source, target)
-        _shift(source, target, order)
         if hold(low, high, rank, rank_starts, order, stages):
             candidate = _cost(order, stages, rank_starts, room)
             if candidate <= cost or np.random.random() < np.exp((cost - candidate) / temperature):
                 cost = candidate
-                arcs = _critical_arcs(stages, room)
+                arcs = _critical_arcs(order, stages, room)
                 makespan = room.ends[room.rank_lasts].max()
                 if makespan < best_ns:
                     best_ns = makespan
                     best.ops[:], best.stages[:], best.units[:] = order.ops, order.stages, order.units
+                    best.pairs[:] = order.pairs
                 continue
         _shift(target, source, order)
+        if in_pairs:
+            order.pairs[begin:end] = room.pairs_before[begin:end]
         hold(low, high, rank, rank_starts, order, stages)
     return best_ns

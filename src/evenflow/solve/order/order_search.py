@@ -16,7 +16,7 @@ from evenflow.schedule import (
     one_f_one_b,
     schedule_of,
 )
-from evenflow.simulate import stage_costs
+from evenflow.simulate import pairs_save, stage_costs
 from evenflow.solve.bounds import GivenCellsBound, given_cells_bound
 from evenflow.solve.clock import now_s
 from evenflow.solve.machine_code import MachineCode
@@ -62,6 +62,7 @@ def search_order(
     memory_limit_bytes: int | None,
     communication: Communication | None = None,
     split_backward: bool = False,
+    in_pairs: bool = True,
     start: Sequence[Schedule] = (),
     time_limit_s: float,
     seed: int = 0,
@@ -69,17 +70,19 @@ def search_order(
 ) -> OrderOutcome:
     """Return the shortest order found for the cells of `plan`, on its placement and within the memory limit.
 
-    Starts from all families of these sizes and placement and from `start`, one action after the other in all of them,
-    and is never longer than any of them that fits. With `split_backward` stages may split their backwards; otherwise
-    none does. Ends early when the order is proven optimal; `seed` makes it look elsewhere. Runs in the caller's thread;
-    Ctrl-C raises KeyboardInterrupt.
+    Starts from all families of these sizes and placement and from `start`, and is never longer than any of them that
+    fits. With `split_backward` stages may split their backwards; otherwise none does. With `in_pairs` forwards run
+    beside backwards where layers exchange tokens and that saves time; otherwise none does, nor in any of those that it
+    starts from. Ends early when the order is proven optimal; `seed` makes it look elsewhere. Runs in the caller's
+    thread; Ctrl-C raises KeyboardInterrupt.
 
     Raises InputError when not even one microbatch at a time fits, and for steps without backward.
     """
     began = now_s()
     load_kernels()
-    schedule = schedule_of(plan).in_turn()
-    costs = stage_costs(network, plan, schedule)
+    schedule = schedule_of(plan)
+    in_pairs = in_pairs and pairs_save(network, communication)
+    costs = stage_costs(network, plan, schedule.in_turn(), in_pairs=in_pairs)
     limit = memory_limit_bytes if network.has_memory else None
     work = make_work(
         costs, schedule, memory_limit_bytes=limit, communication=communication, split_backward=split_backward
@@ -95,7 +98,7 @@ def search_order(
         bound = given_cells_bound(work)
         search = OrderSearch(work=work, bound_ns=bound.lower_bound_ns, seed=seed)
         for candidate in (*start, schedule):
-            search.start_from(candidate.in_turn())
+            search.start_from(candidate if in_pairs else candidate.in_turn())
         search.start_from_families(schedule.name, until=began + _STARTS_SHARE * time_limit_s)
     started = search.best
     search.split_best()

@@ -6,7 +6,7 @@ from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.schedule import Schedule, order_lines
-from evenflow.simulate import Simulation, is_compiling
+from evenflow.simulate import Simulation, is_compiling, stage_costs
 from evenflow.solve.binding import with_binding
 from evenflow.solve.bounds import AnyPlan, any_order_bound_ns, given_cells_bound
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
@@ -76,20 +76,23 @@ def ordered_outcome(
     family: Outcome,
     *,
     split_backward: bool,
+    in_pairs: bool,
     solve_seconds: float,
     interrupted: bool,
     made_for_times: bool = False,
 ) -> Outcome:
     """Return the outcome of a search for cells and order that found `best`, bounded, with the limits that bind.
 
-    `problem` has the sizes and the limit of the search, under any order.
+    `problem` has the sizes and the limit of the search, under any order; `split_backward` and `in_pairs` say whether
+    backwards may be split, and forwards run beside them.
     """
     under_order = problem_of_order(problem.request, best.timeline.schedule)
     best = under_order.simulate(recomputing_less(under_order, under_order.counts(best.plan)))
-    bound = any_order_bound_ns(AnyPlan.of(problem.request, may_split=split_backward))
+    bound = any_order_bound_ns(AnyPlan.of(problem.request, may_split=split_backward, in_pairs=in_pairs))
     of_cells = bound  # it holds for these cells too
     if not interrupted and not was_interrupted() and not is_compiling():  # the compiler would let it wait
-        of_cells = max(bound, given_cells_bound(work_of(best, problem, split_backward=split_backward)).lower_bound_ns)
+        work = work_of(best, problem, split_backward=split_backward, in_pairs=in_pairs)
+        of_cells = max(bound, given_cells_bound(work).lower_bound_ns)
     outcome = OrderedOutcome(
         status=Status.OPTIMAL if bound >= best.makespan_ns * (1 - 2 * TOLERANCE) else Status.FEASIBLE,
         simulation=best,
@@ -107,11 +110,12 @@ def ordered_outcome(
     return with_binding(outcome, under_order)
 
 
-def work_of(simulation: Simulation, problem: Problem, *, split_backward: bool) -> Work:
+def work_of(simulation: Simulation, problem: Problem, *, split_backward: bool, in_pairs: bool) -> Work:
     """Return the work of a plan of `problem`, whatever its order."""
+    order = simulation.timeline.schedule.in_turn()
     return make_work(
-        simulation.costs,
-        simulation.timeline.schedule,
+        stage_costs(problem.request.network, simulation.plan, order, in_pairs=in_pairs),
+        order,
         memory_limit_bytes=problem.memory_limit_bytes,
         communication=simulation.communication,
         split_backward=split_backward,

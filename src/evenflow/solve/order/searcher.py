@@ -1,11 +1,13 @@
 """A running search for orders: list scheduling with many keys, then local moves, in turn."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.errors import ScheduleError
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.schedule import FAMILIES, Op, Schedule
@@ -55,7 +57,7 @@ class OrderSearch:
 
     def start_from(self, schedule: Schedule) -> None:
         """Take an order from outside if it is allowed, fits and is the best."""
-        if schedule.splits_backward and not self.work.may_split:
+        if (schedule.splits_backward and not self.work.may_split) or (schedule.has_pairs and not self.work.in_pairs):
             return
         if self.work.fits(schedule):
             self._take(schedule)
@@ -169,8 +171,12 @@ class OrderSearch:
         codes = np.empty((3, starts[-1]), dtype=np.int32)
         makespan = list_schedule(keys, patience, kernel_stages(work, splits), starts, *codes)
         spend(starts[-1] * _LISTED_SECONDS)
+        order = work.schedule(codes, starts, name=SEARCHED)
         if self.best is None or makespan < self.best.makespan_ns:
-            self._take(work.schedule(codes, starts, name=SEARCHED))
+            self._take(order)
+        if work.in_pairs:
+            with suppress(ScheduleError):  # ranks wait for each other
+                self._take(_neighbours_paired(order, work))
 
     # -- local moves -----------------------------------------------------------------------------------------------
 
@@ -190,9 +196,11 @@ class OrderSearch:
                 schedule.stages.copy(),
                 schedule.units.astype(np.int32),
                 np.zeros(count, dtype=np.int64),
+                _pairs(schedule) if self.work.in_pairs else np.zeros(0, dtype=np.bool_),
             )
             for _ in range(2)
         )
+        num_flags = len(current.pairs)
         room = Room(
             np.zeros((2, schedule.num_stages, schedule.num_units), dtype=np.uint32),
             *(np.zeros(count, dtype=np.uint32) for _ in range(4)),  # type: ignore[call-arg]
@@ -201,6 +209,8 @@ class OrderSearch:
             np.zeros(schedule.num_ranks, dtype=np.uint32),
             np.zeros(count + 1, dtype=np.int64),
             np.zeros(count, dtype=np.int64),
+            np.zeros(num_flags, dtype=np.uint32),
+            np.zeros(num_flags, dtype=np.bool_),
         )
         for temperature in _TEMPERATURES:
             began = now_s()
@@ -214,13 +224,29 @@ class OrderSearch:
             )  # fmt: skip
             spend(steps * count * _MOVED_SECONDS)
             if makespan < self.best.makespan_ns:
-                codes = np.stack((best.ops, best.stages, best.units))
+                rows = (best.ops, best.stages, best.units, *([best.pairs] if num_flags else ()))
+                codes = np.stack(rows).astype(np.int32)
                 self._take(self.work.schedule(codes, starts, name=SEARCHED))
-            for target, source in zip(current[:3], best[:3], strict=True):
+            for target, source in zip(current, best, strict=True):
                 target[:] = source
             seconds = now_s() - began
             steps = _next_steps(steps, seconds, left_s=end - now_s())
         return steps
+
+
+def _pairs(schedule: Schedule) -> NDArray[np.bool_]:
+    """Return which actions are forwards that run beside backwards, shape [num_actions]; the caller may change it."""
+    return np.zeros(schedule.num_actions, dtype=np.bool_) if schedule.pairs is None else schedule.pairs.copy()
+
+
+def _neighbours_paired(schedule: Schedule, work: Work) -> Schedule:
+    """Return the order with every forward beside a whole backward that follows it, where that saves time."""
+    saved_ns = work.costs.saved_ns
+    assert saved_ns is not None
+    ops, stages = schedule.ops, schedule.stages
+    neighbours = (ops[:-1] == Op.F) & (ops[1:] == Op.B) & (schedule.ranks[:-1] == schedule.ranks[1:])
+    neighbours &= saved_ns[stages[:-1], work.stage_chunks[stages[1:]]] > 0
+    return replace(schedule, pairs=np.append(neighbours, False) if neighbours.any() else None)
 
 
 def _split(schedule: Schedule, pattern: NDArray[np.bool_]) -> Schedule:
