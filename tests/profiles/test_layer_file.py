@@ -573,6 +573,13 @@ def test_halves_of_layers_read_back():
     assert run.layer.halves.forward == PassHalves(dispatch_ns=2_000_000, mlp_ns=3_000_000, combine_ns=2_500_000)
     assert network.pair_slowdown == 1.2
     assert parse_layer_file(format_layer_file(network), place="again") == network
+    delayed = {**halves, "backward": {**halves["backward"], "mlp_weight": 1.5}}
+    delaying = parse_layer_file(json.dumps({"layers_description": [{**body, "halves": delayed}]}), place="file")
+    assert delaying.runs[0].layer.halves.backward.mlp_weight_ns == 1_500_000
+    assert parse_layer_file(format_layer_file(delaying), place="again") == delaying
+    too_long = {**halves, "backward": {"mlp": 1.0, "mlp_weight": 1.5}}
+    with pytest.raises(InputError, match="must be a part of the 1000000 ns of the MLP, got 1500000"):
+        parse_layer_file(json.dumps({"layers_description": [{**body, "halves": too_long}]}), place="file")
     late = {**body, "halves": {"forward": {"mlp": 10.1}, "backward": {}}}
     with pytest.raises(InputError, match="must have halves of at most the 10000000 ns of all of it, got 10100000"):
         parse_layer_file(json.dumps({"layers_description": [late]}), place="file")

@@ -11,10 +11,16 @@ exchanges tokens between experts. The parts of a pair of layers stand in four wi
 
 A window ends when both of its parts have: what comes next in either stream waits for one and depends on the other.
 [Megatron-LM, `TransformerLayerSchedulePlan.run`]
+
+Where weight gradients of the MLP are delayed, the dispatch of B need not wait for them: the second and third window are
+one, in which they run behind the other gradients of the MLP. [Megatron-LM, `delay_wgrad_compute`; DeepSeek-V3]
 """
 
 from dataclasses import dataclass
+from math import inf
 
+from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.ranges import TIME_NS
 
 
@@ -28,10 +34,18 @@ class PassHalves:
     """Time of the experts, or of the MLP."""
     combine_ns: int = 0
     """Time in which tokens come back from their experts, or their gradients go there."""
+    mlp_weight_ns: int = 0
+    """The part of the MLP's backward, its weight gradients, for which the exchange behind it does not wait."""
 
     def __post_init__(self) -> None:
-        for part_ns in (self.dispatch_ns, self.mlp_ns, self.combine_ns):
+        for part_ns in (self.dispatch_ns, self.mlp_ns, self.combine_ns, self.mlp_weight_ns):
             TIME_NS.check(part_ns, place="halves")
+        if self.mlp_weight_ns > self.mlp_ns:
+            raise InputError(
+                value=self.mlp_weight_ns,
+                rule=_("must be a part of the {mlp_ns} ns of the MLP", mlp_ns=self.mlp_ns),
+                place=_("halves, weight gradients of the MLP"),
+            )
 
     @property
     def exchange_ns(self) -> int:
@@ -49,6 +63,7 @@ class PassHalves:
             dispatch_ns=int(self.dispatch_ns / times),
             mlp_ns=int(self.mlp_ns / times),
             combine_ns=int(self.combine_ns / times),
+            mlp_weight_ns=int(self.mlp_weight_ns / times),
         )
 
 
@@ -72,13 +87,13 @@ def saved_ns(
     `forward_ns` and `backward_ns` are the times of both by themselves, without what the backward computes again: that
     comes before its windows. Computation takes `slowdown` times as long while an exchange runs beside it.
     """
-    windows = (
-        (backward.combine_ns, forward_ns - forward.total_ns),
-        (forward.dispatch_ns, backward.mlp_ns),
-        (backward.dispatch_ns, forward.mlp_ns),
-        (forward.combine_ns, backward_ns - backward.total_ns),
-    )
-    return sum(_saved(exchange_ns, compute_ns, slowdown) for exchange_ns, compute_ns in windows)
+    first_ns = _saved(backward.combine_ns, forward_ns - forward.total_ns, slowdown)
+    last_ns = _saved(forward.combine_ns, backward_ns - backward.total_ns, slowdown)
+    if backward.mlp_weight_ns:
+        return first_ns + _saved_around_weights(forward, backward, slowdown) + last_ns
+    second_ns = _saved(forward.dispatch_ns, backward.mlp_ns, slowdown)
+    third_ns = _saved(backward.dispatch_ns, forward.mlp_ns, slowdown)
+    return first_ns + second_ns + third_ns + last_ns
 
 
 def _saved(exchange_ns: int, compute_ns: int, slowdown: float) -> int:
@@ -86,3 +101,34 @@ def _saved(exchange_ns: int, compute_ns: int, slowdown: float) -> int:
     if compute_ns * slowdown <= exchange_ns:
         return compute_ns  # all of it is done while the exchange runs
     return int(exchange_ns / slowdown)
+
+
+def _saved_around_weights(forward: PassHalves, backward: PassHalves, slowdown: float) -> int:
+    """Return how much shorter the second and third window are than their parts, with weight gradients in both.
+
+    One stream exchanges: the dispatch of F and, behind the other gradients of the MLP, that of B. The other computes:
+    those gradients, weight gradients and, behind the dispatch of F, the MLP of F. Rounded down.
+    """
+    gradients_ns = backward.mlp_ns - backward.mlp_weight_ns
+    exchanging = [float(forward.dispatch_ns), float(backward.dispatch_ns)]
+    computing = [float(gradients_ns), float(backward.mlp_weight_ns), float(forward.mlp_ns)]
+    together_ns = sum(exchanging) + sum(computing)
+    spent_ns = 0.0
+    while exchanging or computing:
+        waits = len(exchanging) == 1 and len(computing) == 3  # the dispatch of B, for the gradients
+        exchanges = bool(exchanging) and not waits
+        computes = bool(computing) and not (len(computing) == 1 and len(exchanging) == 2)
+        pace = 1 / slowdown if exchanges else 1.0
+        step_ns = min(
+            exchanging[0] if exchanges else inf,
+            computing[0] / pace if computes else inf,
+        )
+        spent_ns += step_ns
+        if exchanges:
+            exchanging[0] -= step_ns
+        if computes:
+            computing[0] = 0.0 if step_ns == computing[0] / pace else computing[0] - step_ns * pace
+        for stream in (exchanging, computing):
+            if stream and stream[0] <= 0:
+                del stream[0]
+    return int(together_ns - spent_ns)

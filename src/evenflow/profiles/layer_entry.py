@@ -112,12 +112,15 @@ def body_layer(entry: Fields, has_memory: bool) -> Layer:
 def _halves(fields: Fields) -> Halves:
     """Return the parts of both passes of a layer."""
     fields.check_known(("forward", "backward"))
-    return Halves(**{name: _pass_halves(fields.inner(name)) for name in ("forward", "backward")})
+    parts = ("dispatch", "mlp", "combine")
+    return Halves(
+        forward=_pass_halves(fields.inner("forward"), parts),
+        backward=_pass_halves(fields.inner("backward"), (*parts, "mlp_weight")),
+    )
 
 
-def _pass_halves(fields: Fields) -> PassHalves:
+def _pass_halves(fields: Fields, names: Sequence[str]) -> PassHalves:
     """Return the parts of one pass; those that are left out take no time."""
-    names = ("dispatch", "mlp", "combine")
     fields.check_known(names)
     parts = {name: fields.number(name, MILLISECONDS) if name in fields else 0.0 for name in names}
     return PassHalves(**{f"{name}_ns": nanoseconds_from_milliseconds(part_ms) for name, part_ms in parts.items()})
@@ -130,6 +133,7 @@ def halves_entry(halves: Halves) -> dict[str, object]:
             "dispatch": milliseconds(half.dispatch_ns),
             "mlp": milliseconds(half.mlp_ns),
             "combine": milliseconds(half.combine_ns),
+            **({"mlp_weight": milliseconds(half.mlp_weight_ns)} if half.mlp_weight_ns else {}),
         }
         for name, half in (("forward", halves.forward), ("backward", halves.backward))
     }

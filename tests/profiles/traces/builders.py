@@ -143,6 +143,40 @@ class HostRun:
     truth: dict[str, Truth] = field(default_factory=dict)
 
 
+EXCHANGE = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+"""What NCCL runs for an exchange of tokens."""
+
+
+def exchanging_run(forward: Sequence[tuple[int, bool]], backward: Sequence[tuple[int, bool]]) -> HostRun:
+    """Three steps of two microbatches of one layer, whose kernels run so long one after the other, or exchange tokens.
+
+    The k-th pass takes k times as long.
+    """
+    run, now, device = HostRun(), 1_000_000, 1_500_000
+    for step in range(3):
+        began = now
+        for mb in range(2):
+            sequence = 10 + 2 * step + mb
+            for thread, parts in ((1, forward), (2, backward)):
+                start = now
+                if thread == 1:
+                    run.operators.append((now + 1, now + 2, sequence))
+                for length, exchanges in parts:
+                    now += 5
+                    took = length * (2 * step + mb + 1)
+                    run.kernels.append((thread, now, device, device + took, EXCHANGE if exchanges else "gemm"))
+                    device += took
+                now += 5
+                if thread == 1:
+                    run.scopes.append(("LlamaDecodeLayer_0", start, now))
+                else:
+                    run.nodes.append(("MmBackward0", start, now, sequence))
+                now += 20
+        run.steps.append((began, now))
+        now += 100
+    return run
+
+
 def host_run(case: Case, *, recompute: bool = False) -> HostRun:
     """Forwards on thread 1 and backwards on thread 2; kernels on two streams, later than their launch, overlapping."""
     run = HostRun(truth={name: Truth() for name in case.parts})
@@ -276,7 +310,7 @@ def torch_npu(run: HostRun) -> list[dict[str, Any]]:
         stream = 20 + index
         x("AscendCL@launch", 9, start, end, pid=400, args={})
         x(
-            "hcom_allReduce_" if "nccl" in name else f"model/{name}",
+            {"ncclDevKernel_AllReduce": "hcom_allReduce_", EXCHANGE: "hcom_alltoallv__1"}.get(name, f"model/{name}"),
             stream,
             start,
             end,

@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenflow.cli.text.trace_text import trace_text
+from evenflow.export.results.trace_fields import trace_fields
+from evenflow.model import Halves, PassHalves
 from evenflow.profiles.traces import BlockTime, LayerNames, TraceTimes, read_traces
+from evenflow.profiles.traces.trace_network import network_of_traces
 from tests.profiles.traces import builders
 from tests.profiles.traces.builders import Case, HostRun, Truth, cases
 from tests.thoroughness import examples
@@ -108,6 +112,28 @@ def test_kernels_launched_in_ranges_of_the_host(form: str, case: Case, recompute
     head = {name: run.truth[name].mean("forward", case.counted()) for name in case.head}
     check_sum(times.head, case.head, "forward", head)
     assert any("recompute" in note for note in times.notes) == recompute
+
+
+@pytest.mark.parametrize("form", HOST_FORMATS)
+def test_exchanges_of_tokens_and_the_work_between_them(form: str, tmp_path: Path):
+    """The last step alone counts, whose two microbatches take 5 and 6 times as long as here."""
+    run = builders.exchanging_run(
+        forward=[(100, False), (30, True), (200, False), (50, True), (10, False)],
+        backward=[(60, True), (400, False), (20, True), (210, False)],
+    )
+    write_host_run(tmp_path, run, form)
+    times = read_traces(tmp_path, num_microbatches=2, names=LayerNames(body=("LlamaDecodeLayer",)))
+    (body,) = times.bodies
+    assert (body.forward_ns, body.backward_ns) == (390 * 11 // 2, 690 * 11 // 2)
+    assert body.halves == Halves(
+        forward=PassHalves(dispatch_ns=165, mlp_ns=1100, combine_ns=275),
+        backward=PassHalves(dispatch_ns=110, mlp_ns=2200, combine_ns=330),
+    )
+    network = network_of_traces(times, (4,), name="traced")
+    assert network.exchanges_tokens
+    assert "dispatch  experts  combine" in trace_text(times, num_microbatches=2)
+    (fields,) = trace_fields(times, layer_counts=(4,), num_microbatches=2)["bodies"]
+    assert fields["halves_ms"]["backward"] == {"dispatch": 0.00011, "mlp": 0.0022, "combine": 0.00033}
 
 
 @pytest.mark.parametrize("form", HOST_FORMATS)

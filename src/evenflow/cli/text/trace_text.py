@@ -12,7 +12,10 @@ from evenflow.units import milliseconds
 
 def trace_text(times: TraceTimes, *, num_microbatches: int) -> str:
     """Return what was counted in each file, then every time with its spread, then the notes."""
+    exchanging = [block for block in times.bodies if block.halves is not None]
     paragraphs = [_file_table(times, num_microbatches), _time_table(times)]
+    if exchanging:
+        paragraphs.append(_exchange_table(exchanging))
     return "\n\n".join([*paragraphs, *(_("note: {note}", note=note) for note in times.notes)])
 
 
@@ -62,6 +65,21 @@ def _time_table(times: TraceTimes) -> str:
             rows.append([role, block.name, phase, _ms(mean), *spreads, origin])
     header = ["", _("layer"), "", _("ms"), _("least"), _("median"), _("most"), _("from")]
     return _("one layer, one microbatch") + "\n" + aligned(header, rows, left={0, 1, 2, 7})
+
+
+def _exchange_table(blocks: Sequence[BlockTime]) -> str:
+    """Return what layers exchange between experts, of which pairs hide some."""
+    rows = []
+    for block in blocks:
+        assert block.halves is not None
+        for phase, halves in ((_("forward"), block.halves.forward), (_("backward"), block.halves.backward)):
+            rows.append([block.name, phase, *map(_ms, (halves.dispatch_ns, halves.mlp_ns, halves.combine_ns))])
+    header = [_("layer"), "", _("dispatch"), _("experts"), _("combine")]
+    return (
+        _("of that, exchanges of tokens in ms, as far as nothing is computed beside them")
+        + "\n"
+        + aligned(header, rows, left={0, 1})
+    )
 
 
 def _counted(block: BlockTime) -> str:

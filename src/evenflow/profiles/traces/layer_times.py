@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import median
 
+from evenflow.model import Halves, PassHalves
 from evenflow.profiles.layer_entry import plain_backward_ns
 from evenflow.profiles.traces.names import BODY
-from evenflow.profiles.traces.samples import FileSamples, Sample
+from evenflow.profiles.traces.samples import FileSamples, PartShares, Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,8 @@ class BlockTime:
     scopes: tuple[str, ...]
     """Names of the scopes that were counted."""
     files: tuple[str, ...]
+    halves: Halves | None = None
+    """What is known apart of forward and backward; None where no trace shows exchanges of tokens in both."""
 
     @property
     def known_backward_ns(self) -> int:
@@ -48,6 +51,8 @@ def block_time(files: Sequence[FileSamples], role: str, names: Sequence[str]) ->
     scopes: dict[str, None] = {}
     seen: dict[str, None] = {}
     contributors: list[str] = []
+    ahead: list[PartShares] = []
+    back: list[PartShares] = []
     for file in files:
         samples = [sample for sample in file.samples if sample.match.role == role and sample.match.name in names]
         if not samples:
@@ -60,6 +65,8 @@ def block_time(files: Sequence[FileSamples], role: str, names: Sequence[str]) ->
             visible = [sample.backward_ns for sample in group if sample.backward_ns is not None]
             if len(visible) == len(group):
                 backwards.append(sum(visible, Fraction()))
+                back += [sample.backward_parts_ns for sample in group]
+            ahead += [sample.forward_parts_ns for sample in group]
     if not forwards:
         return None
     return BlockTime(
@@ -71,7 +78,20 @@ def block_time(files: Sequence[FileSamples], role: str, names: Sequence[str]) ->
         num_samples=len(forwards),
         scopes=tuple(scopes),
         files=tuple(contributors),
+        halves=_halves(ahead, back) if role == BODY else None,
     )
+
+
+def _halves(ahead: Sequence[PartShares], back: Sequence[PartShares]) -> Halves | None:
+    """Return the means of the parts of forwards and backwards, rounded down; None without exchanges in both."""
+    if not (any(map(any, ahead)) and any(map(any, back))):
+        return None
+    return Halves(forward=_mean(ahead), backward=_mean(back))
+
+
+def _mean(parts: Sequence[PartShares]) -> PassHalves:
+    dispatch_ns, mlp_ns, combine_ns = (sum(column, Fraction()) // len(parts) for column in zip(*parts, strict=True))
+    return PassHalves(dispatch_ns=dispatch_ns, mlp_ns=mlp_ns, combine_ns=combine_ns)
 
 
 def _by_step(samples: Iterable[Sample]) -> list[list[Sample]]:

@@ -10,12 +10,18 @@ from fractions import Fraction
 
 from evenflow.language import _
 from evenflow.profiles.traces.names import BODY, Match, is_numbered
-from evenflow.profiles.traces.steps import COUNTED_FORWARDS, find_steps
+from evenflow.profiles.traces.steps import COUNTED_FORWARDS, PartTimes, find_steps
 from evenflow.profiles.traces.trace import Trace
 from evenflow.profiles.traces.trace_files import shown_name
 
 UNSTABLE_STEPS = 2
 """The first steps, in which the device warms up; left out where there are more."""
+
+
+PartShares = tuple[Fraction, Fraction, Fraction]
+"""Times of dispatch, MLP and combine for one microbatch (see `PassHalves`)."""
+NO_PARTS: PartShares = (Fraction(), Fraction(), Fraction())
+"""Those of a layer that exchanges nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +34,8 @@ class Sample:
     forward_ns: Fraction
     backward_ns: Fraction | None
     """None where the trace does not show the backward of every forward."""
+    forward_parts_ns: PartShares = NO_PARTS
+    backward_parts_ns: PartShares = NO_PARTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +89,8 @@ def samples_of(trace: Trace, *, num_microbatches: int) -> FileSamples:
                 step=step,
                 forward_ns=Fraction(total.forward_ns, divisor),
                 backward_ns=Fraction(total.backward_ns, divisor) if total.backwards == total.forwards else None,
+                forward_parts_ns=_shares(total.forward_parts_ns, divisor),
+                backward_parts_ns=_shares(total.backward_parts_ns, divisor),
             )
             for step, total in sorted(totals.items())
             if step >= first and total.forwards
@@ -106,3 +116,8 @@ def samples_of(trace: Trace, *, num_microbatches: int) -> FileSamples:
         num_layers=None if is_guess else layers,
     )
     return FileSamples(report=report, samples=samples, notes=[*trace.notes, *notes])
+
+
+def _shares(parts_ns: PartTimes, divisor: int) -> PartShares:
+    dispatch_ns, mlp_ns, combine_ns = parts_ns
+    return Fraction(dispatch_ns, divisor), Fraction(mlp_ns, divisor), Fraction(combine_ns, divisor)

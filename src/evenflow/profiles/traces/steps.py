@@ -26,6 +26,10 @@ COUNTED_FORWARDS = to_translate("counted forwards")
 """What told the steps where no marker does."""
 
 
+PartTimes = tuple[int, int, int]
+"""Times of dispatch, MLP and combine (see `PassHalves`)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTotal:
     """The total time of one layer's forwards and backwards in one step."""
@@ -34,6 +38,8 @@ class StepTotal:
     forward_ns: int = 0
     backwards: int = 0
     backward_ns: int = 0
+    forward_parts_ns: PartTimes = (0, 0, 0)
+    backward_parts_ns: PartTimes = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,18 +142,23 @@ def _counted(layers: Mapping[LayerKey, Mapping[str, Sequence[Occurrence]]], num_
 
 def _totals(placed: Iterator[tuple[int, Occurrence]]) -> dict[int, StepTotal]:
     """Return the sums by step of occurrences with their step."""
-    sums: dict[int, dict[str, list[int]]] = defaultdict(lambda: {FORWARD: [0, 0], BACKWARD: [0, 0]})
+    sums: dict[int, dict[str, list[int]]] = defaultdict(lambda: {FORWARD: [0] * 5, BACKWARD: [0] * 5})
     for step, occurrence in placed:
         if step >= 0:
             entry = sums[step][occurrence.phase]
             entry[0] += 1
             entry[1] += occurrence.time_ns
+            if (halves := occurrence.halves) is not None:
+                for place, part_ns in enumerate((halves.dispatch_ns, halves.mlp_ns, halves.combine_ns), start=2):
+                    entry[place] += part_ns
     return {
         step: StepTotal(
             forwards=phases[FORWARD][0],
             forward_ns=phases[FORWARD][1],
             backwards=phases[BACKWARD][0],
             backward_ns=phases[BACKWARD][1],
+            forward_parts_ns=(phases[FORWARD][2], phases[FORWARD][3], phases[FORWARD][4]),
+            backward_parts_ns=(phases[BACKWARD][2], phases[BACKWARD][3], phases[BACKWARD][4]),
         )
         for step, phases in sums.items()
     }

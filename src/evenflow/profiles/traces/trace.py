@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from evenflow.model import PassHalves
 from evenflow.profiles.traces.names import Match
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -19,6 +20,8 @@ class Occurrence:
     start_ns: int
     """Start on the clock of the step markers; it decides the step."""
     time_ns: int
+    halves: PassHalves | None = None
+    """What is known apart of `time_ns`; None where the layer exchanges no tokens, or the trace does not show it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ def network_of_traces(times: TraceTimes, layer_counts: Sequence[int], *, name: s
                     forward_ns=block.forward_ns,
                     parameter_bytes=0,
                     modes={NONE: Mode(activation_bytes=0, backward_ns=block.known_backward_ns)},
+                    halves=block.halves,
                 ),
                 count=count,
             )

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.profiles.traces.formats.device_times import occurrences_of
+from evenflow.profiles.traces.formats.kernel_names import Doing
 from evenflow.profiles.traces.formats.launches import BackwardNode, DeviceWork, LaunchLink, LaunchScope
 from evenflow.profiles.traces.names import Match
 
@@ -15,12 +16,12 @@ def scope(start_ns, end_ns, name="Layer_0"):
     return LaunchScope(thread=0, start_ns=start_ns, end_ns=end_ns, match=LAYER, name=name)
 
 
-def work(*kernels, collective=()):
+def work(*kernels, collective=(), exchange=()):
     """Kernels of thread, launch, start, end."""
-    columns = np.array(kernels, dtype=np.int64).reshape(-1, 4).T
-    is_collective = np.isin(np.arange(len(kernels)), list(collective))
-    thread, launch_ns, start_ns, end_ns = columns
-    return DeviceWork(thread=thread, launch_ns=launch_ns, start_ns=start_ns, end_ns=end_ns, is_collective=is_collective)
+    thread, launch_ns, start_ns, end_ns = np.array(kernels, dtype=np.int64).reshape(-1, 4).T
+    doing = np.zeros(len(kernels), dtype=np.int64)
+    doing[list(collective)], doing[list(exchange)] = Doing.COLLECTIVE, Doing.EXCHANGE
+    return DeviceWork.of(thread=thread, launch_ns=launch_ns, start_ns=start_ns, end_ns=end_ns, doing=doing)
 
 
 def times(*arguments):

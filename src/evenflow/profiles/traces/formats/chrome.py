@@ -13,8 +13,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
-
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.traces.formats import device_times, scope_rows
@@ -112,27 +110,25 @@ def _work(collected: ChromeCollector) -> tuple[DeviceWork, str]:
         return work, _("PyTorch: time in which the device is busy")
     if "Ascend Hardware" in collected.processes.values():
         raise _not_joined(collected.file, _("a torch_to_npu flow"), _("CPU and NPU"))
-    thread, start, end, is_message = collected.operators.columns()
-    work = DeviceWork(
-        thread=thread, launch_ns=start, start_ns=start, end_ns=end, is_collective=is_message.astype(np.bool_)
-    )
+    thread, start, end, doing = collected.operators.columns()
+    work = DeviceWork.of(thread=thread, launch_ns=start, start_ns=start, end_ns=end, doing=doing)
     return work, _("PyTorch on the CPU: time in operators")
 
 
 def _npu_work(collected: ChromeCollector) -> DeviceWork:
     """Return the kernels at the ends of flows, joined by thread and start."""
     launch_thread, launch_ns, kernel_thread, kernel_ns = collected.flows.columns()
-    thread, start, end, is_collective = collected.bare_rows.columns()
+    thread, start, end, doing = collected.bare_rows.columns()
     origin, threads = int(kernel_ns.min()), collected.num_threads
     row, flow = joined((start - origin) * threads + thread, (kernel_ns - origin) * threads + kernel_thread)
     if not len(flow):
         raise _not_joined(collected.file, _("a torch_to_npu flow"), _("CPU and NPU"))
-    return DeviceWork(
+    return DeviceWork.of(
         thread=launch_thread[flow],
         launch_ns=launch_ns[flow],
         start_ns=start[row],
         end_ns=end[row],
-        is_collective=is_collective[row].astype(np.bool_),
+        doing=doing[row],
     )
 
 

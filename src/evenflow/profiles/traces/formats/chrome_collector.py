@@ -9,6 +9,7 @@ from evenflow.language import _
 from evenflow.profiles.traces.formats.columns import IntegerColumns, Integers
 from evenflow.profiles.traces.formats.event_times import time_ns, times_ns
 from evenflow.profiles.traces.formats.events import Event
+from evenflow.profiles.traces.formats.kernel_names import kernel_doing, operator_doing
 from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, LaunchLink, LaunchScope, check_scopes
 from evenflow.profiles.traces.formats.scope_rows import PASSES, ScopeRow
 from evenflow.profiles.traces.markers import is_step
@@ -44,10 +45,10 @@ class ChromeCollector:
         self._flow_starts: dict[tuple[str, object], tuple[int, int]] = {}
         self.links: list[LaunchLink] = []
         self.launches = IntegerColumns(3)  # correlation, thread, time
-        self.kernels = IntegerColumns(4)  # correlation, start, end, is collective
-        self.operators = IntegerColumns(4)  # thread, start, end, is collective
+        self.kernels = IntegerColumns(4)  # correlation, start, end, what it is doing
+        self.operators = IntegerColumns(4)  # thread, start, end, what it is doing
         self.flows = IntegerColumns(4)  # thread and time of the launch, thread and time of the kernel
-        self.bare_rows = IntegerColumns(4)  # thread, start, end, is collective
+        self.bare_rows = IntegerColumns(4)  # thread, start, end, what it is doing
 
     def add(self, events: Iterable[Event]) -> None:
         """Take the next events of the file."""
@@ -93,8 +94,9 @@ class ChromeCollector:
 
     def _add_kernels(self, events: Sequence[Event]) -> None:
         events = [event for event in events if _correlation(event) is not None]
-        correlations = [event.args.correlation for event in events if event.args]
-        self.kernels.add(correlations, *self._spans(events), [_is_collective(event.name) for event in events])
+        arguments = [(event.name, event.args) for event in events if event.args]
+        doing = [kernel_doing(name, collective=args.collective) for name, args in arguments]
+        self.kernels.add([args.correlation for _name, args in arguments], *self._spans(events), doing)
         self.operators.clear()  # there is a device, so the operators of the CPU are no measure
 
     def _add_launches(self, events: Sequence[Event]) -> None:
@@ -113,11 +115,11 @@ class ChromeCollector:
                 event for event in events if "Backward" not in event.name and not event.name.startswith(AUTOGRAD_NODE)
             ]
             if not self.kernels:
-                threads, are_messages = (
+                threads, doing = (
                     [self._thread(event) for event in events],
-                    [_is_message(event.name) for event in events],
+                    [operator_doing(event.name) for event in events],
                 )
-                self.operators.add(threads, *self._spans(events), are_messages)
+                self.operators.add(threads, *self._spans(events), doing)
             # Operators of libraries have "::" in their names; torch_npu has the ranges of users among them.
             events = [event for event in events if "::" not in event.name]
         elif category == "python_function":
@@ -151,7 +153,7 @@ class ChromeCollector:
             elif (name in PASSES and event.tid in (0, "0")) or self.matcher(name):
                 self.rows.append((event.pid, event.tid, ScopeRow(name, *self._span(event))))
         threads = [self._thread(event) for event in events]
-        self.bare_rows.add(threads, *self._spans(events), [_is_collective(event.name) for event in events])
+        self.bare_rows.add(threads, *self._spans(events), [kernel_doing(event.name) for event in events])
 
     def _add_flow(self, event: Event) -> None:
         if event.cat not in ("fwdbwd", "async_npu"):
@@ -173,12 +175,3 @@ def _correlation(event: Event) -> int | None:
     """Return the number that joins a kernel and its launch."""
     correlation = event.args.correlation if event.args else None
     return correlation if isinstance(correlation, int) and abs(correlation) < 2**62 else None
-
-
-def _is_message(name: str) -> bool:
-    """Return whether an operator of the CPU is a collective or sends or receives."""
-    return name.startswith(("c10d::", "gloo:"))
-
-
-def _is_collective(name: str) -> bool:
-    return "nccl" in name or "hcom" in name or "hccl" in name or "Hccl" in name

@@ -5,7 +5,8 @@
     device              └ kernel         └ kernel                └ kernel
 
 The time of a layer is the union of its kernels: what the device is busy for it, gaps between kernels not counted. A
-backward node belongs to the layer whose operator made it, which a link from forward to backward tells.
+backward node belongs to the layer whose operator made it, which a link from forward to backward tells. What of it is
+exchanges of tokens, and what runs between them, says `pass_halves`.
 """
 
 from bisect import bisect_right
@@ -17,6 +18,7 @@ import numpy as np
 
 from evenflow.profiles.traces.formats.columns import Integers
 from evenflow.profiles.traces.formats.event_times import follows
+from evenflow.profiles.traces.formats.exchanges import Span, pass_halves, union_ns
 from evenflow.profiles.traces.formats.launches import BackwardNode, DeviceWork, LaunchLink, LaunchScope
 from evenflow.profiles.traces.trace import BACKWARD, FORWARD, Occurrence
 
@@ -47,10 +49,10 @@ def occurrences_of(
     threads, inside, is_repeated = _regions(scopes, nodes)
     owners, is_linked = _owners(len(scopes), nodes, links, threads)
     work_regions = _regions_of_work(work, threads)
-    intervals: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
+    intervals: dict[tuple[int, str], list[Span]] = defaultdict(list)
     for index in np.flatnonzero(work_regions >= 0).tolist():
         region = int(work_regions[index])
-        span = (int(work.start_ns[index]), int(work.end_ns[index]))
+        span = (int(work.start_ns[index]), int(work.end_ns[index]), bool(work.is_exchange[index]))
         if region < len(scopes):
             if not is_repeated[region]:
                 intervals[region, FORWARD].append(span)
@@ -71,7 +73,8 @@ def occurrences_of(
                         scope=scope.name,
                         phase=phase,
                         start_ns=scope.start_ns,
-                        time_ns=_union(spans),
+                        time_ns=union_ns(spans),
+                        halves=pass_halves(spans, is_forward=phase == FORWARD),
                     )
                 )
     return occurrences, any(is_repeated)
@@ -150,14 +153,3 @@ def _regions_of_work(work: DeviceWork, threads: dict[int, _Thread]) -> Integers:
         index = np.searchsorted(np.array(line.times, dtype=np.int64), work.launch_ns[here], side="right") - 1
         regions[here] = np.where(index >= 0, np.array(line.regions, dtype=np.int64)[index], _NOTHING)
     return regions
-
-
-def _union(spans: list[tuple[int, int]]) -> int:
-    """Return the time that at least one of the intervals covers."""
-    total, covered_to = 0, None
-    for start, end in sorted(spans):
-        if covered_to is None or start > covered_to:
-            total, covered_to = total + end - start, end
-        elif end > covered_to:
-            total, covered_to = total + end - covered_to, end
-    return total

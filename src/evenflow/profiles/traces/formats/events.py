@@ -42,6 +42,8 @@ class EventArgs(msgspec.Struct, gc=False):
 
     name: Any = None
     correlation: Any = None
+    collective: Any = msgspec.field(default=None, name="Collective name")
+    """The collective that a kernel runs, where PyTorch says it."""
 
 
 class Event(msgspec.Struct, gc=False):

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.traces.formats.columns import IntegerColumns, Integers, joined
+from evenflow.profiles.traces.formats.kernel_names import Doing
 from evenflow.profiles.traces.names import Match
 
 AUTOGRAD_NODE = "autograd::engine::evaluate_function"
@@ -69,6 +70,22 @@ class DeviceWork:
     start_ns: Integers
     end_ns: Integers
     is_collective: npt.NDArray[np.bool_]
+    is_exchange: npt.NDArray[np.bool_]
+    """Collectives that exchange tokens between experts."""
+
+    @classmethod
+    def of(
+        cls, *, thread: Integers, launch_ns: Integers, start_ns: Integers, end_ns: Integers, doing: Integers
+    ) -> "DeviceWork":
+        """Return the work of kernels of which each is `doing` what `Doing` says."""
+        return cls(
+            thread=thread,
+            launch_ns=launch_ns,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            is_collective=doing != Doing.COMPUTATION,
+            is_exchange=doing == Doing.EXCHANGE,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +102,15 @@ class LaunchedRanges:
 def work_of_launches(calls: IntegerColumns, kernels: IntegerColumns) -> DeviceWork:
     """Join kernels, copies and fills to the calls that launched them, by their correlation.
 
-    `calls` has the columns correlation, thread, time; `kernels` has correlation, start, end, is collective.
+    `calls` has the columns correlation, thread, time; `kernels` has correlation, start, end, what it is doing.
     """
     called, thread, launch_ns = calls.columns()
-    correlation, start, end, is_collective = kernels.columns()
+    correlation, start, end, doing = kernels.columns()
     call, kernel = joined(called, correlation)
-    return DeviceWork(
+    return DeviceWork.of(
         thread=thread[call],
         launch_ns=launch_ns[call],
         start_ns=start[kernel],
         end_ns=end[kernel],
-        is_collective=is_collective[kernel].astype(np.bool_),
+        doing=doing[kernel],
     )

@@ -44,7 +44,7 @@ class _Process:
         self.forward_of: dict[int, tuple[int, int]] = {}
         self.backward_of: list[tuple[int, int, int]] = []
         self.calls = IntegerColumns(3)  # correlation, thread, time
-        self.kernels = IntegerColumns(4)  # correlation, start, end, is collective
+        self.kernels = IntegerColumns(4)  # correlation, start, end, what it is doing
 
     def links(self) -> Iterator[LaunchLink]:
         """Yield links from the forward operator that last had a sequence number to the backward node that has it."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from evenflow.errors import FileError, InputError
 from evenflow.fields import read_head
 from evenflow.language import _
+from evenflow.profiles.traces.formats.kernel_names import kernel_doing
 
 MAGIC = b"SQLite format 3\0"
 """First bytes of every SQLite file."""
@@ -81,26 +82,28 @@ class NsightTables:
         while rows := cursor.fetchmany(_BATCH):
             yield [row for row in rows if _are_integers(*row)]
 
-    def kernels(self) -> Iterator[list[tuple[int | None, tuple[int, int, int, bool]]]]:
-        """Yield batches of a process id, where there is one, with correlation, start, end and "is collective"."""
+    def kernels(self) -> Iterator[list[tuple[int | None, tuple[int, int, int, int]]]]:
+        """Yield batches of a process id, where there is one, with correlation, start, end and what it is doing."""
         for table in _DEVICE:
             if table in self._columns:
                 yield from self._kernels_of(table)
 
-    def _kernels_of(self, table: str) -> Iterator[list[tuple[int | None, tuple[int, int, int, bool]]]]:
+    def _kernels_of(self, table: str) -> Iterator[list[tuple[int | None, tuple[int, int, int, int]]]]:
         """Yield the rows of one of the device's tables; a kernel's name is the id of a string."""
         process_id = "globalPid" if "globalPid" in self._columns[table] else "NULL"
-        is_named = "shortName" in self._columns[table] and "value" in self._columns.get(_STRINGS, set())
-        collectives = set()
+        # The short name of a kernel does not say the library that it is of.
+        named = [column for column in ("demangledName", "shortName") if column in self._columns[table]]
+        is_named = named and "value" in self._columns.get(_STRINGS, set())
+        doing: dict[object, int] = {}
         if is_named:
-            names = self._database.execute(f"SELECT id FROM {_STRINGS} WHERE value LIKE '%nccl%'")
-            collectives = {identifier for (identifier,) in names}
+            names = self._database.execute(f"SELECT id, value FROM {_STRINGS}")
+            doing = {identifier: kernel_doing(value) for identifier, value in names if isinstance(value, str)}
         cursor = self._database.execute(
-            f'SELECT {process_id}, correlationId, start, "end", {"shortName" if is_named else "NULL"} FROM {table}'
+            f'SELECT {process_id}, correlationId, start, "end", {named[0] if is_named else "NULL"} FROM {table}'
         )
         while rows := cursor.fetchmany(_BATCH):
             yield [
-                (process if isinstance(process, int) else None, (correlation, start, end, name in collectives))
+                (process if isinstance(process, int) else None, (correlation, start, end, doing.get(name, 0)))
                 for process, correlation, start, end, name in rows
                 if _are_integers(correlation, start, end) and end >= start
             ]
