@@ -281,6 +281,26 @@ def test_what_pairs_hide_is_work_less(drawn: tuple[Network, Simulation]):
     less_ns = one_by_one.timeline.busy_ns - simulation.timeline.busy_ns
     assert less_ns.tolist() == (0 * less_ns if simulation.hidden_ns is None else simulation.hidden_ns).tolist()
     assert (simulation.hidden_ns is None) is not simulation.timeline.schedule.has_pairs
+    assert (simulation.exposed_ns is None) is (simulation.hidden_ns is None)
+    if simulation.hidden_ns is None or simulation.exposed_ns is None:
+        return
+    schedule = simulation.timeline.schedule
+    exchanged = [0] * schedule.num_ranks
+    begin = 0
+    sizes = {
+        stage: size
+        for stages, row in zip(schedule.stage_table.tolist(), simulation.plan.layers, strict=True)
+        for stage, size in zip(stages, row, strict=True)
+    }
+    for stage, rank in enumerate(schedule.stage_ranks):
+        speed = network.ranks[rank].speed if network.ranks else 1.0
+        for layer in network.at_speed(speed).layers[begin : begin + sizes[stage]]:
+            if layer.halves is not None:
+                own_ns = layer.halves.forward.exchange_ns + layer.halves.backward.exchange_ns
+                exchanged[rank] += schedule.num_units * own_ns
+        begin += sizes[stage]
+    assert (simulation.hidden_ns + simulation.exposed_ns).tolist() == exchanged
+    assert (simulation.exposed_ns >= 0).all()
 
 
 @given(paired_simulations())

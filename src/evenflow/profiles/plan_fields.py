@@ -106,9 +106,14 @@ def _host_fields(simulation: Simulation) -> dict[str, object]:
 
 
 def _pair_fields(simulation: Simulation) -> dict[str, object]:
-    """Return what forwards beside backwards hide of the exchanges of every rank."""
-    hidden_ns = simulation.hidden_ns
-    return {} if hidden_ns is None else {"hidden_ms": [milliseconds(hidden) for hidden in hidden_ns.tolist()]}
+    """Return what forwards beside backwards hide of the exchanges of every rank, and what they do not."""
+    hidden_ns, exposed_ns = simulation.hidden_ns, simulation.exposed_ns
+    if hidden_ns is None or exposed_ns is None:
+        return {}
+    return {
+        "hidden_ms": [milliseconds(time_ns) for time_ns in hidden_ns.tolist()],
+        "exposed_ms": [milliseconds(time_ns) for time_ns in exposed_ns.tolist()],
+    }
 
 
 def _binding_fields(limit: BindingLimit) -> dict[str, object]:

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
+import numpy as np
+
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Communication, Layer, Network
+from evenflow.model import Communication, Layer, Network, Plan
 from evenflow.schedule import FAMILIES, Schedule
-from evenflow.simulate.costs import layer_sums
+from evenflow.simulate.costs import Integers, layer_sums, network_of_units
 
 
 def check_pairs(schedule: Schedule, network: Network, communication: Communication | None) -> None:
@@ -49,6 +51,35 @@ def _conflicts(network: Network, communication: Communication | None) -> Iterato
             _("must not run forwards beside backwards where layers stay together, since they pair one by one"),
             _("take another schedule"),
         )
+
+
+def exchanged_ns(network: Network, plan: Plan, schedule: Schedule) -> Integers:
+    """Return how long the layers of every rank exchange tokens in a step, beside other work or not, [num_ranks]."""
+    units = network_of_units(network, schedule)
+    until = {
+        speed: _exchanged_until_ns(units if speed == 1 else units.at_speed(speed)) for speed in (1.0, *units.speeds)
+    }
+    sizes = np.empty(schedule.num_stages, dtype=np.int64)
+    sizes[schedule.stage_table] = np.array(plan.layers)
+    ends = np.cumsum(sizes)
+    return np.array(
+        [
+            schedule.num_units * int((until[speed][ends[own]] - until[speed][ends[own] - sizes[own]]).sum())
+            for own, speed in zip(schedule.stage_table.T, _speeds(units, schedule.num_ranks), strict=True)
+        ],
+        dtype=np.int64,
+    )
+
+
+def _exchanged_until_ns(network: Network) -> Integers:
+    """Return prefix sums of the exchanges of layers in both passes, shape [num_layers + 1]."""
+    halves = [layer.halves for layer in network.layers]
+    each = [0 if half is None else half.forward.exchange_ns + half.backward.exchange_ns for half in halves]
+    return np.concatenate(([0], np.cumsum(np.array(each, dtype=np.int64))))
+
+
+def _speeds(network: Network, num_ranks: int) -> list[float]:
+    return [rank.speed for rank in network.ranks] if network.ranks else [1.0] * num_ranks
 
 
 def at_best_in_pairs(network: Network) -> Network:

@@ -24,7 +24,7 @@ from evenflow.simulate.costs import Integers, StageCosts, stage_costs
 from evenflow.simulate.graph import build_graph
 from evenflow.simulate.idle_gaps import IdleGaps, idle_gaps
 from evenflow.simulate.memory import peak_bytes
-from evenflow.simulate.pairs import check_pairs
+from evenflow.simulate.pairs import check_pairs, exchanged_ns
 from evenflow.simulate.timeline import Timeline, run
 
 
@@ -64,6 +64,13 @@ class Simulation(InNotebook):
         hidden = np.zeros(timeline.schedule.num_ranks, dtype=np.int64)
         np.add.at(hidden, timeline.schedule.ranks[timeline.schedule.paired], timeline.saved_ns)
         return hidden
+
+    @cached_property
+    def exposed_ns(self) -> Integers | None:
+        """What pairs do not hide of the exchanges of tokens of every rank, shape [num_ranks]; None without pairs."""
+        if self.hidden_ns is None:
+            return None
+        return exchanged_ns(self.network, self.plan, self.timeline.schedule) - self.hidden_ns
 
     @cached_property
     def bubbles(self) -> BubbleTable:

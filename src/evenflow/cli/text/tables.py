@@ -184,16 +184,20 @@ def host_note(simulation: Simulation) -> str:
 
 def pairs_note(simulation: Simulation) -> str:
     """Return one sentence on what forwards beside backwards hide; empty without them."""
-    hidden_ns = simulation.hidden_ns
-    if hidden_ns is None:
+    hidden_ns, exposed_ns = simulation.hidden_ns, simulation.exposed_ns
+    if hidden_ns is None or exposed_ns is None:
         return ""
+    worst = int(exposed_ns.argmax())
     return _(
         "forwards beside backwards: exchanges of {least_ms:,.3f} ms (rank {least}) to {most_ms:,.3f} ms (rank {most}) "
-        "are hidden",
+        "are hidden, and up to {exposed_ms:,.3f} ms (rank {worst}) are not, {share:.0f} % of the step",
         least_ms=milliseconds(int(hidden_ns.min())),
         least=int(hidden_ns.argmin()),
         most_ms=milliseconds(int(hidden_ns.max())),
         most=int(hidden_ns.argmax()),
+        worst=worst,
+        exposed_ms=milliseconds(int(exposed_ns[worst])),
+        share=100 * int(exposed_ns[worst]) / simulation.makespan_ns,
     )
 
 
