@@ -105,3 +105,9 @@ def test_what_is_written_with_a_unit_reads_back(size, bytes_per_s, rate):
     assert parse_memory(format_memory(size)) == size
     assert parse_bandwidth(format_bandwidth(bytes_per_s)) == bytes_per_s
     assert parse_flops(format_flops(rate)) == rate
+
+
+def test_short_units_are_units_and_a_number_alone_may_be_refused():
+    assert parse_memory("56G") == parse_memory("56GiB") == parse_memory("57344M", needs_unit=True)
+    with pytest.raises(InputError, match="memory must have a unit, got '56'; write 56GB or 56MB"):
+        parse_memory("56", needs_unit=True)

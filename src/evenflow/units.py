@@ -17,28 +17,30 @@ MEGABYTE = 2**20
 GIGABYTE = 2**30
 NANOSECONDS_PER_MILLISECOND = 1_000_000
 
-_MEMORY_UNITS = {
+_MEMORY_UNITS: dict[str, int] = {
     "": MEGABYTE,
     "b": 1,
-    "kb": 2**10,
-    "kib": 2**10,
-    "mb": MEGABYTE,
-    "mib": MEGABYTE,
-    "gb": 2**30,
-    "gib": 2**30,
-    "tb": 2**40,
-    "tib": 2**40,
+    **{f"{prefix}{rest}": 2 ** (10 * place) for place, prefix in enumerate("kmgt", 1) for rest in ("", "b", "ib")},
 }
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*")
 
 
-def parse_memory(text: str, *, place: str = "memory") -> int:
-    """Return the bytes of a memory size such as ``56GB``, ``57344MB`` or ``57344`` (megabytes).
+def parse_memory(text: str, *, place: str = "memory", needs_unit: bool = False) -> int:
+    """Return the bytes of a memory size such as ``56GB``, ``56G``, ``57344MB`` or ``57344`` (megabytes).
 
-    >>> parse_memory("56GB") == parse_memory("57344") == 56 * 2**30
+    With `needs_unit` a number alone is refused: whoever writes 56 hardly means megabytes.
+
+    >>> parse_memory("56GB") == parse_memory("56G") == parse_memory("57344") == 56 * 2**30
     True
     """
     match = _QUANTITY.fullmatch(text)
+    if needs_unit and match is not None and not match[2]:
+        raise InputError(
+            value=text,
+            rule=_("must have a unit"),
+            place=place,
+            remedy=_("write {gigabytes}GB or {megabytes}MB", gigabytes=match[1], megabytes=match[1]),
+        )
     if match is None or match[2].lower() not in _MEMORY_UNITS:
         raise InputError(
             value=text,

@@ -18,7 +18,27 @@ def test_help_of_a_verb_has_an_example(evenflow, verb):
     assert f"evenflow {verb} " in result.stdout
 
 
-@pytest.mark.parametrize("arguments", [(), ("pln",), ("--wrong",)])
+@pytest.mark.parametrize(("tried", "meant"), [((), ("--help",)), (("help",), ("--help",))])
+def test_without_a_verb_it_shows_what_it_can_do(evenflow, tried, meant):
+    result = evenflow(*tried)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == evenflow(*meant).stdout
+
+
+def test_words_that_people_try_ask_for_help_and_version(evenflow):
+    assert evenflow("help", "tune").stdout == evenflow("tune", "--help").stdout
+    assert evenflow("version").stdout == evenflow("--version").stdout
+    assert evenflow("help", "nothing-like-it").exit_code == 2
+
+
+@pytest.mark.parametrize(("typed", "near"), [("plann", "plan"), ("tuen", "tune"), ("read_trace", "read-trace")])
+def test_a_misspelt_verb_gets_the_nearest(evenflow, typed, near):
+    result = evenflow(typed, "layers.json")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: No such command '{typed}'; did you mean {near}?; see: ")
+
+
+@pytest.mark.parametrize("arguments", [("pln",), ("qwertz",), ("--wrong",)])
 def test_a_wrong_command_line_is_one_message(evenflow, arguments):
     result = evenflow(*arguments)
     assert result.exit_code == 2

@@ -12,6 +12,7 @@ from evenflow import joining
 from evenflow.cli.exit_status import run_command
 from evenflow.cli.shared.help_language import speaking_as_asked, with_language
 from evenflow.errors import InputError
+from evenflow.fields import nearest
 from evenflow.interruption import watch
 from evenflow.language import _
 from evenflow.torch_house import needs_torch_house
@@ -65,6 +66,20 @@ class Verbs(click.Group):
             raise needs_torch_house(place=f"evenflow {cmd_name}")
         return None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb and its arguments; words that people try ask for help and version too."""
+        if args[0] == "help" and len(args) > 1:
+            return super().resolve_command(ctx, [args[1], "--help"])
+        if args[0] in ("help", "version"):
+            click.echo(ctx.get_help() if args[0] == "help" else f"evenflow, version {evenflow.__version__}")
+            ctx.exit()
+        near = nearest(args[0], self.list_commands(ctx)) if self.get_command(ctx, args[0]) is None else ""
+        if near:
+            ctx.fail(_("No such command '{name}'; did you mean {near}?", name=args[0], near=near))
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of verbs, without importing evenflow's own."""
         others = [name for name in self.list_commands(ctx) if name not in VERBS]
@@ -88,15 +103,18 @@ class Verbs(click.Group):
             run_command(lambda: super(Verbs, self).main(args, *rest, **extra))
 
 
-@click.group(cls=Verbs, no_args_is_help=False)
+@click.group(cls=Verbs, invoke_without_command=True)
 @click.version_option(evenflow.__version__, prog_name="evenflow")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Plan pipeline-parallel training: cut, recomputation and order of work, with a proof of how good the plan is.
 
     \b
     Example:
       evenflow plan layers.json --ranks 8 --microbatches 32 --memory 56GB --svg plan.svg
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 with_language(main)

@@ -131,6 +131,9 @@ class BestOutcome(InNotebook):
             gap=100 * self.gap,
         )
 
+    def __str__(self) -> str:
+        return self.summary()
+
     def summary(self) -> str:
         """Return the plan, its evidence, and a line for each candidate."""
         lines = [self.outcome.summary(), self.certificate()]

@@ -145,6 +145,9 @@ class Outcome(InNotebook):
             bound_ms=milliseconds(self.lower_bound_ns),
         )
 
+    def __str__(self) -> str:
+        return self.summary()
+
     def summary(self) -> str:
         """Return the plan and its evidence as a few lines of text."""
         lines = [self.certificate()]

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evenflow.asking import check_fields
+from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import Cells, Communication, HostLink, Network, Plan, Request, Sizes, mixing
 from evenflow.questions import (
     MEMORY_LIMIT,
@@ -58,6 +60,13 @@ class PipelineRequest(Search):
     communication: Communication | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.network, Network):
+            raise InputError(
+                value=self.network,
+                rule=_("must be a Network"),
+                place="network",
+                remedy=_("read a layer file with evenflow.read_layer_file"),
+            )
         check_fields(self)
 
     def problem(

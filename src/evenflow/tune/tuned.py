@@ -100,6 +100,9 @@ class Tuned(InNotebook):
             gap=100 * self.gap,
         )
 
+    def __str__(self) -> str:
+        return self.summary()
+
     def summary(self) -> str:
         """Return the first rows of the ranking and what is proven, as a few lines of text."""
         lines = []

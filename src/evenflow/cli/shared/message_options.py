@@ -127,7 +127,7 @@ class MessageOptions:
         old = self._old(_BOUNDARY, self.boundary_mb, self.boundary)
         if old is not None:
             return old * MEGABYTE
-        return None if self.boundary is None else parse_memory(self.boundary, place=_BOUNDARY)
+        return None if self.boundary is None else parse_memory(self.boundary, place=_BOUNDARY, needs_unit=True)
 
     def _old(self, option: str, value: float | None, new_value: str | None) -> float | None:
         """Return the number of an option's old spelling."""

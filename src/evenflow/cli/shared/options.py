@@ -73,7 +73,7 @@ OVERWRITES = asked(
 
 def memory_limit(text: str | None) -> int | None:
     """Return the bytes of ``--memory``."""
-    return None if text is None else parse_memory(text, place="--memory")
+    return None if text is None else parse_memory(text, place="--memory", needs_unit=True)
 
 
 def num_chunks(chunks: int | None, *, schedule: str | None) -> int:

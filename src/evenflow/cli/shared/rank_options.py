@@ -64,7 +64,7 @@ def _speed(text: str, place: str) -> float:
 
 
 def _size(text: str, place: str) -> int:
-    return parse_memory(text, place=place)
+    return parse_memory(text, place=place, needs_unit=True)
 
 
 def of_ranks(

@@ -29,7 +29,7 @@ def table(text: str) -> dict[str, list[str]]:
 def test_every_strategy_in_one_table_and_a_picture_of_each(folder, evenflow):
     (folder / "mine.yaml").write_text(MANUAL)
     result = evenflow(
-        "compare", "tiny.json", *SIZES, "--memory", "230", "--manual", "mine.yaml", "--output-folder", "pictures",
+        "compare", "tiny.json", *SIZES, "--memory", "230MB", "--manual", "mine.yaml", "--output-folder", "pictures",
         "--json", "all.json",
     )  # fmt: skip
     assert result.exit_code == 0
@@ -77,7 +77,7 @@ def test_no_naive(folder, evenflow):
 
 
 def test_an_infeasible_recommendation_leaves_the_others(folder, evenflow):
-    result = evenflow("compare", "tiny.json", *SIZES, "--memory", "100")
+    result = evenflow("compare", "tiny.json", *SIZES, "--memory", "100MB")
     assert result.exit_code == 3
     assert "infeasible" in result.stderr
     assert list(table(result.stdout)) == ["plan", "naive_all_recomp", "naive_no_recomp"]

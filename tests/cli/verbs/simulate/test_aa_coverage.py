@@ -30,7 +30,7 @@ def test_a_memory_limit_leaves_less_to_check(folder, evenflow):
         return peak, sum(one["microbatches"] for rank in ranks["aa_check"]["ranks"] for one in rank["never"])
 
     peak, free = never()
-    _, bound = never("--memory", peak)
+    _, bound = never("--memory", f"{peak}MB")
     assert bound >= free
 
 

@@ -9,7 +9,8 @@ EVEN = ("--microbatches", 2, "--layers", "2,2")
 
 
 def test_counts_on_the_command_line(folder, evenflow):
-    result = evenflow("simulate", "tiny.json", *EVEN, "--recompute", "full=1,0", "--memory", "225", "--json", "p.json")
+    limited = ("--memory", "225MB", "--json", "p.json")
+    result = evenflow("simulate", "tiny.json", *EVEN, "--recompute", "full=1,0", *limited)
     assert result.exit_code == 0
     # Rank 0 runs F0 F1 B0 B1 with backwards of 5 ms: B0 from 8, when rank 1 has run its own, B1 from 14 to 19.
     assert "one step takes 19.000 ms" in result.stdout
@@ -92,7 +93,7 @@ def test_messages_take_what_the_layers_before_the_cut_send(folder, evenflow):
 
 
 def test_over_the_limit_is_said_with_the_ranks(folder, evenflow):
-    result = evenflow("simulate", "tiny.json", *EVEN, "--memory", "239", "--svg", "p.svg")
+    result = evenflow("simulate", "tiny.json", *EVEN, "--memory", "239MB", "--svg", "p.svg")
     assert result.exit_code == 0
     assert "over the limit of 239.0 MB on rank 0" in result.stdout
     assert result.stdout.count("OVER") == 1

@@ -86,7 +86,9 @@ class ClusterOptions:
         return Cluster(
             num_nodes=num_nodes,
             devices_per_node=devices_per_node,
-            memory_bytes=accelerator.memory_bytes if memory is None else parse_memory(memory, place="--memory"),
+            memory_bytes=accelerator.memory_bytes
+            if memory is None
+            else parse_memory(memory, place="--memory", needs_unit=True),
             intra=_link("intra", intra, self.intra_bandwidth, self.intra_latency),
             inter=_link("inter", inter, self.inter_bandwidth, self.inter_latency),
             host=None if host is None else Link(bytes_per_s=parse_bandwidth(host, place="--host-bandwidth")),
