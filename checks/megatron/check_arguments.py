@@ -20,7 +20,7 @@ from typing import Any
 import click
 import plans as sample
 
-from evenflow.model import FULL, SELECT, Plan
+from evenflow.model import FULL, Plan, segment_length
 from evenflow.targets.megatron_family.flags import LAYOUT_FLAG
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
@@ -137,8 +137,6 @@ def fault_of(plan: Plan, result: dict[str, Any]) -> str | None:
     ]
     further = [[stage.count("mtp") for stage in rank] for rank in result["stages"]]
     cells = [(chunk, rank) for chunk in range(plan.num_chunks) for rank in range(plan.num_ranks)]
-    most = max(map(max, plan.recompute.get(FULL, ((0,),))))
-    has_select = any(map(any, plan.recompute.get(SELECT, ())))
     wanted = {
         "layers": ([[plan.layers[c][r] for c in range(plan.num_chunks)] for r in range(plan.num_ranks)], counts),
         "mtp": ([plan.mtp_in(c, r) for c, r in cells], [further[r][c] for c, r in cells]),
@@ -147,11 +145,21 @@ def fault_of(plan: Plan, result: dict[str, Any]) -> str | None:
         "ranks": (plan.num_ranks, result["pipeline_model_parallel_size"]),
         "group": (plan.group_size if plan.num_chunks > 1 else None, result["microbatch_group_size_per_vp_stage"]),
         "recompute": (
-            ("full", "block", most) if most else ("selective" if has_select else None, None, None),
+            recomputation(plan),
             tuple(result[f"recompute_{name}"] for name in ("granularity", "method", "num_layers")),
         ),
     }
     return next((f"{plan}: {name} is {got}, not {want}" for name, (want, got) in wanted.items() if want != got), None)
+
+
+def recomputation(plan: Plan) -> tuple[str | None, str | None, int | None]:
+    """Return granularity, method and number of layers for the recomputation of a plan."""
+    if most := max(map(max, plan.recompute.get(FULL, ((0,),)))):
+        return "full", "block", most
+    for kind in plan.used_kinds:
+        if length := segment_length(kind):
+            return "full", "uniform", length
+    return ("selective" if plan.used_kinds else None), None, None
 
 
 if __name__ == "__main__":
