@@ -38,6 +38,7 @@ def written(memory_limit_bytes: int | None, *, lower_bound_ns: int | None = 1_50
         plan=PLAN,
         network=SimpleNamespace(host_link=None),
         hidden_ns=None,
+        exposed_ns=None,
         makespan_ns=2_000_000_000,
         peak_memory_bytes=(3 * 2**19, 2**21),
         bubbles=BubbleTable(communication=0.0, real=0.4, ideal=0.1, imbalance=0.2, recompute=0.1),

@@ -33,6 +33,7 @@ def written(plan: Plan) -> dict[str, object]:
         peak_memory_bytes=(2**20,) * plan.num_ranks,
         bubbles=BUBBLES,
         hidden_ns=None,
+        exposed_ns=None,
         fill_drain=IDLE,
         network=SimpleNamespace(host_link=None),
     )

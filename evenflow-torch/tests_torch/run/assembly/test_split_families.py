@@ -34,8 +34,8 @@ def alone() -> Iterator[None]:
     dist.destroy_process_group()
 
 
-def test_seven_families_split_backwards() -> None:
-    assert len(SPLIT) == 7
+def test_eight_families_split_backwards() -> None:
+    assert len(SPLIT) == 8
 
 
 # Of weight gradients that do not wait, and hooks of modules whose input needs no gradient.

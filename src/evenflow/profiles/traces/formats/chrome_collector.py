@@ -95,7 +95,10 @@ class ChromeCollector:
     def _add_kernels(self, events: Sequence[Event]) -> None:
         events = [event for event in events if _correlation(event) is not None]
         arguments = [(event.name, event.args) for event in events if event.args]
-        doing = [kernel_doing(name, collective=args.collective) for name, args in arguments]
+        doing = [
+            kernel_doing(name, collective=args.collective if isinstance(args.collective, str) else None)
+            for name, args in arguments
+        ]
         self.kernels.add([args.correlation for _name, args in arguments], *self._spans(events), doing)
         self.operators.clear()  # there is a device, so the operators of the CPU are no measure
 

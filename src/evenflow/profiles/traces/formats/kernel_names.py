@@ -2,6 +2,7 @@
 
 import re
 from enum import IntEnum
+from functools import lru_cache
 
 
 class Doing(IntEnum):
@@ -18,12 +19,14 @@ _ALL_TO_ALL = re.compile(r"all_?to_?all|a2av?\b", re.IGNORECASE)
 _DISPATCHER = re.compile(r"\b(?:\w+_)?ep::(?:\w+::)*(?:cached_)?(?:notify_)?(?:dispatch|combine)")
 """Kernels of DeepEP and of libraries made after it, such as ``deep_ep::internode::dispatch``; the layout of a dispatch
 (``get_dispatch_layout``) is computed."""
+_COLLECTIVE = re.compile("nccl|hcom|[hH]ccl")
 _SEND_RECEIVE = re.compile(r"nccl\w*SendRecv", re.IGNORECASE)
 """What NCCL runs for an all-to-all, as for a send and receive."""
 
 
-def kernel_doing(name: str, *, collective: object = None) -> Doing:
-    """Return what a kernel does; `collective` is the collective that a trace names for it, if it is text.
+@lru_cache(maxsize=2**14)
+def kernel_doing(name: str, *, collective: str | None = None) -> Doing:
+    """Return what a kernel does; `collective` is the one that a trace names for it. A trace has few names, often.
 
     >>> kernel_doing("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)").name
     'EXCHANGE'
@@ -32,13 +35,13 @@ def kernel_doing(name: str, *, collective: object = None) -> Doing:
     >>> kernel_doing("void deep_ep::internode::get_dispatch_layout<256, 32, 8>").name
     'COMPUTATION'
     """
-    is_ours = "nccl" in name or "hcom" in name or "hccl" in name or "Hccl" in name
-    if _DISPATCHER.search(name) or (is_ours and _ALL_TO_ALL.search(name)):
+    if _DISPATCHER.search(name):
         return Doing.EXCHANGE
-    if _SEND_RECEIVE.search(name):
-        told = isinstance(collective, str)
-        return Doing.EXCHANGE if not told or _ALL_TO_ALL.search(str(collective)) else Doing.COLLECTIVE
-    return Doing.COLLECTIVE if is_ours else Doing.COMPUTATION
+    if not _COLLECTIVE.search(name):
+        return Doing.COMPUTATION
+    may_exchange = _ALL_TO_ALL.search(name) or _SEND_RECEIVE.search(name)
+    is_told_otherwise = collective is not None and not _ALL_TO_ALL.search(collective)
+    return Doing.EXCHANGE if may_exchange and not is_told_otherwise else Doing.COLLECTIVE
 
 
 def operator_doing(name: str) -> Doing:
