@@ -64,15 +64,12 @@ class Room(NamedTuple):
 
 
 @compiled
-def _message(index: int, order: Order, stages: Stages, room: Room) -> Any:
-    """Return the time that the input of the action at a position, counted from 0, travels."""
-    if not room.crosses_ranks[index]:
-        return 0
-    action = room.classes[index]
-    if len(order.pairs) and action >= len(stages.messages):  # it is in a pair: its own class is another
-        of_order = room.sequence[index]
-        action = NUM_OPS * order.stages[of_order] + order.ops[of_order]
-    return stages.messages[action]
+def _own_class(in_order: Any, stage: Any, op: Any, num_classes: int) -> Any:
+    """Return the class of an action outside of any pair, from that in an order: those of pairs are beyond the others.
+
+    It takes numbers alone: handing over arrays costs more than all else here.
+    """
+    return in_order if in_order < num_classes else NUM_OPS * stage + op
 
 
 @compiled
@@ -93,7 +90,12 @@ def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
         return _STUCK
     if stages.has_messages:
         for index in range(len(room.messages)):
-            room.messages[index] = _message(index, order, stages, room)
+            room.messages[index] = 0
+            if room.crosses_ranks[index]:
+                action = room.sequence[index]
+                room.messages[index] = stages.messages[
+                    _own_class(room.classes[index], order.stages[action], order.ops[action], len(stages.messages))
+                ]
         _longest_path_with_messages(
             room.rank_predecessors, room.dependencies, room.classes, stages.durations, room.messages, room.ends
         )
@@ -118,7 +120,14 @@ def _critical_arcs(order: Order, stages: Stages, room: Room) -> int:
         before, needed = room.rank_predecessors[position - 1], room.dependencies[position - 1]
         arrival = 0
         if needed:
-            arrival = room.ends[needed] + _message(position - 1, order, stages, room)
+            arrival = room.ends[needed]
+            if room.crosses_ranks[position - 1]:
+                action = room.sequence[position - 1]
+                arrival += stages.messages[
+                    _own_class(
+                        room.classes[position - 1], order.stages[action], order.ops[action], len(stages.messages)
+                    )
+                ]
         by_rank = before > 0 and room.ends[before] == start
         if by_rank and (arrival < start or np.random.random() < 0.5):
             room.critical[count] = room.sequence[position - 1]
@@ -271,6 +280,7 @@ def anneal(
     num_ranks, count = len(rank_starts) - 1, len(order.ops)
     for rank in range(num_ranks):
         hold(rank_starts[rank], rank_starts[rank + 1] - 1, rank, rank_starts, order, stages)
+    in_pairs = len(order.pairs) > 0
     cost = _cost(order, stages, rank_starts, room)
     arcs = _critical_arcs(order, stages, room)
     rank_of = np.zeros(count, dtype=np.int64)
@@ -278,7 +288,6 @@ def anneal(
         rank_of[rank_starts[rank] : rank_starts[rank + 1]] = rank
     cooling = (cold / hot) ** (1 / max(1, steps))
     temperature = hot
-    in_pairs = len(order.pairs) > 0
     for _ in range(steps):
         temperature *= cooling
         if arcs == 0 or np.random.random() < _ANYWHERE:
