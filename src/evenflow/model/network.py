@@ -328,6 +328,10 @@ class Network:
         sizes = (self.head.boundary_bytes, *(layer.boundary_bytes for layer in self.layers))
         return None if all(size is None for size in sizes) else sizes
 
+    def speed_of(self, rank: int) -> float:
+        """Return the speed of a rank; 1 where ranks do not differ."""
+        return self.ranks[rank].speed if self.ranks else 1.0
+
     @cached_property
     def speeds(self) -> tuple[float, ...]:
         """Speeds that ranks have, the fastest first."""

@@ -401,7 +401,7 @@ def _saved_in_pairs(network: Network, sums: LayerSums, counts: Integers, stage_t
     starts = ends - counts.sum(axis=1)
     saved = np.zeros((stage_table.size, len(stage_table)), dtype=np.int64)
     for rank, own in enumerate(stage_table.T):
-        speed = network.ranks[rank].speed if network.ranks else 1.0
+        speed = network.speed_of(rank)
         table = (sums if speed == 1 else sums.slower[speed][1]).halves
         if table is not None:
             saved[own] = pair_saved_ns(table, starts[own], ends[own])

@@ -56,19 +56,15 @@ def _conflicts(network: Network, communication: Communication | None) -> Iterato
 def exchanged_ns(network: Network, plan: Plan, schedule: Schedule) -> Integers:
     """Return how long the layers of every rank exchange tokens in a step, beside other work or not, [num_ranks]."""
     units = network_of_units(network, schedule)
-    until = {
-        speed: _exchanged_until_ns(units if speed == 1 else units.at_speed(speed)) for speed in (1.0, *units.speeds)
-    }
+    until_ns = {speed: _exchanged_until_ns(units.at_speed(speed)) for speed in units.speeds}
     sizes = np.empty(schedule.num_stages, dtype=np.int64)
     sizes[schedule.stage_table] = np.array(plan.layers)
     ends = np.cumsum(sizes)
-    return np.array(
-        [
-            schedule.num_units * int((until[speed][ends[own]] - until[speed][ends[own] - sizes[own]]).sum())
-            for own, speed in zip(schedule.stage_table.T, _speeds(units, schedule.num_ranks), strict=True)
-        ],
-        dtype=np.int64,
-    )
+    exchanged = np.zeros(schedule.num_ranks, dtype=np.int64)
+    for rank, own in enumerate(schedule.stage_table.T):
+        until = until_ns[units.speed_of(rank)]
+        exchanged[rank] = schedule.num_units * (until[ends[own]] - until[ends[own] - sizes[own]]).sum()
+    return exchanged
 
 
 def _exchanged_until_ns(network: Network) -> Integers:
@@ -76,10 +72,6 @@ def _exchanged_until_ns(network: Network) -> Integers:
     halves = [layer.halves for layer in network.layers]
     each = [0 if half is None else half.forward.exchange_ns + half.backward.exchange_ns for half in halves]
     return np.concatenate(([0], np.cumsum(np.array(each, dtype=np.int64))))
-
-
-def _speeds(network: Network, num_ranks: int) -> list[float]:
-    return [rank.speed for rank in network.ranks] if network.ranks else [1.0] * num_ranks
 
 
 def at_best_in_pairs(network: Network) -> Network:

@@ -207,8 +207,7 @@ class Problem:
     @property
     def cell_speeds(self) -> list[float]:
         """Speed of the rank of each cell."""
-        ranks = self.network.ranks
-        return [ranks[rank].speed if ranks else 1.0 for rank in self.schedule.stage_ranks]
+        return [self.network.speed_of(rank) for rank in self.schedule.stage_ranks]
 
     def sums_at(self, speed: float) -> LayerSums:
         """Return the sums of the layers on a rank of this speed."""

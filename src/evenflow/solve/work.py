@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Communication, stage_table
+from evenflow.model import Communication, stage_cells, stage_table
 from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate import Integers, InTurn, StageCosts, build_graph, message_table, peak_bytes, run
 from evenflow.units import megabytes
@@ -91,9 +91,7 @@ class Work:
     @cached_property
     def stage_chunks(self) -> NDArray[np.int64]:
         """Chunk of each stage on its rank, shape [num_stages]."""
-        chunks = np.empty(self.num_stages, dtype=np.int64)
-        chunks[self.stage_table] = np.arange(len(self.stage_table))[:, np.newaxis]
-        return chunks
+        return np.array([chunk for chunk, _rank in stage_cells(self.stage_table)], dtype=np.int64)
 
     @cached_property
     def gradient_units(self) -> NDArray[np.int64]:

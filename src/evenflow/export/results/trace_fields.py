@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evenflow.model import PassHalves
+from evenflow.profiles.layer_entry import halves_entry
 from evenflow.profiles.traces import BlockTime, SampleSpread, TraceTimes
 from evenflow.units import milliseconds
 
@@ -38,20 +38,10 @@ def _block(block: BlockTime) -> dict[str, object]:
         "backward_ms": milliseconds(block.known_backward_ns),
         "backward_measured": block.backward_ns is not None,
         "backward_spread_ms": None if block.backward_spread is None else _spread(block.backward_spread),
-        "halves_ms": None
-        if block.halves is None
-        else {"forward": _pass(block.halves.forward), "backward": _pass(block.halves.backward)},
+        "halves_ms": None if block.halves is None else halves_entry(block.halves),
         "samples": block.num_samples,
         "scopes": list(block.scopes),
         "files": list(block.files),
-    }
-
-
-def _pass(halves: PassHalves) -> dict[str, float]:
-    return {
-        "dispatch": milliseconds(halves.dispatch_ns),
-        "mlp": milliseconds(halves.mlp_ns),
-        "combine": milliseconds(halves.combine_ns),
     }
 
 

@@ -171,12 +171,11 @@ class OrderSearch:
         codes = np.empty((3, starts[-1]), dtype=np.int32)
         makespan = list_schedule(keys, patience, kernel_stages(work, splits), starts, *codes)
         spend(starts[-1] * _LISTED_SECONDS)
-        order = work.schedule(codes, starts, name=SEARCHED)
         if self.best is None or makespan < self.best.makespan_ns:
-            self._take(order)
+            self._take(work.schedule(codes, starts, name=SEARCHED))
         if work.in_pairs:
             with suppress(ScheduleError):  # ranks wait for each other
-                self._take(_neighbours_paired(order, work))
+                self._take(_neighbours_paired(work.schedule(codes, starts, name=SEARCHED), work))
 
     # -- local moves -----------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from evenflow.errors import FileError, InputError
 from evenflow.fields import read_head
 from evenflow.language import _
-from evenflow.profiles.traces.formats.kernel_names import kernel_doing
+from evenflow.profiles.traces.formats.kernel_names import Doing, kernel_doing
 
 MAGIC = b"SQLite format 3\0"
 """First bytes of every SQLite file."""
@@ -103,7 +103,10 @@ class NsightTables:
         )
         while rows := cursor.fetchmany(_BATCH):
             yield [
-                (process if isinstance(process, int) else None, (correlation, start, end, doing.get(name, 0)))
+                (
+                    process if isinstance(process, int) else None,
+                    (correlation, start, end, doing.get(name, Doing.COMPUTATION)),
+                )
                 for process, correlation, start, end, name in rows
                 if _are_integers(correlation, start, end) and end >= start
             ]
