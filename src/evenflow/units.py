@@ -44,7 +44,9 @@ def parse_memory(text: str, *, place: str = "memory", needs_unit: bool = False) 
     if match is None or match[2].lower() not in _MEMORY_UNITS:
         raise InputError(
             value=text,
-            rule=_("must be a number with one of the units B, KB, MB, GB, TB (none: MB)"),
+            rule=_("must be a number with one of the units B, KB, MB, GB, TB")
+            if needs_unit
+            else _("must be a number with one of the units B, KB, MB, GB, TB (none: MB)"),
             place=place,
             remedy=_("write for example 56GB or 57344MB"),
         )
