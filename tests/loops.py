@@ -4,11 +4,17 @@ import os
 from collections.abc import Callable
 from functools import cache, partial
 
+import numpy as np
+
 from evenflow.model import Request, Sizes
 from evenflow.schedule import make_schedule
 from evenflow.simulate import build_graph
 from evenflow.solve import plan
 from evenflow.solve.bounds import capacity_bound_ns, capacity_table, path_bound_ns
+from evenflow.solve.columns.rank_columns import all_options
+from evenflow.solve.cuts.cut_graph import CutGraphs
+from evenflow.solve.cuts.trial import Trial
+from evenflow.solve.master.critical_paths import CriticalPaths
 from evenflow.solve.order.order_search import load_kernels
 from evenflow.solve.problem import make_problem
 from evenflow.solve.search.dealing import first_plan
@@ -27,7 +33,7 @@ def compile_loops() -> None:
     for schedule, num_chunks in (("1f1b", 1), ("interleaved", 2)):
         sizes = Sizes(num_ranks=2, num_chunks=num_chunks, num_microbatches=2)
         request = Request(network=plain_network(4), sizes=sizes, memory_limit_bytes=2 * 10**9)
-        steps += [partial(step, request, schedule) for step in (_plan, _first_plan, _bound, _paths)]
+        steps += [partial(step, request, schedule) for step in (_plan, _first_plan, _bound, _paths, _cuts)]
     is_second = os.environ.get("PYTEST_XDIST_WORKER") == "gw1"
     for step in reversed(steps) if is_second else steps:
         step()
@@ -47,6 +53,21 @@ def _first_plan(request: Request, schedule: str) -> None:
 
 def _bound(request: Request, schedule: str) -> None:
     capacity_bound_ns(capacity_table(request, schedule), schedule, request.sizes)
+
+
+def _cuts(request: Request, schedule: str) -> None:
+    problem = make_problem(request, schedule=schedule)
+    target_ns = 10**12
+    options = all_options(problem, target_ns)
+    assert options is not None
+    graphs = CutGraphs(problem, options, target_ns)
+    graph = graphs.graph(4 // problem.num_chunks)
+    assert graph is not None
+    assert graphs.in_time(graph).any()
+    no_paths = np.zeros((0, graph.classes.size + 1))
+    critical = CriticalPaths(problem.graph, problem.shortest_messages)
+    trial = Trial(graph, critical, paths=no_paths, target_ns=target_ns, from_last=False)
+    assert not trial.goes_on()
 
 
 def _paths(request: Request, schedule: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.solve.aim import FIRST_MARGIN, FIRST_SECONDS, LEAST_MARGIN, Aim
+from evenflow.solve.aim import CUTS_LOWEST, FIRST_MARGIN, FIRST_SECONDS, LEAST_MARGIN, Aim
 
 margins = st.floats(0, 0.5)
 gaps = st.floats(0, 1)
@@ -33,8 +33,10 @@ def test_a_search_of_cuts_comes_up_from_below(margin: float, gap: float, refuted
     assert after.margin <= gap
     if refuted:
         assert after.margin < margin or margin == 0
-    elif gap / 2 >= LEAST_MARGIN and margin <= gap:
-        assert after.margin >= max(margin, gap / 2)
+        return
+    least = gap / 2 if margin else CUTS_LOWEST * gap
+    if least >= LEAST_MARGIN and margin <= gap:
+        assert after.margin >= max(margin, least)
 
 
 def test_sights_are_lowered_after_a_failure_and_raised_after_successes():

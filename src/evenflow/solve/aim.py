@@ -9,8 +9,8 @@ plan, and at lower targets when that fails::
     margin     --refuted-->  half the margin, below 0.2 % straight again
     margin     --not---->    twice the margin
 
-A search over cuts takes many times as long for every per cent that a target is higher. So it comes up from three
-quarters of the gap below the best plan, by a quarter of the margin at a time, after a short attempt to aim straight.
+A search over cuts takes many times as long for every per cent that a target is higher. So it comes up from two fifths
+of the gap below the best plan, by half of the margin at a time, after a short attempt to aim straight.
 """
 
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ LEAST_MARGIN = 0.002
 """Smallest margin: targets with a smaller one take as long as those without."""
 CUTS_FIRST_SHARE = 0.1
 """Share of the time limit for the first attempt where it comes to a search over cuts."""
-CUTS_LOWEST = 0.75
+CUTS_LOWEST = 0.4
 """Share of the gap that is the first margin of a search over cuts."""
-CUTS_STEP = 0.75
+CUTS_STEP = 0.5
 """Share of the margin that is left after one was refuted, for a search over cuts."""
 
 

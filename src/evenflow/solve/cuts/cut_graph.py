@@ -12,17 +12,18 @@ paths lead from (0) to (L).
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.schedule import NUM_OPS, Schedule
+from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate import Integers
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.bounds import ramps_by_place_ns
 from evenflow.solve.columns.cell_options import CellOptions, merged_runs
 from evenflow.solve.cuts.cut_kernels import follow, sweep, walk
+from evenflow.solve.cuts.rank_alone import Places, RankAlone
 from evenflow.solve.master.matrix import Floats, durations_of
 from evenflow.solve.problem import Problem
 
@@ -74,18 +75,23 @@ class CutGraph:
 
     def shortest(self, weights: Floats, *, limit: float) -> "ShortestPath | None":
         """Return a shortest path where arcs of step s are ``durations @ weights[s]`` long; None above the limit."""
-        behind = np.empty((len(self.states), max(map(len, self.states))))
-        lengths, alive = np.empty(len(self)), np.empty(len(self), dtype=np.bool_)
-        arrays = self.starts, self.sources, self.targets
-        compiled(sweep)(*arrays, self.durations_ns, weights, limit, behind, np.empty_like(behind), lengths, alive)
-        within = np.flatnonzero(alive)
+        swept = self.sweep(weights, limit=limit)
+        within = np.flatnonzero(swept.alive)
         if not len(within):
             return None
         arcs = np.zeros(len(self.classes), dtype=np.int64)
-        compiled(follow)(*arrays, lengths, behind, arcs)
-        return ShortestPath(float(behind[0, 0]), arcs, within)
+        compiled(follow)(self.starts, self.sources, self.targets, swept.lengths, swept.behind, arcs)
+        return ShortestPath(float(swept.behind[0, 0]), arcs, within)
 
-    def select(self, arcs: NDArray[np.int32]) -> "CutGraph":
+    def sweep(self, weights: Floats, *, limit: float) -> "Swept":
+        """Return all distances where arcs of step s are ``durations @ weights[s]`` long."""
+        behind = np.empty((len(self.states), max(map(len, self.states))))
+        swept = Swept(np.empty_like(behind), behind, np.empty(len(self)), np.empty(len(self), dtype=np.bool_))
+        arrays = self.starts, self.sources, self.targets, self.durations_ns
+        compiled(sweep)(*arrays, weights, limit, swept.behind, swept.before, swept.lengths, swept.alive)
+        return swept
+
+    def select(self, arcs: Places) -> "CutGraph":
         """Return the graph with only these arcs, given by ascending indices."""
         return replace(
             self,
@@ -95,6 +101,19 @@ class CutGraph:
             durations_ns=self.durations_ns[arcs],
             options=self.options[arcs],
         )
+
+
+class Swept(NamedTuple):
+    """Distances in a graph."""
+
+    before: Floats
+    """From the first state to each, over paths within the limit, shape [num_steps + 1, most states]."""
+    behind: Floats
+    """From each state to the last one, in the same shape."""
+    lengths: Floats
+    """Of each arc."""
+    alive: NDArray[np.bool_]
+    """Whether each arc is on a path within the limit."""
 
 
 class ShortestPath(NamedTuple):
@@ -148,6 +167,8 @@ class CutGraphs:
         ramps = ramps_by_place_ns(problem)
         self._loads = [(target_ns - ramps[rank]) // problem.schedule.num_units for rank in self._ranks]
         """Most time that each step may take for a unit, by the place where its first chunk is taken up."""
+        self._target_ns = target_ns
+        self._alone = [RankAlone(problem, rank) for rank in self._ranks]
         ops = problem.schedule.used_ops
         self.classes = np.array([[NUM_OPS * cell + op for cell in own for op in ops] for own in self._cells])
         """As in all of the graphs."""
@@ -161,27 +182,26 @@ class CutGraphs:
         """Return the graph of the plans whose first chunk ends at `middle`; None where it has too many arcs."""
         problem = self.problem
         first, last, works = self._ends(middle)
-        states = [np.array([first])]
-        steps: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]] = []
+        states, targets_of = [np.array([first])], []
+        steps: list[_Step] = []
         for step in range(len(self._ranks)):
-            taken = self._take_up(step, states[-1], works, MAX_ARCS - sum(len(sources) for sources, *_rest in steps))
-            if taken is None:
+            own = self._take_up(step, states[-1], works, MAX_ARCS - sum(len(before.sources) for before in steps))
+            if own is None:
                 return None
-            sources, behind, chosen = taken
             if step == len(self._ranks) - 1:
-                at_end = behind == self._key(last)
-                sources, behind, chosen = sources[at_end], behind[at_end], chosen[at_end]
-            keys, targets = _distinct(behind, self._key((problem.num_layers, problem.num_layers)) + 1)
+                own = own.keep((own.behind == last).all(axis=1))
+            own = own.keep(~self._exceeds(step, states[-1][own.sources], own.behind, own.durations_ns))
+            keys, targets = _distinct(self._key(own.behind), (problem.num_layers + 1) ** 2)
             states.append(np.stack(np.divmod(keys, problem.num_layers + 1), axis=1))
-            steps.append((sources, targets, chosen))
-        every = enumerate(self._cells.tolist())
+            steps.append(own)
+            targets_of.append(targets)
         return CutGraph(
             middle=middle,
-            starts=np.cumsum([0, *(len(sources) for sources, *_rest in steps)]),
-            sources=np.concatenate([sources for sources, _targets, _chosen in steps]),
-            targets=np.concatenate([targets for _sources, targets, _chosen in steps]),
-            durations_ns=np.concatenate([self._durations(cells, steps[step][2]) for step, cells in every]),
-            options=np.concatenate([chosen for _sources, _targets, chosen in steps]),
+            starts=np.cumsum([0, *(len(own.sources) for own in steps)]),
+            sources=np.concatenate([own.sources for own in steps]),
+            targets=np.concatenate(targets_of),
+            durations_ns=np.concatenate([own.durations_ns for own in steps]),
+            options=np.concatenate([own.options for own in steps]),
             states=tuple(own.astype(np.int32) for own in states),
             classes=self.classes,
         )
@@ -203,10 +223,8 @@ class CutGraphs:
             return (0, last), (middle, middle), np.stack((works, works[-1] - works))
         return (0, middle), (middle, last), np.stack((works, works - works[middle]))
 
-    def _take_up(
-        self, step: int, states: Integers, works: Integers, capacity: int
-    ) -> tuple[NDArray[np.int32], Integers, NDArray[np.int32]] | None:
-        """Return the state before each arc of a step, the key of that behind, and its options; None for too many."""
+    def _take_up(self, step: int, states: Integers, works: Integers, capacity: int) -> "_Step | None":
+        """Return the arcs of a step from these states; None for too many."""
         problem, rank, placed = self.problem, self._ranks[step], self._placed[step]
         of_rank = problem.live[rank].reshape(len(problem.live[rank]), -1, problem.num_chunks)
         live = np.zeros((len(of_rank), 2, 2), dtype=np.int64)
@@ -233,11 +251,53 @@ class CutGraphs:
         sources, chosen = sources[:number], chosen[:number]
         behind = [own.targets[chosen[:, chunk]] for chunk, own in enumerate(placed)]
         origins = [own.origins[chosen[:, chunk]] for chunk, own in enumerate(placed)]
-        return sources, self._key(behind), np.stack(origins[: problem.num_chunks], axis=1).astype(np.int32)
+        options = np.stack(origins[: problem.num_chunks], axis=1).astype(np.int32)
+        durations_ns = self._durations(self._cells[step].tolist(), options)
+        return _Step(sources, np.stack(behind, axis=1), options, durations_ns)
 
-    def _key(self, places: Any) -> Any:
-        """Return one number for the places of both chunks."""
-        return places[0] * (self.problem.num_layers + 1) + places[1]
+    def _exceeds(
+        self, step: int, before: Places, behind: Places, durations_ns: Floats, *, gradients: Floats | None = None
+    ) -> NDArray[np.bool_]:
+        """Return which arcs of a step, from and to these places [num_arcs, 2], take too long (see `RankAlone`)."""
+        begins, ends = before.T, behind.T
+        if self._turns_back:
+            begins, ends = np.stack((begins[0], ends[1])), np.stack((ends[0], begins[1]))
+        chunks = slice(self.problem.num_chunks)
+        return self._alone[step].exceeds(
+            durations_ns, begins[chunks], ends[chunks], self._target_ns, gradients=gradients
+        )
+
+    def in_time(self, graph: CutGraph) -> NDArray[np.bool_]:
+        """Return which arcs may be in a plan within the target, by each rank alone.
+
+        For the gradients of all other ranks, with the recomputation that they need, count shortest paths.
+        """
+        num_chunks, num_steps = self.problem.num_chunks, len(graph.classes)
+        schedule = self.problem.schedule
+        gradient = Op.I if schedule.splits_backward else Op.B  # of backwards that are split and whole, the shorter one
+        are_gradients = np.array(schedule.used_ops) == gradient
+        swept = []
+        for own_chunk in np.eye(num_chunks):
+            weights = np.tile(np.outer(own_chunk, are_gradients).ravel(), (num_steps, 1))
+            swept.append(graph.sweep(weights, limit=np.inf))
+        result = np.empty(len(graph), dtype=np.bool_)
+        for step in range(num_steps):
+            own = graph.step(step)
+            sources, targets = graph.sources[own], graph.targets[own]
+            earlier = [of.before[step, sources] for of in swept]
+            later = [of.behind[step + 1, targets] for of in swept]
+            gaps = [earlier[0], later[0]]
+            if num_chunks > 1:
+                gaps = [gaps[0], gaps[1] + (later[1] if self._turns_back else earlier[1])]
+                gaps.append(earlier[1] if self._turns_back else later[1])
+            before, behind = graph.states[step][sources], graph.states[step + 1][targets]
+            durations_ns = graph.durations_ns[own]
+            result[own] = ~self._exceeds(step, before, behind, durations_ns, gradients=np.stack(gaps))
+        return result
+
+    def _key(self, places: Integers) -> Integers:
+        """Return one number for the places of both chunks, which are the last axis."""
+        return np.asarray(places[..., 0] * (self.problem.num_layers + 1) + places[..., 1])
 
     def _durations(self, cells: list[int], chosen: NDArray[np.int32]) -> Floats:
         """Return the durations of arcs of these cells with these options, as in `CutGraph.durations_ns`."""
@@ -247,6 +307,21 @@ class CutGraphs:
             for op in self.problem.schedule.used_ops
         ]
         return np.stack(of_slots, axis=1).astype(np.float64)
+
+
+class _Step(NamedTuple):
+    """Arcs of one step, which share their first axis."""
+
+    sources: NDArray[np.int32]
+    behind: Integers
+    """Places of both chunks behind the step, shape [num_arcs, 2]."""
+    options: NDArray[np.int32]
+    durations_ns: Floats
+    """All others as in `CutGraph`."""
+
+    def keep(self, chosen: NDArray[np.bool_]) -> "_Step":
+        """Return the chosen arcs."""
+        return _Step(self.sources[chosen], self.behind[chosen], self.options[chosen], self.durations_ns[chosen])
 
 
 def middles_outwards(problem: Problem) -> list[int]:

@@ -5,10 +5,13 @@ than the time so weighed. That time is a sum over ranks, so the plan of least we
 graph, found in microseconds. The graphs, one for each cut between the chunks, are the first nodes; at each node, for
 its part of a cut graph,
 
-1. a shortest path bounds all its plans, and arcs that are on no path within the target go;
+1. arcs go by which a rank alone would exceed the target (`rank_alone`); a shortest path bounds all other plans, and
+   arcs that are on no path within the target go too;
 2. the plan of that path and its own longest paths join the game of plans and paths (`cut_game`), whose solution weighs
    anew, until the bound exceeds the target or the value of the game says that it cannot;
-3. then it is split in two: the plans in which a rank keeps to a threshold, and those in which it does not.
+3. all plans that are left are tried, from the first rank on and from the last (`trial`);
+4. where these are too many, it is split in two: the plans in which a rank keeps to a threshold, and those in which it
+   does not.
 
 The bound of a node mixes whole plans with one cut between the chunks, so it is higher than that of the linear program
 over columns, and it rises fast with every split.
@@ -26,6 +29,7 @@ from evenflow.schedule import NUM_OPS
 from evenflow.simulate import Integers
 from evenflow.solve.cuts.cut_game import Game
 from evenflow.solve.cuts.cut_graph import CutGraph, CutGraphs, middles_outwards
+from evenflow.solve.cuts.trial import Trial, may_try
 from evenflow.solve.master.critical_paths import CriticalPaths
 from evenflow.solve.master.matrix import Floats
 
@@ -36,10 +40,14 @@ _CLOSE = 1e-4
 _REMEMBERED = 4
 """Number of mixtures that a node tries from the nodes above it, and of those that last refuted others, before it plays.
 """
+_TRIAL_ROUNDS = 100
+"""Times that both trials of a part go on before it is split."""
 _MOST_TURNS = 300
 """Most games of a node: within the solver's tolerance the same plans and paths could return without end."""
 _VIOLATION = 1e-5
 """Fraction by which a path must exceed the value of a game to be missing from it; less is within the tolerance."""
+_WORTH_NARROWING = 0.8
+"""Fraction of the arcs left above which ranks alone are not looked at again."""
 _WORTH_COPYING = 0.8
 """Fraction of the arcs left below which they are copied together."""
 _WORTH_KEEPING = 0.25
@@ -99,7 +107,7 @@ class _Part:
     def keep(self, alive: Integers) -> None:
         """Drop all arcs but those at the indices `alive`."""
         self.arcs = self.arcs[alive]
-        self.graph = self.whole.select(self.arcs)
+        self.graph = self.graph.select(alive)
 
 
 class CutSearch:
@@ -207,6 +215,8 @@ class CutSearch:
     def _expand(self, node: _Node) -> list[_Node]:
         """Return the children of a node: none if all its plans exceed the target, or one that does not is found."""
         part = _Part(node)
+        if not self._narrow(part):
+            return []
         known = (*self._first, *self._refuters, *node.mixtures)
         if any(self._shortest(part, mixture) is None for mixture in known):
             return []
@@ -242,6 +252,8 @@ class CutSearch:
             latest = mixed.paths @ paths
             # Between the best and the latest mixture the bound is steadier than at either.
             mixture = latest if turn % 3 == 0 else (best + latest) / 2
+        if self._is_decided(part, paths):
+            return []
         split = self._split(part, np.array(plans), mixed.plans, node.threshold)
         mixtures = (*node.mixtures[1 - _REMEMBERED :], best)
         if self._middles:
@@ -249,6 +261,16 @@ class CutSearch:
         return self._children(part, split, np.array(plans), mixtures, paths[mixed.paths > _SHARE])
 
     # 1. ---------------------------------------------------------------------------------------------------------
+
+    def _narrow(self, part: _Part) -> bool:
+        """Drop arcs by which a rank alone exceeds the target, until few go; returns whether any are left."""
+        while True:
+            number = len(part.graph)
+            part.keep(np.flatnonzero(self.graphs.in_time(part.graph)))
+            if not part.graph.is_connected:
+                return False
+            if len(part.graph) > _WORTH_NARROWING * number:
+                return True
 
     def _shortest(self, part: _Part, mixture: Floats) -> tuple[float, Integers] | None:
         """Bound a part under a mixture and drop the arcs of no plan within the target.
@@ -286,6 +308,26 @@ class CutSearch:
         return np.concatenate(rows, axis=1).astype(np.float64)
 
     # 3. ---------------------------------------------------------------------------------------------------------
+
+    def _is_decided(self, part: _Part, paths: Floats) -> bool:
+        """Try all plans of a part, from both ends; returns whether one is `found` or it is known that none meets it."""
+        if not may_try(part.graph, num_paths=len(paths)):
+            return False
+        trials = [
+            Trial(part.graph, self._paths, paths=paths, target_ns=self.target_ns, from_last=from_last)
+            for from_last in (False, True)
+        ]
+        for _round in range(_TRIAL_ROUNDS):
+            for trial in trials:
+                if not trial.goes_on():
+                    if trial.found is not None:
+                        self.found = self.graphs.counts(part.graph, trial.found)
+                    return True
+                if not self._keep_going():
+                    return False
+        return False
+
+    # 4. ---------------------------------------------------------------------------------------------------------
 
     def _split(self, part: _Part, plans: Integers, shares: Floats, threshold: _Threshold | None) -> _Split:
         """Return where to split a part whose plans are mixed in these shares; `threshold` is that of the node above.
