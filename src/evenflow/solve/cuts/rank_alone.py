@@ -49,7 +49,6 @@ class RankAlone:
 
     def __init__(self, problem: Problem, rank: int) -> None:
         schedule = problem.schedule
-        self._num_chunks = problem.num_chunks
         self._order = _order(problem, rank)
         split = int(schedule.splits_backward)
         layers, ends = problem.network.layers, problem.costs(np.zeros((problem.num_cells, len(problem.kinds)), int))
