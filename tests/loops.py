@@ -14,7 +14,6 @@ from evenflow.solve.bounds import capacity_bound_ns, capacity_table, path_bound_
 from evenflow.solve.columns.rank_columns import all_options
 from evenflow.solve.cuts.cut_graph import CutGraphs
 from evenflow.solve.cuts.trial import Trial
-from evenflow.solve.master.critical_paths import CriticalPaths
 from evenflow.solve.order.order_search import load_kernels
 from evenflow.solve.problem import make_problem
 from evenflow.solve.search.dealing import first_plan
@@ -65,8 +64,7 @@ def _cuts(request: Request, schedule: str) -> None:
     assert graph is not None
     assert graphs.in_time(graph).any()
     no_paths = np.zeros((0, graph.classes.size + 1))
-    critical = CriticalPaths(problem.graph, problem.shortest_messages)
-    trial = Trial(graph, critical, paths=no_paths, target_ns=target_ns, from_last=False)
+    trial = Trial(graph, problem, paths=no_paths, target_ns=target_ns, from_last=False)
     assert not trial.goes_on()
 
 

@@ -10,7 +10,6 @@ from evenflow.solve.columns.rank_columns import all_options
 from evenflow.solve.cuts import trial
 from evenflow.solve.cuts.cut_graph import CutGraphs, middles_outwards
 from evenflow.solve.cuts.trial import Trial, may_try
-from evenflow.solve.master.critical_paths import CriticalPaths
 from evenflow.solve.problem import make_problem
 from tests.networks import equal_network
 from tests.solve.cuts.graph_cases import graph_cases
@@ -30,7 +29,6 @@ def test_it_finds_a_plan_if_there_is_one(data, limited):
     # The graphs have slow plans too, for the trial to tell apart.
     options = all_options(problem, ANY_TIME_NS)
     graphs = CutGraphs(problem, options, ANY_TIME_NS)
-    critical = CriticalPaths(problem.graph, problem.shortest_messages)
     target_ns = best + data.draw(st.sampled_from([-1, 0, 3]))
     from_last = data.draw(st.booleans())
     with pytest.MonkeyPatch.context() as patch:
@@ -44,7 +42,7 @@ def test_it_finds_a_plan_if_there_is_one(data, limited):
                 continue
             known = np.zeros((data.draw(st.integers(0, 1)), graph.classes.size + 1))
             assert may_try(graph, num_paths=len(known))
-            tried = Trial(graph, critical, paths=known, target_ns=target_ns, from_last=from_last)
+            tried = Trial(graph, problem, paths=known, target_ns=target_ns, from_last=from_last)
             while tried.goes_on():
                 pass
             makespans = [
@@ -77,7 +75,7 @@ def test_what_a_rank_waits_for_counts():
         Request(network=equal_network(8), sizes=Sizes(num_ranks=2, num_chunks=2, num_microbatches=2)),
         schedule="interleaved",
     )
-    best = min(problem.simulate(counts).makespan_ns for counts in [np.full((4, 1), 2, dtype=np.int64)])
+    best = problem.simulate(np.full((4, 1), 2, dtype=np.int64)).makespan_ns
     options = all_options(problem, ANY_TIME_NS)
     shorter, exact = (CutGraphs(problem, options, target_ns).graph(4) for target_ns in (best - 1, best))
     assert exact.is_connected

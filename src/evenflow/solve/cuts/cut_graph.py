@@ -23,7 +23,7 @@ from evenflow.simulate.compiled import compiled
 from evenflow.solve.bounds import ramps_by_place_ns
 from evenflow.solve.columns.cell_options import CellOptions, merged_runs
 from evenflow.solve.cuts.cut_kernels import follow, sweep, walk
-from evenflow.solve.cuts.rank_alone import Places, RankAlone
+from evenflow.solve.cuts.rank_alone import Places, ranks_alone
 from evenflow.solve.master.matrix import Floats, durations_of
 from evenflow.solve.problem import Problem
 
@@ -168,7 +168,7 @@ class CutGraphs:
         self._loads = [(target_ns - ramps[rank]) // problem.schedule.num_units for rank in self._ranks]
         """Most time that each step may take for a unit, by the place where its first chunk is taken up."""
         self._target_ns = target_ns
-        self._alone = [RankAlone(problem, rank) for rank in self._ranks]
+        self._alone = ranks_alone(problem)
         ops = problem.schedule.used_ops
         self.classes = np.array([[NUM_OPS * cell + op for cell in own for op in ops] for own in self._cells])
         """As in all of the graphs."""
@@ -263,7 +263,7 @@ class CutGraphs:
         if self._turns_back:
             begins, ends = np.stack((begins[0], ends[1])), np.stack((ends[0], begins[1]))
         chunks = slice(self.problem.num_chunks)
-        return self._alone[step].exceeds(
+        return self._alone[self._ranks[step]].exceeds(
             durations_ns, begins[chunks], ends[chunks], self._target_ns, gradients=gradients
         )
 
@@ -287,9 +287,9 @@ class CutGraphs:
             earlier = [of.before[step, sources] for of in swept]
             later = [of.behind[step + 1, targets] for of in swept]
             gaps = [earlier[0], later[0]]
-            if num_chunks > 1:
-                gaps = [gaps[0], gaps[1] + (later[1] if self._turns_back else earlier[1])]
-                gaps.append(earlier[1] if self._turns_back else later[1])
+            if num_chunks > 1:  # stages of the second chunk that lie between those of the rank, and behind them
+                between, last = (later[1], earlier[1]) if self._turns_back else (earlier[1], later[1])
+                gaps = [earlier[0], later[0] + between, last]
             before, behind = graph.states[step][sources], graph.states[step + 1][targets]
             durations_ns = graph.durations_ns[own]
             result[own] = ~self._exceeds(step, before, behind, durations_ns, gradients=np.stack(gaps))

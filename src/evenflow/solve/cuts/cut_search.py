@@ -314,7 +314,7 @@ class CutSearch:
         if not may_try(part.graph, num_paths=len(paths)):
             return False
         trials = [
-            Trial(part.graph, self._paths, paths=paths, target_ns=self.target_ns, from_last=from_last)
+            Trial(part.graph, self.graphs.problem, paths=paths, target_ns=self.target_ns, from_last=from_last)
             for from_last in (False, True)
         ]
         for _round in range(_TRIAL_ROUNDS):

@@ -10,6 +10,7 @@ in which only its own layers count::
 With one chunk that is about its work and its ramps. With two it also is what a rank waits for in the middle of a step.
 """
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import Op
-from evenflow.simulate import Integers
+from evenflow.simulate import Integers, StageCosts
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.master.matrix import Floats
 from evenflow.solve.problem import Problem
@@ -47,11 +48,11 @@ class RankAlone:
     Gradients of the last chunk come first.
     """
 
-    def __init__(self, problem: Problem, rank: int) -> None:
-        schedule = problem.schedule
+    def __init__(self, problem: Problem, rank: int, ends: StageCosts) -> None:
+        """Look at a rank of a problem whose stages without body layers cost as much as `ends`."""
+        schedule, layers = problem.schedule, problem.network.layers
         self._order = _order(problem, rank)
         split = int(schedule.splits_backward)
-        layers, ends = problem.network.layers, problem.costs(np.zeros((problem.num_cells, len(problem.kinds)), int))
         forward = [layer.forward_ns for layer in layers]
         gradient = [layer.backward_ns - split * layer.weight_ns for layer in layers]
         self._forward, self._gradient = np.cumsum([0, *forward]), np.cumsum([0, *gradient])
@@ -85,6 +86,13 @@ class RankAlone:
         result = np.empty(len(durations), dtype=np.bool_)
         compiled(_exceeds)(self._order, durations.T, waits.astype(np.float64), target_ns, result)
         return result
+
+
+@lru_cache(maxsize=1)
+def ranks_alone(problem: Problem) -> tuple[RankAlone, ...]:
+    """Return all ranks of a problem; those of the last one are kept, as a proof asks for them at every target."""
+    ends = problem.costs(np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64))
+    return tuple(RankAlone(problem, rank, ends) for rank in range(problem.num_ranks))
 
 
 def _order(problem: Problem, rank: int) -> _Order:

@@ -20,8 +20,8 @@ from evenflow.simulate.compiled import compiled
 from evenflow.solve.clock import spend
 from evenflow.solve.cuts.cut_graph import CutGraph
 from evenflow.solve.cuts.rank_alone import Places
-from evenflow.solve.master.critical_paths import CriticalPaths
 from evenflow.solve.master.matrix import Floats
+from evenflow.solve.problem import Problem
 
 _MOST_LEARNED = 256
 """Paths that are learned at most: those of the first plans say most."""
@@ -36,12 +36,10 @@ _MOST_BYTES = 400_000_000
 class Trial:
     """A trial, which can be interrupted; once it no longer `goes_on`, what it has `found` is the answer."""
 
-    def __init__(
-        self, graph: CutGraph, critical: CriticalPaths, *, paths: Floats, target_ns: int, from_last: bool
-    ) -> None:
+    def __init__(self, graph: CutGraph, problem: Problem, *, paths: Floats, target_ns: int, from_last: bool) -> None:
         """Prepare to try the plans of `graph` from the first rank on, or from the last.
 
-        `critical` knows the step, and `paths` are some of its paths, shape [num_paths, num_slots + 1] (see `Game`).
+        `paths` are some paths through a step of the problem, shape [num_paths, num_slots + 1] (see `Game`).
         """
         from evenflow.solve.cuts.trial_kernel import TrialState, Tried
 
@@ -66,10 +64,13 @@ class Trial:
             firsts,
             targets,
             graph.durations_ns[self._arcs],
-            *critical.arrays,
+            problem.graph.rank_predecessors,
+            problem.graph.dependencies,
+            problem.graph.classes,
+            problem.shortest_messages,
             np.ascontiguousarray(graph.classes[steps]),
         )
-        num_classes = int(graph.classes.max()) + 1
+        num_classes, num_positions = int(graph.classes.max()) + 1, len(self._tried.classes) + 1
         reasons = num_steps, num_states, _REASONS
         self._standing = TrialState(
             lengths=np.zeros((len(self._arcs), capacity)),
@@ -84,10 +85,11 @@ class Trial:
             reason_numbers=np.zeros((num_steps, num_states), dtype=np.int64),
             plan=np.zeros(num_steps, dtype=np.int64),
             ends=np.array([firsts[0, 1]] * num_steps),
-            states=np.zeros(num_steps, dtype=np.int64),
-            heads=np.zeros(len(self._tried.classes) + 1),
-            table=np.zeros(num_classes),
-            counts=np.zeros(num_classes),
+            heads=np.zeros(num_positions, dtype=np.int64),
+            tails=np.zeros(num_positions, dtype=np.int64),
+            path=np.zeros(num_positions, dtype=np.int64),
+            table=np.zeros(num_classes, dtype=np.int64),
+            counts=np.zeros(num_classes, dtype=np.int64),
             numbers=np.array([0, len(paths), 0]),
         )
         self._standing.lengths[:, : len(paths)] = np.concatenate(lengths)

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evenflow.simulate.compiled import compiled
+from evenflow.solve.master.path_kernels import heads_and_tails, path_to
 
+_heads_and_tails, _path_to = compiled(heads_and_tails), compiled(path_to)
 NONE, FOUND, UNDECIDED = 0, 1, 2
 """Whether a plan is within the target: none is, one was found, or that is not known yet."""
 
@@ -58,10 +60,10 @@ class TrialState(NamedTuple):
     """Arc of each step of the present plan."""
     ends: Any
     """Behind the last arc that may take its place."""
-    states: Any
-    """State before each step of the present plan."""
     heads: Any
-    """Scratch for the end of each action."""
+    """Scratch for a longest path to the end of each action, and for the next two."""
+    tails: Any
+    path: Any
     table: Any
     """Scratch for the durations of each class."""
     counts: Any
@@ -77,7 +79,8 @@ def try_plans(tried: Tried, standing: TrialState, limit: int, most: int) -> int:
     lengths, behind, before, needs = standing.lengths, standing.behind, standing.before, standing.needs
     order, has_reason, plan, ends = standing.order, standing.has_reason, standing.plan, standing.ends
     reason_paths, reason_needs = standing.reason_paths, standing.reason_needs
-    reason_sizes, reason_numbers, states = standing.reason_sizes, standing.reason_numbers, standing.states
+    reason_sizes, reason_numbers = standing.reason_sizes, standing.reason_numbers
+    heads, table, counts = standing.heads, standing.table, standing.counts
     num_steps, num_states, capacity = len(firsts), firsts.shape[1] - 1, lengths.shape[1]
     at, num_paths, num_measured = standing.numbers
     for path in range(num_measured, num_paths):
@@ -88,7 +91,7 @@ def try_plans(tried: Tried, standing: TrialState, limit: int, most: int) -> int:
         if arc == ends[at]:
             if at == 0:
                 return NONE
-            state = states[at]
+            state = targets[plan[at - 1]]
             if has_reason[at]:
                 _remember(
                     needs[at, :num_paths], reason_paths[at, state], reason_needs[at, state], reason_sizes[at, state],
@@ -124,7 +127,7 @@ def try_plans(tried: Tried, standing: TrialState, limit: int, most: int) -> int:
             known = _known_reason(before[at + 1], own_paths, own_needs, own_sizes)
             if known < 0:
                 at += 1
-                states[at], has_reason[at] = state, True
+                has_reason[at] = True
                 needs[at, :num_paths] = -np.inf
                 plan[at], ends[at] = firsts[at, state], firsts[at, state + 1]
                 continue
@@ -138,25 +141,29 @@ def try_plans(tried: Tried, standing: TrialState, limit: int, most: int) -> int:
         spent += len(tried.classes)
         for step in range(num_steps):
             for slot in range(durations.shape[1]):
-                standing.table[slot_classes[step, slot]] = durations[plan[step], slot]
-        last = _run(
-            tried.rank_predecessors, tried.dependencies, tried.classes, tried.messages, standing.table, standing.heads
+                table[slot_classes[step, slot]] = durations[plan[step], slot]
+        _heads_and_tails(
+            tried.rank_predecessors, tried.dependencies, tried.classes, table, tried.messages, heads, standing.tails
         )
-        if standing.heads[last] <= limit:
+        last = np.argmax(heads)
+        if heads[last] <= limit:
             return FOUND
         if num_paths == capacity:
             has_reason[at] = False
             plan[at] += 1
             continue
-        messages = _count(
-            last, tried.rank_predecessors, tried.dependencies, tried.classes, tried.messages, standing.heads,
-            standing.counts,
-        )  # fmt: skip
+        length_of_path = _path_to(
+            last, tried.rank_predecessors, tried.dependencies, tried.messages, heads, standing.path
+        )
+        counts[:] = 0
+        for place in range(length_of_path):
+            counts[tried.classes[standing.path[place] - 1]] += 1
+        messages = heads[last] - (counts * table).sum()
         for step in range(num_steps):
             for other in range(firsts[step, 0], firsts[step, num_states]):
-                length = messages if step == 0 else 0.0
+                length = float(messages) if step == 0 else 0.0
                 for slot in range(durations.shape[1]):
-                    length += standing.counts[slot_classes[step, slot]] * durations[other, slot]
+                    length += counts[slot_classes[step, slot]] * durations[other, slot]
                 lengths[other, num_paths] = length
         _measure_behind(firsts, targets, lengths, num_paths, behind)
         # The plan fails by its own path when it is looked at again.
@@ -217,35 +224,3 @@ def _swap(paths: Any, least: Any, sizes: Any, slot: int) -> None:
         paths[slot, place], paths[slot - 1, place] = paths[slot - 1, place], paths[slot, place]
         least[slot, place], least[slot - 1, place] = least[slot - 1, place], least[slot, place]
     sizes[slot], sizes[slot - 1] = sizes[slot - 1], sizes[slot]
-
-
-@compiled
-def _run(rank_predecessors: Any, dependencies: Any, classes: Any, messages: Any, table: Any, heads: Any) -> int:
-    """Fill `heads` with the end of each action; returns the position of the last one."""
-    last = 0
-    for index in range(len(classes)):
-        ready = heads[dependencies[index]] + messages[index]
-        free = heads[rank_predecessors[index]]
-        heads[index + 1] = (ready if ready > free else free) + table[classes[index]]
-        if heads[index + 1] > heads[last]:
-            last = index + 1
-    return last
-
-
-@compiled
-def _count(
-    position: int, rank_predecessors: Any, dependencies: Any, classes: Any, messages: Any, heads: Any, counts: Any
-) -> float:
-    """Fill `counts` with the actions of each class on a longest path to a position; returns the time of messages."""
-    counts[:] = 0.0
-    total = 0.0
-    while position > 0:
-        index = position - 1
-        counts[classes[index]] += 1
-        ready = heads[dependencies[index]] + messages[index]
-        if heads[rank_predecessors[index]] >= ready:
-            position = rank_predecessors[index]
-        else:
-            position = dependencies[index]
-            total += messages[index]
-    return total

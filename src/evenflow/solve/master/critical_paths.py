@@ -6,7 +6,7 @@ time but never correctness.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,12 +86,6 @@ class CriticalPaths:
         """Marks of the edges into each position that belong to the union (`path_kernels`)."""
         self._sinks = np.zeros(count + 1, dtype=np.bool_)
         self._junctions = np.zeros(count + 1, dtype=np.int64)
-
-    @property
-    def arrays(self) -> tuple[Any, Any, Any, Any]:
-        """What a compiled loop needs of the graph: predecessors, dependencies, classes and times of messages."""
-        graph = self._graph
-        return graph.rank_predecessors, graph.dependencies, graph.classes, self._messages
 
     def makespan(self, durations: Integers) -> int:
         """Return the exact makespan for `durations` [NUM_OPS * num_stages]; prepares `add_longest`."""
