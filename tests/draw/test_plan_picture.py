@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from evenflow.draw import timeline_svg
 from evenflow.draw.page import WIDTH
-from evenflow.model import Communication, Halves, PassHalves, Plan
+from evenflow.model import Communication, EncoderWork, Halves, PassHalves, Plan
 from evenflow.simulate import simulate
 from evenflow.units import parse_memory
 from tests.draw.cases import (
@@ -22,6 +22,7 @@ from tests.draw.cases import (
     text_boxes,
     words,
 )
+from tests.networks import equal_network
 from tests.paths import GOLDEN
 from tests.thoroughness import examples
 
@@ -181,3 +182,18 @@ def test_the_title_block_has_the_plans_figures() -> None:
 def test_a_large_picture_is_a_few_megabytes_at_most() -> None:
     svg = timeline_svg(simulation(64, 1, 256), memory_limit_bytes=56 * 2**30, title="large")
     assert len(svg) < 2_000_000
+
+
+def test_what_encoders_do_in_bubbles_is_in_the_picture_and_its_legend():
+    work = EncoderWork(parts=1, forward_ns=10, backward_ns=20, in_bubbles=True)
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((1, 1, 1, 1),))
+    alone = equal_network(4, forward_ns=10, backward_ns=20)
+    plain, inside, apart = (
+        timeline_svg(
+            simulate(replace(alone, encoder_work=done), plan), memory_limit_bytes=None, title="", certificate=""
+        )
+        for done in (None, work, replace(work, in_bubbles=False))
+    )
+    for name in ('class="encoders-forward"', 'class="encoders-backward"', ">encoders' forward<"):
+        assert [name in picture for picture in (plain, inside, apart)] == [False, True, False]
+    assert [picture.count("with encoders") for picture in (plain, inside, apart)] == [0, 1, 1]

@@ -26,69 +26,71 @@ RANKS = 4
 def test_the_pipeline_is_that_of_a_text_alone_and_every_rank_holds_the_encoders(towers, frozen, batch):
     whole = training(*(replace(tower, frozen=frozen, patches=256) for tower in towers), global_batch=batch)
     text = priced_network(training(global_batch=batch), TOPOLOGY).network
-    apart = with_apart_tower(whole, TOPOLOGY)
-    assert apart.network.layers == text.layers
-    assert apart.network.tail == text.tail
-    assert (apart.network.head.forward_ns, apart.network.head.backward_ns) == (
-        text.head.forward_ns,
-        text.head.backward_ns,
-    )
+    apart = with_apart_tower(whole, TOPOLOGY, in_bubbles=False)
+    assert apart.layers == text.layers
+    assert apart.tail == text.tail
+    assert (apart.head.forward_ns, apart.head.backward_ns) == (text.head.forward_ns, text.head.backward_ns)
     tokens = sum(tower.tokens * (1 + len(tower.taps)) for tower in whole.model.towers)
     held = whole.microbatches * HALF * tokens * LLAMA.hidden
-    assert apart.network.head.parameter_bytes - text.head.parameter_bytes == held
+    assert apart.head.parameter_bytes - text.head.parameter_bytes == held
     plain = replace(whole, degrees=replace(whole.degrees, sharding=Sharding.NOTHING))
     encoder = state_bytes(plain, head_parameters(whole)) - state_bytes(plain, embedding_parameters(whole))
-    constant = with_apart_tower(plain, TOPOLOGY).network.constant_bytes
-    assert constant - priced_network(replace(plain, model=text_model(plain)), TOPOLOGY).network.constant_bytes == (
-        pytest.approx(encoder, abs=2)
-    )
-    assert apart.network.constant_bytes <= constant, "ranks that are copies share out the optimizer"
+    constant = with_apart_tower(plain, TOPOLOGY, in_bubbles=False).constant_bytes
+    more = constant - priced_network(replace(plain, model=text_model(plain)), TOPOLOGY).network.constant_bytes
+    if frozen:
+        assert more > encoder, "projectors keep their inputs"
+    else:
+        assert more == pytest.approx(encoder, abs=2)
+    assert apart.constant_bytes <= constant, "ranks that are copies share out the optimizer"
 
 
 def text_model(whole):
     return replace(whole.model, towers=())
 
 
+def work_of(whole, *, in_bubbles=False):
+    work = with_apart_tower(whole, TOPOLOGY, in_bubbles=in_bubbles).encoder_work
+    assert work is not None
+    return work
+
+
 @pytest.mark.parametrize("frozen", [False, True])
-def test_its_times_are_those_of_its_share_of_the_images(frozen):
-    """On one rank there are no messages: all of its forwards come before, all backwards behind, computed again."""
+def test_its_times_are_those_of_the_images_of_a_microbatch(frozen):
+    """In equal parts, each computed again for its backward; on one rank there are no messages."""
     tower = replace(TOWER, frozen=frozen, patches=256)
-    one = training(tower, degrees=Degrees(pipeline=1))
+    alone = training(tower, degrees=Degrees(pipeline=1))
     with_encoder, text = (
-        priced_network(each, TOPOLOGY).network.head for each in (one, replace(one, model=text_model(one)))
+        priced_network(each, TOPOLOGY).network.head for each in (alone, replace(alone, model=text_model(alone)))
     )
     forward_ns = with_encoder.forward_ns - text.forward_ns
     backward_ns = with_encoder.backward_ns - text.backward_ns
-    apart = with_apart_tower(one, TOPOLOGY)
-    assert apart.before_ns == pytest.approx(one.microbatches * forward_ns, abs=one.microbatches)
+    work = work_of(alone)
+    assert work.parts == alone.microbatch * tower.inputs
+    assert work.parts * work.forward_ns == pytest.approx(forward_ns, abs=work.parts)
+    again_ns = work.parts * work.backward_ns
     if not frozen:
-        again_ns = one.microbatches * (forward_ns + backward_ns)
-        assert apart.behind_ns == pytest.approx(again_ns, abs=2 * one.microbatches)
+        assert again_ns == pytest.approx(forward_ns + backward_ns, abs=2 * work.parts)
     else:
-        assert one.microbatches * backward_ns < apart.behind_ns < one.microbatches * (forward_ns + backward_ns)
-    four = with_apart_tower(training(tower, degrees=Degrees(pipeline=RANKS)), TOPOLOGY)
-    assert apart.before_ns / RANKS < four.before_ns < apart.before_ns
-    assert apart.behind_ns / RANKS < four.behind_ns
+        assert backward_ns < again_ns < forward_ns + backward_ns
+    assert (work.message_ns, work.summed_ns) == (0, 0)
+    spread = work_of(training(tower, degrees=Degrees(pipeline=RANKS)))
+    assert (spread.forward_ns, spread.backward_ns) == (work.forward_ns, work.backward_ns)
+    assert min(spread.message_ns, spread.summed_ns) > 0
 
 
-def test_a_step_ends_with_its_fullest_rank():
-    tower = replace(TOWER, inputs=1, patches=256)
-    times = [
-        with_apart_tower(training(tower, degrees=Degrees(pipeline=1, data=1), global_batch=batch), TOPOLOGY).before_ns
-        for batch in (4, 8)
-    ]
-    assert times[1] == pytest.approx(2 * times[0], rel=1e-6)
-    even, uneven = (
-        with_apart_tower(training(tower, degrees=Degrees(pipeline=RANKS), global_batch=batch), TOPOLOGY)
-        for batch in (8, 5)
-    )
-    assert uneven.before_ns > 0.9 * even.before_ns, "five images on four ranks take as long as eight, but for messages"
+def test_two_encoders_have_parts_that_divide_the_inputs_of_both():
+    towers = [replace(TAPPED, inputs=6, patches=256), replace(HEARD, inputs=4, patches=256)]
+    first, second, both = (work_of(training(*chosen)) for chosen in (towers[:1], towers[1:], towers))
+    microbatch = training().microbatch
+    assert [work.parts for work in (first, second, both)] == [microbatch * count for count in (6, 4, 2)]
+    assert both.forward_ns == pytest.approx(3 * first.forward_ns + 2 * second.forward_ns, abs=5)
+    assert both.backward_ns == pytest.approx(3 * first.backward_ns + 2 * second.backward_ns, abs=5)
 
 
-def test_two_encoders_run_one_after_the_other():
-    one, other, both = (
-        with_apart_tower(training(*(replace(tower, patches=256) for tower in towers)), TOPOLOGY)
-        for towers in ((TAPPED,), (HEARD,), (TAPPED, HEARD))
-    )
-    assert both.before_ns == one.before_ns + other.before_ns
-    assert both.behind_ns == one.behind_ns + other.behind_ns
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_is_at_work_beside_a_pipeline_has_memory(frozen):
+    whole = training(replace(TOWER, frozen=frozen, patches=256))
+    apart, inside = (with_apart_tower(whole, TOPOLOGY, in_bubbles=in_bubbles) for in_bubbles in (False, True))
+    assert inside.encoder_work == replace(apart.encoder_work, in_bubbles=True)
+    more = inside.constant_bytes - apart.constant_bytes
+    assert (more == 0) if frozen else (more > 0), "blocks that are not trained keep nothing of a part"

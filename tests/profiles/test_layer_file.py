@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import FileError, InputError
-from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network, PassHalves, RankTraits, StageRule
+from evenflow.model import EncoderWork, EndBlock, Layer, LayerRun, Mode, Network, PassHalves, RankTraits, StageRule
 from evenflow.profiles.layer_file import format_layer_file, parse_layer_file, read_layer_file
 
 MS = 1_000_000
@@ -559,6 +559,32 @@ def test_layers_of_an_encoder_are_the_first_and_not_all():
     for entries, message in (([TRAINED, encoder], "before all others"), ([encoder], "besides those of the encoder")):
         with pytest.raises(InputError, match=message):
             parse_layer_file(json.dumps({"layers_description": entries}), place="layers.json")
+
+
+def test_work_of_encoders_reads_back():
+    work = {"parts": 12, "time": 22.5, "backward_time": 61.25, "message": 0.05, "sum": 50.0, "in_bubbles": True}
+    network = parse_layer_file(json.dumps({"encoder_work": work, "layers_description": [TRAINED]}), place="layers.json")
+    assert network.encoder_work == EncoderWork(
+        parts=12,
+        forward_ns=22_500_000,
+        backward_ns=61_250_000,
+        message_ns=50_000,
+        summed_ns=50_000_000,
+        in_bubbles=True,
+    )
+    assert parse_layer_file(format_layer_file(network), place="again") == network
+    least = parse_layer_file(
+        json.dumps({"encoder_work": {"parts": 1, "time": 2}, "layers_description": [TRAINED]}), place="layers.json"
+    )
+    assert least.encoder_work == EncoderWork(parts=1, forward_ns=2_000_000, backward_ns=0)
+    for wrong, message in (
+        ({**work, "parts": 0}, "encoder_work.parts must be"),
+        ({**work, "time": 0}, "the forward of encoders must take some time"),
+        ({**work, "when": 1}, "when is an unknown field"),
+        ({"parts": 1}, "time"),
+    ):
+        with pytest.raises(InputError, match=message):
+            parse_layer_file(json.dumps({"encoder_work": wrong, "layers_description": [TRAINED]}), place="layers.json")
 
 
 def test_halves_of_layers_read_back():

@@ -59,6 +59,9 @@ OPERATIONS = (
 COPIES = (("copy to the host", "#1d7874"), ("copy back", "#7b4fa3"))
 """Name and colour of the copies of activations in both directions."""
 
+ENCODERS = (("encoders' forward", "#a5d6b4"), ("encoders' backward", "#4f9d69"))
+"""Name and colour of what encoders beside the pipeline do in its bubbles."""
+
 HIDDEN = ("exchange hidden by a pair", "#0f4c5c")
 """Name and colour of what a forward beside a backward saves."""
 

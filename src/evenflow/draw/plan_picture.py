@@ -26,12 +26,19 @@ from evenflow.draw.parts.block_numbers import choose_numbering, draw_numbers, nu
 from evenflow.draw.parts.legend import memory_legend, timeline_legend
 from evenflow.draw.parts.memory_strips import draw_memory, memory_labels, memory_scale
 from evenflow.draw.parts.rank_bars import bar_heading, busy_bars, peak_bars
-from evenflow.draw.parts.timeline_blocks import TimelineRows, draw_blocks, draw_copies, draw_pairs, make_blocks
+from evenflow.draw.parts.timeline_blocks import (
+    TimelineRows,
+    draw_blocks,
+    draw_copies,
+    draw_encoders,
+    draw_pairs,
+    make_blocks,
+)
 from evenflow.draw.plan_figures import plan_figures
 from evenflow.draw.svg_elements import document, group, rect, text
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.language import ENGLISH, speaking
-from evenflow.simulate import Simulation
+from evenflow.simulate import Simulation, encoded_step
 
 _AXIS_HEIGHT = 20
 _HEADING_GAP = 14
@@ -89,6 +96,8 @@ def _timeline_panel(
         has_copies=copies,
     )
     blocks = make_blocks(simulation, scale)
+    encoded = encoded_step(simulation)
+    encoders = [] if encoded is None else draw_encoders(encoded, scale, rows)
     numbering = choose_numbering([(blocks, rows)])
     recomputes = bool(simulation.costs.recompute_ns.any())
     legend = timeline_legend(
@@ -100,6 +109,7 @@ def _timeline_panel(
         numbers=numbering_words(numbering),
         copies=copies,
         pairs=simulation.hidden_ns is not None and bool(simulation.hidden_ns.any()),
+        encoders=bool(encoders),
     )
     parts = [
         text(MARGIN, baseline, "Timeline", size=14, bold=True),
@@ -109,7 +119,8 @@ def _timeline_panel(
         *rank_labels(PLOT_LEFT - 8, rows, vocabulary),
         *group(
             "timeline",
-            draw_blocks(blocks, rows, num_shades=plan.num_chunks)
+            encoders
+            + draw_blocks(blocks, rows, num_shades=plan.num_chunks)
             + draw_copies(simulation.timeline, scale, rows)
             + draw_pairs(simulation.timeline, scale, rows)
             + draw_numbers(blocks, rows, numbering),

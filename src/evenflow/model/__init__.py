@@ -15,6 +15,7 @@ from evenflow.model.blocks import LayerBlocks, blocks_of, whole_blocks_of
 from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixing
 from evenflow.model.communication import Communication
 from evenflow.model.cut_check import check_cut
+from evenflow.model.encoder_work import EncoderWork
 from evenflow.model.fewer_kinds import without_idle_kinds, without_offload
 from evenflow.model.halves import Halves, PassHalves, saved_ns
 from evenflow.model.host_link import HostLink
@@ -56,6 +57,7 @@ __all__ = [
     "Cells",
     "Communication",
     "Empty",
+    "EncoderWork",
     "EndBlock",
     "Groups",
     "Halves",

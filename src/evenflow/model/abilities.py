@@ -195,7 +195,9 @@ class Abilities:
             InputError: an encoder as layers, which no framework cuts over stages, or layers of multi-token
                 prediction for one that does not train them beside a pipeline.
         """
-        for error in self.layer_refusals(network.encoder_layers, network.mtp_layers, title=title):
+        for error in self.layer_refusals(
+            network.encoder_layers, network.mtp_layers, title=title, encodes_apart=network.encoder_work is not None
+        ):
             raise error
         blocks = None if self.parts_blocks else whole_blocks_of(network)
         network = network if blocks is None else blocks.network
@@ -213,8 +215,16 @@ class Abilities:
         runs = tuple(replace(run, layer=own(run.layer)) for run in network.runs)
         return replace(network, runs=runs)
 
-    def layer_refusals(self, encoder_layers: int, mtp_layers: int, *, title: str) -> Iterator[InputError]:
-        """Yield the reasons why such layers cannot be layers of a plan for the framework named `title`."""
+    def layer_refusals(
+        self, encoder_layers: int, mtp_layers: int, *, title: str, encodes_apart: bool = False
+    ) -> Iterator[InputError]:
+        """Yield why a plan for the framework named `title` cannot have such layers, or encoders beside it."""
+        if encodes_apart:
+            yield InputError(
+                rule=_("must not be there for {title}, which has encoders in its first stage", title=title),
+                place="encoder_work",
+                remedy=_("plan with --encoder first"),
+            )
         if encoder_layers:
             yield InputError(
                 value=encoder_layers,

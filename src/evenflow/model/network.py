@@ -7,6 +7,7 @@ from itertools import pairwise, takewhile
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.model.encoder_work import EncoderWork
 from evenflow.model.halves import Halves
 from evenflow.model.host_link import HostLink
 from evenflow.model.peak_error import PeakError
@@ -160,6 +161,8 @@ class Network:
     """
     pair_slowdown: float = 1.0
     """How many times as long computation takes while an exchange runs beside it, in a pair of forward and backward."""
+    encoder_work: EncoderWork | None = None
+    """What encoders in front of it do beside the pipeline, on all ranks; None: there are none, or they are layers."""
     adapter_rank: int = 0
     """Width of the adapters (LoRA) that are trained alone beside every product of the layers; 0: all is trained."""
 

@@ -41,6 +41,8 @@ class Plan:
     """How many of the layers, the last ones, predict further tokens; frameworks count them apart."""
     encoder_layers: int = 0
     """How many of the layers, the first ones, are of an encoder; frameworks have it in their first stage, uncounted."""
+    encodes_apart: bool = False
+    """Whether encoders run on all ranks beside this pipeline, which no framework does."""
     continuing_layers: int = 0
     """How many of the layers continue the block of the layer before them, which few frameworks count as layers."""
     order: tuple[str, ...] = ()

@@ -36,7 +36,7 @@ from pathlib import Path
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, is_integer, load_json, read_text
 from evenflow.language import _
-from evenflow.model import NONE, EndBlock, HostLink, Layer, LayerRun, Network, RankTraits, with_segments
+from evenflow.model import NONE, EncoderWork, EndBlock, HostLink, Layer, LayerRun, Network, RankTraits, with_segments
 from evenflow.model.peak_error import PeakError
 from evenflow.profiles.layer_entry import (
     BODY_MEMORY,
@@ -52,16 +52,28 @@ from evenflow.profiles.layer_entry import (
 )
 from evenflow.profiles.layer_rows import body_fields, entries_of_body, runs_of_body
 from evenflow.profiles.model_configuration import refuse_configuration
-from evenflow.ranges import AHEAD, BUFFERS, BYTES_PER_S, MODEL_SIZE, PAIR_SLOWDOWN, PEAKS, RANK_SPEED, RANKS, SHARERS
-from evenflow.units import megabytes, milliseconds
+from evenflow.ranges import (
+    AHEAD,
+    BUFFERS,
+    BYTES_PER_S,
+    MILLISECONDS,
+    MODEL_SIZE,
+    PAIR_SLOWDOWN,
+    PEAKS,
+    RANK_SPEED,
+    RANKS,
+    SHARERS,
+)
+from evenflow.units import megabytes, milliseconds, nanoseconds_from_milliseconds
 
 ADAPTER_KEY = "adapter_rank"
+ENCODER_WORK_KEY = "encoder_work"
 LINK_KEY = "host_link"
 SLOWDOWN_KEY = "pair_slowdown"
 SEGMENTS_KEY = "recompute_segments"
 _TOP_KEYS = {
     "name", "layers_description", "stage_const_mem",
-    "peak_error", "ranks", ADAPTER_KEY, LINK_KEY, SEGMENTS_KEY, SLOWDOWN_KEY,
+    "peak_error", "ranks", ADAPTER_KEY, ENCODER_WORK_KEY, LINK_KEY, SEGMENTS_KEY, SLOWDOWN_KEY,
     "pre_defined_layer", "auto_partition_layer", "model_name", "written_by",
 }  # fmt: skip
 _TYPES = ("HEAD", "BODY", "TAIL")
@@ -106,6 +118,7 @@ def network_of(top: Fields) -> Network:
         peak_error=_peak_error(top.inner("peak_error")) if has_memory and "peak_error" in top else None,
         ranks=tuple(rank for entry in top.objects("ranks") for rank in _ranks(entry)) if "ranks" in top else (),
         host_link=_host_link(top.inner(LINK_KEY)) if LINK_KEY in top else None,
+        encoder_work=_encoder_work(top.inner(ENCODER_WORK_KEY)) if ENCODER_WORK_KEY in top else None,
         adapter_rank=top.integer(ADAPTER_KEY, MODEL_SIZE) if ADAPTER_KEY in top else 0,
         pair_slowdown=top.number(SLOWDOWN_KEY, PAIR_SLOWDOWN) if SLOWDOWN_KEY in top else 1.0,
     )
@@ -149,6 +162,36 @@ def _host_link(fields: Fields) -> HostLink:
         buffers=fields.integer("buffers", BUFFERS) if fields.values.get("buffers") is not None else None,
         ahead=fields.integer("ahead", AHEAD) if "ahead" in fields else 1,
     )
+
+
+def _encoder_work(fields: Fields) -> EncoderWork:
+    """Return what encoders do beside the pipeline."""
+    fields.check_known(("parts", "time", "backward_time", "message", "sum", "in_bubbles"))
+
+    def time_ns(key: str) -> int:
+        return nanoseconds_from_milliseconds(fields.number(key, MILLISECONDS)) if key in fields else 0
+
+    with fields.at():
+        return EncoderWork(
+            parts=fields.integer("parts", MODEL_SIZE),
+            forward_ns=nanoseconds_from_milliseconds(fields.number("time", MILLISECONDS)),
+            backward_ns=time_ns("backward_time"),
+            message_ns=time_ns("message"),
+            summed_ns=time_ns("sum"),
+            in_bubbles=fields.flag("in_bubbles"),
+        )
+
+
+def _encoder_work_entry(work: EncoderWork) -> dict[str, object]:
+    """Return the object that reads back as `work`."""
+    return {
+        "parts": work.parts,
+        "time": milliseconds(work.forward_ns),
+        "backward_time": milliseconds(work.backward_ns),
+        "message": milliseconds(work.message_ns),
+        "sum": milliseconds(work.summed_ns),
+        "in_bubbles": work.in_bubbles,
+    }
 
 
 def _peak_error(fields: Fields) -> PeakError:
@@ -228,6 +271,8 @@ def layer_file_fields(network: Network) -> dict[str, object]:
         top[SEGMENTS_KEY] = list(network.segments.values())
     if network.pair_slowdown != 1:
         top[SLOWDOWN_KEY] = network.pair_slowdown
+    if network.encoder_work is not None:
+        top[ENCODER_WORK_KEY] = _encoder_work_entry(network.encoder_work)
     if network.adapter_rank:
         top[ADAPTER_KEY] = network.adapter_rank
     return {**top, "layers_description": entries}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Communication
 from evenflow.profiles.layer_file import layer_file_fields
-from evenflow.simulate import FillDrain, Simulation, as_fractions, host_uses
+from evenflow.simulate import FillDrain, Simulation, as_fractions, encoded_step, host_uses
 from evenflow.solve import BindingLimit
 from evenflow.units import megabytes, milliseconds
 
@@ -43,6 +43,7 @@ def plan_fields(
         **({} if plan.group_size is None else {"group_size": plan.group_size}),
         **({"mtp_layers": plan.mtp_layers} if plan.mtp_layers else {}),
         **({"encoder_layers": plan.encoder_layers} if plan.encoder_layers else {}),
+        **({"encodes_apart": True} if plan.encodes_apart else {}),
         **({"continuing_layers": plan.continuing_layers} if plan.continuing_layers else {}),
         "layers": plan.layers,
         "recompute": {kind: plan.recompute.get(kind, nothing) for kind in (*_ALWAYS_LISTED, *sorted(named))},
@@ -53,6 +54,7 @@ def plan_fields(
         "fill_drain": _fill_drain_fields(simulation.fill_drain),
         **_host_fields(simulation),
         **_pair_fields(simulation),
+        **_encoder_fields(simulation),
         **more,
         **({"order": plan.order} if plan.order else {}),
     }
@@ -113,6 +115,24 @@ def _pair_fields(simulation: Simulation) -> dict[str, object]:
     return {
         "hidden_ms": [milliseconds(time_ns) for time_ns in hidden_ns.tolist()],
         "exposed_ms": [milliseconds(time_ns) for time_ns in exposed_ns.tolist()],
+    }
+
+
+def _encoder_fields(simulation: Simulation) -> dict[str, object]:
+    """Return what encoders beside the pipeline add to the step."""
+    encoded = encoded_step(simulation)
+    if encoded is None:
+        return {}
+    return {
+        "encoders": {
+            "step_ms": milliseconds(encoded.step_ns),
+            "before_ms": milliseconds(encoded.before_ns),
+            "behind_ms": milliseconds(encoded.behind_ns),
+            "least_ms": milliseconds(encoded.least_ns),
+            "parts": len(encoded.forwards.ranks),
+            "forwards_in_bubbles": encoded.forwards_in_bubbles,
+            "backwards_in_bubbles": encoded.backwards_in_bubbles,
+        }
     }
 
 

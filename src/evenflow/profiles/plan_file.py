@@ -97,6 +97,7 @@ def _plan(fields: Fields) -> Plan:
     mtp_layers = fields.integer("mtp_layers", _COUNT) if "mtp_layers" in fields else 0
     encoder_layers = fields.integer("encoder_layers", _COUNT) if "encoder_layers" in fields else 0
     continuing_layers = fields.integer("continuing_layers", _COUNT) if "continuing_layers" in fields else 0
+    encodes_apart = fields.flag("encodes_apart") if "encodes_apart" in fields else False
     order = fields.texts("order") if "order" in fields else ()
     with fields.at():
         return Plan(
@@ -108,6 +109,7 @@ def _plan(fields: Fields) -> Plan:
             group_size=group_size,
             mtp_layers=mtp_layers,
             encoder_layers=encoder_layers,
+            encodes_apart=encodes_apart,
             continuing_layers=continuing_layers,
             order=order,
         )

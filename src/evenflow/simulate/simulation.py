@@ -121,6 +121,7 @@ def simulate(
             plan,
             mtp_layers=network.mtp_layers,
             encoder_layers=network.encoder_layers,
+            encodes_apart=network.encoder_work is not None,
             continuing_layers=network.continuing_layers,
         )
     if schedule is None:

@@ -215,7 +215,9 @@ def _pairs(
 
     def refusals_of(name: str, count: int) -> Iterator[InputError]:
         yield from abilities.refusals(replace(request.sizes, num_chunks=count), name, title=title)
-        yield from abilities.under(name).layer_refusals(network.encoder_layers, network.mtp_layers, title=title)
+        yield from abilities.under(name).layer_refusals(
+            network.encoder_layers, network.mtp_layers, title=title, encodes_apart=network.encoder_work is not None
+        )
 
     refusals = {pair: next(refusals_of(*pair), None) for pair in pairs}
     kept = [pair for pair, refusal in refusals.items() if refusal is None]

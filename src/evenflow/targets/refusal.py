@@ -57,7 +57,9 @@ def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputErr
             remedy=_("plan for it with --target, whose layers are whole blocks"),
         )
     yield from _cut_refusals(plan, abilities, title)
-    yield from abilities.layer_refusals(plan.encoder_layers, plan.mtp_layers, title=title)
+    yield from abilities.layer_refusals(
+        plan.encoder_layers, plan.mtp_layers, title=title, encodes_apart=plan.encodes_apart
+    )
     yield from _mtp_refusals(plan, abilities, title)
     yield from _recompute_refusals(plan, abilities, title)
 

@@ -145,8 +145,10 @@ def test_apart_it_runs_before_and_behind_the_pipeline(evenflow, folder, model):
     apart, told = planned(evenflow, folder, model, *IMAGES, "--encoder", "apart")
     assert sum(apart["layers"][0]) == 6
     assert apart["makespan_ms"] < first["makespan_ms"]
-    assert "note: apart from the pipeline encoders take " in told.stderr
-    assert "on all ranks, which the step of a plan leaves out" in told.stderr
+    encoders = apart["encoders"]
+    assert encoders["step_ms"] == pytest.approx(apart["makespan_ms"] + encoders["before_ms"] + encoders["behind_ms"])
+    assert f"encoders, on all ranks, take {encoders['before_ms']:,.3f} ms before the pipeline and" in told.stdout
+    assert f"behind it: a step of {encoders['step_ms']:,.3f} ms\n" in told.stdout
     assert apart["network"]["stage_const_mem"] > first["network"]["stage_const_mem"]
     for options, message in (
         (("--target", "megatron"), "--encoder must not be apart for a framework: all have the encoder in their"),
@@ -163,4 +165,25 @@ def test_apart_it_runs_before_and_behind_the_pipeline(evenflow, folder, model):
     sizes = ("--accelerator", "h100", "--gpus", 2, "--pipeline", 2, "--global-batch", 8, "--seq", 4096)
     written = evenflow("predict", "--model", model, *sizes, *IMAGES, "--encoder", "apart", "-o", "layers.json")
     assert written.exit_code == 0, written.stderr
-    assert "apart from the pipeline" in written.stdout
+    work = json.loads((folder / "layers.json").read_text())["encoder_work"]
+    assert work == apart["network"]["encoder_work"]
+    assert not work["in_bubbles"]
+    exported = evenflow("export", "plan.json", "--to", "megatron")
+    assert exported.exit_code == 2
+    assert "encoder_work must not be there for Megatron-LM, which has encoders in its first stage" in exported.stderr
+
+
+def test_in_bubbles_it_takes_less_of_a_step(evenflow, folder, model):
+    apart, _ = planned(evenflow, folder, model, *IMAGES, "--encoder", "apart")
+    inside, told = planned(evenflow, folder, model, *IMAGES, "--encoder", "bubbles")
+    assert inside["layers"] == apart["layers"]
+    assert inside["network"]["stage_const_mem"] > apart["network"]["stage_const_mem"], "a part at work keeps something"
+    encoders = inside["encoders"]
+    assert encoders["step_ms"] < apart["encoders"]["step_ms"]
+    assert encoders["forwards_in_bubbles"] > 0
+    assert f"{encoders['forwards_in_bubbles']:,} of {encoders['parts']:,} forwards of a part and" in told.stdout
+    again = evenflow("simulate", "plan.json")
+    assert again.exit_code == 0, again.stderr
+    assert f"a step of {encoders['step_ms']:,.3f} ms" in again.stdout
+    frozen, _ = planned(evenflow, folder, model, *IMAGES, "--encoder", "bubbles", "--freeze-encoder")
+    assert frozen["encoders"]["step_ms"] < encoders["step_ms"]

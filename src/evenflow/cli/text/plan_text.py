@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from evenflow.cli.text.tables import (
     bubble_table,
+    encoders_note,
     headline,
     host_note,
     memory_note,
@@ -34,6 +35,7 @@ def plan_text(
     memory = memory_note(simulation, memory_limit_bytes)
     notes = [
         certificate,
+        encoders_note(simulation),
         memory,
         host_note(simulation),
         pairs_note(simulation),

@@ -7,7 +7,7 @@ from evenflow.cli.text.display_width import display_width, padded
 from evenflow.language import _, _n
 from evenflow.model import NONE, Network
 from evenflow.plain_text import on_one_line
-from evenflow.simulate import FillDrain, Simulation, host_uses, message_times, run
+from evenflow.simulate import FillDrain, Simulation, encoded_step, host_uses, message_times, run
 from evenflow.solve import Outcome
 from evenflow.solve.best_outcome import fetches_text
 from evenflow.solve.outcome import BindingLimit, Status
@@ -199,6 +199,35 @@ def pairs_note(simulation: Simulation) -> str:
         exposed_ms=milliseconds(int(exposed_ns[worst])),
         share=100 * int(exposed_ns[worst]) / simulation.makespan_ns,
     )
+
+
+def encoders_note(simulation: Simulation) -> str:
+    """Return a sentence on encoders beside the pipeline, and the step with them; empty where there are none."""
+    encoded, work = encoded_step(simulation), simulation.network.encoder_work
+    if encoded is None or work is None:
+        return ""
+    times = _(
+        "encoders, on all ranks, take {before_ms:,.3f} ms before the pipeline and {behind_ms:,.3f} ms behind it: a "
+        "step of {step_ms:,.3f} ms",
+        before_ms=milliseconds(encoded.before_ns),
+        behind_ms=milliseconds(encoded.behind_ns),
+        step_ms=milliseconds(encoded.step_ns),
+    )
+    if not work.in_bubbles:
+        return times
+    count = len(encoded.forwards.ranks)
+    shares = _(
+        "{forwards:,} of {count:,} forwards of a part and {backwards:,} of {all:,} backwards run in its bubbles",
+        forwards=encoded.forwards_in_bubbles,
+        count=count,
+        backwards=encoded.backwards_in_bubbles,
+        all=0 if encoded.backwards is None else count,
+    )
+    waits_ns = encoded.step_ns - encoded.pipeline_ns
+    least = _("beside this pipeline they cannot take less")
+    if waits_ns > encoded.least_ns:
+        least = _("beside this pipeline they take {least_ms:,.3f} ms at least", least_ms=milliseconds(encoded.least_ns))
+    return f"{times}; {shares}; {least}"
 
 
 def without_host_note(kept: Outcome | None, outcome: Outcome) -> str:

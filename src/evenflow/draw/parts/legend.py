@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from evenflow.draw.palette import (
     ACTIVATION_FILL,
     COPIES,
+    ENCODERS,
     HAIRLINE,
     HELD_LINE,
     HIDDEN,
@@ -64,9 +65,10 @@ def timeline_legend(
     numbers: str,
     copies: bool = False,
     pairs: bool = False,
+    encoders: bool = False,
 ) -> list[str]:
-    """Draw the shades of operations by chunk, recomputation, copies and what pairs hide where there are any, idle time,
-    and what the numbers say.
+    """Draw the shades of operations by chunk, recomputation, copies, what pairs hide and what encoders do in bubbles
+    where there are any, idle time, and what the numbers say.
     """
     line = _Line(x, y)
     for label, shades_of in (OPERATIONS[op] for op in sorted(ops)):
@@ -83,7 +85,11 @@ def timeline_legend(
         line.swatch(RECOMPUTE)
         line.label("recompute, inside the backward" if Op.B in ops else "recompute, inside the input gradient")
         line.gap()
-    for label, colour in (*(COPIES if copies else ()), *((HIDDEN,) if pairs else ())):
+    for label, colour in (
+        *(COPIES if copies else ()),
+        *((HIDDEN,) if pairs else ()),
+        *(ENCODERS if encoders else ()),
+    ):
         line.swatch(colour)
         line.label(label)
         line.gap()

@@ -6,10 +6,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.draw.palette import COPIES, HIDDEN, OPERATIONS, PAPER, RECOMPUTE
+from evenflow.draw.palette import COPIES, ENCODERS, HIDDEN, OPERATIONS, PAPER, RECOMPUTE
 from evenflow.draw.parts.axes import TimeScale
 from evenflow.draw.svg_elements import number, path, tenths
-from evenflow.simulate import Timeline
+from evenflow.simulate import EncodedStep, Timeline
 
 MERGE_TENTHS = 3
 """Actions of a rank that start within the same third of a pixel or so are drawn as one block."""
@@ -144,6 +144,30 @@ def draw_copies(timeline: Timeline, scale: TimeScale, rows: TimelineRows) -> lis
         data = _bars(ranks[drawn], left[drawn], right[drawn], rows, beneath=rows.ink + (way + 0.5) * rows.lane)
         parts.append(path(data, stroke=colour, width=rows.lane, extra=f'class="{name.replace(" ", "-")}"'))
     return parts
+
+
+def draw_encoders(encoded: EncodedStep, scale: TimeScale, rows: TimelineRows) -> list[str]:
+    """Draw what encoders do in bubbles, forwards and backwards; what they do before and behind is not in the picture.
+
+    Parts that touch are one block.
+    """
+    parts = []
+    for (name, colour), done in zip(ENCODERS, (encoded.forwards, encoded.backwards), strict=True):
+        if done is None:
+            continue
+        inside = np.flatnonzero((done.start_ns >= 0) & (done.end_ns <= encoded.pipeline_ns))
+        inside = inside[np.lexsort((done.start_ns[inside], done.ranks[inside]))]
+        ranks, starts, ends = done.ranks[inside], done.start_ns[inside], done.end_ns[inside]
+        begins = np.flatnonzero(np.append(True, (np.diff(ranks) != 0) | (starts[1:] != ends[:-1]))[: len(inside)])
+        lasts = np.append(begins[1:], len(inside)) - 1
+        left, right = scale.tenths(starts[begins]), scale.tenths(ends[lasts]) if len(begins) else begins
+        data = _bars(ranks[begins], left, right, rows)
+        parts += [path(data, stroke=colour, width=rows.ink, extra=f'class="{_class_name(name)}"')] if data else []
+    return parts
+
+
+def _class_name(name: str) -> str:
+    return name.replace(" ", "-").replace("'", "")
 
 
 def draw_pairs(timeline: Timeline, scale: TimeScale, rows: TimelineRows) -> list[str]:

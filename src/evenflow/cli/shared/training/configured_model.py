@@ -16,7 +16,7 @@ from evenflow.cli.shared.training.configuration_options import (
     ConfigurationOptions,
     only_for_configurations,
 )
-from evenflow.cli.shared.training.encoder_options import APART, FIRST, SPREAD, with_encoders
+from evenflow.cli.shared.training.encoder_options import APART, BUBBLES, FIRST, SPREAD, with_encoders
 from evenflow.cli.shared.training.model_options import with_capacity, with_trained
 from evenflow.cli.shared.training.option_names import option
 from evenflow.cli.shared.training.planner_inputs import PlannerInputs, planner_inputs
@@ -125,15 +125,15 @@ def configured_model(
     if completed is not None:
         pipeline = completed(pipeline, described.model)
     if settings.encoder != FIRST and settings.encoders.recompute_encoder:
-        rule = _("must not be given with --encoder {word}, which computes it again anyway", word=APART)
+        rule = _("must not be given with --encoder {word}, which computes it again anyway", word=settings.encoder)
         if settings.encoder == SPREAD:
             rule = _(
                 "must not be given with --encoder {word}, where the plan chooses what is computed again", word=SPREAD
             )
         raise InputError(rule=rule, place="--recompute-encoder", remedy=_("leave it out"))
-    if settings.encoder == APART and pipeline.for_framework:
-        rule = _("must not be {word} for a framework: all have the encoder in their first stage", word=APART)
-        raise InputError(value=APART, rule=rule, place="--encoder", remedy=_("use --encoder first"))
+    if settings.encoder in (APART, BUBBLES) and pipeline.for_framework:
+        rule = _("must not be {word} for a framework: all have the encoder in their first stage", word=settings.encoder)
+        raise InputError(value=settings.encoder, rule=rule, place="--encoder", remedy=_("use --encoder first"))
     training = _training_options(settings, pipeline, described.model, place=config.fields.file)
     job = training_job(training, described, written={*written, "recompute"}, named=_place)
 
@@ -271,5 +271,5 @@ def _remarks(
         left_open.append(f"--memory={inputs.memory_limit_bytes // MEGABYTE}MB")
     if inputs.communication is not None and not any(name in written for name in _MESSAGES):
         left_open.append(f"--p2p-latency={inputs.communication.message_ns}ns")
-    notes = [_("note: {note}", note=note) for note in (*job.notes, *inputs.notes)]
+    notes = [_("note: {note}", note=note) for note in job.notes]
     return (*notes, _("assumed: {options}", options=", ".join([*left_open, *job.assumed])))

@@ -13,10 +13,10 @@ from evenflow.profiles.transformer.config_encoders import READ_TYPES, Encoder
 from evenflow.profiles.transformer.config_images import ImageEncoder
 from evenflow.profiles.transformer.numbers import Described
 
-FIRST, SPREAD, APART = "first", "spread", "apart"
-PLACES = (FIRST, SPREAD, APART)
+FIRST, SPREAD, APART, BUBBLES = "first", "spread", "apart", "bubbles"
+PLACES = (FIRST, SPREAD, APART, BUBBLES)
 """Where encoders may be: in the first stage, cut over stages as any other layers, or on all ranks, before and behind
-the pipeline.
+the pipeline, in its bubbles too or not.
 """
 ENCODER = asked(
     option="--encoder",
@@ -24,7 +24,7 @@ ENCODER = asked(
     choices=PLACES,
     shows_default=True,
     help="Where the encoders of images and sound are: in the first stage, as frameworks have them; spread over the "
-    "first stages, layers like any others; or apart from the pipeline, on all ranks.",
+    "first stages, layers like any others; apart from the pipeline, on all ranks; or there, in its bubbles too.",
 )
 _IMAGES, _IMAGE_SIZE = "--images", "--image-size"
 _CLIPS, _SECONDS = "--audio-clips", "--audio-seconds"

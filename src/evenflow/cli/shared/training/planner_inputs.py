@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evenflow.cli.shared.training.encoder_options import APART, FIRST, SPREAD, needs_inputs
+from evenflow.cli.shared.training.encoder_options import APART, BUBBLES, FIRST, SPREAD, needs_inputs
 from evenflow.cli.shared.training.recompute_sets import with_module_sets
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
-from evenflow.language import _
 from evenflow.model import Communication, HostLink, Network, without_idle_kinds
-from evenflow.predict.apart_tower import ApartTower, with_apart_tower
+from evenflow.predict.apart_tower import with_apart_tower
 from evenflow.predict.half_blocks import with_half_blocks
 from evenflow.predict.layer_work import message_bytes
 from evenflow.predict.prediction import Prediction
@@ -18,7 +17,7 @@ from evenflow.predict.separate_tower import with_separate_tower
 from evenflow.predict.step.messages import planned_messages
 from evenflow.predict.step_network import priced_network
 from evenflow.predict.training import sets_among
-from evenflow.units import MEGABYTE, milliseconds
+from evenflow.units import MEGABYTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +31,6 @@ class PlannerInputs:
     """Whole megabytes that a rank may hold beside the allocator's reserve; None where the limit is not known."""
     message_bytes: int
     """Of what a stage sends on whose last layer does not say it."""
-    notes: tuple[str, ...] = ()
-    """What the step of a plan leaves out, a sentence each."""
 
 
 def planner_inputs(
@@ -68,13 +65,10 @@ def planner_inputs(
             training, recompute_sets, topology, known_kinds, used=used_sets, host_link=host_link
         )
         network = priced_network(training, topology).network
-    notes = []
     if encoder != FIRST and not training.model.towers:
         raise InputError(value=encoder, rule=needs_inputs(), place="--encoder")
-    if encoder == APART:
-        apart = with_apart_tower(training, topology)
-        network = apart.network
-        notes.append(_apart_note(apart))
+    if encoder in (APART, BUBBLES):
+        network = with_apart_tower(training, topology, in_bubbles=encoder == BUBBLES)
     network = with_separate_mtp(training, topology, network)
     if encoder == SPREAD:
         network = with_separate_tower(training, topology, network)
@@ -95,14 +89,4 @@ def planner_inputs(
         communication=communication,
         memory_limit_bytes=limit or None,
         message_bytes=message_bytes(training),
-        notes=tuple(notes),
-    )
-
-
-def _apart_note(apart: ApartTower) -> str:
-    return _(
-        "apart from the pipeline encoders take {before:,.1f} ms of a step before it and {behind:,.1f} ms "
-        "behind it, on all ranks, which the step of a plan leaves out",
-        before=milliseconds(apart.before_ns),
-        behind=milliseconds(apart.behind_ns),
     )

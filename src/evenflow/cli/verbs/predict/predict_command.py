@@ -68,7 +68,7 @@ def predict(request: PredictOptions) -> int:
     setting = PredictionSetting(
         memory_limit_bytes=limit,
         assumed=job.assumed,
-        notes=(*job.notes, *inputs.notes),
+        notes=job.notes,
         next_plan=None if layers is None else next_plan(result, inputs, layers),
         change=change,
         changed_options=() if change is None else changed_options(change.settings),

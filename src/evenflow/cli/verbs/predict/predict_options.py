@@ -21,7 +21,7 @@ class PredictOptions:
         metadata=asked_as(
             ENCODER,
             help="Where the layer file (-o) has the encoders of images and sound: in the first stage, as layers that a "
-            "plan may spread over stages, or apart from the pipeline, on all ranks.",
+            "plan may spread over stages, apart from the pipeline, on all ranks, or there, in its bubbles too.",
         ),
     )
     half_blocks: bool = field(
