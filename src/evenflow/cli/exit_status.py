@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from evenflow.cli.shared.missing import missing_message
 from evenflow.cli.standard_streams import check_standard_output, checked_streams, silence
 from evenflow.errors import EvenflowError, FileError, Interrupted, MismatchError, RunError, cut
 from evenflow.interruption import INTERRUPTED, exit_with, was_interrupted
@@ -78,7 +79,8 @@ def exit_status(work: Callable[[], object]) -> int:
 
 def usage_message(error: click.ClickException) -> str:
     """Return what click found wrong with the command line, in the style of `InputError`."""
-    message = " ".join(error.format_message().split()).rstrip(".。")
+    several = missing_message(error) if isinstance(error, click.MissingParameter) else None
+    message = several or " ".join(error.format_message().split()).rstrip(".。")
     context = getattr(error, "ctx", None)
     if context is None:
         return message

@@ -49,7 +49,8 @@ def test_every_verb_has_the_option_once(verb: str) -> None:
 
 def test_what_click_says_by_itself_is_translated(evenflow: Evenflow) -> None:
     assert evenflow("plan", "--oops", "--lang", "zh").stderr.startswith("错误：没有选项 '--oops'；")
-    assert "缺少选项 '--ranks'" in evenflow("--lang", "zh", "quick-tune", "x.json").stderr
+    assert "缺少选项 '--ranks'" in evenflow("--lang", "zh", "quick-tune", "x.json", "--microbatches", 2).stderr
+    assert "缺少 '--ranks', '--microbatches'；" in evenflow("--lang", "zh", "quick-tune", "x.json").stderr
     assert "\n选项:\n" in evenflow("guide", "--help", "--lang", "zh").stdout
 
 

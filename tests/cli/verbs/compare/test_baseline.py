@@ -142,7 +142,7 @@ def test_bad_input_is_one_message(own, folder, evenflow, text, arguments, says):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "Missing option '--ranks', or --baseline"),
+        ((), "Missing options '--ranks', '--microbatches', or --baseline or a plan file that says them"),
         (("--ranks", 2), "Missing option '--microbatches', or --baseline"),
         (("--ranks", 2, "--microbatches", 2, "--baseline-of", "example"), "--baseline-of must come with --baseline"),
         (("--baseline", "none.sh"), "no such file"),

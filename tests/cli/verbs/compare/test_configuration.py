@@ -38,7 +38,7 @@ def test_the_sizes_are_those_of_the_script(files, folder, evenflow):
 def test_without_a_script_they_are_missing(files, evenflow):
     result = evenflow("compare", "model.json", "--accelerator", "h100")
     assert result.exit_code == 2
-    assert "Missing option '--ranks'" in result.stderr
+    assert "Missing options '--ranks', '--microbatches', or a plan file" in result.stderr
 
 
 MEGATRON = """\

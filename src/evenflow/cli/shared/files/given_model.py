@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from evenflow.cli.shared.files.input_files import read_text
+from evenflow.cli.shared.missing import missing_options
 from evenflow.cli.shared.model_config import ModelConfig, config_of, config_path
 from evenflow.cli.shared.options import SEARCH
 from evenflow.errors import InputError
@@ -55,9 +56,9 @@ class GivenModel:
         if self.planned is not None:
             known = _sizes_of(self.planned.plan) | _free_of(self.planned.plan, request, written_out)
             request = replace(request, **{name: value for name, value in known.items() if name not in written_out})
-        for name in ("ranks", "microbatches"):
-            if getattr(request, name) is None:
-                raise click.UsageError(_("Missing option '{option}', or a plan file that says it", option=f"--{name}"))
+        sizes = {f"--{name}": getattr(request, name) for name in ("ranks", "microbatches")}
+        if None in sizes.values():
+            raise missing_options(sizes, elsewhere=_("a plan file"))
         return request
 
 

@@ -4,11 +4,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import click
-
 from evenflow.baselines.even_plan import even_layers
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel, read_model
+from evenflow.cli.shared.missing import missing_options
 from evenflow.cli.shared.model_config import ModelConfig
 from evenflow.cli.shared.rank_options import of_ranks
 from evenflow.cli.shared.training.configuration_options import (
@@ -192,6 +191,10 @@ def _training_options(
     settings: ConfigurationOptions, pipeline: PipelineOptions, model: Transformer, *, place: str
 ) -> TrainingOptions:
     """Return the training to predict: the pipeline with its layers dealt evenly, and nothing recomputed."""
+    ranks, microbatches = pipeline.ranks, pipeline.microbatches
+    if ranks is None or microbatches is None:
+        needed = {"--accelerator": settings.accelerator, "--ranks": ranks, "--microbatches": microbatches}
+        raise missing_options(needed, elsewhere=_("a plan file"))
     if settings.accelerator is None:
         raise InputError(
             rule=_("must be given for the configuration of a model, which has no times ({file})", file=place),
@@ -200,8 +203,6 @@ def _training_options(
         )
     # Halves may be enough for all cells where whole blocks, of which the training is predicted, are not.
     allow_empty = pipeline.allow_empty or _parts_blocks(settings, pipeline, model)
-    ranks = _size("--ranks", pipeline.ranks)
-    microbatches = _size("--microbatches", pipeline.microbatches)
     schedule = _family(pipeline.schedule)
     chunks = options.num_chunks(pipeline.chunks, schedule=schedule)
     return TrainingOptions(
@@ -231,12 +232,6 @@ def _training_options(
         ),
         allow_empty=allow_empty,
     )
-
-
-def _size(name: str, count: int | None) -> int:
-    if count is None:
-        raise click.UsageError(_("Missing option '{option}', or a plan file that says it", option=name))
-    return count
 
 
 def _family(name: str | None) -> str | None:

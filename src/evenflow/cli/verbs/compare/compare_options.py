@@ -3,14 +3,13 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import click
-
 from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel, mixes_any
 from evenflow.cli.shared.host_options import HostOptions
 from evenflow.cli.shared.memory_margin import with_error_free
 from evenflow.cli.shared.message_options import MessageOptions
+from evenflow.cli.shared.missing import missing_options
 from evenflow.cli.shared.rank_options import RankOptions
 from evenflow.cli.shared.segment_options import SegmentOptions
 from evenflow.cli.shared.split_sequences import note_left_out
@@ -219,11 +218,9 @@ def _sizes(compare_options: CompareOptions, plan: Plan | None) -> tuple[Sizes, s
     """Return the sizes and the schedule that are planned for."""
     ranks = compare_options.ranks or (None if plan is None else plan.num_ranks)
     microbatches = compare_options.microbatches or (None if plan is None else plan.num_microbatches)
-    for option, count in (("--ranks", ranks), ("--microbatches", microbatches)):
-        if count is None:
-            raise click.UsageError(
-                _("Missing option '{option}', or {baseline}, or a plan file", option=option, baseline=BASELINE)
-            )
+    if ranks is None or microbatches is None:
+        lacking = {"--ranks": ranks, "--microbatches": microbatches}
+        raise missing_options(lacking, elsewhere=_("{baseline} or a plan file", baseline=BASELINE))
     if plan is None or compare_options.schedule is not None or compare_options.less_memory:
         chunks = (
             compare_options.chunks

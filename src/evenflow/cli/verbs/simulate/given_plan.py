@@ -11,6 +11,7 @@ from evenflow.cli.shared.files.given_model import GivenModel, refuse_without_con
 from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layer_counts import layers_by_chunk, parse_counts
+from evenflow.cli.shared.missing import missing_options
 from evenflow.cli.shared.model_config import ModelConfig, config_of, config_path
 from evenflow.cli.shared.options import (
     ALLOWS_EMPTY,
@@ -150,7 +151,8 @@ class GivenPlan:
     def plan(self, network: Network) -> Plan:
         """Return the plan that the options describe; without `layers`, the layers are dealt evenly."""
         if self.microbatches is None:
-            raise click.UsageError(_("Missing option '--microbatches', or a plan file"))
+            needed = {} if self.layers else {"--ranks": self.ranks}
+            raise missing_options({**needed, "--microbatches": None}, elsewhere=_("a plan file"))
         chunks = self._num_chunks()
         layers = layers_by_chunk(self.layers, num_chunks=chunks, place="--layers") if self.layers else ()
         ranks = self._num_ranks(layers)
