@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from evenflow.cli.shared.missing import missing_message
+from evenflow.cli.missing import missing_message
 from evenflow.cli.standard_streams import check_standard_output, checked_streams, silence
 from evenflow.errors import EvenflowError, FileError, Interrupted, MismatchError, RunError, cut
 from evenflow.interruption import INTERRUPTED, exit_with, was_interrupted

@@ -7,8 +7,8 @@ A bound is raised by refuting targets (destructive bounds; Klein & Scholl, EJOR 
 3. remove columns whose reduced cost, or whose group of equal layer counts probed alone, exceeds the target;
 4. decide the few columns that are left by an integer program.
 
-Where there are too many columns for that, as with layers that all differ, a search over cuts (`cut_search`) takes the
-place of steps 2 to 4.
+A search over cuts (`cut_search`) goes before steps 2 to 4 for a moment, which is often enough for it, and takes their
+place where there are too many columns, as with layers that all differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,6 +21,7 @@ from evenflow.language import _
 from evenflow.simulate import Integers, InTurn, StageCosts, message_table
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.clock import now_s
+from evenflow.solve.columns.cell_options import CellOptions
 from evenflow.solve.columns.rank_columns import ColumnGroup, all_options, cell_groups, rank_groups
 from evenflow.solve.cuts.cut_graph import CutGraphs, has_cut_graphs, middles_outwards
 from evenflow.solve.cuts.cut_search import CutSearch
@@ -41,6 +42,8 @@ MANY_RUNS = 6
 """Runs of equal layers from which a linear program that mixes the contents of ranks, and so cuts, bounds poorly."""
 _MAX_MIXED_COLUMNS = 5_000
 """Most columns for such a program then."""
+_FIRST_CUTS_S = 2.0
+"""Seconds of a search over cuts where columns could do without it; where it decides no target in them, they do."""
 _MAX_CHAINS = 500
 """Number of chains above which those that do not support the value of the program are removed whenever it has risen."""
 _RISE = 1e-6
@@ -91,6 +94,8 @@ class Prover:
         """Mixtures of paths by which it begins."""
         self.searches_cuts = False
         """Whether the last target was left to a search over cuts."""
+        self._prefers_columns = False
+        """Whether columns do better than a search over cuts, for this problem."""
         self._stopped = False
         self._program: Program | None = None
 
@@ -153,26 +158,22 @@ class Prover:
             options = all_options(self.problem, target_ns)
             if options is None:
                 return refuted
+            search = self._search_of(options, target_ns) if has_cut_graphs(self.problem) else None
+            if search is not None and not self._prefers_columns:
+                answer = self._search_cuts(search, floor_ns, seconds=_FIRST_CUTS_S)
+                if answer.refuted or answer.counts is not None:
+                    return answer
             groups = rank_groups(self.problem, options, target_ns)
             if groups is not None and not all(map(len, groups)):
                 return refuted
             most = _MAX_MIXED_COLUMNS if len(self.problem.network.runs) >= MANY_RUNS else _MAX_INTEGER_COLUMNS
             too_many = groups is None or sum(map(len, groups)) > most
-            if too_many and has_cut_graphs(self.problem):
-                graphs = CutGraphs(self.problem, options, target_ns)
-                last = self._suspended
-                search = CutSearch(
-                    graphs,
-                    self.paths,
-                    target_ns=target_ns,
-                    mixtures=self._mixtures,
-                    middles=last.open_middles
-                    if last is not None and target_ns < last.target_ns
-                    else middles_outwards(self.problem),
-                )
+            if search is not None and too_many and not search.is_too_large:
                 answer = self._search_cuts(search, floor_ns)
                 if not search.is_too_large:
                     return answer
+            self._prefers_columns = not too_many
+            self._suspended, self.searches_cuts = None, False
             if groups is None:
                 # Too many contents of ranks: once cells have fewer contents left, there may be few enough.
                 master, floor_ns = self._narrow(cell_groups(options), target_ns, floor_ns, by_cell=True)
@@ -217,11 +218,21 @@ class Prover:
             self._left = (target_ns, alive)
         return master, floor_ns
 
-    def _search_cuts(self, search: CutSearch, floor_ns: float) -> TargetAnswer:
+    def _search_of(self, options: list[CellOptions], target_ns: int) -> CutSearch:
+        """Return a search over cuts for a target, but for the cuts between chunks that an earlier one has refuted."""
+        last = self._suspended
+        middles = middles_outwards(self.problem)
+        if last is not None and target_ns < last.target_ns:
+            middles = last.open_middles
+        graphs = CutGraphs(self.problem, options, target_ns, middles=middles)
+        return CutSearch(graphs, self.paths, target_ns=target_ns, mixtures=self._mixtures, middles=middles)
+
+    def _search_cuts(self, search: CutSearch, floor_ns: float, *, seconds: float = float("inf")) -> TargetAnswer:
         """Search the cut graphs until the target is decided or the time is up."""
         target_ns = float(search.target_ns)
+        deadline = min(self._deadline, self._cuts_deadline, now_s() + seconds)
         search.run(
-            keep_going=lambda: now_s() < min(self._deadline, self._cuts_deadline),
+            keep_going=lambda: now_s() < min(deadline, self._deadline),
             report=lambda bound_ns: self._report(_("searching cuts"), min(bound_ns, target_ns)),
         )
         if search.is_too_large:

@@ -11,6 +11,7 @@ placements) is taken up from its end, and paths lead from (0, L) to (c, c). With
 paths lead from (0) to (L).
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -22,15 +23,19 @@ from evenflow.simulate import Integers
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.bounds import ramps_by_place_ns
 from evenflow.solve.columns.cell_options import CellOptions, merged_runs
-from evenflow.solve.cuts.cut_kernels import follow, sweep, walk
+from evenflow.solve.cuts.cut_kernels import connect, follow, sweep, walk
 from evenflow.solve.cuts.rank_alone import Places, ranks_alone
 from evenflow.solve.master.matrix import Floats, durations_of
 from evenflow.solve.problem import Problem
 
 MAX_ARCS = 2_000_000
 """Most arcs of a cut graph: a shortest path through so many takes milliseconds and is asked for at every node."""
+MAX_SHARED = 20_000_000
+"""Most arcs of all graphs together, as they are found."""
 _FIRST_CAPACITY = 200_000
-"""Most arcs of a step that room is made for at first; where there are more, they are counted and found again."""
+"""Most arcs of some states that room is made for at first; where there are more, they are counted and found again."""
+_TOGETHER = 64
+"""States whose arcs are found together, and lose those that a rank alone has no time for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -134,7 +139,7 @@ class PlacedOptions(NamedTuple):
     targets: Integers
     """Place at which the next cell is taken up."""
     loads: Integers
-    """Forward and backward together."""
+    """Forward and backward together; those of a place ascend."""
     activations: Integers
     waiting: Integers
     working: Integers
@@ -148,12 +153,18 @@ class PlacedOptions(NamedTuple):
 class CutGraphs:
     """The cut graphs of a problem, which are made one by one; together they hold all plans of at most a target."""
 
-    def __init__(self, problem: Problem, options: list[CellOptions], target_ns: int) -> None:
-        """Prepare graphs of the `options` of each cell; `problem` must have them (see `has_cut_graphs`)."""
+    def __init__(
+        self, problem: Problem, options: list[CellOptions], target_ns: int, *, middles: Sequence[int] | None = None
+    ) -> None:
+        """Prepare graphs of the `options` of each cell; `problem` must have them (see `has_cut_graphs`).
+
+        `middles` are the places where the first chunk may end; left out, all are.
+        """
         steps = _steps(problem.schedule)
         assert steps is not None
         self._ranks, self._turns_back = steps
         self.problem, self._options = problem, options
+        self._middles = sorted(middles_outwards(problem) if middles is None else middles)
         self._cells = problem.schedule.stage_table[:, list(self._ranks)].T
         """Cells of each step, shape [num_steps, num_chunks]."""
         runs = _Runs.of(problem)
@@ -177,31 +188,54 @@ class CutGraphs:
         most = np.cumsum([0, *(loads.max() for loads in self._loads)])
         self._done = np.stack((self.works[-1] - (most[-1] - most), most), axis=1)
         """Least and most work that is done before each step and behind the last."""
+        self._arcs: _Arcs | None = None
+        """The arcs of all graphs, most of which are in many of them; None until they are made, or for too many."""
+        self._making = self._make()
+
+    def make(self, keep_going: Callable[[], bool]) -> bool:
+        """Find the arcs of all graphs while `keep_going` says so; returns whether that is done."""
+        return all(keep_going() for _block in self._making)
 
     def graph(self, middle: int) -> CutGraph | None:
         """Return the graph of the plans whose first chunk ends at `middle`; None where it has too many arcs."""
-        problem = self.problem
-        first, last, works = self._ends(middle)
-        states, targets_of = [np.array([first])], []
-        steps: list[_Step] = []
-        for step in range(len(self._ranks)):
-            own = self._take_up(step, states[-1], works, MAX_ARCS - sum(len(before.sources) for before in steps))
-            if own is None:
-                return None
-            if step == len(self._ranks) - 1:
-                own = own.keep((own.behind == last).all(axis=1))
-            own = own.keep(~self._exceeds(step, states[-1][own.sources], own.behind, own.durations_ns))
-            keys, targets = _distinct(self._key(own.behind), (problem.num_layers + 1) ** 2)
-            states.append(np.stack(np.divmod(keys, problem.num_layers + 1), axis=1))
-            steps.append(own)
-            targets_of.append(targets)
+        self.make(lambda: True)
+        arcs = self._arcs
+        if arcs is None:
+            return None
+        first, last = self._ends(middle)
+        begins, ends = (
+            np.flatnonzero((arcs.states[end] == place).all(axis=1)) for end, place in ((0, first), (-1, last))
+        )
+        alive = np.zeros(int(arcs.starts[-1]), dtype=np.bool_)
+        if len(ends):
+            undone = int(self._work(np.array([first]))[0])
+            compiled(connect)(
+                arcs.starts, arcs.sources, arcs.targets, arcs.done, self._done, undone, int(begins[0]), int(ends[0]),
+                alive,
+            )  # fmt: skip
+        chosen = np.flatnonzero(alive)
+        if len(chosen) > MAX_ARCS:
+            return None
+        starts = np.searchsorted(chosen, arcs.starts)
+        sources, targets = arcs.sources[chosen], arcs.targets[chosen]
+        states, options = [np.array([first])], arcs.options[chosen]
+        new_sources, new_targets = np.zeros_like(sources), np.empty_like(targets)
+        durations_ns = np.empty((len(chosen), self.classes.shape[1]))
+        for step, cells in enumerate(self._cells.tolist()):
+            own = slice(int(starts[step]), int(starts[step + 1]))
+            kept, new_targets[own] = _distinct(targets[own].astype(np.int64), len(arcs.states[step + 1]))
+            if step + 1 < len(self._cells):
+                behind = slice(int(starts[step + 1]), int(starts[step + 2]))
+                new_sources[behind] = np.searchsorted(kept, sources[behind])
+            states.append(arcs.states[step + 1][kept])
+            durations_ns[own] = self._durations(cells, options[own])
         return CutGraph(
             middle=middle,
-            starts=np.cumsum([0, *(len(own.sources) for own in steps)]),
-            sources=np.concatenate([own.sources for own in steps]),
-            targets=np.concatenate(targets_of),
-            durations_ns=np.concatenate([own.durations_ns for own in steps]),
-            options=np.concatenate([own.options for own in steps]),
+            starts=starts,
+            sources=new_sources,
+            targets=new_targets,
+            durations_ns=durations_ns,
+            options=options,
             states=tuple(own.astype(np.int32) for own in states),
             classes=self.classes,
         )
@@ -214,23 +248,80 @@ class CutGraphs:
                 result[cell] = self._options[cell].counts[option]
         return result
 
-    def _ends(self, middle: int) -> tuple[tuple[int, int], tuple[int, int], Integers]:
-        """Return the first and the last state, and the work that each chunk has done at each place."""
-        last, works = self.problem.num_layers, self.works
-        if self.problem.num_chunks == 1:
-            return (0, 0), (last, 0), np.stack((works, np.zeros_like(works)))
-        if self._turns_back:
-            return (0, last), (middle, middle), np.stack((works, works[-1] - works))
-        return (0, middle), (middle, last), np.stack((works, works - works[middle]))
+    def _make(self) -> Iterator[None]:
+        """Find `_arcs`, so many states at a time."""
+        num_places = self.problem.num_layers + 1
+        keys = np.unique([self._key(np.array(self._ends(middle)[0])) for middle in self._middles])
+        lasts = np.unique([self._key(np.array(self._ends(middle)[1])) for middle in self._middles])
+        states = [np.stack(np.divmod(keys, num_places), axis=1)]
+        least = most = self._work(states[0])
+        """Least and most `_work` that nobody has done, in the graphs that have a state."""
+        steps: list[_Step] = []
+        targets_of = []
+        room = MAX_SHARED
+        for step in range(len(self._ranks)):
+            blocks = []
+            for begin in range(0, max(1, len(states[-1])), _TOGETHER):
+                those = slice(begin, begin + _TOGETHER)
+                block = self._take_up(step, states[-1][those], least[those], most[those])
+                blocks.append(block._replace(sources=block.sources + begin))
+                room -= len(block.sources)
+                if room < 0:
+                    return
+                yield
+            own = _Step(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
+            keys_of = self._key(own.behind)
+            if step == len(self._ranks) - 1:
+                are_last = np.isin(keys_of, lasts)
+                own, keys_of = own.keep(are_last), keys_of[are_last]
+            keys, targets = _distinct(keys_of, num_places**2)
+            states.append(np.stack(np.divmod(keys, num_places), axis=1))
+            steps.append(own)
+            targets_of.append(targets)
+            done = self._work(states[-1])
+            behind = np.full(len(keys), np.iinfo(np.int64).max), np.full(len(keys), np.iinfo(np.int64).min)
+            np.minimum.at(behind[0], targets, least[own.sources])
+            np.maximum.at(behind[1], targets, most[own.sources])
+            least = np.maximum(behind[0], done - self._done[step + 1, 1])
+            most = np.minimum(behind[1], done - self._done[step + 1, 0])
+        widest = max(map(len, states))
+        self._arcs = _Arcs(
+            starts=np.cumsum([0, *(len(own.sources) for own in steps)]),
+            sources=np.concatenate([own.sources for own in steps]),
+            targets=np.concatenate(targets_of),
+            options=np.concatenate([own.options for own in steps]),
+            states=tuple(states),
+            done=np.stack([np.pad(self._work(own), (0, widest - len(own))) for own in states]),
+        )
 
-    def _take_up(self, step: int, states: Integers, works: Integers, capacity: int) -> "_Step | None":
-        """Return the arcs of a step from these states; None for too many."""
+    def _ends(self, middle: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return the first and the last state of a graph."""
+        last = self.problem.num_layers
+        if self.problem.num_chunks == 1:
+            return (0, 0), (last, 0)
+        if self._turns_back:
+            return (0, last), (middle, middle)
+        return (0, middle), (middle, last)
+
+    def _work(self, states: Integers) -> Integers:
+        """Return the work of the layers before each chunk, or behind a chunk that turns back, shape [num_states]."""
+        beside = self.works[states[:, 1]]
+        return np.asarray(self.works[states[:, 0]] + (self.works[-1] - beside if self._turns_back else beside))
+
+    def _take_up(self, step: int, states: Integers, least: Integers, most: Integers) -> "_Step":
+        """Return the arcs of a step from these states that a rank alone has the time for.
+
+        In the graphs that have a state at least and most so much of `_work` is done by nobody, shape [num_states].
+        """
         problem, rank, placed = self.problem, self._ranks[step], self._placed[step]
         of_rank = problem.live[rank].reshape(len(problem.live[rank]), -1, problem.num_chunks)
         live = np.zeros((len(of_rank), 2, 2), dtype=np.int64)
         live[:, : of_rank.shape[1], : problem.num_chunks] = of_rank
-        size = min(_FIRST_CAPACITY, capacity)
-        while True:
+        works = np.stack((self.works, self.works[-1] - self.works if self._turns_back else self.works))
+        low, high = self._done[step + 1]
+        number, size = _FIRST_CAPACITY, 0
+        while number > size:
+            size = number
             sources, chosen = np.empty(size, dtype=np.int32), np.empty((size, 2), dtype=np.int32)
             number = compiled(walk)(
                 *placed,
@@ -238,22 +329,19 @@ class CutGraphs:
                 int(problem.limits[rank] - problem.constants[rank]),
                 self._loads[step],
                 states,
-                self._done[step + 1],
+                low + least,
+                high + most,
                 works,
                 sources,
                 chosen,
             )
-            if number <= size:
-                break
-            if number > capacity:
-                return None
-            size = number
         sources, chosen = sources[:number], chosen[:number]
         behind = [own.targets[chosen[:, chunk]] for chunk, own in enumerate(placed)]
         origins = [own.origins[chosen[:, chunk]] for chunk, own in enumerate(placed)]
         options = np.stack(origins[: problem.num_chunks], axis=1).astype(np.int32)
+        arcs = _Step(sources, np.stack(behind, axis=1), options)
         durations_ns = self._durations(self._cells[step].tolist(), options)
-        return _Step(sources, np.stack(behind, axis=1), options, durations_ns)
+        return arcs.keep(~self._exceeds(step, states[sources], arcs.behind, durations_ns))
 
     def _exceeds(
         self, step: int, before: Places, behind: Places, durations_ns: Floats, *, gradients: Floats | None = None
@@ -309,6 +397,20 @@ class CutGraphs:
         return np.stack(of_slots, axis=1).astype(np.float64)
 
 
+class _Arcs(NamedTuple):
+    """The arcs of all graphs, grouped by step; arrays of arcs share their first axis."""
+
+    starts: Integers
+    sources: NDArray[np.int32]
+    targets: NDArray[np.int32]
+    options: NDArray[np.int32]
+    """All as in `CutGraph`."""
+    states: tuple[Integers, ...]
+    """Cuts of the states of all graphs, of which several may be first and last ones."""
+    done: Integers
+    """Work of the layers before each chunk at each state, shape [num_steps + 1, most states]."""
+
+
 class _Step(NamedTuple):
     """Arcs of one step, which share their first axis."""
 
@@ -316,12 +418,10 @@ class _Step(NamedTuple):
     behind: Integers
     """Places of both chunks behind the step, shape [num_arcs, 2]."""
     options: NDArray[np.int32]
-    durations_ns: Floats
-    """All others as in `CutGraph`."""
 
     def keep(self, chosen: NDArray[np.bool_]) -> "_Step":
         """Return the chosen arcs."""
-        return _Step(self.sources[chosen], self.behind[chosen], self.options[chosen], self.durations_ns[chosen])
+        return _Step(self.sources[chosen], self.behind[chosen], self.options[chosen])
 
 
 def middles_outwards(problem: Problem) -> list[int]:
@@ -379,7 +479,7 @@ class _Runs:
         start = start[origins] + offsets
         end = start + options.layers[origins]
         source, target = (end, start) if turns_back else (start, end)
-        order = np.lexsort((target, source))
+        order = np.lexsort(((options.forward_ns + options.backward_ns)[origins], source))
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
         # The faster option has the same layers, hence as many places in the same order.

@@ -12,7 +12,8 @@ def walk(
     room: int,
     loads: Any,
     states: Any,
-    done_range: Any,
+    least: Any,
+    most_done: Any,
     works: Any,
     sources: Any,
     arcs: Any,
@@ -23,57 +24,107 @@ def walk(
     an option of each chunk and `sources` [capacity] with the state.
 
     The options of the chunks, `first` and `second`, are `PlacedOptions`. Of those that are taken up at a place of the
-    first chunk, both together take at most ``loads[place]``. A combination is kept when it fits in `room` for each row
-    of `live` [num_rows, 4] (activations of both chunks, then what waits for their weight gradients), no cell could take
-    its next faster option and still fit, which would be better, and the ranks up to here have then done as much as is
-    in `done_range`: the sum of `works` [2, num_places] at both places.
+    first chunk, both together take at most ``loads[place]``; the loads of a place ascend. A combination is kept when it
+    fits in `room` for each row of `live` [num_rows, 4] (activations of both chunks, then what waits for their weight
+    gradients), no cell could take its next faster option and still fit, which would be better, and the sum of `works`
+    [2, num_places] at both places behind is then from `least` to `most_done` [num_states].
     """
     num_arcs = 0
+    num_rows = len(live)
+    room_at = np.empty(num_rows, dtype=np.int64)
+    held_beside = np.empty((len(second.loads), num_rows), dtype=np.int64)
+    held_at_place = -1
     for state in range(len(states)):
         place, place_beside = states[state]
+        if place_beside != held_at_place:
+            held_at_place = place_beside
+            for beside in range(second.starts[place_beside], second.starts[place_beside + 1]):
+                for row in range(num_rows):
+                    held_beside[beside, row] = (
+                        second.parameters[beside]
+                        + live[row, 1] * second.activations[beside]
+                        + live[row, 3] * second.waiting[beside]
+                    )
         most = loads[place]
         for at in range(first.starts[place], first.starts[place + 1]):
             load = first.loads[at]
             if load > most:
-                continue
+                break
+            for row in range(num_rows):
+                room_at[row] = (
+                    room
+                    - first.parameters[at]
+                    - live[row, 0] * first.activations[at]
+                    - live[row, 2] * first.waiting[at]
+                )
             for beside in range(second.starts[place_beside], second.starts[place_beside + 1]):
                 if load + second.loads[beside] > most:
+                    break
+                highest = max(first.working[at], second.working[beside])
+                fits = True
+                for row in range(num_rows):
+                    if held_beside[beside, row] + highest > room_at[row]:
+                        fits = False
+                        break
+                if not fits:
                     continue
                 ahead, behind = first.targets[at], second.targets[beside]
                 done = works[0, ahead] + works[1, behind]
-                if done < done_range[0] or done > done_range[1]:
+                if done < least[state] or done > most_done[state]:
                     continue
-                static = first.parameters[at] + second.parameters[beside]
-                highest = max(first.working[at], second.working[beside])
                 faster_at, faster_beside = first.faster[at], second.faster[beside]
                 may_at, may_beside = faster_at >= 0, faster_beside >= 0
-                fits = True
-                for row in range(len(live)):
-                    needed = (
-                        static
-                        + live[row, 0] * first.activations[at]
-                        + live[row, 1] * second.activations[beside]
-                        + live[row, 2] * first.waiting[at]
-                        + live[row, 3] * second.waiting[beside]
-                    )
-                    if needed + highest > room:
-                        fits = False
-                        break
+                for row in range(num_rows):
+                    free = room_at[row] - held_beside[beside, row]
                     if may_at:
                         more = live[row, 0] * (first.activations[faster_at] - first.activations[at])
-                        above = max(first.working[faster_at], second.working[beside])
-                        may_at = needed + more + above <= room
+                        may_at = more + max(first.working[faster_at], second.working[beside]) <= free
                     if may_beside:
                         more = live[row, 1] * (second.activations[faster_beside] - second.activations[beside])
-                        above = max(first.working[at], second.working[faster_beside])
-                        may_beside = needed + more + above <= room
-                if not fits or may_at or may_beside:
+                        may_beside = more + max(first.working[at], second.working[faster_beside]) <= free
+                if may_at or may_beside:
                     continue
                 if num_arcs < len(arcs):
                     sources[num_arcs] = state
                     arcs[num_arcs, 0], arcs[num_arcs, 1] = at, beside
                 num_arcs += 1
     return num_arcs
+
+
+def connect(
+    starts: Any,
+    sources: Any,
+    targets: Any,
+    done: Any,
+    done_range: Any,
+    offset: int,
+    first: int,
+    last: int,
+    alive: Any,
+) -> None:
+    """Fill `alive` [num_arcs] with whether an arc is on a path from state `first` of the first step to `last`.
+
+    At states on the way, `done` [num_steps + 1, num_states] less the `offset` is in `done_range` [num_steps + 1, 2].
+    """
+    num_steps = len(starts) - 1
+    reached = np.zeros(done.shape, dtype=np.bool_)
+    reached[0, first] = True
+    for step in range(num_steps):
+        least, most = done_range[step + 1, 0] + offset, done_range[step + 1, 1] + offset
+        for arc in range(starts[step], starts[step + 1]):
+            target = targets[arc]
+            if reached[step, sources[arc]] and least <= done[step + 1, target] <= most:
+                alive[arc] = True
+                reached[step + 1, target] = True
+    for state in range(done.shape[1]):
+        reached[num_steps, state] = reached[num_steps, state] and state == last
+    for step in range(num_steps - 1, -1, -1):
+        for state in range(done.shape[1]):
+            reached[step, state] = False
+        for arc in range(starts[step], starts[step + 1]):
+            alive[arc] = alive[arc] and reached[step + 1, targets[arc]]
+            if alive[arc]:
+                reached[step, sources[arc]] = True
 
 
 def sweep(

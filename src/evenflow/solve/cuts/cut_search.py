@@ -40,7 +40,7 @@ _CLOSE = 1e-4
 _REMEMBERED = 4
 """Number of mixtures that a node tries from the nodes above it, and of those that last refuted others, before it plays.
 """
-_TRIAL_ROUNDS = 100
+_TRIAL_ROUNDS = 1000
 """Times that both trials of a part go on before it is split."""
 _MOST_TURNS = 300
 """Most games of a node: within the solver's tolerance the same plans and paths could return without end."""
@@ -176,6 +176,8 @@ class CutSearch:
         It also ends where a graph `is_too_large`.
         """
         self._keep_going = keep_going
+        if self._middles and not self.graphs.make(keep_going):
+            return
         while not self.refuted and not self.is_too_large and keep_going():
             report(self.bound_ns)
             if self._middles:

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
+from evenflow.cli.missing import missing_options
 from evenflow.cli.shared.files.input_files import read_text
-from evenflow.cli.shared.missing import missing_options
 from evenflow.cli.shared.model_config import ModelConfig, config_of, config_path
 from evenflow.cli.shared.options import SEARCH
 from evenflow.errors import InputError

@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from evenflow.baselines.even_plan import even_layers
+from evenflow.cli.missing import missing_options
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel, read_model
-from evenflow.cli.shared.missing import missing_options
 from evenflow.cli.shared.model_config import ModelConfig
 from evenflow.cli.shared.rank_options import of_ranks
 from evenflow.cli.shared.training.configuration_options import (

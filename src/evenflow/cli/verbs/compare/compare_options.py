@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evenflow.asking import asked, asked_as, optional
+from evenflow.cli.missing import missing_options
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel, mixes_any
 from evenflow.cli.shared.host_options import HostOptions
 from evenflow.cli.shared.memory_margin import with_error_free
 from evenflow.cli.shared.message_options import MessageOptions
-from evenflow.cli.shared.missing import missing_options
 from evenflow.cli.shared.rank_options import RankOptions
 from evenflow.cli.shared.segment_options import SegmentOptions
 from evenflow.cli.shared.split_sequences import note_left_out

@@ -7,11 +7,11 @@ import click
 
 from evenflow.asking import asked_as, optional
 from evenflow.baselines.even_plan import even_plan
+from evenflow.cli.missing import missing_options
 from evenflow.cli.shared.files.given_model import GivenModel, refuse_without_configuration
 from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layer_counts import layers_by_chunk, parse_counts
-from evenflow.cli.shared.missing import missing_options
 from evenflow.cli.shared.model_config import ModelConfig, config_of, config_path
 from evenflow.cli.shared.options import (
     ALLOWS_EMPTY,
