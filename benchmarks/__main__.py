@@ -17,6 +17,7 @@ from benchmarks import (
     group_size,
     interruptions,
     layouts,
+    links,
     measure,
     offload,
     orders,
@@ -195,6 +196,12 @@ def zero_bubble_command(
 def group_size_command(time_limit: float = 30.0) -> None:
     """Measure what other group sizes of interleaved schedules save in memory and in time."""
     click.echo(group_size.report(time_limit))
+
+
+@benchmarks.command("links")
+def links_command() -> None:
+    """Search orders for pipelines with a slow link, beside PipeMorph's."""
+    click.echo(links.report(links.compare()))
 
 
 @benchmarks.command("throughput")

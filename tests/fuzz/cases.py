@@ -227,7 +227,7 @@ BASES: tuple[tuple[str, ...], ...] = (
     ("tune", "--model", "config.json", "--accelerator", "h100", "--gpus", "4", "--global-batch", "4", "--seq", "64", *FAST),
     ("quick-tune", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST),
     ("replan", "plan.json", "--rank-speed", "1:0.5", "--rank-memory", "0:900MB,1:1GB", "--move-bandwidth", "25GBps", *FAST),
-    ("plan", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", "--rank-speed", "1:0.5", "--rank-memory", "0:900MB", *FAST),
+    ("plan", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", "--rank-speed", "1:0.5", "--rank-memory", "0:900MB", "--rank-link", "0:1ms", *FAST),
     _predict("--model", "config.json", "--accelerator", "h100", "--recompute", "full", "-o", "out-layers.json"),
     _predict("--hidden", "64", "--layers", "8", "--heads", "4", "--vocab", "320", "--accelerator", "accelerator.yaml", "--memory", "1GB", "--chunks", "2"),
     ("calibrate", "measured.csv", "--accelerator", "h100", "--fit", "product_share", "-o", "out.yaml"),

@@ -502,12 +502,12 @@ def test_a_tail_sends_nothing_on():
 
 
 def test_ranks_that_differ():
-    ranks = [{"count": 2}, {"speed": 0.5, "memory_reserved": 3}]
+    ranks = [{"count": 2}, {"speed": 0.5, "memory_reserved": 3}, {"link_delay": 2.5}]
     network = parse_layer_file(
         json.dumps({"name": "x", "ranks": ranks, "layers_description": [body()]}), place="x.json"
     )
     slow = RankTraits(speed=0.5, reserved_bytes=3 * MB)
-    assert network.ranks == (RankTraits(), RankTraits(), slow)
+    assert network.ranks == (RankTraits(), RankTraits(), slow, RankTraits(link_ns=2_500_000))
     assert parse_layer_file(format_layer_file(network), place="x.json") == network
 
 
@@ -517,6 +517,7 @@ def test_ranks_that_differ():
         ({"speed": 1.5}, r"speed must be a number from 0.01 to 1"),
         ({"speed": 0}, r"speed must be a number from 0.01 to 1"),
         ({"count": 0}, "count must be"),
+        ({"link_delay": -1}, "link_delay must be"),
         ({"memory": 3}, "memory"),
     ],
 )

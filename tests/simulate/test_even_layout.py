@@ -17,7 +17,7 @@ def test_the_even_layout_is_the_same_work_in_the_same_order_and_time(schedule: S
     durations = np.random.default_rng(seed).integers(0, 20, NUM_OPS * schedule.num_stages)
     communication = Communication(latency_ns=message_ns)
     timeline = run(build_graph(schedule), durations, communication)
-    even = even_layout(timeline, communication)
+    even = even_layout(timeline)
     assert even.makespan_ns == timeline.makespan_ns
     assert np.array_equal(even.end_ns - even.start_ns, timeline.end_ns - timeline.start_ns)
     assert (even.start_ns >= timeline.start_ns).all()

@@ -64,7 +64,8 @@ class Case:
 
     @property
     def communication(self) -> Communication | None:
-        if self.bytes_per_s is None and not self.message_ns and not self.transfer_ns:
+        are_alike = not any(rank.link_ns for rank in self.network.ranks)
+        if self.bytes_per_s is None and not self.message_ns and not self.transfer_ns and are_alike:
             return None
         return Communication(
             latency_ns=self.message_ns, transfer_ns=self.transfer_ns, bytes_per_s=self.bytes_per_s,
@@ -182,6 +183,8 @@ def every_plan(case: Case) -> Plans:
     tables: list[list[NDArray[np.int64]]] = [[] for _ in range(stages)]
     sent_ns = np.array([case.sent_ns(border) for border in range(case.network.num_layers + 1)])
     sent: list[NDArray[np.int64]] = []
+    neighbours = {frozenset((rank, (rank + 1) % len(ranks))): ranks[rank].link_ns for rank in range(len(ranks))[::-1]}
+    delays = np.array([neighbours.get(frozenset(pair), 0) for pair in pairwise((*rank_of, rank_of[-1]))])
     for cut in case.cuts():
         contents = []
         for stage, (start, end) in enumerate(pairwise(cut)):
@@ -193,7 +196,7 @@ def every_plan(case: Case) -> Plans:
                 known[key] = np.array(_contents(network, start, end, blocks, case.cell_rule), dtype=np.int64)
             contents.append(known[key])
         grid = np.indices([len(table) for table in contents]).reshape(stages, -1)
-        sent.append(np.repeat(sent_ns[list(cut[1:]), np.newaxis], grid.shape[1], axis=1))
+        sent.append(np.repeat((sent_ns[list(cut[1:])] + delays)[:, np.newaxis], grid.shape[1], axis=1))
         for stage, table in enumerate(contents):
             tables[stage].append(table[grid[stage]])
     costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 8]

@@ -43,7 +43,7 @@ def plan_checks(
     compare_ns = compare_ns or [0] * schedule.num_stages
     directions = list(Direction)[: 1 if schedule.is_forward_only else 2]
     plans = []
-    for layout in (timeline, even_layout(timeline, communication)):
+    for layout in (timeline, even_layout(timeline)):
         ranks = []
         for rank in range(schedule.num_ranks):
             span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])

@@ -335,6 +335,11 @@ class Network:
         """Return the speed of a rank; 1 where ranks do not differ."""
         return self.ranks[rank].speed if self.ranks else 1.0
 
+    @property
+    def longest_link_ns(self) -> int:
+        """The most that a message takes longer on any link than on the others."""
+        return max((rank.link_ns for rank in self.ranks), default=0)
+
     @cached_property
     def speeds(self) -> tuple[float, ...]:
         """Speeds that ranks have, the fastest first."""

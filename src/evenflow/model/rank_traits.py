@@ -1,20 +1,25 @@
-"""What sets a rank apart from the others: a slower device, or memory that it has less of."""
+"""What sets a rank apart from the others: a slower device, memory that it has less of, or a slow link."""
 
 from dataclasses import dataclass
 
 from evenflow.language import _
-from evenflow.ranges import MEMORY_BYTES, RANK_SPEED
+from evenflow.ranges import MEMORY_BYTES, RANK_SPEED, TIME_NS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankTraits:
-    """Speed and memory of one rank."""
+    """Speed, memory and link of one rank."""
 
     speed: float = 1.0
     """Its work in a time, as a share of what the fastest rank does, for which the times of layers are."""
     reserved_bytes: int = 0
     """Bytes of the memory limit that it does not have, or that something else holds."""
+    link_ns: int = 0
+    """What every message between it and the next rank takes longer, in both directions; behind the last rank comes the
+    first. The link is busy for that time.
+    """
 
     def __post_init__(self) -> None:
         RANK_SPEED.check(self.speed, place=_("the speed of a rank"))
         MEMORY_BYTES.check(self.reserved_bytes, place=_("the reserved memory of a rank"))
+        TIME_NS.check(self.link_ns, place=_("the link of a rank"))

@@ -76,4 +76,5 @@ def check_step(network: Network, sizes: Sizes, communication: Communication | No
     longest_ns = 0
     if communication is not None:
         longest_ns = max(communication.border_times_ns(network) or (), default=communication.message_ns)
+    longest_ns += network.longest_link_ns
     network.check_step(sizes.num_units, messages_ns=2 * sizes.num_cells * sizes.num_units * longest_ns)

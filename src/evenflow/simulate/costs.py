@@ -7,6 +7,7 @@ runs one action at a time, so of the working memory of its layers the largest co
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -252,6 +253,10 @@ class StageCosts:
     """Time of a copy of these in one direction, shape [num_stages]; None: nothing is moved."""
     host_link: HostLink | None = None
     """The link over which they are moved; None: nothing is moved."""
+    link_ns: Integers | None = None
+    """What the messages that every stage sends on, and those that come back, take longer on their link, shape
+    [num_stages]; None: all links are alike.
+    """
     sent_bytes: Integers | None = None
     """Bytes that every stage sends on, shape [num_stages]; -1: the network does not say; None: it says none."""
     saved_ns: Integers | None = None
@@ -261,13 +266,17 @@ class StageCosts:
     """Stages of each chunk and rank, where forwards run beside backwards, shape [num_chunks, num_ranks]."""
 
     def messages(self, communication: Communication | None) -> Messages:
-        """Return `communication` or, where the network says what messages have, their times as `run` takes them.
+        """Return `communication` or, where messages differ by size or link, their times as `run` takes them.
 
         A forward waits for what the stage before sends on, a gradient for what comes back for what its stage sends on.
         """
-        if communication is None or communication.bytes_per_s is None or self.sent_bytes is None:
+        have_sizes = communication is not None and communication.bytes_per_s is not None and self.sent_bytes is not None
+        if not have_sizes and self.link_ns is None:
             return communication
-        times_ns = message_table(message_times(self.sent_bytes, communication))
+        communication = communication or Communication()
+        sizes = np.full_like(self.forward_ns, _UNKNOWN) if self.sent_bytes is None else self.sent_bytes
+        sent_ns = message_times(sizes, communication)
+        times_ns = message_table(sent_ns if self.link_ns is None else sent_ns + self.link_ns)
         if communication.one_at_a_time:
             return InTurn(times_ns=times_ns, latency_ns=communication.latency_ns)
         return times_ns
@@ -392,7 +401,31 @@ def costs_of_counts(
         for name, of_stages in times.items():
             of_stages[own] = getattr(slow, name)[own]
     reserved = np.array([rank.reserved_bytes for rank in network.ranks], dtype=np.int64)
-    return replace(costs, **times, static_bytes=costs.static_bytes + reserved)
+    return replace(
+        costs, **times, static_bytes=costs.static_bytes + reserved, link_ns=link_delays_ns(network, stage_table)
+    )
+
+
+def link_delays_ns(network: Network, stage_table: Integers) -> Integers | None:
+    """Return what the messages behind every stage take longer on their link, [num_stages]; None: all are alike.
+
+    `stage_table` [num_chunks, num_ranks] gives the stages of every rank.
+    """
+    if not network.longest_link_ns:
+        return None
+    num_ranks = stage_table.shape[1]
+    ranks = np.empty(stage_table.size, dtype=np.int64)
+    for rank, own in enumerate(stage_table.T):
+        ranks[own] = rank
+    links = np.array([rank.link_ns for rank in network.ranks], dtype=np.int64)
+    delays = np.zeros(stage_table.size, dtype=np.int64)
+    for stage, (sender, receiver) in enumerate(pairwise(ranks.tolist())):
+        first, last = min(sender, receiver), max(sender, receiver)
+        if last - first == 1:
+            delays[stage] = links[first]
+        elif last - first == num_ranks - 1 and first != last:
+            delays[stage] = links[last]
+    return delays
 
 
 def _saved_in_pairs(network: Network, sums: LayerSums, counts: Integers, stage_table: Integers) -> Integers:

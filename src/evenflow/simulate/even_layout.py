@@ -15,23 +15,21 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.model import Communication
 from evenflow.schedule import Bubble, BubblePlace, Op, Schedule, collect_bubbles
 from evenflow.simulate.timeline import Timeline
 
 
-def even_layout(timeline: Timeline, communication: Communication | None = None) -> Timeline:
+def even_layout(timeline: Timeline) -> Timeline:
     """Return the same work in the same order and time, with warm-up early, cool-down late, the steady phase between.
 
     The warm-up's forwards and the last backward of the steady phase start as early as they can, everything else as
-    late as it can without delaying these, another action or the end. `timeline` must come from the same
-    `communication`.
+    late as it can without delaying these, another action or the end.
     """
     if timeline.schedule.splits_backward:
         return timeline
     graph = timeline.graph.of_actions
-    message_ns = communication.message_ns if communication else 0
-    messages = (graph.crosses_ranks * message_ns).tolist()
+    sent = timeline.message_ns
+    messages = np.zeros(len(graph.sequence), dtype=np.int64) if sent is None else sent[graph.sequence]
     early = _starts_early(timeline.schedule)
     start_ns, end_ns = timeline.start_ns.tolist(), timeline.end_ns.tolist()
     sequence, predecessors = graph.sequence.tolist(), graph.rank_predecessors.tolist()

@@ -116,6 +116,8 @@ def simulate(
     deadlocks.
     """
     check_step(network, plan.sizes, communication)
+    if communication is None and network.longest_link_ns:
+        communication = Communication()
     if plan.num_layers == network.num_layers:
         plan = replace(
             plan,

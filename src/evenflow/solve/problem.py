@@ -36,6 +36,7 @@ from evenflow.simulate import (
     costs_of_counts,
     held_amounts,
     layer_sums,
+    link_delays_ns,
     live_vectors,
     makespan_ns,
     message_table,
@@ -134,6 +135,15 @@ class Problem:
     @cached_property
     def shortest_sent_ns(self) -> Integers:
         """Time of what every stage sends on at least, whatever the cut, shape [num_cells]."""
+        return self._shortest_sent_ns if self.link_ns is None else self._shortest_sent_ns + self.link_ns
+
+    @cached_property
+    def link_ns(self) -> Integers | None:
+        """What the messages behind every cell take longer on their link, [num_cells]; None: all links are alike."""
+        return link_delays_ns(self.network, self.schedule.stage_table)
+
+    @property
+    def _shortest_sent_ns(self) -> Integers:
         times_ns = self.border_times_ns
         if times_ns is None:
             return np.full(self.num_cells, self.message_ns, dtype=np.int64)

@@ -24,6 +24,9 @@ def rank_orders(ranks: Sequence[RankTraits], size: int, *, place: str = "") -> l
         InputError: at `place`, ranks that do not make whole groups, or more than `MOST_ORDERS` orders.
     """
     place = place or _("the number of ranks that are placed together")
+    if any(rank.link_ns for rank in ranks):
+        rule = _("must not be given where links differ, which do not move with their ranks")
+        raise InputError(value=size, rule=rule, place=place)
     if len(ranks) % size:
         rule = _("must divide the {num_ranks} ranks", num_ranks=len(ranks))
         raise InputError(value=size, rule=rule, place=place)

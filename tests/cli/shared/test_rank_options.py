@@ -45,6 +45,15 @@ def test_memory(memory, limit, text, short):
     assert [rank.reserved_bytes // GB for rank in network.ranks] == short
 
 
+@pytest.mark.parametrize(
+    ("text", "delays"), [("1:2ms", [0, 2_000_000, 0, 0]), ("0us,0us,30us,1s", [0, 0, 30_000, 1_000_000_000])]
+)
+def test_links(text, delays):
+    network, limit = applied(7, rank_link=text)
+    assert [rank.link_ns for rank in network.ranks] == delays
+    assert limit == 7
+
+
 def test_an_option_changes_only_what_it_is_about():
     ranks = (RankTraits(speed=0.5, reserved_bytes=7),) * 4
     network, _limit = applied(9, network=replace(plain_network(num_layers=8), ranks=ranks), rank_speed="0:0.9")

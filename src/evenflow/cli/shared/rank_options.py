@@ -1,4 +1,4 @@
-"""``--rank-speed`` and ``--rank-memory``: ranks that differ from the others."""
+"""``--rank-speed``, ``--rank-memory`` and ``--rank-link``: ranks that differ from the others."""
 
 import re
 from collections.abc import Callable
@@ -10,16 +10,16 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Network, RankTraits
 from evenflow.ranges import RANK_SPEED
-from evenflow.units import parse_memory
+from evenflow.units import parse_memory, parse_time
 
-_SPEED, _MEMORY = "--rank-speed", "--rank-memory"
+_SPEED, _MEMORY, LINK = "--rank-speed", "--rank-memory", "--rank-link"
 _PLACED = re.compile(r"(?P<first>[0-9]{1,5})(?:-(?P<last>[0-9]{1,5}))?:(?P<value>.+)")
 Value = TypeVar("Value", int, float, str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankOptions:
-    """Speed and memory of ranks as given."""
+    """Speed, memory and links of ranks as given."""
 
     rank_speed: str | None = optional(
         _SPEED,
@@ -33,13 +33,20 @@ class RankOptions:
         help="Memory of some ranks where it is not that of --memory: 8-15:64GB, or one size for each rank.",
     )
 
+    rank_link: str | None = optional(
+        LINK,
+        metavar="RANKS:TIME,…",
+        help="What a message takes longer between some ranks and the next one each, as over a slow link: 3:2ms; behind "
+        "the last rank comes the first.",
+    )
+
     def applied(self, network: Network, limit_bytes: int | None, *, num_ranks: int) -> tuple[Network, int | None]:
         """Return the network with these ranks, and the largest limit of a rank, which the others are short of.
 
         Raises:
             InputError: a value that breaks a rule, or ranks that the pipeline does not have.
         """
-        if self.rank_speed is None and self.rank_memory is None:
+        if self.rank_speed is None and self.rank_memory is None and self.rank_link is None:
             return network, limit_bytes
         ranks = list(network.ranks or (RankTraits(),) * num_ranks)
         if self.rank_speed is not None:
@@ -51,7 +58,14 @@ class RankOptions:
             ranks = [
                 replace(rank, reserved_bytes=limit_bytes - limit) for rank, limit in zip(ranks, limits, strict=True)
             ]
+        if self.rank_link is not None:
+            delays = of_ranks(self.rank_link, 0, _delay, num_ranks=num_ranks, place=LINK)
+            ranks = [replace(rank, link_ns=delay) for rank, delay in zip(ranks, delays, strict=True)]
         return replace(network, ranks=tuple(ranks)), limit_bytes
+
+
+def _delay(text: str, place: str) -> int:
+    return parse_time(text, place=place)
 
 
 def _speed(text: str, place: str) -> float:

@@ -293,6 +293,13 @@ def ranks_note(network: Network, rank_order: Sequence[int] = ()) -> str:
         if traits.reserved_bytes:
             short = megabytes(traits.reserved_bytes)
             notes.append(_("{ranks}: {short_mb:,.1f} MB less memory, counted as held", ranks=ranks, short_mb=short))
+        if traits.link_ns:
+            slow = _(
+                "{ranks}: messages to and from the next rank take {more_ms:,.3f} ms longer",
+                ranks=ranks,
+                more_ms=milliseconds(traits.link_ns),
+            )
+            notes.append(slow)
     unequal = _("unequal ranks: {notes}", notes="; ".join(notes)) if notes else ""
     if not rank_order:
         return unequal

@@ -124,14 +124,16 @@ def _ranks(
     network, limit = rank_options.applied(running.network, limit, num_ranks=num_ranks)
     ranks = network.ranks or (RankTraits(),) * num_ranks
     if measured is None:
-        if all(rank.speed == 1 for rank in ranks) and rank_options.rank_memory is None:
+        others = (rank_options.rank_memory, rank_options.rank_link)
+        if all(rank.speed == 1 for rank in ranks) and others == (None, None):
             raise InputError(
-                rule=_("must come with a measured step, or with --rank-speed or --rank-memory"),
+                rule=_("must come with a measured step, or with --rank-speed, --rank-memory or --rank-link"),
                 place="PLAN.json",
                 remedy=_("say how the ranks differ from the plan"),
             )
         return ranks, limit
-    alike = simulate(replace(running.network, ranks=()), running.plan, communication=running.communication)
+    as_fast = tuple(replace(rank, speed=1.0, reserved_bytes=0) for rank in running.network.ranks)
+    alike = simulate(replace(running.network, ranks=as_fast), running.plan, communication=running.communication)
     speeds = measured_speeds(alike, _measured(measured))
     return tuple(replace(rank, speed=speed) for rank, speed in zip(ranks, speeds, strict=True)), limit
 

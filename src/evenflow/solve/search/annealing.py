@@ -142,7 +142,7 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
         fixed_working[cell] = max(fixed_working[cell], block.working_bytes)
     live_starts = np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
     times = problem.border_times_ns
-    has_messages = problem.message_ns > 0 or times is not None
+    has_messages = problem.message_ns > 0 or times is not None or problem.link_ns is not None
     communication = problem.request.communication
     in_turn = has_messages and communication is not None and communication.one_at_a_time
     # No cell ever holds more layers than there are, so with that as the least none can give one away; contents are
@@ -199,6 +199,7 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             problem.shortest_messages.copy() if has_messages else np.zeros(0, dtype=np.int64),
             np.zeros(0, dtype=np.bool_) if times is None else graph.crosses_ranks,
             np.zeros(0, dtype=np.int64) if times is None else times,
+            np.zeros(problem.num_cells, dtype=np.int64) if problem.link_ns is None else problem.link_ns,
             graph.action_classes,
             communication.latency_ns if in_turn and communication is not None else 0,
             graph.receivers if in_turn else np.zeros(0, dtype=np.uint32),

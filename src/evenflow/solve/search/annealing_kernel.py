@@ -118,6 +118,8 @@ class GraphArrays(NamedTuple):
     """Where messages depend on the cut, whether each input comes from another rank, shape [num_actions]; else empty."""
     border_times: Any
     """Where messages depend on the cut, the time of what a cell sends on that ends at each border; else empty."""
+    links: Any
+    """What the messages behind each cell take longer on their link."""
     own_classes: Any
     """The class of each action by itself (see `Graph.action_classes`)."""
     latency: int
@@ -439,7 +441,8 @@ def _price_messages(state: State, order: GraphArrays) -> None:
     for index in range(len(order.messages)):
         if order.crosses_ranks[index]:
             stage, op = order.own_classes[index] // NUM_OPS, order.own_classes[index] % NUM_OPS
-            order.messages[index] = order.border_times[state.starts[stage if op == FORWARD else stage + 1]]
+            behind = stage if op == FORWARD else stage + 1
+            order.messages[index] = order.border_times[state.starts[behind]] + order.links[behind - 1]
 
 
 @compiled

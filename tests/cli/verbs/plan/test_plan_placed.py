@@ -30,6 +30,7 @@ def test_the_answer_says_where_the_ranks_were_placed(folder, evenflow, schedule)
     [
         (("--place-ranks", 1), "--place-ranks must come with ranks that differ, got 1"),
         (("--rank-speed", "0:0.5", "--place-ranks", 3), "--place-ranks must divide the 2 ranks, got 3"),
+        ((*SLOW_FIRST, "--rank-link", "0:1ms"), "--place-ranks must not be given where links differ, which do not"),
         ((*SLOW_FIRST, "--schedule", "search"), "--place-ranks must not be given beside --schedule search"),
     ],
 )
