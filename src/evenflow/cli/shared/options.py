@@ -55,7 +55,7 @@ SHORTEST_WARM_UP = asked(
 )
 
 
-JSON_FILE = asked(is_written=True, option="--json", help="Write the result as JSON.")
+JSON_FILE = asked(is_written=True, option="--json", help="Write the result as JSON; - is standard output.")
 SVG_FILE = asked(is_written=True, option="--svg", help="Draw timeline and memory.")
 HTML_FILE = asked(
     is_written=True,

@@ -6,10 +6,12 @@ import os
 import re
 import secrets
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext, redirect_stdout, suppress
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -43,6 +45,7 @@ _MOST_TRACED, _FEWEST_TRACED = 500_000, 20_000
 """Actions of all steps of a trace: more take gigabytes of memory here and in what opens it; fewer take no time."""
 _ACTION_SECONDS = {SVG: 1e-6, HTML: 5e-6, TRACE: 1e-5, "--order": 1e-6}
 _PNG_SECONDS = 1.0
+_STANDARD_OUTPUT = Path("-")
 _MOST_BYTES = 2**28
 """Larger files are not evenflow's."""
 
@@ -80,6 +83,10 @@ class Outputs:
         """
         pictures = {SVG: paths.get(SVG), **(pictures or {})}
         self._paths = {option: path for option, path in {**paths, **pictures}.items() if path is not None}
+        self._standard_output = _kept_for_json() if self._paths.get(JSON) == _STANDARD_OUTPUT else None
+        """Where the result goes instead of a file; everything else that the command says is on standard error then."""
+        if self._standard_output is not None:
+            del self._paths[JSON]
         self._pictures = frozenset(pictures)
         self._written: list[Path] = []
         self._replaces_all = overwrite
@@ -117,6 +124,13 @@ class Outputs:
 
         The mark is a comment in the first line with `mark_first_line`, else where the format has a place for one.
         """
+        if option == JSON and self._standard_output is not None:
+            with speaking(ENGLISH):
+                text = make_text()
+            if JSON not in self._without_mark:
+                text = marked(text.encode(errors="replace"), measured_by=self._measured_by).decode()
+            self._standard_output.write(text)
+            return
         if option not in self._paths:
             return
         path = self._paths[option]
@@ -139,7 +153,7 @@ class Outputs:
 
     def has(self, option: str) -> bool:
         """Return whether the file of `option` was asked for."""
-        return option in self._paths
+        return option in self._paths or (option == JSON and self._standard_output is not None)
 
     def needed_seconds(self, num_actions: int) -> float:
         """Return about how long files of a step of so many actions take to be made, on a usual machine."""
@@ -221,6 +235,14 @@ class Outputs:
             raise InputError(
                 value=str(path), rule=refused, place=option, remedy=_("choose another name, or add --overwrite")
             )
+
+
+def _kept_for_json() -> TextIO:
+    """Return standard output, for the result alone: all else goes to standard error until the command ends."""
+    kept, redirected = sys.stdout, redirect_stdout(sys.stderr)
+    redirected.__enter__()
+    click.get_current_context().call_on_close(lambda: redirected.__exit__(None, None, None))
+    return kept
 
 
 def write_whole(
