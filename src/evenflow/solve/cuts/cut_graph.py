@@ -22,6 +22,7 @@ from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate import Integers
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.bounds import ramps_by_place_ns
+from evenflow.solve.clock import spend
 from evenflow.solve.columns.cell_options import CellOptions, merged_runs
 from evenflow.solve.cuts.cut_kernels import connect, follow, sweep, walk
 from evenflow.solve.cuts.rank_alone import Places, ranks_alone
@@ -34,6 +35,8 @@ MAX_SHARED = 20_000_000
 """Most arcs of all graphs together, as they are found."""
 _FIRST_CAPACITY = 200_000
 """Most arcs of some states that room is made for at first; where there are more, they are counted and found again."""
+_FOUND_SECONDS = 1e-6
+"""Work to find one arc and to look at it."""
 _TOGETHER = 64
 """States whose arcs are found together, and lose those that a rank alone has no time for."""
 
@@ -335,6 +338,7 @@ class CutGraphs:
                 sources,
                 chosen,
             )
+        spend(number * _FOUND_SECONDS)
         sources, chosen = sources[:number], chosen[:number]
         behind = [own.targets[chosen[:, chunk]] for chunk, own in enumerate(placed)]
         origins = [own.origins[chosen[:, chunk]] for chunk, own in enumerate(placed)]
