@@ -138,10 +138,13 @@ class Prover:
         self._mixtures = mixtures
         self._cuts_deadline = now_s() + (seconds if seconds_of_cuts is None else seconds_of_cuts)
         answer = self._refute(target_ns, seconds=seconds, floor_ns=floor_ns)
-        if answer.counts is None or not self.problem.messages_depend:
-            return answer
-        is_within = self.problem.simulate(answer.counts).makespan_ns <= target_ns
-        return answer if is_within else replace(answer, counts=None)
+        return answer if self._meets(answer.counts, target_ns) else replace(answer, counts=None)
+
+    def _meets(self, counts: Integers | None, target_ns: int) -> bool:
+        """Return whether there is a plan, and it meets the target with the messages of its own cut."""
+        if counts is None or not self.problem.messages_depend:
+            return counts is not None
+        return self.problem.simulate(counts).makespan_ns <= target_ns
 
     def _refute(self, target_ns: int, *, seconds: float, floor_ns: float) -> TargetAnswer:
         self._deadline = 0.0 if self._stopped else now_s() + seconds
@@ -161,7 +164,7 @@ class Prover:
             search = self._search_of(options, target_ns) if has_cut_graphs(self.problem) else None
             if search is not None and not self._prefers_columns:
                 answer = self._search_cuts(search, floor_ns, seconds=_FIRST_CUTS_S)
-                if answer.refuted or answer.counts is not None:
+                if answer.refuted or self._meets(answer.counts, target_ns):
                     return answer
             groups = rank_groups(self.problem, options, target_ns)
             if groups is not None and not all(map(len, groups)):
@@ -169,7 +172,8 @@ class Prover:
             most = _MAX_MIXED_COLUMNS if len(self.problem.network.runs) >= MANY_RUNS else _MAX_INTEGER_COLUMNS
             too_many = groups is None or sum(map(len, groups)) > most
             if search is not None and too_many and not search.is_too_large:
-                answer = self._search_cuts(search, floor_ns)
+                if search.found is None:
+                    answer = self._search_cuts(search, floor_ns)
                 if not search.is_too_large:
                     return answer
             self._prefers_columns = not too_many
