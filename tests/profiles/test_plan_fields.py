@@ -36,7 +36,8 @@ GOLDEN = """{
 def written(memory_limit_bytes: int | None, *, lower_bound_ns: int | None = 1_500_000_000) -> dict[str, object]:
     simulation = SimpleNamespace(
         plan=PLAN,
-        network=SimpleNamespace(host_link=None, encoder_work=None),
+        network=SimpleNamespace(host_link=None),
+        encoded=None,
         hidden_ns=None,
         exposed_ns=None,
         makespan_ns=2_000_000_000,

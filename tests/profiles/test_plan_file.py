@@ -35,7 +35,8 @@ def written(plan: Plan) -> dict[str, object]:
         hidden_ns=None,
         exposed_ns=None,
         fill_drain=IDLE,
-        network=SimpleNamespace(host_link=None, encoder_work=None),
+        network=SimpleNamespace(host_link=None),
+        encoded=None,
     )
     return plan_fields(
         cast("Simulation", simulation), status="feasible", lower_bound_ns=1_250_000, memory_limit_bytes=3 * 2**19,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.model import EncoderWork, Plan, RankTraits
 from evenflow.schedule import Op
-from evenflow.simulate import EncoderParts, Simulation, encoded_step, simulate
+from evenflow.simulate import EncoderParts, Simulation, simulate
 from tests.networks import equal_network
 from tests.strategies import simulations
 
@@ -66,7 +66,7 @@ def in_turn(readies: Sequence[int], message_ns: int) -> Iterator[int]:
 
 @given(simulations(), works)
 def test_parts_are_in_time_and_in_nobodys_way(simulation: Simulation, work: EncoderWork):
-    encoded = encoded_step(with_work(simulation, work))
+    encoded = with_work(simulation, work).encoded
     assert encoded is not None
     schedule, makespan_ns = simulation.timeline.schedule, simulation.makespan_ns
     first = schedule.stage_ranks[0]
@@ -168,7 +168,7 @@ def test_no_way_to_place_parts_takes_less(sizes, forward_ns, backward_ns, messag
     network = replace(equal_network(num_ranks + 1, forward_ns=2, backward_ns=4), encoder_work=work, ranks=ranks)
     plan = Plan(schedule=schedule, num_microbatches=2, layers=((2, *[1] * (num_ranks - 1)),))
     simulation = simulate(network, plan)
-    encoded = encoded_step(simulation)
+    encoded = simulation.encoded
     assert encoded is not None
     own = [gaps(simulation, rank) for rank in range(num_ranks)]
     due = [of_first_stage(simulation, microbatch)[0] for microbatch in (0, 1) for _ in range(parts)]
@@ -189,11 +189,11 @@ def test_ranks_that_wait_take_what_the_first_has_no_time_for():
     work = EncoderWork(parts=1, forward_ns=10, backward_ns=20, in_bubbles=True)
     network = replace(equal_network(4, forward_ns=10, backward_ns=20), encoder_work=work)
     simulation = simulate(network, Plan(schedule="1f1b", num_microbatches=8, layers=((1, 1, 1, 1),)))
-    encoded = encoded_step(simulation)
+    encoded = simulation.encoded
     assert encoded is not None
     assert (encoded.before_ns, encoded.behind_ns) == (10, 20), "the first part waits for nobody, the last for all"
     assert encoded.forwards_in_bubbles == encoded.backwards_in_bubbles == 4
-    apart = encoded_step(with_work(simulation, replace(work, in_bubbles=False)))
+    apart = with_work(simulation, replace(work, in_bubbles=False)).encoded
     assert apart is not None
     assert (apart.before_ns, apart.behind_ns) == (20, 40)
     assert apart.forwards_in_bubbles == apart.backwards_in_bubbles == 0
@@ -201,7 +201,7 @@ def test_ranks_that_wait_take_what_the_first_has_no_time_for():
 
 def test_without_encoders_there_is_nothing_to_say():
     simulation = simulate(equal_network(2), Plan(schedule="1f1b", num_microbatches=1, layers=((1, 1),)))
-    assert encoded_step(simulation) is None
+    assert simulation.encoded is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from evenflow.draw.parts.axes import memory_unit, show_memory, show_time
 from evenflow.draw.vocabulary import Vocabulary
-from evenflow.simulate import Simulation, encoded_step
+from evenflow.simulate import Simulation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ def plan_figures(
         causes += f", host copies {percent(bubbles.host_copies)}"
     idle = 1 - simulation.timeline.busy_ns.sum() / max(simulation.makespan_ns * plan.num_ranks, 1)
     waiting = f"{vocabulary.several} idle {percent(idle)} of it"
-    encoded = encoded_step(simulation)
+    encoded = simulation.encoded
     if encoded is not None:
         waiting += f"; with encoders {show_time(encoded.step_ns)}"
     return [

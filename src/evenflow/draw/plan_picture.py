@@ -38,7 +38,7 @@ from evenflow.draw.plan_figures import plan_figures
 from evenflow.draw.svg_elements import document, group, rect, text
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.language import ENGLISH, speaking
-from evenflow.simulate import Simulation, encoded_step
+from evenflow.simulate import Simulation
 
 _AXIS_HEIGHT = 20
 _HEADING_GAP = 14
@@ -96,7 +96,7 @@ def _timeline_panel(
         has_copies=copies,
     )
     blocks = make_blocks(simulation, scale)
-    encoded = encoded_step(simulation)
+    encoded = simulation.encoded
     encoders = [] if encoded is None else draw_encoders(encoded, scale, rows)
     numbering = choose_numbering([(blocks, rows)])
     recomputes = bool(simulation.costs.recompute_ns.any())

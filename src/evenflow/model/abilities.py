@@ -196,7 +196,7 @@ class Abilities:
                 prediction for one that does not train them beside a pipeline.
         """
         for error in self.layer_refusals(
-            network.encoder_layers, network.mtp_layers, title=title, encodes_apart=network.encoder_work is not None
+            network.encoder_layers, network.mtp_layers, title=title, encodes_apart=network.encodes_apart
         ):
             raise error
         blocks = None if self.parts_blocks else whole_blocks_of(network)

@@ -308,6 +308,11 @@ class Network:
         return sum(run.count for run in self.runs if run.layer.is_encoder)
 
     @property
+    def encodes_apart(self) -> bool:
+        """Whether encoders run on all ranks beside the pipeline."""
+        return self.encoder_work is not None
+
+    @property
     def continuing_layers(self) -> int:
         """Number of body layers that continue the block of the layer before them."""
         return sum(run.count for run in self.runs if run.layer.continues_block)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Communication
 from evenflow.profiles.layer_file import layer_file_fields
-from evenflow.simulate import FillDrain, Simulation, as_fractions, encoded_step, host_uses
+from evenflow.simulate import FillDrain, Simulation, as_fractions, host_uses
 from evenflow.solve import BindingLimit
 from evenflow.units import megabytes, milliseconds
 
@@ -120,7 +120,7 @@ def _pair_fields(simulation: Simulation) -> dict[str, object]:
 
 def _encoder_fields(simulation: Simulation) -> dict[str, object]:
     """Return what encoders beside the pipeline add to the step."""
-    encoded = encoded_step(simulation)
+    encoded = simulation.encoded
     if encoded is None:
         return {}
     return {

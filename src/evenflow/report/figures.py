@@ -4,7 +4,7 @@ from evenflow.draw.parts.axes import show_memory, show_time
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.language import _, _n
 from evenflow.schedule import Schedule
-from evenflow.simulate import Simulation, Timeline, encoded_step
+from evenflow.simulate import Simulation, Timeline
 
 Figures = tuple[tuple[str, str], ...]
 
@@ -27,7 +27,7 @@ def simulation_figures(
     peak = simulation.peak_memory_bytes if simulation.network.has_memory else None
     step, idle, *others = timeline_figures(simulation.timeline, peak, memory_limit_bytes, vocabulary)
     layers = (_("Layers"), f"{simulation.plan.num_layers:,}")
-    encoded = encoded_step(simulation)
+    encoded = simulation.encoded
     whole = () if encoded is None else ((_("Step with encoders"), show_time(encoded.step_ns)),)
     return (step, *whole, idle, (_("Bubbles, of model time"), f"{_percent(bubbles.real)}: {by_cause}"), *others, layers)
 

@@ -19,7 +19,7 @@ from evenflow.simulate.costs import (
     sent_across,
     stage_costs,
 )
-from evenflow.simulate.encoders import EncodedStep, EncoderParts, encoded_step
+from evenflow.simulate.encoders import EncodedStep, EncoderParts
 from evenflow.simulate.even_layout import idle_bubbles
 from evenflow.simulate.graph import Graph, build_graph, no_time_class, pair_class
 from evenflow.simulate.host_use import HostUse, host_uses
@@ -63,7 +63,6 @@ __all__ = [
     "compiling",
     "costs_of_counts",
     "duration_table",
-    "encoded_step",
     "gaps_ns",
     "held_amounts",
     "host_uses",

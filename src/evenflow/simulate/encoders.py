@@ -10,14 +10,14 @@ arXiv:2602.02276; forwards in bubbles as in Kimi K3]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from evenflow.model import EncoderWork
-from evenflow.schedule import Op
+from evenflow.model import Network
+from evenflow.schedule import Op, Schedule
 from evenflow.simulate.costs import Integers
-from evenflow.simulate.simulation import Simulation
+from evenflow.simulate.idle_gaps import gaps_ns, own_gaps
+from evenflow.simulate.timeline import Timeline
 
 Gap = tuple[int, int]
 """Beginning and end of a time in which a rank has nothing to do, ns."""
@@ -68,24 +68,24 @@ class EncodedStep:
         return 0 if self.backwards is None else int((self.backwards.end_ns <= self.pipeline_ns).sum())
 
 
-def encoded_step(simulation: Simulation) -> EncodedStep | None:
+def encoded_step(network: Network, timeline: Timeline) -> EncodedStep | None:
     """Return what encoders add to a step; None where no rank has any beside the pipeline."""
-    work = simulation.network.encoder_work
+    work = network.encoder_work
     if work is None:
         return None
-    pipeline_ns, gaps = simulation.makespan_ns, _bubbles(simulation)
+    pipeline_ns, gaps = timeline.makespan_ns, _bubbles(timeline)
     bubbles = gaps if work.in_bubbles else [[] for _own in gaps]
-    needed_ns, given_ns = _first_stage(simulation)
+    needed_ns, given_ns = _first_stage(timeline)
     if not work.in_bubbles:
         needed_ns, given_ns = np.zeros_like(needed_ns), np.full_like(given_ns, pipeline_ns)
-    forward = _Side(simulation, work, work.forward_ns, needed_ns)
+    forward = _Side(network, timeline.schedule, work.forward_ns, needed_ns)
     forwards, before_ns = forward.placed(bubbles)
-    if not work.backward_ns or simulation.timeline.schedule.is_forward_only:
+    if not work.backward_ns or timeline.schedule.is_forward_only:
         return EncodedStep(
             forwards=forwards, backwards=None, before_ns=before_ns, behind_ns=0, pipeline_ns=pipeline_ns,
             least_ns=before_ns,
         )  # fmt: skip
-    backward = _Side(simulation, work, work.backward_ns, pipeline_ns - given_ns)
+    backward = _Side(network, timeline.schedule, work.backward_ns, pipeline_ns - given_ns)
     left = [_mirrored(_without(own, forwards, rank), pipeline_ns) for rank, own in enumerate(bubbles)]
     mirrored, behind_ns = backward.placed(left)
     alone_ns = backward.least_ns([_mirrored(own, pipeline_ns) for own in bubbles])
@@ -107,9 +107,10 @@ def encoded_step(simulation: Simulation) -> EncodedStep | None:
 class _Side:
     """Forwards, or in reversed time backwards: parts that must have arrived when they are due."""
 
-    def __init__(self, simulation: Simulation, work: EncoderWork, part_ns: int, due_ns: Integers) -> None:
+    def __init__(self, network: Network, schedule: Schedule, part_ns: int, due_ns: Integers) -> None:
         """`due_ns` [num_microbatches] is when the parts of a microbatch must be at the first stage."""
-        network, schedule = simulation.network, simulation.timeline.schedule
+        work = network.encoder_work
+        assert work is not None
         self._work_ns = [round(part_ns / network.speed_of(rank)) for rank in range(schedule.num_ranks)]
         self._first_rank = schedule.stage_ranks[0]
         self._message_ns = work.message_ns if schedule.num_ranks > 1 else 0
@@ -170,30 +171,29 @@ class _Side:
         return np.concatenate(ends)[:most]
 
 
-def _bubbles(simulation: Simulation) -> list[list[Gap]]:
+def _bubbles(timeline: Timeline) -> list[list[Gap]]:
     """Return when every rank has nothing to do, in the order of time."""
-    timeline = simulation.timeline
-    firsts = timeline.schedule.rank_starts
+    num_ranks = timeline.schedule.num_ranks
+    lengths = gaps_ns(timeline)
+    ends = np.append(timeline.start_ns, [timeline.makespan_ns] * num_ranks)
     bubbles = []
-    for begin, end in pairwise(firsts):
-        starts = np.append(timeline.start_ns[begin:end], timeline.makespan_ns)
-        before = np.maximum.accumulate(np.insert(timeline.end_ns[begin:end], 0, 0))
-        idle = np.flatnonzero(starts > before)
-        bubbles.append(list(zip(before[idle].tolist(), starts[idle].tolist(), strict=True)))
+    for rank in range(num_ranks):
+        own = own_gaps(timeline.schedule, rank)
+        own = own[lengths[own] > 0]
+        bubbles.append(list(zip((ends - lengths)[own].tolist(), ends[own].tolist(), strict=True)))
     return bubbles
 
 
-def _first_stage(simulation: Simulation) -> tuple[Integers, Integers]:
+def _first_stage(timeline: Timeline) -> tuple[Integers, Integers]:
     """Return when the first stage begins every microbatch, and when its gradients are there, [num_microbatches]."""
-    timeline = simulation.timeline
     schedule = timeline.schedule
     first = schedule.stages == 0
     forwards = first & (schedule.ops == Op.F)
     backwards = first & ((schedule.ops == Op.B) | (schedule.ops == Op.I))
-    count = simulation.plan.num_microbatches
+    count = schedule.num_microbatches
     needed = np.full(count, timeline.makespan_ns, dtype=np.int64)
     given = np.zeros(count, dtype=np.int64)
-    of_unit = schedule.units // simulation.plan.sequence_splits
+    of_unit = schedule.units // schedule.sequence_splits
     np.minimum.at(needed, of_unit[forwards], timeline.start_ns[forwards])
     np.maximum.at(given, of_unit[backwards], timeline.end_ns[backwards])
     return needed, given

@@ -29,7 +29,7 @@ def even_layout(timeline: Timeline) -> Timeline:
         return timeline
     graph = timeline.graph.of_actions
     sent = timeline.message_ns
-    messages = np.zeros(len(graph.sequence), dtype=np.int64) if sent is None else sent[graph.sequence]
+    messages = [0] * len(graph.sequence) if sent is None else sent[graph.sequence].tolist()
     early = _starts_early(timeline.schedule)
     start_ns, end_ns = timeline.start_ns.tolist(), timeline.end_ns.tolist()
     sequence, predecessors = graph.sequence.tolist(), graph.rank_predecessors.tolist()

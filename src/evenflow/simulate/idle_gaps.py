@@ -56,7 +56,7 @@ def idle_gaps(runs: RunsByCause, idle: Sequence[IdleTime]) -> IdleGaps:
     growing = np.stack([gaps_ns(timeline) for timeline in steps])
     parts = np.empty_like(growing)
     for rank, causes in enumerate(idle):
-        own = _own_gaps(schedule, rank)
+        own = own_gaps(schedule, rank)
         grown = growing[:, own]
         before = np.cumsum(grown[0]) // schedule.num_stages  # rounded along the rank, so that sums stay exact
         grown[0] = np.diff(before, prepend=0)
@@ -78,7 +78,7 @@ def idle_gaps(runs: RunsByCause, idle: Sequence[IdleTime]) -> IdleGaps:
     )
 
 
-def _own_gaps(schedule: Schedule, rank: int) -> Integers:
+def own_gaps(schedule: Schedule, rank: int) -> Integers:
     """Return the indices of a rank's gaps in the order of time."""
     return np.append(np.arange(*schedule.rank_starts[rank : rank + 2]), schedule.num_actions + rank)
 

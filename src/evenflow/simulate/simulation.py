@@ -21,6 +21,7 @@ from evenflow.simulate.bubbles import (
 )
 from evenflow.simulate.copies import with_copies
 from evenflow.simulate.costs import Integers, StageCosts, stage_costs
+from evenflow.simulate.encoders import EncodedStep, encoded_step
 from evenflow.simulate.graph import build_graph
 from evenflow.simulate.idle_gaps import IdleGaps, idle_gaps
 from evenflow.simulate.memory import peak_bytes
@@ -73,6 +74,11 @@ class Simulation(InNotebook):
         return exchanged_ns(self.network, self.plan, self.timeline.schedule) - self.hidden_ns
 
     @cached_property
+    def encoded(self) -> EncodedStep | None:
+        """What encoders on all ranks add to the step, and who does what; None without any beside the pipeline."""
+        return encoded_step(self.network, self.timeline)
+
+    @cached_property
     def bubbles(self) -> BubbleTable:
         """Lost time of the whole pipeline by cause."""
         return bubble_table(self.timeline.graph, self.costs, self.timeline, self.communication)
@@ -123,7 +129,7 @@ def simulate(
             plan,
             mtp_layers=network.mtp_layers,
             encoder_layers=network.encoder_layers,
-            encodes_apart=network.encoder_work is not None,
+            encodes_apart=network.encodes_apart,
             continuing_layers=network.continuing_layers,
         )
     if schedule is None:

@@ -216,7 +216,7 @@ def _pairs(
     def refusals_of(name: str, count: int) -> Iterator[InputError]:
         yield from abilities.refusals(replace(request.sizes, num_chunks=count), name, title=title)
         yield from abilities.under(name).layer_refusals(
-            network.encoder_layers, network.mtp_layers, title=title, encodes_apart=network.encoder_work is not None
+            network.encoder_layers, network.mtp_layers, title=title, encodes_apart=network.encodes_apart
         )
 
     refusals = {pair: next(refusals_of(*pair), None) for pair in pairs}

@@ -318,7 +318,7 @@ class Problem:
             recompute=recompute,
             mtp_layers=self.request.network.mtp_layers,
             encoder_layers=self.request.network.encoder_layers,
-            encodes_apart=self.request.network.encoder_work is not None,
+            encodes_apart=self.request.network.encodes_apart,
             continuing_layers=self.request.network.continuing_layers,
         )
 

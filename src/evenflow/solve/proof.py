@@ -161,8 +161,9 @@ class Prover:
             options = all_options(self.problem, target_ns)
             if options is None:
                 return refuted
-            search = self._search_of(options, target_ns) if has_cut_graphs(self.problem) else None
-            if search is not None and not self._prefers_columns:
+            may_search, search = has_cut_graphs(self.problem), None
+            if may_search and not self._prefers_columns:
+                search = self._search_of(options, target_ns)
                 answer = self._search_cuts(search, floor_ns, seconds=_FIRST_CUTS_S)
                 if answer.refuted or self._meets(answer.counts, target_ns):
                     return answer
@@ -171,7 +172,8 @@ class Prover:
                 return refuted
             most = _MAX_MIXED_COLUMNS if len(self.problem.network.runs) >= MANY_RUNS else _MAX_INTEGER_COLUMNS
             too_many = groups is None or sum(map(len, groups)) > most
-            if search is not None and too_many and not search.is_too_large:
+            if may_search and too_many and (search is None or not search.is_too_large):
+                search = search or self._search_of(options, target_ns)
                 if search.found is None:
                     answer = self._search_cuts(search, floor_ns)
                 if not search.is_too_large:
@@ -234,9 +236,9 @@ class Prover:
     def _search_cuts(self, search: CutSearch, floor_ns: float, *, seconds: float = float("inf")) -> TargetAnswer:
         """Search the cut graphs until the target is decided or the time is up."""
         target_ns = float(search.target_ns)
-        deadline = min(self._deadline, self._cuts_deadline, now_s() + seconds)
+        end_s = min(self._cuts_deadline, now_s() + seconds)
         search.run(
-            keep_going=lambda: now_s() < min(deadline, self._deadline),
+            keep_going=lambda: now_s() < min(end_s, self._deadline),
             report=lambda bound_ns: self._report(_("searching cuts"), min(bound_ns, target_ns)),
         )
         if search.is_too_large:

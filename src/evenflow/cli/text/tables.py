@@ -7,7 +7,7 @@ from evenflow.cli.text.display_width import display_width, padded
 from evenflow.language import _, _n
 from evenflow.model import NONE, Network
 from evenflow.plain_text import on_one_line
-from evenflow.simulate import FillDrain, Simulation, encoded_step, host_uses, message_times, run
+from evenflow.simulate import FillDrain, Simulation, host_uses, message_times, run
 from evenflow.solve import Outcome
 from evenflow.solve.best_outcome import fetches_text
 from evenflow.solve.outcome import BindingLimit, Status
@@ -203,7 +203,7 @@ def pairs_note(simulation: Simulation) -> str:
 
 def encoders_note(simulation: Simulation) -> str:
     """Return a sentence on encoders beside the pipeline, and the step with them; empty where there are none."""
-    encoded, work = encoded_step(simulation), simulation.network.encoder_work
+    encoded, work = simulation.encoded, simulation.network.encoder_work
     if encoded is None or work is None:
         return ""
     times = _(

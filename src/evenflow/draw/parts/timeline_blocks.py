@@ -142,7 +142,7 @@ def draw_copies(timeline: Timeline, scale: TimeScale, rows: TimelineRows) -> lis
         drawn = np.flatnonzero(right > left)
         drawn = drawn[np.lexsort((left[drawn], ranks[drawn]))]
         data = _bars(ranks[drawn], left[drawn], right[drawn], rows, beneath=rows.ink + (way + 0.5) * rows.lane)
-        parts.append(path(data, stroke=colour, width=rows.lane, extra=f'class="{name.replace(" ", "-")}"'))
+        parts.append(path(data, stroke=colour, width=rows.lane, extra=f'class="{_class_name(name)}"'))
     return parts
 
 
@@ -156,13 +156,14 @@ def draw_encoders(encoded: EncodedStep, scale: TimeScale, rows: TimelineRows) ->
         if done is None:
             continue
         inside = np.flatnonzero((done.start_ns >= 0) & (done.end_ns <= encoded.pipeline_ns))
+        if not len(inside):
+            continue
         inside = inside[np.lexsort((done.start_ns[inside], done.ranks[inside]))]
         ranks, starts, ends = done.ranks[inside], done.start_ns[inside], done.end_ns[inside]
-        begins = np.flatnonzero(np.append(True, (np.diff(ranks) != 0) | (starts[1:] != ends[:-1]))[: len(inside)])
+        begins = np.flatnonzero(np.append(True, (np.diff(ranks) != 0) | (starts[1:] != ends[:-1])))
         lasts = np.append(begins[1:], len(inside)) - 1
-        left, right = scale.tenths(starts[begins]), scale.tenths(ends[lasts]) if len(begins) else begins
-        data = _bars(ranks[begins], left, right, rows)
-        parts += [path(data, stroke=colour, width=rows.ink, extra=f'class="{_class_name(name)}"')] if data else []
+        data = _bars(ranks[begins], scale.tenths(starts[begins]), scale.tenths(ends[lasts]), rows)
+        parts.append(path(data, stroke=colour, width=rows.ink, extra=f'class="{_class_name(name)}"'))
     return parts
 
 

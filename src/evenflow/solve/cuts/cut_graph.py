@@ -23,8 +23,9 @@ from evenflow.simulate import Integers
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.bounds import ramps_by_place_ns
 from evenflow.solve.clock import spend
-from evenflow.solve.columns.cell_options import CellOptions, merged_runs
+from evenflow.solve.columns.cell_options import CellOptions
 from evenflow.solve.cuts.cut_kernels import connect, follow, sweep, walk
+from evenflow.solve.cuts.placed_options import PlacedOptions, PlacedRuns, no_options
 from evenflow.solve.cuts.rank_alone import Places, ranks_alone
 from evenflow.solve.master.matrix import Floats, durations_of
 from evenflow.solve.problem import Problem
@@ -134,25 +135,6 @@ class ShortestPath(NamedTuple):
     """All arcs on paths within the limit."""
 
 
-class PlacedOptions(NamedTuple):
-    """The options of a cell, by the place at which it is taken up; several for a cell inside a run of equal layers."""
-
-    starts: Integers
-    """First option of each place and the end of all, shape [num_places + 1]."""
-    targets: Integers
-    """Place at which the next cell is taken up."""
-    loads: Integers
-    """Forward and backward together; those of a place ascend."""
-    activations: Integers
-    waiting: Integers
-    working: Integers
-    parameters: Integers
-    faster: Integers
-    """Option at the same place with the next shorter backward (see `CellOptions`), or -1."""
-    origins: Integers
-    """Index among the options of the cell."""
-
-
 class CutGraphs:
     """The cut graphs of a problem, which are made one by one; together they hold all plans of at most a target."""
 
@@ -170,14 +152,14 @@ class CutGraphs:
         self._middles = sorted(middles_outwards(problem) if middles is None else middles)
         self._cells = problem.schedule.stage_table[:, list(self._ranks)].T
         """Cells of each step, shape [num_steps, num_chunks]."""
-        runs = _Runs.of(problem)
-        self._placed = [
+        runs = PlacedRuns.of(problem)
+        self._placed: list[list[PlacedOptions]] = [
             [runs.placed(options[cell], turns_back=chunk == 1 and self._turns_back) for chunk, cell in enumerate(own)]
             for own in self._cells.tolist()
         ]
         """Options of both chunks of each step; where there is no second one, it may only hold nothing."""
         if problem.num_chunks == 1:
-            self._placed = [[own, _nothing(problem.num_layers)] for (own,) in self._placed]
+            self._placed = [[own, no_options(problem.num_layers)] for (own,) in self._placed]
         ramps = ramps_by_place_ns(problem)
         self._loads = [(target_ns - ramps[rank]) // problem.schedule.num_units for rank in self._ranks]
         """Most time that each step may take for a unit, by the place where its first chunk is taken up."""
@@ -206,9 +188,8 @@ class CutGraphs:
         if arcs is None:
             return None
         first, last = self._ends(middle)
-        begins, ends = (
-            np.flatnonzero((arcs.states[end] == place).all(axis=1)) for end, place in ((0, first), (-1, last))
-        )
+        begins = np.flatnonzero((arcs.states[0] == first).all(axis=1))
+        ends = np.flatnonzero((arcs.states[-1] == last).all(axis=1))
         alive = np.zeros(int(arcs.starts[-1]), dtype=np.bool_)
         if len(ends):
             undone = int(self._work(np.array([first]))[0])
@@ -455,68 +436,6 @@ def _steps(schedule: Schedule) -> tuple[tuple[int, ...], bool] | None:
     if len(set(ranks)) < len(ranks) or rest not in ((), ranks, ranks[::-1]):
         return None
     return ranks, rest not in ((), ranks)
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Runs:
-    """Where the runs of equal layers begin and end."""
-
-    starts: Integers
-    ends: Integers
-
-    @classmethod
-    def of(cls, problem: Problem) -> "_Runs":
-        sizes = np.array([run.count for run in merged_runs(problem)])
-        return cls(starts=np.cumsum(sizes) - sizes, ends=np.cumsum(sizes))
-
-    def placed(self, options: CellOptions, *, turns_back: bool) -> PlacedOptions:
-        """Return the options of a cell by place: its first layer, or the end of its last one if its chunk turns back.
-
-        There are several places for a cell inside a run.
-        """
-        first, inside = options.first_run, options.first_run == options.last_run
-        start = np.where(inside, self.starts[first], self.ends[first] - options.in_first)
-        repeats = np.where(inside, self.ends[first] - start - options.layers + 1, 1)
-        first_of = np.cumsum(repeats) - repeats
-        origins = np.repeat(np.arange(len(options)), repeats)
-        offsets = np.arange(len(origins)) - first_of[origins]
-        start = start[origins] + offsets
-        end = start + options.layers[origins]
-        source, target = (end, start) if turns_back else (start, end)
-        order = np.lexsort(((options.forward_ns + options.backward_ns)[origins], source))
-        position = np.empty_like(order)
-        position[order] = np.arange(len(order))
-        # The faster option has the same layers, hence as many places in the same order.
-        faster = options.faster[origins]
-        faster = np.where(faster >= 0, position[first_of[faster] + offsets * (faster >= 0)], -1)
-        own = origins[order]
-        return PlacedOptions(
-            starts=np.searchsorted(source[order], np.arange(int(self.ends[-1]) + 2)),
-            targets=target[order],
-            loads=(options.forward_ns + options.backward_ns)[own],
-            activations=options.activation_bytes[own],
-            waiting=options.until_weight_bytes[own],
-            working=options.working_bytes[own],
-            parameters=options.parameter_bytes[own],
-            faster=faster[order],
-            origins=own,
-        )
-
-
-def _nothing(num_layers: int) -> PlacedOptions:
-    """Return the option of a chunk that is not there: at place 0, and without costs."""
-    nothing = np.zeros(1, dtype=np.int64)
-    return PlacedOptions(
-        starts=np.minimum(np.arange(num_layers + 2), 1),
-        targets=nothing,
-        loads=nothing,
-        activations=nothing,
-        waiting=nothing,
-        working=nothing,
-        parameters=nothing,
-        faster=nothing - 1,
-        origins=nothing,
-    )
 
 
 def _distinct(keys: Integers, most: int) -> tuple[Integers, NDArray[np.int32]]:

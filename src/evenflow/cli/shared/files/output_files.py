@@ -124,27 +124,23 @@ class Outputs:
 
         The mark is a comment in the first line with `mark_first_line`, else where the format has a place for one.
         """
-        if option == JSON and self._standard_output is not None:
-            with speaking(ENGLISH):
-                text = make_text()
-            if JSON not in self._without_mark:
-                text = marked(text.encode(errors="replace"), measured_by=self._measured_by).decode()
-            self._standard_output.write(text)
+        if not self.has(option):
             return
-        if option not in self._paths:
-            return
-        path = self._paths[option]
         # In a picture the fonts decide, and programs read JSON.
         is_for_all = option in self._pictures or option in (JSON, TRACE)
         with speaking(ENGLISH) if is_for_all else nullcontext():
             made: str | bytes = make_text()
         if option in self._pictures:
-            made = picture_content(path, str(made))
+            made = picture_content(self._paths[option], str(made))
         # A name of a file that is no text, which became the name of a model, must not stop the file.
         content = made.encode(errors="replace") if isinstance(made, str) else made
         del made  # a trace can be large
         if option not in self._edited and option not in self._without_mark:
             content = marked(content, measured_by=self._measured_by, first_line=mark_first_line)
+        if option == JSON and self._standard_output is not None:
+            self._standard_output.write(content.decode())
+            return
+        path = self._paths[option]
         self._check_replaceable(option)  # it may have come, or have been changed, during the work
         write_whole(
             path, content, option=option, like=self._like.get(option), check=lambda: self._check_unchanged(option)

@@ -15,7 +15,7 @@ from evenflow.cli.shared.training.configuration_options import (
     ConfigurationOptions,
     only_for_configurations,
 )
-from evenflow.cli.shared.training.encoder_options import APART, BUBBLES, FIRST, SPREAD, with_encoders
+from evenflow.cli.shared.training.encoder_options import BESIDE, FIRST, SPREAD, with_encoders
 from evenflow.cli.shared.training.model_options import with_capacity, with_trained
 from evenflow.cli.shared.training.option_names import option
 from evenflow.cli.shared.training.planner_inputs import PlannerInputs, planner_inputs
@@ -130,7 +130,7 @@ def configured_model(
                 "must not be given with --encoder {word}, where the plan chooses what is computed again", word=SPREAD
             )
         raise InputError(rule=rule, place="--recompute-encoder", remedy=_("leave it out"))
-    if settings.encoder in (APART, BUBBLES) and pipeline.for_framework:
+    if settings.encoder in BESIDE and pipeline.for_framework:
         rule = _("must not be {word} for a framework: all have the encoder in their first stage", word=settings.encoder)
         raise InputError(value=settings.encoder, rule=rule, place="--encoder", remedy=_("use --encoder first"))
     training = _training_options(settings, pipeline, described.model, place=config.fields.file)

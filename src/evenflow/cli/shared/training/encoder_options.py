@@ -18,6 +18,8 @@ PLACES = (FIRST, SPREAD, APART, BUBBLES)
 """Where encoders may be: in the first stage, cut over stages as any other layers, or on all ranks, before and behind
 the pipeline, in its bubbles too or not.
 """
+BESIDE = (APART, BUBBLES)
+"""Those on all ranks, beside the pipeline."""
 ENCODER = asked(
     option="--encoder",
     section=MODEL,

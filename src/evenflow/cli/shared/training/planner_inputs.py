@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evenflow.cli.shared.training.encoder_options import APART, BUBBLES, FIRST, SPREAD, needs_inputs
+from evenflow.cli.shared.training.encoder_options import BESIDE, BUBBLES, FIRST, SPREAD, needs_inputs
 from evenflow.cli.shared.training.recompute_sets import with_module_sets
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
@@ -67,7 +67,7 @@ def planner_inputs(
         network = priced_network(training, topology).network
     if encoder != FIRST and not training.model.towers:
         raise InputError(value=encoder, rule=needs_inputs(), place="--encoder")
-    if encoder in (APART, BUBBLES):
+    if encoder in BESIDE:
         network = with_apart_tower(training, topology, in_bubbles=encoder == BUBBLES)
     network = with_separate_mtp(training, topology, network)
     if encoder == SPREAD:
