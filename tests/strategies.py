@@ -14,6 +14,7 @@ from evenflow.model import (
     NONE,
     SELECT,
     Communication,
+    EncoderWork,
     EndBlock,
     HostLink,
     Layer,
@@ -221,6 +222,17 @@ def plans(draw: st.DrawFn, network: Network) -> Plan:
 
 def _rows(stages: list[int], num_ranks: int) -> list[list[int]]:
     return [stages[first : first + num_ranks] for first in range(0, len(stages), num_ranks)]
+
+
+encoder_works = st.builds(
+    EncoderWork,
+    parts=st.integers(1, 3),
+    forward_ns=st.integers(1, 900),
+    backward_ns=st.integers(0, 1500),
+    message_ns=st.integers(0, 200),
+    summed_ns=st.integers(0, 100),
+    in_bubbles=st.booleans(),
+)
 
 
 @st.composite

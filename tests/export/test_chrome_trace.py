@@ -1,6 +1,7 @@
 import re
 import tracemalloc
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,15 +10,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from evenflow.baselines.equal_stages import equal_stages
-from evenflow.export.chrome_trace import COPY, IDLE, RECOMPUTE, TracedStep, chrome_trace
-from evenflow.model import FULL, Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan, cells
+from evenflow.export.chrome_trace import COPY, ENCODER, IDLE, RECOMPUTE, TracedStep, chrome_trace
+from evenflow.model import FULL, Communication, EncoderWork, EndBlock, Layer, LayerRun, Mode, Network, Plan, cells
 from evenflow.schedule import Op, make_schedule
 from evenflow.simulate import Simulation, memory_curve, simulate
 from tests.export.trace_reader import ReadTrace, Slice, critical_path, read_trace
 from tests.simulate.test_simulation import simulations
 from tests.solve.exhaustive import Case
 from tests.solve.test_offload import offloads
-from tests.strategies import inputs_of, moving_simulations
+from tests.strategies import encoder_works, inputs_of, moving_simulations
 
 CAUSES = {
     "fill and drain": "fill_drain_ns",
@@ -211,6 +212,26 @@ def test_copies_are_slices_at_their_times(case: Case, data: st.DataObject):
         if end > start
     ]
     assert found == sorted(expected)
+
+
+@given(simulations(), encoder_works)
+def test_what_encoders_do_are_slices_and_the_step_begins_with_them(simulation: Simulation, beside: EncoderWork):
+    encoding = replace(simulation, network=replace(simulation.network, encoder_work=beside))
+    encoded = encoding.encoded
+    assert encoded is not None
+    trace = read_trace(chrome_trace([TracedStep.of(encoding)]))
+    slices = sorted((each.process - 1, each.start_ns, each.end_ns) for each in trace.slices if each.category == ENCODER)
+    both = [done for done in (encoded.forwards, encoded.backwards) if done is not None]
+    late = encoded.before_ns
+    expected = [
+        (int(rank), int(start) + late, int(end) + late)
+        for done in both
+        for rank, start, end in zip(done.ranks, done.start_ns, done.end_ns, strict=True)
+    ]
+    assert slices == sorted(expected)
+    assert min(each.start_ns for each in trace.slices) >= 0
+    starts = [each.start_ns for each in work(trace)]
+    assert min(starts) == late + int(simulation.timeline.start_ns.min())
 
 
 @given(st.lists(simulations(), min_size=2, max_size=3))

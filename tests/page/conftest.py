@@ -12,6 +12,7 @@ from evenflow.baselines.even_plan import even_plan
 from evenflow.export.results.json_text import format_object
 from evenflow.model import (
     Communication,
+    EncoderWork,
     EndBlock,
     Halves,
     HostLink,
@@ -80,6 +81,20 @@ def paired() -> Simulation:
     return simulate(replace(plain, runs=runs), plan)
 
 
+def encoding() -> Simulation:
+    """A step whose encoders work in its bubbles, and before and behind it."""
+    work = EncoderWork(
+        parts=3,
+        forward_ns=3 * MILLISECOND,
+        backward_ns=5 * MILLISECOND,
+        message_ns=MILLISECOND // 4,
+        summed_ns=0,
+        in_bubbles=True,
+    )
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((5, 1, 1, 1),), recompute={})
+    return simulate(replace(network(8), encoder_work=work), plan)
+
+
 @pytest.fixture(scope="session")
 def simulations() -> dict[str, Simulation]:
     """Three plans of one network, by name."""
@@ -125,6 +140,9 @@ def reports(simulations: dict[str, Simulation], tmp_path_factory: pytest.TempPat
         "one": report_html(shown[:1], title="small, good"),
         "three": report_html(shown, title="small"),
         "moved": report_html([moved], title="moved"),
+        "encoding": report_html(
+            [shown_simulation(encoding(), name="encoding", memory_limit_bytes=LIMIT)], title="encoding"
+        ),
         "paired": report_html([shown_simulation(paired(), name="paired", memory_limit_bytes=LIMIT)], title="paired"),
     }
     for name, text in files.items():

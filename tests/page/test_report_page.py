@@ -6,11 +6,12 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import evenflow
 from evenflow.baselines.even_plan import even_plan
-from evenflow.draw.palette import COPIES, HIDDEN, page_palette
+from evenflow.draw.palette import COPIES, ENCODERS, HIDDEN, page_palette
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.json_text import format_object
 from evenflow.model import Communication, Plan, Sizes
@@ -21,7 +22,7 @@ from evenflow.report import report_html, shown_simulation
 from evenflow.report.page_sentences import page_sentences
 from evenflow.simulate import simulate
 from tests.networks import MILLISECOND
-from tests.page.conftest import LIMIT, Opened, Reports, Simulations, network, offloaded
+from tests.page.conftest import LIMIT, Opened, Reports, Simulations, encoding, network, offloaded
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.page
@@ -130,6 +131,28 @@ def test_copies_to_the_host_have_lines_and_are_told_of(opened: Opened, reports: 
     assert "copy to the host" in page.locator(".card").first.inner_text()
     page = opened(reports["one"])
     assert "copy to the host" not in page.locator(".legend").first.inner_text()
+
+
+def test_what_encoders_do_in_bubbles_is_drawn_and_told_of(opened: Opened, reports: Reports):
+    page = opened(reports["encoding"])
+    legend = page.locator(".legend").first.inner_text()
+    for (name, _shade), shade in zip(ENCODERS, page_palette(1)["paper"]["encoders"], strict=True):
+        assert name in legend
+        assert pixel_count(page, colour(shade)) > 200
+    encoded, timeline = encoding().encoded, encoding().timeline
+    assert encoded is not None
+    inside = np.flatnonzero(encoded.forwards.start_ns >= 0)
+    place = inside[np.argmax(encoded.forwards.ranks[inside])]
+    rank, microbatch = encoded.forwards.ranks[place], encoded.forwards.microbatches[place]
+    middle = (encoded.forwards.start_ns[place] + encoded.forwards.end_ns[place]) / 2 / timeline.makespan_ns
+    box = page.locator("canvas").first.bounding_box()
+    assert box is not None
+    hover(page, LEFT + middle * (box["width"] - LEFT - 16), ROW + rank * PITCH + 10)
+    told = page.locator(".card").first.inner_text()
+    assert f"encoders' forward of microbatch {microbatch} on rank {rank}" in told
+    assert "3.000 ms" in told
+    page = opened(reports["one"])
+    assert "encoders" not in page.locator(".legend").first.inner_text()
 
 
 def test_pairs_have_a_line_and_tell_of_each_other(opened: Opened, reports: Reports):
@@ -360,13 +383,13 @@ def test_the_plan_that_is_saved_is_the_plan(opened: Opened, reports: Reports, si
     assert parse_plan(text, place="saved") == simulations["good"].plan
 
 
-@pytest.mark.parametrize("name", ["one", "moved"])
+@pytest.mark.parametrize("name", ["one", "moved", "encoding"])
 def test_the_trace_that_is_saved_is_that_of_the_command(
     opened: Opened, reports: Reports, simulations: Simulations, tmp_path: Path, name: str
 ):
     page = opened(reports[name])
     own = json.loads(saved(page, "Open in Perfetto", tmp_path).read_text(encoding="utf-8"))["traceEvents"]
-    simulation = offloaded() if name == "moved" else simulations["good"]
+    simulation = {"one": simulations["good"], "moved": offloaded(), "encoding": encoding()}[name]
     step = TracedStep.of(simulation, memory_limit_bytes=LIMIT)
     command = json.loads(chrome_trace([step]))["traceEvents"]
 

@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
+from evenflow.model import EncoderWork
 from evenflow.report import Advice, RunBlock, report_html, shown_simulation
 from evenflow.report.read_back import shown_of_report
 from evenflow.simulate import Simulation
 from tests.report.decoder import element
 from tests.report.test_page import shown
-from tests.strategies import moving_simulations, simulations
+from tests.strategies import encoder_works, moving_simulations, simulations
 from tests.thoroughness import examples
 
 
@@ -122,6 +123,20 @@ def test_a_bomb_is_not_unpacked():
     assert len(bomb) < 2**20
     with pytest.raises(InputError, match=re.escape("r.html must be as evenflow wrote it")):
         list(shown_of_report(bomb, place="r.html"))
+
+
+@settings(max_examples=examples(50))
+@given(simulations(), encoder_works)
+def test_what_encoders_do_is_read_back(simulation: Simulation, work: EncoderWork):
+    encoding = replace(simulation, network=replace(simulation.network, encoder_work=work))
+    page = report_html([shown_simulation(encoding, name="p", memory_limit_bytes=None)], title="p")
+    (again,) = shown_of_report(page, place="r.html")
+    assert report_html([again], title="p") == page
+    assert encoding.encoded is not None
+    both = [done for done in (encoding.encoded.forwards, encoding.encoded.backwards) if done is not None]
+    for read, done in zip(again.encoders, both, strict=True):
+        own = zip(done.ranks, done.start_ns, done.end_ns, done.microbatches, strict=True)
+        assert sorted(own) == sorted(zip(read.ranks, read.start_ns, read.end_ns, read.microbatches, strict=True))
 
 
 @settings(max_examples=examples(50))

@@ -13,7 +13,7 @@ from evenflow.model import EncoderWork, Plan, RankTraits
 from evenflow.schedule import Op
 from evenflow.simulate import EncoderParts, Simulation, simulate
 from tests.networks import equal_network
-from tests.strategies import simulations
+from tests.strategies import encoder_works, simulations
 
 Gap = tuple[int, int]
 
@@ -21,17 +21,6 @@ Gap = tuple[int, int]
 def with_work(simulation: Simulation, work: EncoderWork) -> Simulation:
     network = replace(simulation.network, encoder_work=work)
     return replace(simulation, network=network)
-
-
-works = st.builds(
-    EncoderWork,
-    parts=st.integers(1, 3),
-    forward_ns=st.integers(1, 900),
-    backward_ns=st.integers(0, 1500),
-    message_ns=st.integers(0, 200),
-    summed_ns=st.integers(0, 100),
-    in_bubbles=st.booleans(),
-)
 
 
 def gaps(simulation: Simulation, rank: int) -> list[Gap]:
@@ -64,7 +53,7 @@ def in_turn(readies: Sequence[int], message_ns: int) -> Iterator[int]:
         yield link
 
 
-@given(simulations(), works)
+@given(simulations(), encoder_works)
 def test_parts_are_in_time_and_in_nobodys_way(simulation: Simulation, work: EncoderWork):
     encoded = with_work(simulation, work).encoded
     assert encoded is not None

@@ -1,5 +1,5 @@
 /** What is told of an action: rows of a name and a value, the first without a name. */
-import { CAUSES, CAUSE_WORDS, COPIES, type Head, type Timeline } from "./data";
+import { CAUSES, CAUSE_WORDS, COPIES, ENCODERS, type Head, type Timeline } from "./data";
 import { showTime } from "./scale";
 import { say } from "./words";
 
@@ -47,6 +47,13 @@ export function card(head: Head, timeline: Timeline, action: number): [string, s
   const decided = timeline.decidedBy(action);
   if (decided >= 0) rows.push([say("started_by"), nameOf(timeline, decided)]);
   return rows;
+}
+
+/** The same for what encoders do. */
+export function encoderCard(timeline: Timeline, way: number, place: number): [string, string][] {
+  const { rank, microbatch, start, end } = timeline.encoders[way];
+  const values = { action: say(ENCODERS[way]), microbatch: microbatch[place], rank: rank[place] };
+  return [["", say("action", values)], [say("begins"), showTime(start[place])], [say("takes"), showTime(end[place] - start[place])]];
 }
 
 /** The parts of the gap before an action, the largest first. */

@@ -17,6 +17,8 @@ export interface Colours {
   recompute: string;
   /** To the host, and back. */
   copies: [string, string];
+  /** Forwards and backwards of encoders. */
+  encoders: [string, string];
   /** What a forward beside a backward saves. */
   hidden: string;
   /** Idle time by cause. */

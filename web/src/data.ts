@@ -20,6 +20,8 @@ export interface PaletteSet {
   limit: string;
   /** To the host, and back. */
   copies: [string, string];
+  /** Forwards, and backwards. */
+  encoders: [string, string];
   hidden: string;
   idle: { fill_drain: string; imbalance: string; recompute: string; communication: string; host_copies: string };
 }
@@ -50,6 +52,8 @@ export interface TimelineHead {
   actions: number;
   /** Numbers of copies to the host, and back; null where nothing moves. */
   copies: [number, number] | null;
+  /** Numbers of parts that encoders do beside the pipeline: forwards, and backwards where they are trained. */
+  encoders: number[];
   rank_starts: number[];
   columns: Record<string, { offset: number; bytes: number }>;
   decision: { text: string }[];
@@ -81,6 +85,17 @@ export const CAUSE_WORDS: Record<Cause, string> = {
 /** Names of both directions, in the words of the page. */
 export const COPIES = ["to_host", "from_host"] as const;
 
+/** Names of what encoders do, in the words of the page. */
+export const ENCODERS = ["encoders_forward", "encoders_backward"] as const;
+
+/** Forwards or backwards of encoders, rank by rank in the order of time, which is negative before the pipeline. */
+export interface EncoderParts {
+  rank: Float64Array;
+  microbatch: Float64Array;
+  start: Float64Array;
+  end: Float64Array;
+}
+
 /** Copies to the host, or of all back, in the order of the actions that they are of. */
 export interface Copies {
   actions: Float64Array;
@@ -107,6 +122,10 @@ export class Timeline {
   readonly memory: Float64Array | null;
   /** To the host, then back; none where nothing moves. */
   readonly copies: readonly Copies[];
+  /** Forwards, then backwards; none where there are no encoders beside the pipeline. */
+  readonly encoders: readonly EncoderParts[];
+  /** Time that encoders need before the pipeline begins. */
+  readonly lead: number;
   /** Bytes taken or freed at the ends of actions, where anything moves to the host; `memory` has those at the starts. */
   readonly memoryAtEnd: Float64Array | null;
   /** What each forward saves that runs beside the backward behind it, -1 where it runs beside none; null without pairs. */
@@ -156,7 +175,30 @@ export class Timeline {
     this.saved = read("pair", actions)?.map((coded) => coded - 1) ?? null;
     this.causes = this.causesFrom(read);
     this.copies = this.copiesFrom(read);
+    this.encoders = head.encoders.map((count, way) => {
+      const column = (name: string): Float64Array => read(`${ENCODERS[way]}_${name}`, count) ?? new Float64Array(count);
+      const takes = column("ns");
+      const start = column("start_ns").map(unzigzag);
+      return { rank: column("rank"), microbatch: column("unit"), start, end: start.map((begin, index) => begin + takes[index]) };
+    });
+    this.lead = -this.encoders.reduce((first, { start }) => start.reduce((least, begin) => Math.min(least, begin), first), 0);
   }
+
+  /** Where in the parts of encoders those of a rank begin, and where they end. */
+  ofRank(parts: EncoderParts, rank: number): [number, number] {
+    return [firstAbove(parts.rank, rank - 1, 0, parts.rank.length), firstAbove(parts.rank, rank, 0, parts.rank.length)];
+  }
+
+  /** What encoders do on a rank at a time, as a direction and a place; null for nothing. */
+  encoderAt(rank: number, time: number): [number, number] | null {
+    for (const [way, parts] of this.encoders.entries()) {
+      const [first, last] = this.ofRank(parts, rank);
+      const place = firstAbove(parts.end, time, first, last);
+      if (place < last && parts.start[place] <= time) return [way, place];
+    }
+    return null;
+  }
+
 
   private copiesFrom(read: (name: string, count: number) => Float64Array | null): Copies[] {
     if (!this.head.copies) return [];

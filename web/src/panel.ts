@@ -1,6 +1,6 @@
 /** A timeline with its tools: search, zoom, what is shown, and what the colours mean. */
 import { type Colours, shadesOf } from "./colours";
-import { CAUSES, CAUSE_WORDS, COPIES, type Report } from "./data";
+import { CAUSES, CAUSE_WORDS, COPIES, ENCODERS, type Report } from "./data";
 import { button, el, toggle } from "./dom";
 import { Viewer, type ViewerOptions } from "./viewer";
 import { say } from "./words";
@@ -65,6 +65,7 @@ export class Panel {
       items.push(el("li", {}, swatch, say("recompute")));
     }
     if (copies.length > 0) items.push(...COPIES.map((name, way) => entry(say(name), [colours.copies[way]])));
+    items.push(...head.encoders.map((_count, way) => entry(say(ENCODERS[way]), [colours.encoders[way]])));
     if (saved?.some((each) => each > 0)) items.push(entry(say("hidden"), [colours.hidden]));
     if (causes !== null) {
       items.push(el("li", { class: "hint" }, say("idle_by")), ...CAUSES.filter((cause) => causes[cause].some((each) => each > 0)).map((cause) => entry(say(CAUSE_WORDS[cause]), [colours[cause]])));

@@ -6,6 +6,8 @@ const CAUSE_NAMES = { fill: "fill and drain", imbalance: "imbalance", recomputin
 const [WORK, IDLE] = [1, 2];
 const COPY_THREADS = [3, 4];
 const COPY_NAMES = ["to host", "from host"];
+const ENCODER_THREAD = 5;
+const ENCODER_NAMES = ["encoder forward", "encoder backward"];
 
 export function chromeTrace(head: Head, timelines: readonly Timeline[]): string {
   const events: string[] = [];
@@ -16,6 +18,7 @@ export function chromeTrace(head: Head, timelines: readonly Timeline[]): string 
     actions(events, timeline, process, flow);
     if (timeline.causes !== null) idle(events, timeline, process);
     copies(events, timeline, process);
+    encoders(events, timeline, process);
     memory(events, timeline, process);
     process += timeline.head.ranks;
     flow += timeline.head.microbatches * timeline.head.splits;
@@ -36,11 +39,14 @@ function processes(events: string[], head: Head, timeline: Timeline, group: stri
     timeline.copies.forEach((_copies, way) => {
       events.push(JSON.stringify({ ph: "M", pid, tid: COPY_THREADS[way], name: "thread_name", args: { name: COPY_NAMES[way] } }));
     });
+    if (timeline.encoders.length > 0) {
+      events.push(JSON.stringify({ ph: "M", pid, tid: ENCODER_THREAD, name: "thread_name", args: { name: "encoder" } }));
+    }
   }
 }
 
 function actions(events: string[], timeline: Timeline, process: number, firstFlow: number): void {
-  const { start, end, recompute, input, unit } = timeline;
+  const { start, end, recompute, input, unit, lead } = timeline;
   const isNeeded = new Uint8Array(timeline.actions);
   for (const each of input) if (each >= 0) isNeeded[each] = 1;
   for (const index of inTime(timeline)) {
@@ -53,13 +59,13 @@ function actions(events: string[], timeline: Timeline, process: number, firstFlo
         ? `"bind_id":"0x${(firstFlow + unit[index]).toString(16)}",${input[index] >= 0 ? '"flow_in":true,' : ""}${isNeeded[index] ? '"flow_out":true,' : ""}`
         : "";
     events.push(
-      `{"ph":"B",${where}${us(start[index])},${flow}"name":"${name}","cat":"${CATEGORIES[letter]}","args":${JSON.stringify(about)}}`,
+      `{"ph":"B",${where}${us(lead + start[index])},${flow}"name":"${name}","cat":"${CATEGORIES[letter]}","args":${JSON.stringify(about)}}`,
     );
     if (recompute[index] > 0) {
-      events.push(`{"ph":"B",${where}${us(start[index])},"cat":"recompute","name":"recompute"}`);
-      events.push(`{"ph":"E",${where}${us(start[index] + recompute[index])}}`);
+      events.push(`{"ph":"B",${where}${us(lead + start[index])},"cat":"recompute","name":"recompute"}`);
+      events.push(`{"ph":"E",${where}${us(lead + start[index] + recompute[index])}}`);
     }
-    events.push(`{"ph":"E",${where}${us(end[index])}}`);
+    events.push(`{"ph":"E",${where}${us(lead + end[index])}}`);
   }
 }
 
@@ -112,9 +118,9 @@ function idle(events: string[], timeline: Timeline, process: number): void {
       const part = timeline.causes![cause][gap];
       if (part <= 0) continue;
       const where = `"pid":${process + rank},"tid":${IDLE},"ts":`;
-      events.push(`{"ph":"B",${where}${us(at)},"name":"${CAUSE_NAMES[cause]}","cat":"idle"}`);
+      events.push(`{"ph":"B",${where}${us(timeline.lead + at)},"name":"${CAUSE_NAMES[cause]}","cat":"idle"}`);
       at += part;
-      events.push(`{"ph":"E",${where}${us(at)}}`);
+      events.push(`{"ph":"E",${where}${us(timeline.lead + at)}}`);
     }
   }
 }
@@ -126,8 +132,19 @@ function copies(events: string[], timeline: Timeline, process: number): void {
       const action = actions[place];
       const where = `"pid":${process + timeline.rank(action)},"tid":${COPY_THREADS[way]},"ts":`;
       const about = JSON.stringify(aboutOf(timeline, action));
-      events.push(`{"ph":"B",${where}${us(start[place])},"name":"copy ${numbersOf(timeline, action)}","cat":"copy","args":${about}}`);
-      events.push(`{"ph":"E",${where}${us(end[place])}}`);
+      events.push(`{"ph":"B",${where}${us(timeline.lead + start[place])},"name":"copy ${numbersOf(timeline, action)}","cat":"copy","args":${about}}`);
+      events.push(`{"ph":"E",${where}${us(timeline.lead + end[place])}}`);
+    }
+  });
+}
+
+function encoders(events: string[], timeline: Timeline, process: number): void {
+  timeline.encoders.forEach(({ rank, microbatch, start, end }, way) => {
+    for (let place = 0; place < rank.length; place++) {
+      const where = `"pid":${process + rank[place]},"tid":${ENCODER_THREAD},"ts":`;
+      const about = JSON.stringify({ microbatch: microbatch[place] });
+      events.push(`{"ph":"B",${where}${us(timeline.lead + start[place])},"name":"${ENCODER_NAMES[way]} ${microbatch[place]}","cat":"encoder","args":${about}}`);
+      events.push(`{"ph":"E",${where}${us(timeline.lead + end[place])}}`);
     }
   });
 }
@@ -140,8 +157,8 @@ function memory(events: string[], timeline: Timeline, process: number): void {
     const count = (time: number, name: string, bytes: number): number =>
       events.push(`{"ph":"C","pid":${pid},"ts":${us(time)},"name":"${name}","args":{"bytes":${bytes}}}`);
     count(0, "memory", head.static_bytes?.[rank] ?? 0);
-    for (let index = course.starts[rank]; index < course.starts[rank + 1]; index++) count(course.times[index], "memory", course.held[index]);
-    if (head.limit_bytes !== null) for (const time of [0, head.makespan_ns]) count(time, "memory limit", head.limit_bytes);
+    for (let index = course.starts[rank]; index < course.starts[rank + 1]; index++) count(timeline.lead + course.times[index], "memory", course.held[index]);
+    if (head.limit_bytes !== null) for (const time of [0, timeline.lead + head.makespan_ns]) count(time, "memory limit", head.limit_bytes);
   }
 }
 

@@ -139,6 +139,19 @@ export class Picture {
     });
   }
 
+  /** What encoders do in the bubbles of a rank. */
+  private drawEncoders(pen: Pen, scale: Scale, rank: number, y: number): void {
+    const { timeline, colours } = this;
+    timeline.encoders.forEach((parts, way) => {
+      pen.fillStyle = colours.encoders[way];
+      const [first, last] = timeline.ofRank(parts, rank);
+      for (let index = firstAbove(parts.end, scale.span.from, first, last); index < last && parts.start[index] < scale.span.to; index++) {
+        const [x, right] = [scale.x(parts.start[index]), scale.x(parts.end[index])];
+        pen.fillRect(x, y, Math.max(right - x - (right - x > 4 ? 0.8 : 0), 0.5), this.layout.rows.ink);
+      }
+    });
+  }
+
   private drawRow(canvas: Canvas, scale: Scale, rank: number, marks: Marks): void {
     const { timeline, layout } = this;
     const y = layout.rows.top + rank * layout.rows.pitch;
@@ -155,6 +168,7 @@ export class Picture {
     }
     this.drawBlocks(canvas.pen, scale, rank, first, y);
     if (marks.showsCauses) this.drawGaps(canvas.pen, scale, rank, first, y);
+    this.drawEncoders(canvas.pen, scale, rank, y);
   }
 
   /** Add the colours of a rank to the columns. */
@@ -185,6 +199,13 @@ export class Picture {
       columns.add(x, (ends[index] - from) * perNs, shades[chunkOf[stage[index]] % shades.length], weight);
       if (recompute[index] > 0) columns.blend(x, x + recompute[index] * perNs, dark, 0.45 * weight);
     }
+    timeline.encoders.forEach((parts, way) => {
+      const colour = rgb(this.colours.encoders[way]);
+      const [first, behind] = timeline.ofRank(parts, rank);
+      for (let index = firstAbove(parts.end, from, first, behind); index < behind && parts.start[index] < to; index++) {
+        columns.add((parts.start[index] - from) * perNs, (parts.end[index] - from) * perNs, colour, weight);
+      }
+    });
   }
 
   private drawBlocks(pen: Pen, scale: Scale, rank: number, first: number, y: number): void {

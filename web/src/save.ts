@@ -1,6 +1,6 @@
 /** Pictures of what is seen, as files. */
 import { shadesOf, type Colours } from "./colours";
-import { COPIES, type Report } from "./data";
+import { COPIES, ENCODERS, type Report } from "./data";
 import { download, fileName } from "./dom";
 import type { Pen } from "./pen";
 import { SvgPen } from "./svg_pen";
@@ -63,6 +63,7 @@ function drawAll(pen: Pen, report: Report, viewers: readonly Viewer[], colours: 
       if (used.has(code)) entry(say(OPS[letter]), shadesOf(colours, letter).slice(0, head.chunks));
     });
     if (head.copies !== null) COPIES.forEach((name, way) => entry(say(name), [colours.copies[way]]));
+    head.encoders.forEach((_count, way) => entry(say(ENCODERS[way]), [colours.encoders[way]]));
     if (report.timelines[viewer.timeline].saved?.some((each) => each > 0)) entry(say("hidden"), [colours.hidden]);
     pen.translate(0, HEADER);
     pen.translate(0, viewer.draw(pen, WIDTH));

@@ -21,6 +21,7 @@ export function coloursOf(head: Head, theme: Theme, palette: PaletteName): Colou
     limit: theme === "dark" ? "#ff7b72" : set.limit,
     recompute: set.recompute,
     copies: theme === "dark" ? ["#3fb8ae", "#b58be0"] : set.copies,
+    encoders: set.encoders,
     hidden: set.hidden,
     fill: theme === "dark" ? "#4a5460" : set.idle.fill_drain,
     imbalance: set.idle.imbalance,

@@ -1,5 +1,5 @@
 /** One timeline that people can look into: zoom, pan, hover, select, search. */
-import { card } from "./card";
+import { card, encoderCard } from "./card";
 import type { Colours } from "./colours";
 import type { Report, Timeline } from "./data";
 import { PixelRows, RectangleRows } from "./density";
@@ -440,18 +440,27 @@ export class Viewer {
 
   private point(event: PointerEvent): void {
     const action = this.under(event) ?? -1;
+    const part = action < 0 ? this.encoderUnder(event) : null;
     if (action !== this.marks.hovered) {
       this.marks.hovered = action;
       this.redraw();
-      if (action >= 0) this.fillCard(action);
+      if (action >= 0) this.fillCard(card(this.report.head, this.data, action));
     }
-    this.hover.hidden = action < 0;
+    if (part !== null) this.fillCard(encoderCard(this.data, ...part));
+    this.hover.hidden = action < 0 && part === null;
     this.canvas.style.cursor = action < 0 ? "" : "pointer";
-    if (action >= 0) this.placeCard(event.offsetX, event.offsetY);
+    if (!this.hover.hidden) this.placeCard(event.offsetX, event.offsetY);
   }
 
-  private fillCard(action: number): void {
-    const rows = card(this.report.head, this.data, action).map(([name, value], place) => {
+  /** What encoders do under the pointer, as a direction and a place. */
+  private encoderUnder(event: MouseEvent): [number, number] | null {
+    const rank = rankAt(this.layout.rows, event.offsetY);
+    const isInside = rank >= 0 && event.offsetX >= this.layout.left && event.offsetX <= this.layout.right;
+    return isInside ? this.data.encoderAt(rank, this.scale.time(event.offsetX)) : null;
+  }
+
+  private fillCard(content: [string, string][]): void {
+    const rows = content.map(([name, value], place) => {
       const row = document.createElement(place === 0 ? "h4" : "p");
       if (place === 0) {
         row.textContent = value;

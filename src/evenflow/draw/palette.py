@@ -68,6 +68,8 @@ HIDDEN = ("exchange hidden by a pair", "#0f4c5c")
 _GREEN_ENDS = ("#9fd3a6", "#5fae6d")
 _TEAL_ENDS = ("#8fd3cd", "#4aa9a2")
 _ORANGE_ENDS = ("#f6c48a", "#e8963f")
+_YELLOWS = ("#f1e194", "#cdb23a")
+"""Encoders' forward and backward beside green backwards."""
 _IDLE = {
     "paper": {
         "fill_drain": "#c9ced6",
@@ -100,6 +102,7 @@ def page_palette(num_chunks: int) -> dict[str, dict[str, object]]:
             "recompute": RECOMPUTE,
             "limit": LIMIT,
             "copies": [colour for _name, colour in COPIES],
+            "encoders": _YELLOWS if name == "paper" else [colour for _name, colour in ENCODERS],
             "hidden": HIDDEN[1],
             "idle": _IDLE[name],
         }

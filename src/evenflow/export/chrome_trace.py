@@ -1,8 +1,9 @@
 """Timelines as a Chrome trace in JSON [Trace Event Format], which Perfetto opens: one process for each rank.
 
 A rank has a thread with its actions, with the recomputation inside a backward, one with its idle time by cause, and a
-counter of its memory; where anything moves to the host, one for the copies in each direction too. The causes of a gap
-stand one after the other; only their lengths mean something.
+counter of its memory; where anything moves to the host, one for the copies in each direction too, and where encoders
+work beside the pipeline, one for what they do. A step then begins with their first work, which may be before that of
+the pipeline. The causes of a gap stand one after the other; only their lengths mean something.
 
 Of a step with very many actions it may have the first and the last alone.
 
@@ -15,7 +16,7 @@ takes the longest first, and would turn around an arrow that leaves an action wh
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.schedule import NUM_OPS, Op, Schedule
-from evenflow.simulate import IdleGaps, Simulation, StageCosts, Timeline, memory_curve
+from evenflow.simulate import EncodedStep, IdleGaps, Simulation, StageCosts, Timeline, memory_curve
 from evenflow.simulate.costs import Integers
 
 CATEGORIES = {Op.F: "forward", Op.B: "backward", Op.I: "input gradient", Op.W: "weight gradient"}
@@ -40,6 +41,9 @@ _COPIES = (3, "to host"), (4, "from host")
 """Threads of a rank."""
 COPY = "copy"
 """Category of the slices of copies."""
+_ENCODERS = 5
+ENCODER = "encoder"
+"""Category of the slices of what encoders do, and the name of their thread."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,19 +62,31 @@ class TracedStep:
     memory_limit_bytes: int | None = None
     causes: IdleGaps | None = None
     """Idle time by cause; None where it is not known, as of a measured step."""
+    encoded: EncodedStep | None = None
+    """What encoders do beside the pipeline; the timeline begins as much later as they need before it."""
 
     @classmethod
     def of(cls, simulation: Simulation, *, name: str = "", memory_limit_bytes: int | None = None) -> "TracedStep":
         """Return the step of a plan that was simulated."""
+        encoded = simulation.encoded
         return cls(
             name=name,
-            timeline=simulation.timeline,
+            timeline=_later(simulation.timeline, 0 if encoded is None else encoded.before_ns),
             plan=simulation.plan,
             recompute_ns=simulation.recompute_ns,
             costs=simulation.costs if simulation.network.has_memory else None,
             memory_limit_bytes=memory_limit_bytes,
             causes=simulation.idle_gaps,
+            encoded=encoded,
         )
+
+
+def _later(timeline: Timeline, late_ns: int) -> Timeline:
+    """Return a timeline that begins so much later."""
+    times = {
+        name: getattr(timeline, name) for name in ("start_ns", "end_ns", "makespan_ns", "copy_start_ns", "copy_end_ns")
+    }
+    return replace(timeline, **{name: value + late_ns for name, value in times.items() if value is not None})
 
 
 def chrome_trace(steps: Sequence[TracedStep], *, most_actions: int | None = None) -> str:
@@ -131,6 +147,7 @@ def _events(steps: Sequence[TracedStep], most: int | None) -> Iterator[str]:
         yield from _actions(step, part, first_process, first_flow)
         yield from _idle(step, part, first_process)
         yield from _copies(step, part, first_process)
+        yield from _encoders(step, part, first_process)
         yield from _memory(step, part, first_process)
         first_process += schedule.num_ranks
         first_flow += schedule.num_units
@@ -161,6 +178,8 @@ def _processes(step: TracedStep, first_process: int) -> Iterator[str]:
             yield _event(ph="M", pid=process, tid=_CAUSES, name="thread_name", args={"name": "idle by cause"})
         for thread, name in copies:
             yield _event(ph="M", pid=process, tid=thread, name="thread_name", args={"name": name})
+        if step.encoded is not None:
+            yield _event(ph="M", pid=process, tid=_ENCODERS, name="thread_name", args={"name": ENCODER})
 
 
 def _actions(step: TracedStep, part: _Part, first_process: int, first_flow: int) -> Iterator[str]:
@@ -284,6 +303,25 @@ def _copies(step: TracedStep, part: _Part, first_process: int) -> Iterator[str]:
         for process, stage, unit, start_ns, end_ns in zip(*(column.tolist() for column in columns), strict=True):
             position = f'"pid":{process},"tid":{thread},"ts":'
             yield f'{{"ph":"B",{position}{_us(start_ns)},{labels.of_copy(stage, unit)}}}'
+            yield f'{{"ph":"E",{position}{_us(end_ns)}}}'
+
+
+def _encoders(step: TracedStep, part: _Part, first_process: int) -> Iterator[str]:
+    """Yield begin and end of what encoders do on every rank, but where actions are left out."""
+    if step.encoded is None:
+        return
+    late = step.encoded.before_ns
+    for name, done in (("forward", step.encoded.forwards), ("backward", step.encoded.backwards)):
+        if done is None:
+            continue
+        starts, ends = done.start_ns + late, done.end_ns + late
+        shown = np.flatnonzero((ends <= part.hole_ns[0]) | (starts >= part.hole_ns[1]))
+        shown = shown[np.lexsort((starts[shown], done.ranks[shown]))]
+        columns = (done.ranks[shown] + first_process, done.microbatches[shown], starts[shown], ends[shown])
+        for process, microbatch, start_ns, end_ns in zip(*(column.tolist() for column in columns), strict=True):
+            position = f'"pid":{process},"tid":{_ENCODERS},"ts":'
+            about = f'"cat":"{ENCODER}","args":{{"microbatch": {microbatch}}}'
+            yield f'{{"ph":"B",{position}{_us(start_ns)},"name":"{ENCODER} {name} {microbatch}",{about}}}'
             yield f'{{"ph":"E",{position}{_us(end_ns)}}}'
 
 

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from evenflow.report.shown import Integers, Shown
 
+ENCODERS = ("encoders_forward", "encoders_backward")
+"""Beginnings of the names of the columns of `Shown.encoders`."""
 _BITS = 7
 _LAST_PLACE = 8
 """Of the bytes of a number, counted from 0: 63 bits."""
@@ -83,6 +85,10 @@ def columns_of(shown: Shown) -> Mapping[str, bytes]:
         to_host_behind_ns              time from the end of such an action to the start of the copy
         from_host_ahead_ns             time from the end of the copy to the start of such an action
         to_host_ns, from_host_ns       time of the copy
+        encoders_forward_rank, encoders_backward_rank   who does each part of encoders
+        encoders_forward_unit, encoders_backward_unit   its microbatch
+        encoders_forward_start_ns, encoders_backward_start_ns   zigzag of its start, negative before the pipeline begins
+        encoders_forward_ns, encoders_backward_ns       its time
 
     Columns that a timeline does not have are left out.
     """
@@ -121,5 +127,12 @@ def columns_of(shown: Shown) -> Mapping[str, bytes]:
             "from_host_of": encoded(np.diff(returning.actions, prepend=0)),
             "from_host_ahead_ns": encoded(shown.start_ns[returning.actions] - returning.end_ns),
             "from_host_ns": encoded(returning.end_ns - returning.start_ns),
+        }
+    for name, parts in zip(ENCODERS, shown.encoders, strict=False):  # forwards alone where nothing is trained
+        columns |= {
+            f"{name}_rank": encoded(parts.ranks),
+            f"{name}_unit": encoded(parts.microbatches),
+            f"{name}_start_ns": encoded(zigzag(parts.start_ns)),
+            f"{name}_ns": encoded(parts.end_ns - parts.start_ns),
         }
     return columns

@@ -71,6 +71,8 @@ def _viewer() -> dict[str, str]:
         "started_by": _("could begin when this was done"),
         "to_host": _("copy to the host"),
         "from_host": _("copy back"),
+        "encoders_forward": _("encoders' forward"),
+        "encoders_backward": _("encoders' backward"),
         "runs_beside": _("runs beside"),
         "pair_saves": _("which saves {time}"),
         "hidden": _("exchange hidden by a pair"),

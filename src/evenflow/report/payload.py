@@ -96,6 +96,7 @@ def _timeline_fields(shown: Shown) -> dict[str, object]:
         "busy_ns": shown.busy_ns.tolist(),
         "actions": schedule.num_actions,
         "copies": None if shown.copies is None else [len(copies.actions) for copies in shown.copies],
+        "encoders": [len(parts.ranks) for parts in shown.encoders],
         "rank_starts": schedule.rank_starts,
         "decision": [asdict(item) for item in shown.decision],
         "curve": [asdict(point) for point in shown.curve],

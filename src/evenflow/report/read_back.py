@@ -15,11 +15,11 @@ from evenflow.language import _
 from evenflow.model import Sizes
 from evenflow.profiles.report_file import data_of, head_of, plans_of
 from evenflow.ranges import RANKS, STEP_TOTAL, Range
-from evenflow.report.columns import decoded, unzigzag
+from evenflow.report.columns import ENCODERS, decoded, unzigzag
 from evenflow.report.payload import VERSION
 from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownCopies, ShownMemory
 from evenflow.schedule import NUM_OPS, Op, Schedule
-from evenflow.simulate import IdleGaps, IdleTime
+from evenflow.simulate import EncoderParts, IdleGaps, IdleTime
 
 _SIGNED = Range(least=-STEP_TOTAL.most, most=STEP_TOTAL.most)
 
@@ -106,6 +106,16 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
             ShownCopies(actions=leaving, start_ns=leaves, end_ns=leaves + column("to_host_ns", len(leaving))),
             ShownCopies(actions=returning, start_ns=back - column("from_host_ns", len(returning)), end_ns=back),
         )
+    encoders = []
+    for name in ENCODERS:
+        if f"{name}_rank" in columns:
+            number = len(columns[f"{name}_rank"])
+            ranks, units = column(f"{name}_rank", number), column(f"{name}_unit", number)
+            if ranks.max(initial=0) >= num_ranks or units.max(initial=0) >= schedule.num_microbatches:
+                raise _damaged(timeline.place(f"{name}_rank"))
+            begins = unzigzag(column(f"{name}_start_ns", number))
+            ends = begins + column(f"{name}_ns", number)
+            encoders.append(EncoderParts(ranks=ranks, start_ns=begins, end_ns=ends, microbatches=units))
     memory = None
     if "memory" in columns:
         memory = ShownMemory(
@@ -129,6 +139,7 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         causes=causes,
         idle=_idle(timeline, num_ranks),
         copies=copies,
+        encoders=tuple(encoders),
         saved_ns=_saved(schedule, column("pair") - 1, place=timeline.place("pair")) if "pair" in columns else None,
         memory=memory,
         peak_bytes=_bytes(timeline, "peak_bytes", num_ranks) if has_peaks else None,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from evenflow.draw.memory_curve_picture import CurvePoint
 from evenflow.schedule import Schedule
-from evenflow.simulate import IdleGaps, IdleTime
+from evenflow.simulate import EncoderParts, IdleGaps, IdleTime
 
 Integers = NDArray[np.int64]
 
@@ -100,6 +100,10 @@ class Shown:
     """Idle time of every rank by cause."""
     copies: tuple[ShownCopies, ShownCopies] | None = None
     """Copies to the host and back; None where nothing moves."""
+    encoders: tuple[EncoderParts, ...] = ()
+    """What encoders do beside the pipeline, rank by rank in the order of time: forwards, and backwards where they are
+    trained; none where there are no such encoders. Times are from the beginning of the pipeline.
+    """
     saved_ns: Integers | None = None
     """What each forward saves that runs beside the backward behind it; -1: it runs beside none; None: none does."""
     memory: ShownMemory | None = None

@@ -34,6 +34,15 @@ class EncoderParts:
     end_ns: Integers
     microbatches: Integers
 
+    def taken(self, places: Integers) -> "EncoderParts":
+        """Return the parts at these places, in their order."""
+        return EncoderParts(
+            ranks=self.ranks[places],
+            start_ns=self.start_ns[places],
+            end_ns=self.end_ns[places],
+            microbatches=self.microbatches[places],
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedStep:
