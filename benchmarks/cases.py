@@ -47,9 +47,9 @@ class Case:
 
     @property
     def request(self) -> Request:
-        """Return the request to the planner."""
+        """Return the request to the planner, for plans with a layer in every cell."""
         sizes = Sizes(num_ranks=self.num_ranks, num_chunks=self.num_chunks, num_microbatches=self.num_microbatches)
-        return Request(network=self.network, sizes=sizes, memory_limit_bytes=self.memory_limit_bytes)
+        return Request(network=self.network, sizes=sizes, memory_limit_bytes=self.memory_limit_bytes, allow_empty=False)
 
     @property
     def schedule(self) -> str:

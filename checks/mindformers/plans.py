@@ -33,6 +33,7 @@ def all_plans() -> Iterator[tuple[str, Plan]]:
             num_chunks=num_chunks,
             num_microbatches=num_microbatches,
             memory_limit_bytes=memory_gb * 2**30,
+            allow_empty=False,
             time_limit_s=5,
         )
         assert outcome.plan is not None, f"{name} has no plan in 5 s"

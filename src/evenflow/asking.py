@@ -28,6 +28,8 @@ class Question:
     """Name of the field in messages, which `looked_up` translates; empty: its name in Python."""
     option: str = ""
     """Option of the command line; empty: there is none."""
+    no_option: str = ""
+    """The option that says no, where `option` says yes; with neither, the default holds. Empty: there is none."""
     letter: str = ""
     """The option in one letter, such as ``-o``; empty: there is none."""
     help: str = ""

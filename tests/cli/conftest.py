@@ -39,7 +39,9 @@ def even_outcome(
     """Layers dealt evenly and nothing recomputed, or everything where that does not fit."""
     smallest: list[tuple[int, int]] = []
     for kind in (NONE, FULL):
-        plan = even_plan(request.network, request.sizes, schedule=schedule, recompute=kind)
+        plan = even_plan(
+            request.network, request.sizes, schedule=schedule, recompute=kind, allow_empty=request.allow_empty
+        )
         simulation = simulate(request.network, plan, communication=request.communication)
         peaks = simulation.peak_memory_bytes
         if simulation.fits(request.memory_limit_bytes):

@@ -40,6 +40,10 @@ def test_certificates_say_what_is_proven(simulation):
     full = replace(optimal, full_cells=True).certificate()
     assert "no plan of this schedule with a layer in every cell is shorter than 9.000 ms" in full
     assert replace(optimal, full_cells=True, fixed_layers=True).with_layers == " with these layers"
+    apart = replace(optimal, kept_apart=("select", "comm"))
+    assert apart.with_layers == " with select and comm in different cells"
+    both = " with a layer in every cell, and select and comm in different cells"
+    assert replace(apart, full_cells=True).with_layers == both
     feasible = outcome(simulation, Status.FEASIBLE, bound_ns=6_750_000)
     assert feasible.gap == 0.25
     assert "within 25.00 % of optimal: 9.000 ms, bound 6.750 ms" in feasible.certificate()

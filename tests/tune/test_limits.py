@@ -27,7 +27,10 @@ from tests.tune.rankings import QUESTION
         ({"fixed": {Axis.TENSOR: 3}}, "fixed: tensor must divide the 8 devices, got 3"),
         ({"fixed": {Axis.EXPERT_TENSOR: 2}}, "fixed: expert-tensor must be 1 for a model without experts"),
         ({"fixed": {Axis.DATA: 2, Axis.PIPELINE: 8}}, "devices must be a multiple of pipeline x data = 16, got 8"),
-        ({"devices": 16, "fixed": {Axis.PIPELINE: 16}}, "fixed: pipeline must be at most the 8 layers"),
+        (
+            {"devices": 16, "fixed": {Axis.PIPELINE: 16}, "allow_empty": False},
+            "fixed: pipeline must be at most the 8 layers",
+        ),
         ({"fixed": {Axis.DATA: 8, Axis.MICROBATCH: 4}}, "global_batch must be a multiple of data x microbatch = 32"),
         ({"fixed": {Axis.CHUNKS: 7, Axis.SCHEDULE: "1f1b"}}, "fixed: chunks must be 1 for schedule 1f1b, got 7"),
         ({"fixed": {Axis.CHUNKS: 2, Axis.PIPELINE: 1}}, "fixed: chunks must be 1 without pipeline parallelism"),
@@ -73,7 +76,7 @@ def test_a_fixed_value_may_be_above_what_is_usual():
 
 
 def test_every_cell_of_a_legal_configuration_has_a_layer():
-    question = replace(QUESTION, devices=8, schedules=("interleaved", "zbv", "dualpipe-v"), most={})
+    question = replace(QUESTION, devices=8, schedules=("interleaved", "zbv", "dualpipe-v"), most={}, allow_empty=False)
     legal = space_of(question).legal
     assert 4 in {training.degrees.pipeline for training in legal}
     assert all(min(map(min, training.layout)) >= 1 for training in legal if training.layout)

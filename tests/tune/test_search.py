@@ -43,6 +43,7 @@ def small(model: Transformer = DENSE, **changes: object) -> TuningQuestion:
         "sequence": 4096,
         "memory_limit_bytes": 16 * 2**30,
         "schedules": ("1f1b",),
+        "allow_empty": False,
     }
     return TuningQuestion(**(settings | changes))  # type: ignore[arg-type]
 

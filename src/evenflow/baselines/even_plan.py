@@ -22,7 +22,7 @@ from evenflow.schedule import family_placement
 
 
 def even_plan(
-    network: Network, sizes: Sizes, *, schedule: str, recompute: str = NONE, allow_empty: bool = False
+    network: Network, sizes: Sizes, *, schedule: str, recompute: str = NONE, allow_empty: bool = True
 ) -> Plan:
     """Return the plan with equal cells whose layers are all under one recompute kind.
 
@@ -62,7 +62,7 @@ def even_plan(
     )
 
 
-def even_layers(num_layers: int, sizes: Sizes, *, schedule: str, name: str, allow_empty: bool = False) -> Cells:
+def even_layers(num_layers: int, sizes: Sizes, *, schedule: str, name: str, allow_empty: bool = True) -> Cells:
     """Return how many layers each cell of an even plan has; `name` is the model's, for the message about too few.
 
     Raises:
@@ -79,7 +79,7 @@ def even_layers(num_layers: int, sizes: Sizes, *, schedule: str, name: str, allo
                 num_chunks=num_chunks,
             ),
             place=_("layers of {name}", name=name),
-            remedy=_("use fewer ranks or chunks, or allow empty cells"),
+            remedy=_("use fewer ranks or chunks"),
         )
     stages = even_stages(num_layers, num_stages)
     placement = family_placement(schedule, num_ranks=num_ranks, num_chunks=num_chunks)

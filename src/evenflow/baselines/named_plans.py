@@ -40,7 +40,7 @@ def naive_plans(
     schedule: str,
     communication: Communication | None = None,
     only_divisible: bool = False,
-    allow_empty: bool = False,
+    allow_empty: bool = True,
 ) -> list[NamedPlan | Skipped]:
     """Return the plans with layers dealt evenly, one with everything recomputed that was measured, one with nothing.
 

@@ -23,8 +23,8 @@ class Request:
     """Bytes that no rank may exceed; None: no limit."""
     cell_rule: CellRule = SELECT_OR_COMM
     """What layers of one cell may be under; unless given, what MindFormers can express."""
-    allow_empty: bool = False
-    """Whether cells may hold no layer."""
+    allow_empty: bool = True
+    """Whether cells may hold no layer, where a framework that is planned for runs such cells."""
     only_ends_empty: bool = False
     """Whether of the cells that may hold none only the first and the last along the network do."""
     group_size: int | None = None
@@ -49,6 +49,12 @@ class Request:
     def full_cells(self) -> bool:
         """Whether plans with empty cells are left out, of which there are some."""
         return not self.allow_empty and self.sizes.num_cells > 1
+
+    @property
+    def kept_apart(self) -> tuple[str, str] | None:
+        """Two recompute kinds of the network that no cell may mix although simulation and runtime could; None: none."""
+        apart = self.cell_rule.apart
+        return apart if apart is not None and set(apart) <= set(self.network.kinds) else None
 
     @property
     def message_ns(self) -> int:

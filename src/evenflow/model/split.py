@@ -37,7 +37,7 @@ def check_split(
                     value=count,
                     rule=_("must hold at least one layer") if min_layers else _("must not be negative"),
                     place=_("{place}, chunk {chunk}, rank {rank}", place=place, chunk=chunk, rank=rank),
-                    remedy=_("allow empty cells") if count == 0 else "",
+                    remedy=_("do not forbid empty cells") if count == 0 else "",
                 )
     total = sum(map(sum, layers))
     if total != num_layers:

@@ -97,15 +97,15 @@ class _Made:
             forward_ns=block.forward_ns,
             parameter_bytes=block.parameter_bytes,
             modes=dict.fromkeys(self.training.kinds, mode),
+            boundary_bytes=self._with_taps(0),
             is_encoder=True,
         )
 
     def decoder(self, layers: Sequence[Layer]) -> Iterator[Layer]:
-        """Yield the layers of the decoder: the first is with the projector, and some pass on what is for later ones."""
-        for place, layer in enumerate(layers):
-            later = sum(self._tapped_bytes(tower, max(0, len(tower.taps) - 1 - place)) for tower in self._towers)
-            sent = message_bytes(self.training) + later if later else layer.boundary_bytes
-            yield replace(layer, cut_before=place > 0 and layer.cut_before, boundary_bytes=sent)
+        """Yield the layers of the decoder, some of which pass on what is for later ones."""
+        for place, layer in enumerate(layers, 1):
+            sent = self._with_taps(place)
+            yield replace(layer, boundary_bytes=layer.boundary_bytes if sent is None else sent)
 
     @property
     def _towers(self) -> tuple[Tower, ...]:
@@ -122,6 +122,11 @@ class _Made:
             sent += round(patches) + self._tapped_bytes(tower, sum(first + tap < blocks for tap in tower.taps))
             first += tower.blocks.layers
         return sent
+
+    def _with_taps(self, layers: int) -> int | None:
+        """Return what a stage sends on behind so many layers of the decoder; None where nothing is for later ones."""
+        later = sum(self._tapped_bytes(tower, max(0, len(tower.taps) - layers)) for tower in self._towers)
+        return message_bytes(self.training) + later if later else None
 
     def _tapped_bytes(self, tower: Tower, taps: int) -> int:
         """Return the bytes of what so many taps of an encoder give to layers of the decoder that are yet to come."""

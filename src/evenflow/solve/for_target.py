@@ -113,20 +113,11 @@ def solve_for_target(
 
 
 def _with_runnable_cells(request: Request, abilities: Abilities, *, title: str) -> Request:
-    """Return the request with empty cells where the framework runs them; raise InputError where it runs none of them.
-
-    They are asked for where they may be anywhere.
-    """
-    if request.allow_empty and abilities.empty is Empty.NONE:
-        raise InputError(
-            rule=_("must not be allowed for {title}, where every stage has a layer", title=title),
-            place=_("empty cells"),
-            remedy=_("do not allow them"),
-        )
+    """Return the request with empty cells only where the framework runs them."""
     return replace(
         request,
         network=abilities.as_run(request.network, title=title),
-        allow_empty=request.allow_empty or abilities.empty is Empty.ANY,
+        allow_empty=request.allow_empty and abilities.empty is not Empty.NONE,
         only_ends_empty=request.only_ends_empty or abilities.empty is Empty.ENDS,
     )
 
@@ -274,8 +265,9 @@ def decided_layers(abilities: Abilities, num_layers: int, sizes: Sizes, *, place
 
 
 def _named(outcome: Outcome, abilities: Abilities, *, title: str) -> Outcome:
-    """Return the outcome for a framework: where it runs no empty cells, nothing that it can run is left out."""
-    return replace(outcome, title=title, full_cells=outcome.full_cells and abilities.empty is not Empty.NONE)
+    """Return the outcome for a framework: what it cannot run is nothing that is left out."""
+    full_cells = outcome.full_cells and abilities.empty is not Empty.NONE
+    return replace(outcome, title=title, full_cells=full_cells, kept_apart=None)
 
 
 def _for_all(

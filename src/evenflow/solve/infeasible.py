@@ -35,6 +35,7 @@ def explain(problem: Problem, least: LeastMemory, *, seconds: float, advise: boo
         ),
         fixed_layers=problem.request.layers is not None,
         full_cells=problem.request.full_cells,
+        kept_apart=problem.request.kept_apart,
     )
 
 

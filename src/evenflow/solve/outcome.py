@@ -79,6 +79,8 @@ class Outcome(InNotebook):
     """Whether the caller decided the layers of every cell: bound and limit are those of plans with these layers."""
     full_cells: bool = False
     """Whether every cell was to hold a layer: bound and limit are those of plans without empty cells."""
+    kept_apart: tuple[str, str] | None = None
+    """Two recompute kinds that no cell was to mix: bound and limit are those of such plans."""
     rank_order: tuple[int, ...] = ()
     """For each rank of the plan, which of those of the request it is, where they were placed; else empty."""
     title: str = ""
@@ -103,10 +105,14 @@ class Outcome(InNotebook):
 
     @property
     def with_layers(self) -> str:
-        """Which layers the plans have that bound and limit are for, as words behind "plan"."""
-        if self.fixed_layers:
-            return _(" with these layers")
-        return _(" with a layer in every cell") if self.full_cells else ""
+        """What the plans have in common that bound and limit are for, as words behind "plan"."""
+        layers = _("these layers") if self.fixed_layers else _("a layer in every cell") if self.full_cells else ""
+        apart = ""
+        if self.kept_apart is not None:
+            apart = _("{one} and {other} in different cells", one=self.kept_apart[0], other=self.kept_apart[1])
+        if layers and apart:
+            return _(" with {layers}, and {apart}", layers=layers, apart=apart)
+        return _(" with {what}", what=layers or apart) if layers or apart else ""
 
     @property
     def among(self) -> str:

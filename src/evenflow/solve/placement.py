@@ -110,7 +110,7 @@ def placement_of(network: Network, table: Integers, *, min_layers: int, only_end
             rules="; ".join(_("{layer}: {rule}", layer=name, rule=rule.words) for rule, name in of_rules.items()),
         ),
         place=_("the number of stages of {name}", name=network.name),
-        remedy=_("use fewer stages, allow empty cells, or change the rules in the layer file"),
+        remedy=_("use fewer stages, or change the rules in the layer file"),
     )
 
 

@@ -386,7 +386,7 @@ def problem_of_order(
             place=_("body layers of {name}", name=network.name)
             if blocks is None
             else _("blocks of body layers of {name} that stay together", name=network.name),
-            remedy=_("use fewer ranks or chunks, or allow empty cells"),
+            remedy=_("use fewer ranks or chunks"),
         )
     if not network.has_memory:
         request = replace(request, memory_limit_bytes=None)

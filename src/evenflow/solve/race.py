@@ -158,6 +158,7 @@ class Race:
                 solve_seconds=self._spent_s,
                 fixed_layers=problem.request.layers is not None,
                 full_cells=problem.request.full_cells,
+                kept_apart=problem.request.kept_apart,
             )
         known_ns, counts = incumbent
         if problem.simulate(counts).makespan_ns != known_ns:
@@ -178,6 +179,7 @@ class Race:
             interrupted=self.interrupted.is_set(),
             fixed_layers=problem.request.layers is not None,
             full_cells=problem.request.full_cells,
+            kept_apart=problem.request.kept_apart,
         )
 
 

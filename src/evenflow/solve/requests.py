@@ -56,7 +56,7 @@ class PipelineRequest(Search):
     num_microbatches: int = field(metadata=NUM_MICROBATCHES)
     sequence_splits: int = field(default=1, metadata=NUM_SEQUENCE_SPLITS)
     memory_limit_bytes: int | None = field(default=None, metadata=MEMORY_LIMIT)
-    allow_empty: bool = False
+    allow_empty: bool = True
     communication: Communication | None = None
 
     def __post_init__(self) -> None:

@@ -48,7 +48,7 @@ def fitted(
     abilities: Abilities,
     title: str,
     *,
-    allow_empty: bool = False,
+    allow_empty: bool = True,
     time_limit_s: float = 20.0,
     progress: ProgressCallback | None = None,
     known: Sequence[Plan] = (),

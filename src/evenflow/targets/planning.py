@@ -33,7 +33,7 @@ def fit_plan(
     version: str | None = None,
     memory_limit_bytes: int | None = None,
     communication: Communication | None = None,
-    allow_empty: bool = False,
+    allow_empty: bool = True,
     time_limit_s: float = 20.0,
     progress: ProgressCallback | None = None,
 ) -> Fitted:

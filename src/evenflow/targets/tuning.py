@@ -45,7 +45,7 @@ class TuneRequest:
     schedules: Sequence[str] = ()
     fixed: Mapping[str, Value] | None = None
     most: Mapping[str, int] | None = None
-    allow_empty: bool = False
+    allow_empty: bool = True
     recompute: str | None = None
     recompute_sets: ModuleSets = ()
     rows: int = field(default=10, metadata=NUM_ROWS)
@@ -120,21 +120,16 @@ def for_framework(
 
     Tried are `schedules`; where none are named the one that is fixed, else the usual ones that the framework has.
 
-    Raises InputError where empty cells are allowed and the framework does not run them.
+    Cells may be empty only where it runs them everywhere.
     """
     if target is not None:
         known = target.version(version)
         abilities = target.abilities(known)
-        if question.allow_empty and abilities.empty is not Empty.ANY:
-            raise InputError(
-                rule=_("must not be allowed for {title}, which does not run them everywhere", title=target.title),
-                place=_("empty cells"),
-                remedy=_("do not allow them"),
-            )
         usual = of_target(question.schedules, abilities)
         question = replace(
             question,
             abilities=abilities,
+            allow_empty=question.allow_empty and abilities.empty is Empty.ANY,
             rules=target.degree_rules(known),
             software=target.software(question.precision),
             title=target.title,

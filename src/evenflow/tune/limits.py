@@ -159,7 +159,7 @@ def _check_fixed(question: TuningQuestion, axis: Axis, named: Callable[[str], st
         raise InputError(value=number, rule=rule, place=place)
     if axis is Axis.PIPELINE and number > question.model.layers and not question.allow_empty:
         rule = _("must be at most the {count} layers", count=question.model.layers)
-        raise InputError(value=number, rule=rule, place=place, remedy=_("use fewer ranks, or allow empty cells"))
+        raise InputError(value=number, rule=rule, place=place, remedy=_("use fewer ranks"))
     if axis in (Axis.MICROBATCH, Axis.DATA) and question.global_batch % number:
         rule = _("must divide the {count:,} sequences of a step", count=question.global_batch)
         raise InputError(value=number, rule=rule, place=place)

@@ -39,7 +39,7 @@ class TuningQuestion:
     """What the user has decided."""
     most: Mapping[Axis, int] = field(default_factory=dict)
     """The largest value of an axis, where the user says one."""
-    allow_empty: bool = False
+    allow_empty: bool = True
     """Whether cells may hold no layer."""
     recompute_sets: tuple[tuple[str, ...], ...] = ()
     """Sets of modules that are recompute kinds of their own, in the place of `select`."""

@@ -54,9 +54,9 @@ def test_the_split_reaches_the_solver(folder, evenflow, monkeypatch, options, la
         (("2,2", "--layers-per-rank", "2,2"), "--layers-per-rank must be given once, got 2"),
         (("2;2",), "--layers-per-rank must be counts, separated by commas, got '2;2'"),
         (("",), "--layers-per-rank must be counts, separated by commas"),
-        (("4,0",), "--layers-per-rank, chunk 0, rank 1 must hold at least one layer, got 0"),
+        (("4,0", "--no-empty"), "--layers-per-rank, chunk 0, rank 1 must hold at least one layer, got 0"),
         (
-            ("3,1", "--chunks", 2),
+            ("3,1", "--chunks", 2, "--no-empty"),
             "--layers-per-rank, rank 1 must be at least the number of chunks (2)",
         ),
         (

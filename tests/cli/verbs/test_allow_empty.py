@@ -1,4 +1,4 @@
-"""``--allow-empty`` in every verb that makes or looks for plans: fewer layers than cells."""
+"""``--allow-empty`` and ``--no-empty`` in every verb that makes or looks for plans: fewer layers than cells."""
 
 import json
 
@@ -29,16 +29,17 @@ def layers_of(path):
 )
 def test_fewer_layers_than_cells_are_dealt_where_cells_may_be_empty(folder, evenflow, asked):
     (folder / "config.json").write_text(json.dumps(CONFIG))
-    refused = evenflow(*asked, "--json", "out.json")
+    refused = evenflow(*asked, "--no-empty", "--json", "out.json")
     assert refused.exit_code == 2
-    assert "allow empty cells" in refused.stderr or "must hold a layer" in refused.stderr or "megatron" in asked
-    result = evenflow(*asked, "--allow-empty", "--json", "out.json", "--overwrite")
-    assert result.exit_code == 0, result.stderr
-    assert 0 in layers_of(folder / "out.json")[0]
+    assert " 5" in refused.stderr
+    for word in ((), ("--allow-empty",)):
+        result = evenflow(*asked, *word, "--json", "out.json", "--overwrite")
+        assert result.exit_code == 0, result.stderr
+        assert 0 in layers_of(folder / "out.json")[0]
 
 
 def test_naive_plans_of_a_comparison_have_empty_cells_too(folder, evenflow):
-    result = evenflow("compare", "tiny.json", *SIZES, "--allow-empty", "--json", "out.json")
+    result = evenflow("compare", "tiny.json", *SIZES, "--json", "out.json")
     assert result.exit_code == 0, result.stderr
     written = json.loads((folder / "out.json").read_text())
     assert written["naive_no_recomp"]["layers"] == [[1, 1, 1, 1, 0]]
@@ -47,34 +48,33 @@ def test_naive_plans_of_a_comparison_have_empty_cells_too(folder, evenflow):
 
 def test_a_prediction_names_the_command_that_plans_it(folder, evenflow):
     asked = ("predict", *MODEL, "--pipeline", 4, "--global-batch", 8, "-o", "layers.json", "--json", "out.json")
-    refused = evenflow(*asked)
+    refused = evenflow(*asked, "--no-empty")
     assert refused.exit_code == 2
-    assert refused.stderr.endswith("got 4; use 3, or allow empty cells\n")
-    result = evenflow(*asked, "--allow-empty")
+    assert refused.stderr.endswith("got 4; use 3\n")
+    result = evenflow(*asked)
     assert result.exit_code == 0, result.stderr
     assert "3 layers do not divide by 4: ranks have 1,1,1,0" in " ".join(result.stdout.split())
     line = next(line for line in result.stdout.splitlines() if line.startswith("evenflow plan layers.json"))
-    assert " --allow-empty" in line
     planned = evenflow(*line.split()[1:])
     assert planned.exit_code == 0, planned.stderr
 
 
 def test_layers_of_ranks_may_be_none(evenflow):
     asked = ("predict", *MODEL, "--pipeline", 2, "--global-batch", 8, "--layers-per-rank", "3,0")
-    refused = evenflow(*asked)
+    refused = evenflow(*asked, "--no-empty")
     assert refused.exit_code == 2
-    assert "must hold at least one layer, got 0; allow empty cells" in refused.stderr
-    assert evenflow(*asked, "--allow-empty").exit_code == 0
+    assert "must hold at least one layer, got 0; do not forbid empty cells" in refused.stderr
+    assert evenflow(*asked).exit_code == 0
 
 
 def test_a_tuning_looks_for_them_and_its_plan_can_be_planned_again(folder, evenflow):
     asked = ("tune", *MODEL, "--gpus", 4, "--global-batch", 8, "--fix", "pipeline=4,tensor=1", "--time-limit", 20)
-    refused = evenflow(*asked)
+    refused = evenflow(*asked, "--no-empty")
     assert refused.exit_code == 2
-    assert "must be at most the 3 layers, got 4; use fewer ranks, or allow empty cells" in refused.stderr
-    result = evenflow(*asked, "--allow-empty", "--json", "out.json")
+    assert "must be at most the 3 layers, got 4; use fewer ranks" in refused.stderr
+    result = evenflow(*asked, "--json", "out.json")
     assert result.exit_code == 0, result.stderr
-    assert "cells may hold no layer (--allow-empty)" in result.stdout
+    assert "cells may hold no layer" in result.stdout
     assert "with a layer in every cell" not in result.stdout
     written = json.loads((folder / "out.json").read_text())
     assert written["space"]["allow_empty"] is True
@@ -84,12 +84,22 @@ def test_a_tuning_looks_for_them_and_its_plan_can_be_planned_again(folder, evenf
 
 
 def test_a_tuning_for_a_framework_without_empty_cells_refuses_them(evenflow):
-    asked = ("tune", *MODEL, "--gpus", 4, "--global-batch", 8, "--target", "paddle", "--allow-empty")
-    result = evenflow(*asked)
+    asked = ("tune", *MODEL, "--gpus", 4, "--global-batch", 8, "--target", "paddle")
+    result = evenflow(*asked, "--allow-empty")
     assert result.exit_code == 2
     assert "empty cells must not be allowed for Paddle, which does not run them everywhere" in result.stderr
+    planned = evenflow(*asked, "--fix", "pipeline=2", "--time-limit", 5)
+    assert planned.exit_code == 0, planned.stderr
+    assert "no configuration of this space with a layer in every cell is faster" in " ".join(planned.stdout.split())
+
+
+def test_what_a_plan_file_says_is_not_forbidden_beside_it(folder, evenflow):
+    assert evenflow("plan", "tiny.json", *SIZES, "--json", "plan.json").exit_code == 0
+    refused = evenflow("simulate", "tiny.json", "plan.json", "--no-empty")
+    assert refused.exit_code == 2
+    assert "--allow-empty must not be given beside a plan file" in refused.stderr
 
 
 @pytest.mark.parametrize("verb", ["plan", "predict", "compare", "simulate", "tune", "export", "apply"])
 def test_every_verb_that_makes_plans_has_the_option(verb, evenflow):
-    assert "--allow-empty" in evenflow(verb, "--help").stdout
+    assert "--allow-empty / --no-empty" in evenflow(verb, "--help").stdout

@@ -109,7 +109,7 @@ def test_a_model_without_such_blocks_is_refused(evenflow, folder, model):
 
 
 def test_halves_may_be_enough_for_ranks_that_blocks_are_too_few_for(evenflow, folder, model):
-    short = ("--microbatches", 12, "--seq", 2048, "--accelerator", "h100", "--time-limit", 5)
+    short = ("--microbatches", 12, "--seq", 2048, "--accelerator", "h100", "--time-limit", 5, "--no-empty")
     refused = evenflow("plan", model, "--ranks", 12, *short)
     assert refused.exit_code == 2
     assert "must be at least 12, one for each cell" in refused.stderr

@@ -53,9 +53,9 @@ def test_without_clips_the_encoder_is_left_out_with_a_note(evenflow, folder, mod
 
 
 def test_spread_it_is_shared_by_the_first_stages(evenflow, folder, model):
-    first, told = planned(evenflow, folder, model, *CLIPS)
+    first, told = planned(evenflow, folder, model, *CLIPS, "--no-empty")
     assert "6 blocks encode 2 clips of 20 s: 3,000 frames, 1,000 tokens of a sequence" in told.stderr
-    spread, _ = planned(evenflow, folder, model, *CLIPS, "--encoder", "spread")
+    spread, _ = planned(evenflow, folder, model, *CLIPS, "--encoder", "spread", "--no-empty")
     assert sum(spread["layers"][0]) == 6 + 6 + 1
     assert spread["encoder_layers"] == 7
     assert spread["makespan_ms"] < first["makespan_ms"]

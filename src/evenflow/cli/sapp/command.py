@@ -116,8 +116,9 @@ def _others(request: Request, settings: BalancerSettings, flags: argparse.Namesp
     others: list[NamedPlan | Skipped] = []
     if flags.simulate_naive:
         others += naive_plans(
-            network, sizes, schedule=settings.schedule, communication=communication, only_divisible=True
-        )
+            network, sizes, schedule=settings.schedule, communication=communication, allow_empty=request.allow_empty,
+            only_divisible=True,
+        )  # fmt: skip
     if flags.manual_config is not None:
         others += manual_plans(
             flags.manual_config,

@@ -51,6 +51,7 @@ class Job:
             network=self.network,
             sizes=settings.sizes,
             memory_limit_bytes=settings.memory_limit_bytes if self.network.has_memory else None,
+            allow_empty=False,
             communication=settings.communication,
         )
 

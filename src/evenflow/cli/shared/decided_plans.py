@@ -75,7 +75,6 @@ def _decision(
         network=planned.network,
         sizes=planned.plan.sizes,
         memory_limit_bytes=planned.memory_limit_bytes,
-        allow_empty=any(0 in row for row in planned.plan.layers),
         communication=planned.communication,
     )
     cuts_itself = target is not None and target.abilities(version or target.versions[-1]).decides_cut(

@@ -63,7 +63,7 @@ def kept_layers(
                     "must be at least the number of chunks ({num_chunks}), one layer for each", num_chunks=num_chunks
                 ),
                 place=_("{option}, rank {index}", option=_OPTION, index=row.index(min(row))),
-                remedy=_("use fewer chunks, or --allow-empty"),
+                remedy=_("use fewer chunks, or leave --no-empty out"),
             )
     check_split(
         layers,

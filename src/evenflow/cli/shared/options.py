@@ -49,7 +49,11 @@ GROUP_OF = asked(
     help="Microbatches of a group in an interleaved schedule, which go through one chunk after the other; "
     f"{EVERY} to try every number that makes another order.  [default: as many as ranks]",
 )
-ALLOWS_EMPTY = asked(option="--allow-empty", help="Allow cells without a layer.")
+ALLOWS_EMPTY = asked(
+    option="--allow-empty",
+    no_option="--no-empty",
+    help="Whether cells may hold no layer.  [default: where they can be run]",
+)
 SHORTEST_WARM_UP = asked(
     option="--less-memory", help="With several chunks: use the interleaved order with the shortest warm-up."
 )

@@ -55,12 +55,12 @@ def _option(field: "Field[Any]", question: Question) -> Callable[[Command], Comm
     default = question.typed_default or (field.default if has_default else None)
     if default is not None and not question.is_multiple:  # click takes None for an answer
         keywords["default"] = default
-    if isinstance(default, bool):
-        keywords["is_flag"] = True
+    if isinstance(default, bool) or question.no_option:
+        keywords |= {"is_flag": True, "default": default}
     if question.section:
         keywords |= {"cls": SectionOption, "section": question.section}
     return click.option(
-        *filter(None, (question.letter, question.option)),
+        *filter(None, (question.letter, "/".join(filter(None, (question.option, question.no_option))))),
         field.name,
         type=_kind(question, field.type),
         required=not (has_default or question.typed_default or question.is_optional),

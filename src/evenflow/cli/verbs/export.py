@@ -13,6 +13,7 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
+from evenflow.cli.shared.targets.empty_cells import may_be_empty
 from evenflow.cli.shared.targets.export_fields import fitted_fields, written_fields
 from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
 from evenflow.cli.shared.targets.target_options import VERSION, FittingOptions, TargetName
@@ -84,7 +85,7 @@ def export(plan_file: str, request: ExportOptions) -> int:
         target,
         version,
         time_limit_s=TimeLeft.of_command(request.fitting.time_limit).seconds,
-        allow_empty=request.fitting.allow_empty,
+        allow_empty=may_be_empty(request.fitting.allow_empty, target, version),
     )
     if found.is_over and not request.fitting.over_limit:
         click.echo(over_limit_text(found, target, version), err=True)

@@ -114,9 +114,7 @@ class _Checks:
             axis, number = "pipeline", _divisor(pipeline, of=dealt, times=chunks)
             if dealt % pipeline == 0:
                 axis, number = "chunks", _divisor(chunks, of=dealt, times=pipeline)
-            may_be_empty = dealt < cells and not training.ends_are_layers
-            remedy = _("use {number}, or allow empty cells", number=f"{number:,}") if may_be_empty else _use(number)
-            raise self.fault(axis, getattr(degrees, axis), rule, remedy)
+            raise self.fault(axis, getattr(degrees, axis), rule, _use(number))
 
     def sequence(self) -> None:
         """Check what context and sequence parallelism split."""

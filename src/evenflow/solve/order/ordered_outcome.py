@@ -103,6 +103,7 @@ def ordered_outcome(
         interrupted=interrupted,
         fixed_layers=problem.request.layers is not None,
         full_cells=problem.request.full_cells,
+        kept_apart=problem.request.kept_apart,
         family=family,
         order_lower_bound_ns=min(of_cells, best.makespan_ns),
         made_for_times=made_for_times,

@@ -149,7 +149,10 @@ def test_a_plan_is_simulated_with_the_configuration_that_it_is_of(evenflow):
         (SIZES, "--accelerator must be given for the configuration of a model, which has no times (model.json); add"),
         (("--accelerator", "h100", *SIZES, "--tensor", 3), "--tensor must divide the heads (16)"),
         (("--accelerator", "h100", *SIZES, "--expert", 2), "--expert must be 1 for a model without experts"),
-        (("--accelerator", "h100", "--ranks", 17, "--microbatches", 8), "layers of model must be at least 17"),
+        (
+            ("--accelerator", "h100", "--ranks", 17, "--microbatches", 8, "--no-empty"),
+            "layers of model must be at least 17",
+        ),
         (("--accelerator", "x100", *SIZES), "--accelerator must be one of"),
         (("--accelerator", "h100", "--ranks", 4), "Missing option '--microbatches'"),
     ],

@@ -44,12 +44,13 @@ most of the step beside computation, memory by what it makes recompute
 ≈ cannot be told apart: 2 of 3 are within 2.5 % of the first; nine of ten measured pairs that are predicted further
 apart ran in that order
 
-no configuration of this space with a layer in every cell is faster than 396.0 ms in this model (proven): at most 1.00 %
-of the first could be saved
+no configuration of this space is faster than 396.0 ms in this model (proven): at most 1.00 % of the first could be
+saved
 4 legal configurations: 1 refuted by a lower bound, 3 solved, in 1.5 s
 43 combinations are not legal: microbatch 40, tensor 3
 
 the space: 1f1b, interleaved; at most tensor 8, context 2, microbatch 16, chunks 8 (--max-…)
+cells may hold no layer
 decided: zero 1
 
 to go on with the first:

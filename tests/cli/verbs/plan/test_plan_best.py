@@ -98,7 +98,7 @@ def test_kept_layers_are_dealt_over_every_number_of_chunks(folder, evenflow):
     for each in [written, *written["alternatives"]]:
         if each["status"] != "skipped":
             assert [sum(rank) for rank in zip(*each["layers"], strict=True)] == [2, 2]
-    few = evenflow(*TWO, "--layers-per-rank", "1,3")
+    few = evenflow(*TWO, "--layers-per-rank", "1,3", "--no-empty")
     assert {row[1] for row in rows_of(few.stdout)} == {"1"}
     by_chunk = evenflow(*TWO, "--layers-per-rank", "1,1", "--layers-per-rank", "1,1")
     assert {row[1] for row in rows_of(by_chunk.stdout)} == {"2"}
@@ -150,7 +150,7 @@ def test_options_reach_the_solver(folder, evenflow, monkeypatch):
     ("options", "parts"),
     [
         (("--less-memory",), ("--less-memory must not be given beside --schedule best", "leave it out")),
-        (("--chunks", 3), ("one for each of", "4")),
+        (("--chunks", 3, "--no-empty"), ("one for each of", "4")),
         (("--layers-per-rank", "2,1"), ("--layers-per-rank", "must add up to the 4")),
         (("--layers-per-rank", "1,1", "--layers-per-rank", "1,1", "--chunks", 1), ("--layers-per-rank",)),
         (("--memory", "much"), ("--memory",)),

@@ -108,7 +108,10 @@ def test_the_printed_change_fits_and_takes_as_long_as_it_says(evenflow, folder, 
         (("--tensor", 16, "--gpus", 64), ""),
         (("--tensor", 3, "--gpus", 12), "--tensor must divide the heads (16), got 3; use 2"),
         (("--global-batch", 31), "--global-batch must be a multiple of data x microbatch (2 x 1), got 31; use 32"),
-        (("--pipeline", 8, "--chunks", 3), "--chunks must be such that pipeline x chunks (24) divides the 8 layers"),
+        (
+            ("--pipeline", 8, "--chunks", 3, "--no-empty"),
+            "--chunks must be such that pipeline x chunks (24) divides the 8 layers",
+        ),
         (("--seq", 1023), "--seq must be a multiple of tensor x context (2), got 1023; use 1,024"),
         (("--precision", "fp8"), "--precision must be a format that a100-80 computes in, got 'fp8'"),
         (("--expert", 2), "--expert must be 1 for a model without experts, got 2; leave it out"),
@@ -301,8 +304,8 @@ def test_layers_that_do_not_divide_are_dealt_fairly_which_a_note_says(evenflow, 
     assert note in " ".join(result.stdout.split())
 
 
-def test_fewer_layers_than_cells_are_refused(evenflow):
-    result = evenflow(*SPLIT, "--layers", 3)
+def test_fewer_layers_than_cells_can_be_refused(evenflow):
+    result = evenflow(*SPLIT, "--layers", 3, "--no-empty")
     assert result.exit_code == 2
     assert "--pipeline must be such that pipeline x chunks (4) divides the 3 layers" in result.stderr
 

@@ -75,7 +75,6 @@ def _free_of(plan: Plan, request: Any, written_out: Collection[str]) -> dict[str
     target: Target | None = request.target
     known: dict[str, Any] = {}
     if target is None and request.applied_file is None:
-        known["allow_empty"] = any(0 in row for row in plan.layers)
         known["mix"] = "any" if mixes_any(plan) else "mindformers"
     if any(name in written_out for name in _DECIDING):
         return known

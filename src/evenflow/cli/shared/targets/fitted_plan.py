@@ -54,7 +54,7 @@ def fit_plan(
     version: str,
     *,
     time_limit_s: float,
-    allow_empty: bool = False,
+    allow_empty: bool = True,
     quiet: bool = False,
     known: Sequence[Plan] = (),
 ) -> FittedPlan:

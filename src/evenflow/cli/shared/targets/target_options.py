@@ -51,9 +51,12 @@ class FittingOptions:
     over_limit: bool = optional(
         "--over-limit", default=False, help="Also write a plan that needs more memory than the limit."
     )
-    allow_empty: bool = field(
-        default=False,
-        metadata=asked_as(ALLOWS_EMPTY, help="Also look among plans with cells without a layer for the nearest."),
+    allow_empty: bool | None = field(
+        default=None,
+        metadata=asked_as(
+            ALLOWS_EMPTY,
+            help="Whether cells of the nearest plan may hold no layer.  [default: where they can be run]",
+        ),
     )
     time_limit: float = field(
         default=20.0,

@@ -50,7 +50,7 @@ class PipelineOptions:
     schedule: str | None = None
     """Name of a family, or of a task that chooses among families."""
     group_size: int | str | None = None
-    allow_empty: bool = False
+    allow_empty: bool | None = None
     in_turn: bool = False
     """Whether messages wait for each other."""
     host_link: HostLink | None = None
@@ -202,7 +202,7 @@ def _training_options(
             remedy=_("add --accelerator NAME, such as a100, h100, gb200, mi300x or 910b"),
         )
     # Halves may be enough for all cells where whole blocks, of which the training is predicted, are not.
-    allow_empty = pipeline.allow_empty or _parts_blocks(settings, pipeline, model)
+    allow_empty = pipeline.allow_empty is not False or _parts_blocks(settings, pipeline, model)
     schedule = _family(pipeline.schedule)
     chunks = options.num_chunks(pipeline.chunks, schedule=schedule)
     return TrainingOptions(

@@ -49,7 +49,7 @@ def training_job(
     training = _training(settings, model.model, accelerator)
     notes = model.notes
     if not training.layout and not training.ends_are_layers:
-        training = _dealt_fairly(training, allow_empty=settings.allow_empty)
+        training = _dealt_fairly(training, allow_empty=settings.allow_empty is not False)
         notes = (*notes, *_dealing_notes(training))
     notes = (*notes, *_encoder_notes(training))
     check_training(training, accelerator, named=named)
@@ -85,7 +85,7 @@ def _training(settings: TrainingOptions, model: Transformer, accelerator: Accele
         num_layers=model.layers,
         num_ranks=settings.pipeline,
         num_chunks=chunks,
-        allow_empty=settings.allow_empty,
+        allow_empty=settings.allow_empty is not False,
     )
     training = Training(
         model=model,

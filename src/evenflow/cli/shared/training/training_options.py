@@ -148,7 +148,7 @@ class TrainingOptions:
         help="Layers of each rank. Given once, they are dealt over the chunks of the rank in turn; or give it once "
         "for each chunk, in their order.  [default: dealt evenly]",
     )
-    allow_empty: bool = field(default=False, metadata=asked_as(options.ALLOWS_EMPTY, section=sections.STEP))
+    allow_empty: bool | None = field(default=None, metadata=asked_as(options.ALLOWS_EMPTY, section=sections.STEP))
 
 
 def usual_precision(accelerator: Accelerator) -> str:

@@ -120,6 +120,6 @@ def space(question: TuningQuestion) -> Iterator[str]:
         tried = _("all schedules")
     yield from wrapped(_("the space: {tried}; at most {limits} (--max-…)", tried=tried, limits=limits), WIDTH)
     if question.allow_empty:
-        yield _("cells may hold no layer (--allow-empty)")
+        yield _("cells may hold no layer")
     if decided:
         yield from wrapped(_("decided: {decided}", decided=decided), WIDTH)

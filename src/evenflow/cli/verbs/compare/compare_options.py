@@ -67,7 +67,7 @@ class CompareOptions:
         shows_default=True,
         help="Also compare layers dealt evenly, with everything recomputed and with nothing.",
     )
-    allow_empty: bool = field(default=False, metadata=options.ALLOWS_EMPTY)
+    allow_empty: bool | None = field(default=None, metadata=options.ALLOWS_EMPTY)
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
     segments: SegmentOptions = field(metadata=asked(group=SegmentOptions))
     host: HostOptions = field(metadata=asked(group=HostOptions))
@@ -141,15 +141,12 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
     communication = compare_options.messages.communication_or(
         model.communication, network, sequence_splits=sizes.sequence_splits
     )
-    own = [
-        row for given in (plan, None if planned is None else planned.plan) if given is not None for row in given.layers
-    ]
     request = Request(
         network=network,
         sizes=sizes,
         memory_limit_bytes=limit if network.has_memory else None,
         cell_rule=mixing(planned is not None and mixes_any(planned.plan)),
-        allow_empty=compare_options.allow_empty or any(0 in row for row in own),
+        allow_empty=compare_options.allow_empty is not False,
         communication=communication,
     )
     given_limit = request.memory_limit_bytes

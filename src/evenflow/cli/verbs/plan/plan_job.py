@@ -12,6 +12,7 @@ from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layers_per_rank import kept_by_chunks
 from evenflow.cli.shared.memory_margin import with_margin
 from evenflow.cli.shared.split_sequences import note_left_out
+from evenflow.cli.shared.targets.empty_cells import may_be_empty
 from evenflow.cli.shared.targets.framework_layers import in_layers_of
 from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.shared.training.configured_model import Completed, PipelineOptions
@@ -153,8 +154,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
     most = None if target is None else target.abilities(version).most_chunks
     if target is not None and most is not None:
         counts = _few_enough(counts, most, target.title)
-    own = () if model.planned is None else model.planned.plan.layers
-    allow_empty = plan_options.allow_empty or any(0 in row for row in own)
+    allow_empty = may_be_empty(plan_options.allow_empty, target, version)
     kept = kept_by_chunks(
         plan_options.layers_per_rank,
         num_layers=network.num_layers,
@@ -422,7 +422,7 @@ def _check_applies(
     if schedule == options.BEST:
         schedule = default_family(num_chunks=sizes.num_chunks)
     layers = None if kept is None else kept[sizes.num_chunks]
-    if kept is None and network.num_layers >= sizes.num_cells:  # --allow-empty needs fewer
+    if kept is None and network.num_layers >= sizes.num_cells:
         layers = even_plan(network, sizes, schedule=schedule).layers
     if layers is None:
         return

@@ -84,7 +84,7 @@ class PlanOptions:
         shows_default=True,
         help="Recompute kinds that may share a cell: those that MindFormers can express, or any.",
     )
-    allow_empty: bool = field(default=False, metadata=options.ALLOWS_EMPTY)
+    allow_empty: bool | None = field(default=None, metadata=options.ALLOWS_EMPTY)
     layers_per_rank: tuple[str, ...] = field(default=(), metadata=KEPT_LAYERS)
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
     place_ranks: int | None = field(default=None, metadata=PLACED_RANKS)

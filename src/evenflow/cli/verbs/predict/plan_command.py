@@ -33,8 +33,6 @@ def next_plan(prediction: Prediction, inputs: PlannerInputs, layer_file: Path) -
         arguments += ["--schedule", plan.schedule]
     if plan.group_size is not None:
         arguments += ["--group-size", str(plan.group_size)]
-    if any(0 in row for row in plan.layers):
-        arguments.append("--allow-empty")
     if inputs.memory_limit_bytes is not None:
         arguments += ["--memory", f"{inputs.memory_limit_bytes // MEGABYTE}MB"]
     if inputs.communication is not None:

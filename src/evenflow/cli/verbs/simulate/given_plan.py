@@ -1,7 +1,7 @@
 """A plan to simulate: in a file, or row by row on the command line."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import click
 
@@ -93,9 +93,11 @@ class GivenPlan:
         is_multiple=True,
         help="Layers of each rank that recompute under KIND; given once for each chunk, in their order.",
     )
-    allow_empty: bool = field(
-        default=False,
-        metadata=asked_as(ALLOWS_EMPTY, help="Allow cells without a layer where the layers are dealt evenly."),
+    allow_empty: bool | None = field(
+        default=None,
+        metadata=asked_as(
+            ALLOWS_EMPTY, help="Whether cells may hold no layer where the layers are dealt evenly.  [default: they may]"
+        ),
     )
     ranks: int | None = field(
         default=None, metadata=asked_as(NUM_RANKS, help="Pipeline ranks; known from --layers or a plan file.")
@@ -123,7 +125,6 @@ class GivenPlan:
                 chunks=plan.num_chunks,
                 schedule=None if plan.order else plan.schedule,
                 group_size=plan.group_size,
-                allow_empty=any(0 in row for row in plan.layers),
                 used_kinds=plan.used_kinds,
             )
         chunks = self._num_chunks()
@@ -134,17 +135,17 @@ class GivenPlan:
             chunks=chunks,
             schedule=self.schedule,
             group_size=self.group_size,
-            allow_empty=self.allow_empty or any(0 in row for row in layers),
+            allow_empty=self.allow_empty,
             used_kinds=tuple(text.partition("=")[0].strip() for text in self.recompute),
         )
 
     def check_unused(self) -> None:
         """Refuse the options beside a plan file, which says the same."""
-        for name in self.__slots__:
-            if getattr(self, name):
+        for option in fields(self):
+            if getattr(self, option.name) != option.default:
                 raise InputError(
                     rule=_("must not be given beside a plan file, which says the same"),
-                    place=_option(name),
+                    place=_option(option.name),
                     remedy=_("leave the option out, or the plan file"),
                 )
 
@@ -161,7 +162,7 @@ class GivenPlan:
         sizes = Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=self.microbatches, sequence_splits=splits)
         check_given_size(self.group_size, schedule=family, sizes=sizes)
         if not layers:
-            layers = even_plan(network, sizes, schedule=family, allow_empty=self.allow_empty).layers
+            layers = even_plan(network, sizes, schedule=family, allow_empty=self.allow_empty is not False).layers
         return Plan(
             schedule=family,
             num_microbatches=self.microbatches,

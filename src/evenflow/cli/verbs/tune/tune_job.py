@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evenflow.cli.shared import options
+from evenflow.cli.shared.targets.empty_cells import may_be_empty
 from evenflow.cli.shared.training.recompute_sets import PLACE, named_sets
 from evenflow.cli.shared.training.software_options import written_out
 from evenflow.cli.shared.training.training_options import KINDS, usual_precision
@@ -55,7 +56,7 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
         precision=asked.precision or usual_precision(accelerator),
         fixed=asked.axes.fixed,
         most=asked.axes.most,
-        allow_empty=asked.allow_empty,
+        allow_empty=may_be_empty(asked.allow_empty, asked.target, asked.asked_version, everywhere=True),
         recompute=None if asked.recompute is None else KINDS[asked.recompute],
     )
     schedules = _schedules(asked, question.model)

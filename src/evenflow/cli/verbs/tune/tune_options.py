@@ -43,7 +43,7 @@ class TuneOptions:
         ),
     )
     recompute_sets: str | None = field(default=None, metadata=RECOMPUTE_SETS)
-    allow_empty: bool = field(default=False, metadata=asked_as(options.ALLOWS_EMPTY, section=sections.STEP))
+    allow_empty: bool | None = field(default=None, metadata=asked_as(options.ALLOWS_EMPTY, section=sections.STEP))
     schedules: str | None = optional(
         "--schedules",
         section=sections.STEP,
