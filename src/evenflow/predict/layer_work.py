@@ -348,7 +348,8 @@ def _latent_attention(training: Training, seen: float) -> Passes:
     passes += _linear(
         training, here, heads * (latent.plain_dim + latent.value_dim), latent.key_value_rank, "mla_up_proj"
     )
-    passes += _rotary(training, here * 2 * heads * width)
+    if latent.rotary_dim:
+        passes += _rotary(training, here * 2 * heads * width)
     passes += _core(training, heads * width, heads * latent.value_dim, seen=seen)
     passes += _context_exchanges(training, heads * (width + latent.value_dim))
     if model.output_gate:

@@ -108,6 +108,16 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "model_type": "glm_moe_dsa", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1,
         "first_k_dense_replace": 1, "indexer_types": ["full", "shared", "full", "shared"],
     },
+    "glm5_next": {
+        "model_type": "glm5_next", "text_config": {
+            "model_type": "glm5_next_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "qk_rope_head_dim": 0,
+            "index_topk": 6, "index_kpool": 3, "n_shared_experts": 1, "hc_mult": 3, "linear_num_heads": 4,
+            "linear_head_dim": 12, "linear_conv_kernel_dim": 4,
+            "layer_types": ["linear_attention", "full_attention", "indexed_attention", "linear_attention"],
+            "mlp_layer_types": ["dense", "sparse", "sparse", "dense"],
+            "indexer_types": ["full", "full", "shared", "shared"],
+        },
+    },
     "gpt_neox_japanese": {
         "model_type": "gpt_neox_japanese", "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
         "vocab_size": 101,
@@ -121,6 +131,12 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "model_type": "hy_v4", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1, "hc_mult": 3,
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
         "indexer_types": ["full", "full", "shared", "shared"],
+    },
+    "hy_v4_vl": {
+        "model_type": "hy_v4_vl", "text_config": {
+            "model_type": "hy_v4_vl_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1, "hc_mult": 3,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 1]},
+        },
     },
     "hyperclovax": {"model_type": "hyperclovax", **LLAMA, "head_dim": 8},
     "hyperclovax, two norms": {"model_type": "hyperclovax", **LLAMA, "head_dim": 8, "use_post_norm": False},

@@ -1,7 +1,7 @@
 """Further parts of layers and ends that a model type has, from its configuration."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.predict.layer_parts import Addition, Place
 from evenflow.profiles.transformer.spellings import Configuration
@@ -106,6 +106,14 @@ def _hyper_connections(config: Configuration, widths: Widths) -> Further:
 def _plain_hyper_connections(config: Configuration, widths: Widths) -> Further:
     """Hyper-connections whose streams are not mixed with each other."""
     return _streams(config, widths, mixed=2, scales=2)
+
+
+def _averaged_hyper_connections(config: Configuration, widths: Widths) -> Further:
+    """Hyper-connections whose streams are averaged in the end. [GLM-5.3-Flash]"""
+    return replace(
+        _hyper_connections(config, widths),
+        tail=(Addition(name="hyper-connections", numbers=(config.required("streams") + 1) * widths.hidden, moves=1),),
+    )
 
 
 def _streams(config: Configuration, widths: Widths, *, mixed: int, scales: int) -> Further:
@@ -227,6 +235,7 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "rotary norm": _rotary_norm,
     "hyper-connections": _hyper_connections,
     "plain hyper-connections": _plain_hyper_connections,
+    "averaged hyper-connections": _averaged_hyper_connections,
     "layer inputs": _layer_inputs,
     "alternating updates": _alternating_updates,
     "narrow residual": _narrow_residual,

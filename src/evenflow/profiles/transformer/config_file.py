@@ -216,7 +216,7 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
         config, family, states, layers=layers, has_experts=experts is not None, windows=windows, kinds=kinds
     )
     usual, further = sizes.usual, sizes.usual.further
-    indexed, with_indexer = indexed_layers(config, kinds, layers=layers)
+    indexed, with_indexer = indexed_layers(config, kinds, layers=layers, whole_is_indexed=family.whole_is_indexed)
     positions = config.required("positions") + family.more_positions if family.learned_positions else 0
     return Numbers(
         hidden=hidden, layers=layers, heads=usual.heads, vocabulary=config.required("vocabulary"),

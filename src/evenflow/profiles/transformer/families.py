@@ -76,14 +76,19 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
         experts_flag="enable_moe_block", experts_beside_mlp=True, reads=frozenset(("hidden_size_per_layer_input",)),
         defaults={"global_head_dim": 512},
     )),
+    "glm5_next": ModelTypeTraits(
+        state="kimi-delta-attention", full_every=4, whole_is_indexed=True, further=("averaged hyper-connections",),
+        reads=frozenset(("hc_mult",)), only={"qk_rope_head_dim": (0,)}, defaults={"first_k_dense_replace": 3},
+    ),
     "gpt_neox_japanese": ModelTypeTraits(
         gated=False, tied=True, biases=_LAYER_NORM, ffn_times=4, further=("last bias",),
     ),
     "granite_swa": ModelTypeTraits(tied=True, sinks=True),
     "granitemoe_swa": ModelTypeTraits(sinks=True),
-    "hy_v4": ModelTypeTraits(
+    **dict.fromkeys(("hy_v4", "hy_v4_vl"), ModelTypeTraits(
         sinks=True, output_gate=True, further=("plain hyper-connections",), reads=frozenset(("hc_mult",)),
-    ),
+        defaults={"first_k_dense_replace": 1, "index_topk_freq": 4},
+    )),
     "hyperclovax": ModelTypeTraits(four_norms_flag="use_post_norm", on=frozenset(("use_post_norm",))),
     "kolibri1": replace(_QWEN3, layer_norms=4),
     "laguna": replace(
