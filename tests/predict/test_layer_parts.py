@@ -11,7 +11,7 @@ from evenflow.predict.layer_parts import Addition, Indexer, NarrowEnds
 from evenflow.predict.layer_work import layer_passes
 from evenflow.predict.parameters import layer_parameters
 from evenflow.predict.training import Degrees, Training
-from evenflow.predict.transformer import LayerKind, Transformer
+from evenflow.predict.transformer import DENSE, LatentAttention, LayerKind, Transformer
 from evenflow.predict.work import Operators, Spent, Work
 from evenflow.profiles.transformer.config_file import transformer_of_config
 from tests.profiles.transformer.small_configs import SMALL_CONFIGS
@@ -58,6 +58,23 @@ def test_recomputing_all_of_a_layer_keeps_less_and_works_with_the_rest(name: str
         assert 0 < inputs < kept
         assert sum(layer_working(training(model), kind, kind=FULL).values()) >= 0
     assert boundary_bytes(training(model)) == 2 * TOKENS * (model.streams * model.hidden + model.carried)
+
+
+def test_a_gate_that_comes_with_the_queries_is_projected_from_twice_their_narrow_width() -> None:
+    latent = LatentAttention(query_rank=28, key_value_rank=20, rotary_dim=6, plain_dim=10, value_dim=14)
+    plain = Transformer(
+        hidden=64, layers=2, heads=8, kv_heads=8, head_dim=16, ffn=112, vocabulary=203, gated=True, latent=latent
+    )
+    both = replace(plain, latent=replace(latent, gate_of_queries=True))
+    learned, kept = (
+        [of(training(model)) for model in (plain, both)]
+        for of in (
+            lambda of: layer_parameters(of, DENSE).dense,
+            lambda of: sum(layer_activations(of, DENSE, kind="none").values()),
+        )
+    )
+    assert learned[1] - learned[0] == 8 * 28 * (2 * (16 + 14) - 16)
+    assert kept[1] - kept[0] == 2 * TOKENS * (28 + 2 * 8 * 14)
 
 
 def test_an_addition_learns_its_products_and_the_rest_and_keeps_what_they_give() -> None:

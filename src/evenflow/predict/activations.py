@@ -265,13 +265,16 @@ def _moved_mlp_norm(layer: LayerKind) -> str:
 
 
 def _norm(training: Training, name: str, moved_with: str = "", normed_moved_with: str = "") -> list[Tensor]:
-    """Return what a norm keeps: input and output; unfused also its input in 32 bits and its unscaled output."""
+    """Return what a norm keeps: input and output; unfused also its input in 32 bits and its unscaled output.
+
+    Without norms of its own, what a layer reads and what it makes of that in their place are kept all the same.
+    """
     model = training.model
     numbers = _spread(training) * model.hidden
     normed = Tensor(
         f"normed {name}", Held.NORMS, _saved(training) * numbers, "layernorm", True, moved_with=normed_moved_with
     )
-    if training.software.fused_elementwise or model.biases.norms:
+    if training.software.fused_elementwise or model.biases.norms or not model.norms.of_layer:
         return [Tensor(name, Held.NORMS, HALF * numbers, moved_with=moved_with), normed]
     single = SINGLE * (numbers + _spread(training))
     return [
@@ -342,7 +345,8 @@ def _latent_attention(training: Training) -> list[Tensor]:
     heads = model.heads / training.degrees.tensor
     width = latent.plain_dim + latent.rotary_dim
     gated = 2 * HALF * here * heads * latent.value_dim
-    narrow = 2 * latent.query_rank + 2 * latent.key_value_rank + latent.rotary_dim
+    has_gate = model.output_gate or latent.gate_of_queries
+    narrow = latent.query_rank + latent.queried + 2 * latent.key_value_rank + latent.rotary_dim
     return [
         Tensor("narrow queries, keys and values", Held.ATTENTION, HALF * spread * narrow, moved_with="qkv_linear"),
         Tensor(
@@ -350,7 +354,7 @@ def _latent_attention(training: Training) -> list[Tensor]:
             "mla_up_proj", moved_with="core_attn",
         ),
         *_core(training, heads * latent.value_dim),
-        *([Tensor("gate and gated output", Held.ATTENTION, gated)] if model.output_gate else []),
+        *([Tensor("gate and gated output", Held.ATTENTION, gated)] if has_gate else []),
     ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """A small part: narrow products, gates, convolutions, scales. Every device of a tensor group has all of it."""
+    """A small part: narrow products, gates, convolutions, scales. Every device of a tensor group has all but tables."""
 
     name: str
     place: Place = Place.LAYER
@@ -31,11 +31,19 @@ class Addition:
     """Times that these are read or written forward; backward, twice as often."""
     small: int = 0
     """Learned numbers that are in no product."""
+    table: int = 0
+    """Learned numbers of tables in which tokens are looked up; tensor parallelism shares them out."""
+    looked_up: int = 0
+    """Numbers of a token that come out of the tables."""
 
     @property
     def learned(self) -> int:
         """All numbers that it learns."""
-        return sum(wide * narrow for wide, narrow in self.products) + self.small
+        return sum(wide * narrow for wide, narrow in self.products) + self.small + self.table
+
+    def learned_of(self, tensor: int) -> float:
+        """Return the numbers that it learns on a device of a tensor group of this size."""
+        return self.learned - self.table + self.table / tensor
 
     @property
     def kept(self) -> int:

@@ -67,11 +67,19 @@ def key_numbers(model: Transformer) -> int:
 
 
 def addition_passes(training: Training, addition: Addition) -> Passes:
-    """Return the work of a further part, which tensor parallelism does not split but by tokens."""
+    """Return the work of a further part, which tensor parallelism does not split but by tokens; it has parts of tables.
+
+    What devices look up in their parts of a table is summed over them, as with the embedding.
+    """
     here = _spread_tokens(training)
     passes = Passes((), ())
     for wide, narrow in addition.products:
         passes += _linear(training, here, narrow, wide, addition.name)
+    if addition.looked_up:
+        size = HALF * tokens(training) * addition.looked_up
+        passes += Passes((elementwise(2 * size, 1, addition.name),), (elementwise(3 * size, 2, addition.name),))
+        if training.degrees.tensor > 1:
+            passes += Passes((sum_over_tensor(training, size, addition.name),), ())
     if addition.numbers:
         moved = addition.moves * HALF * here * addition.numbers
         passes += Passes((elementwise(moved, 1, addition.name),), (elementwise(2 * moved, 2, addition.name),))
@@ -108,6 +116,14 @@ def _indexer(training: Training, indexer: Indexer) -> Passes:
         )  # fmt: skip
 
     return passes + Passes((scores(1.0),), (scores(2.0),))
+
+
+def sum_over_tensor(training: Training, size_bytes: float, module: str) -> Exchange:
+    """Return the sum of a tensor over the devices of a tensor group, after which all of them have it."""
+    return Exchange(
+        spent=Spent.TENSOR, module=module, group=DeviceGroup(size=training.degrees.tensor),
+        collective=Collective.ALL_REDUCE, size_bytes=size_bytes,
+    )  # fmt: skip
 
 
 def tokens(training: Training) -> float:
@@ -341,7 +357,7 @@ def _latent_attention(training: Training, seen: float) -> Passes:
     passes = _tensor_exchanges(training, "attention")
     if latent.query_rank:
         passes += _linear(training, spread, latent.query_rank, model.hidden, "qkv")
-        passes += _linear(training, here, heads * width, latent.query_rank, "mla_up_proj")
+        passes += _linear(training, here, heads * (width + latent.gate_dim), latent.queried, "mla_up_proj")
     else:
         passes += _linear(training, here, heads * width, model.hidden, "qkv")
     passes += _linear(training, spread, latent.key_value_rank + latent.rotary_dim, model.hidden, "qkv")
@@ -354,6 +370,7 @@ def _latent_attention(training: Training, seen: float) -> Passes:
     passes += _context_exchanges(training, heads * (width + latent.value_dim))
     if model.output_gate:
         passes += _linear(training, here, heads * latent.value_dim, model.hidden, "qkv")
+    if model.output_gate or latent.gate_of_queries:
         passes += _gate(here * heads * latent.value_dim, "core_attn")
     return passes + _linear(training, here, model.hidden, heads * latent.value_dim, "out")
 

@@ -72,6 +72,19 @@ class LatentAttention:
     plain_dim: int
     """Width of the other part."""
     value_dim: int
+    gate_of_queries: bool = False
+    """Whether one product gives queries and a gate of attention's output, from narrow queries behind their norm and
+    before it. [A.X-K2]"""
+
+    @property
+    def queried(self) -> int:
+        """Width that queries are projected from, once they are narrow."""
+        return self.query_rank * (2 if self.gate_of_queries else 1)
+
+    @property
+    def gate_dim(self) -> int:
+        """Numbers of a head's gate that come with its queries."""
+        return self.value_dim if self.gate_of_queries else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,7 +432,7 @@ class Transformer:
 
     def norms_of(self, kind: LayerKind) -> int:
         """Return the norms of a layer over the hidden size: half of them where it only mixes, or only transforms."""
-        return self.norms.of_layer if kind.mixes and kind.transforms else max(1, self.norms.of_layer // 2)
+        return self.norms.of_layer if kind.mixes and kind.transforms else -(-self.norms.of_layer // 2)
 
     @property
     def further_kind(self) -> LayerKind:

@@ -5,6 +5,12 @@ from tests.profiles.transformer.base_sizes import DELTA, LLAMA, MANY, MLA, WIDE
 _GROUPS = {"n_group": 1, "topk_group": 1}
 _INDEXED = {"index_head_dim": 12, "index_n_heads": 4, "index_topk": 5}
 _MODERN = {**LLAMA, "num_key_value_heads": 8, "pad_token_id": 0}
+_QWEN4 = {
+    **WIDE, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 40,
+    "shared_expert_intermediate_size": 56, **DELTA, "hc_count": 3, "hc_lowrank": 10, "indexer_n_heads": 4,
+    "indexer_kv_heads": 1, "indexer_head_dim": 24, "indexer_budget": 6, "indexer_compress_ratio": 2,
+    "layer_types": ["linear_attention", "linear_attention", "full_attention", "indexed_attention"],
+}  # fmt: skip
 _FULL_LAST = ["sliding_attention"] * 3 + ["full_attention"]
 
 NEWER_CONFIGS: dict[str, dict[str, object]] = {
@@ -16,6 +22,10 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     "apertus1p5_text": {"model_type": "apertus1p5_text", **LLAMA},
     "axk1": {
         "model_type": "axk1", **MLA, **MANY, **_GROUPS, "n_shared_experts": 1,
+        "mlp_layer_types": ["dense", "sparse", "sparse", "dense"],
+    },
+    "axk2": {
+        "model_type": "axk2", **MLA, **MANY, **_INDEXED, "n_shared_experts": 1, "gated_norm_rank": 9,
         "mlp_layer_types": ["dense", "sparse", "sparse", "dense"],
     },
     "bailing_hybrid": {
@@ -193,6 +203,12 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     "nanochat": {"model_type": "nanochat", **LLAMA},
     "openai-gpt": {
         "model_type": "openai-gpt", "n_embd": 48, "n_layer": 3, "n_head": 4, "vocab_size": 101, "n_positions": 37
+    },
+    "qwen4_exp_text": {"model_type": "qwen4_exp_text", **_QWEN4},
+    "qwen4_exp_text, n-grams": {
+        "model_type": "qwen4_exp_text", **_QWEN4, "ple_layer_ids": [1, 2], "ple_embed_dim": 24, "ngram_size": 3,
+        "heads_per_ngram": 4, "ngram_vocab_size_base": 100, "make_ngram_vocab_size_divisible_by": 16,
+        "ple_conv_kernel_size": 3, "eos_token_id": 1,
     },
     "recurrent_gemma": {
         "model_type": "recurrent_gemma", **LLAMA, "lru_width": 80, "attention_window_size": 16, "conv1d_width": 3

@@ -298,6 +298,8 @@ def test_what_is_refused(changes: dict[str, object], message: str) -> None:
         ("laguna", {"gating": False}, 'gating must be true or "per-head" or "per-element": models of this type'),
         ("gpt2", {"add_cross_attention": True}, "add_cross_attention must be false"),
         ("apertus1p5_text", {"output_vocab_size": 7}, "output_vocab_size must be the vocabulary"),
+        ("axk2", {"q_lora_rank": 0}, "q_lora_rank must be an integer from 1 to 100,000,000, got 0"),
+        ("llama", {"hc_count": 4}, "hc_count is of a model that is not read: it has further parts in every layer"),
         ("llama", {"hc_mult": 4}, "hc_mult is of a model that is not read: it has further parts in every layer"),
     ],
 )

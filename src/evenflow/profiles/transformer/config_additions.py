@@ -92,6 +92,18 @@ def _expert_norm(_config: Configuration, widths: Widths) -> Further:
     return Further(layer=(Addition(name="layernorm", place=Place.EXPERTS, numbers=widths.hidden, small=widths.hidden),))
 
 
+def _gated_norms(config: Configuration, widths: Widths) -> Further:
+    """Norms whose output weighs itself through narrow products, before attention and before experts. [A.X-K2]"""
+    narrow, hidden = config.required("norm_rank"), widths.hidden
+    products = ((hidden, narrow), (narrow, hidden))
+    places = (Place.ATTENTION, Place.EXPERTS)
+    return Further(
+        layer=tuple(
+            Addition(name="layernorm", place=place, products=products, numbers=hidden, moves=3) for place in places
+        )
+    )
+
+
 def _rotary_norm(config: Configuration, _widths: Widths) -> Further:
     """A norm of the part of latent attention's key that carries the position."""
     width = config.required("rotary_dim")
@@ -127,6 +139,22 @@ def _streams(config: Configuration, widths: Widths, *, mixed: int, scales: int) 
     return Further(layer=(mixing,), tail=(joined,), streams=streams)
 
 
+def _gated_hyper_connections(config: Configuration, widths: Widths) -> Further:
+    """Streams with norms of their own, each weighed number by number through narrow products. [Qwen4-Exp]
+
+    They stand in the place of a layer's norms.
+    """
+    streams, rank = config.required("streams"), config.required("stream_rank")
+    wide = streams * widths.hidden
+    weighing = ((wide, rank), (rank, wide))
+    mixing = Addition(
+        name="hyper-connections", products=(*weighing, (wide, streams)) * 2, numbers=3 * wide + widths.hidden, moves=6,
+        small=2 * wide,
+    )  # fmt: skip
+    joined = Addition(name="hyper-connections", products=weighing, numbers=2 * wide, moves=4, small=wide)
+    return Further(layer=(mixing,), tail=(joined,), streams=streams)
+
+
 def _layer_inputs(config: Configuration, widths: Widths) -> Further:
     """Every layer gets an embedding of its own, from one table and from the common one. [Gemma 3n, Gemma 4]"""
     narrow = config.size("layer_input") or 0
@@ -134,8 +162,9 @@ def _layer_inputs(config: Configuration, widths: Widths) -> Further:
         return Further()
     words, width = config.required("layer_input_vocabulary"), widths.layers * narrow
     of_all = Addition(
-        name="embedding", products=((widths.hidden, width),), numbers=2 * width, small=words * width + narrow
-    )
+        name="embedding", products=((widths.hidden, width),), numbers=2 * width, small=narrow, table=words * width,
+        looked_up=width,
+    )  # fmt: skip
     each = Addition(
         name="layer input", products=((widths.hidden, narrow), (narrow, widths.hidden)),
         numbers=narrow + 2 * widths.hidden, small=widths.hidden,
@@ -232,10 +261,12 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "head gate": _head_gate,
     "head-gate-bias": _head_gate_bias,
     "expert norm": _expert_norm,
+    "gated norms": _gated_norms,
     "rotary norm": _rotary_norm,
     "hyper-connections": _hyper_connections,
     "plain hyper-connections": _plain_hyper_connections,
     "averaged hyper-connections": _averaged_hyper_connections,
+    "gated hyper-connections": _gated_hyper_connections,
     "layer inputs": _layer_inputs,
     "alternating updates": _alternating_updates,
     "narrow residual": _narrow_residual,

@@ -28,6 +28,11 @@ def indexer_of(config: Configuration) -> Indexer | None:
         return Indexer(heads=heads, width=width, chosen=chosen, weighed=False, from_hidden=True, small=2 * width)
     chosen = config.required("index_chosen")
     pool = config.size("index_pool")
+    if pool is not None and config.value("indexer_compress_ratio") is not None:  # keys of a pool are averaged
+        return Indexer(
+            heads=heads, width=width, chosen=chosen + pool - 1, per_tokens=pool, weighed=False, from_hidden=True,
+            small=2 * width,
+        )  # fmt: skip
     if pool is not None:  # keys of a pool are weighed and summed, with a place in the pool for each
         tail = pool - 1 if config.flag("index_kpool_always_select_tail", default=True) else 0
         small = 2 * width + pool * width
@@ -45,10 +50,11 @@ def indexed_layers(
     """Return the layers in which attention sees chosen tokens, and those of them that choose.
 
     Raises:
-        InputError: a list that does not fit the number of layers.
+        InputError: a list that does not fit the number of layers; no indexer where whole attention has one.
     """
-    if config.size("index_width") is None:
+    if config.size("index_width") is None and not whole_is_indexed:
         return (), ()
+    config.required("index_width")
     chosen = _INDEXED | {"full_attention"} if whole_is_indexed else _INDEXED
     indexed = tuple(layer for layer in range(layers) if not kinds or kinds[layer] in chosen)
     modes = _modes(config, layers)

@@ -11,6 +11,7 @@ from evenflow.predict.layer_parts import Addition
 from evenflow.predict.transformer import LayersWithState, OwnSizes
 from evenflow.profiles.transformer.config_layer import LayerSizes, layer_sizes
 from evenflow.profiles.transformer.config_layers import check_length
+from evenflow.profiles.transformer.config_ngrams import ngram_parts
 from evenflow.profiles.transformer.spellings import SPELLINGS, Configuration
 from evenflow.profiles.transformer.traits import ModelTypeTraits
 
@@ -68,7 +69,7 @@ def sizes_of_layers(
     base = _without_lists(config)
     usual = layer_sizes(base, family, states, layers=layers, has_experts=has_experts)
     changed = _changes(config, family, layers, windows)
-    own = []
+    own, ngrams = [], ngram_parts(base, layers=layers)
     for layer in range(layers):
         sizes = usual
         if changed[layer]:
@@ -80,6 +81,8 @@ def sizes_of_layers(
         sizes = _with_keys(base, family, sizes, layer=layer, layers=layers, window=windows[layer])
         if kinds and kinds[layer] in _COMPRESSED:
             sizes = _compressed(base, sizes, kinds[layer])
+        if layer in ngrams:
+            sizes = replace(sizes, further=replace(sizes.further, layer=(*sizes.further.layer, ngrams[layer])))
         own.append(sizes.beside(usual))
     return SizesOfLayers(usual=usual, own=tuple(own) if any(own) else ())
 

@@ -47,6 +47,9 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
         ),
     ),
     "axk1": ModelTypeTraits(further=("expert norm",)),
+    "axk2": ModelTypeTraits(
+        gate_of_queries=True, further=("gated norms",), defaults={"first_k_dense_replace": 1, "gated_norm_rank": 16},
+    ),
     "bailing_hybrid": ModelTypeTraits(
         state="kimi-delta-attention, wide gates", full_every=6, further=("head gate",), never_tied=True,
     ),
@@ -163,6 +166,12 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
             head_norms="head", shared_gate=True, output_gate=True, state="gated-delta-net", full_every=4,
             only={"attention_bias": (False,)},
         ),
+    ),
+    "qwen4_exp": ModelTypeTraits(
+        head_norms="head", shared_gate=True, output_gate=True, state="gated-delta-net", full_every=4,
+        whole_is_indexed=True, layer_norms=0, last_norm=False, further=("gated hyper-connections",),
+        reads=frozenset(("hc_count",)), defaults={"hc_count": 4, "hc_lowrank": 320},
+        only={"attention_bias": (False,), "indexer_kv_heads": (1,)},
     ),
     "qwen3_5": ModelTypeTraits(
         head_norms="head", output_gate=True, state="gated-delta-net", full_every=4, only={"attention_bias": (False,)},

@@ -38,7 +38,7 @@ REFUSED: Mapping[str, str] = {
         STATE_SPACE,
     ),
     **dict.fromkeys((
-            "inkling_text", "inkling2_text", "inkling2_loop_text", "qwen4_exp", "qwen4_exp_text", "axk2", "jetmoe",
+            "inkling_text", "inkling2_text", "inkling2_loop_text", "jetmoe",
             "zaya", "muse_glimmer", "muse_spark",
         ),
         _FURTHER,
@@ -73,6 +73,7 @@ REFUSED_FIELDS: Mapping[str, str] = {
     "conv_L_cache": STATE_SPACE,
     "hidden_size_per_layer_input": _FURTHER,
     "hc_mult": _FURTHER,
+    "hc_count": _FURTHER,
     "altup_num_inputs": _FURTHER,
     "laurel_rank": _FURTHER,
     "zero_expert_num": _FURTHER,

@@ -88,6 +88,8 @@ class ModelTypeTraits:
     experts_beside_mlp: bool = False
     repeats: int = 1
     """Times that attention and MLP come in a layer."""
+    gate_of_queries: bool = False
+    """Whether a gate of attention's output comes with the queries of latent attention."""
     whole_is_indexed: bool = False
     """Whether layers that the file calls those with full attention see what an indexer chose."""
     ffn_factor: bool = False
