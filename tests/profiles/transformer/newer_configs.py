@@ -200,6 +200,19 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "model_type": "moshi", "hidden_size": 64, "ffn_dim": 112, "num_hidden_layers": 3, "num_attention_heads": 8,
         "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 203, "sliding_window": 16,
     },
+    "muse_glimmer": {
+        "model_type": "muse_glimmer", "text_config": {
+            "model_type": "muse_glimmer_text", **WIDE, "num_hidden_layers": 6, "sliding_window": 16,
+        },
+    },
+    "muse_spark": {
+        "model_type": "muse_spark", "audio_config": {"model_type": "muse_spark_audio", "out_hidden_size": 64},
+        "text_config": {
+            "model_type": "muse_spark_text", **WIDE, "num_local_experts": 4, "num_experts_per_tok": 2,
+            "moe_intermediate_size": 40, "moe_hidden_size": 28, "sliding_window": 16,
+            "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+        },
+    },
     "nanochat": {"model_type": "nanochat", **LLAMA},
     "openai-gpt": {
         "model_type": "openai-gpt", "n_embd": 48, "n_layer": 3, "n_head": 4, "vocab_size": 101, "n_positions": 37

@@ -71,6 +71,7 @@ def test_windows_of_layers() -> None:
     assert whole("gpt_oss") == whole("gemma2") == (16, (1, 3))
     assert whole("cohere2") == whole("exaone4") == whole("olmo3") == (16, (3,))
     assert whole("qwen2") == whole("llama") == (0, ())
+    assert whole("muse_glimmer") == (16, (1, 5))
     neo = {**SMALL_CONFIGS["gpt_neo"], "window_size": 8, "attention_layers": ["global", "local"] * 2}
     assert (read(neo).model.window, read(neo).model.unwindowed_layers) == (8, (0, 2))
     letters = {**SMALL_CONFIGS["exaone4"], "sliding_window_pattern": "LG"}

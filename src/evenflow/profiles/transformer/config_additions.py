@@ -92,6 +92,33 @@ def _expert_norm(_config: Configuration, widths: Widths) -> Further:
     return Further(layer=(Addition(name="layernorm", place=Place.EXPERTS, numbers=widths.hidden, small=widths.hidden),))
 
 
+def _plain_head_norms(_config: Configuration, widths: Widths) -> Further:
+    """Norms of the heads of queries and keys that learn nothing."""
+    numbers = (widths.heads + widths.kv_heads) * widths.head_dim
+    return Further(layer=(Addition(name="layernorm", place=Place.ATTENTION, numbers=numbers),))
+
+
+def _plain_norms_of_all_heads(config: Configuration, widths: Widths) -> Further:
+    """Norms of the heads of queries, keys and attention's output that learn nothing. [Muse Spark]"""
+    output = Addition(name="layernorm", place=Place.ATTENTION, numbers=widths.values)
+    return _plain_head_norms(config, widths) + Further(layer=(output,))
+
+
+def _residual_gates(_config: Configuration, widths: Widths) -> Further:
+    """Learned shares of the residual and of what attention and MLP add to it. [Muse Spark]"""
+    small = 2 * widths.hidden - widths.hidden  # the norm behind attention learns nothing
+    return Further(layer=(Addition(name="residual", numbers=2 * widths.hidden, moves=3, small=small),))
+
+
+def _norms_around_experts(config: Configuration, widths: Widths) -> Further:
+    """Norms of what narrow experts read, and of what each of them gives. [Muse Spark]"""
+    width = config.size("experts_width")
+    if not width:
+        return Further()
+    numbers = width * (1 + config.required("active"))
+    return Further(layer=(Addition(name="layernorm", place=Place.EXPERTS, numbers=numbers, small=2 * width),))
+
+
 def _gated_norms(config: Configuration, widths: Widths) -> Further:
     """Norms whose output weighs itself through narrow products, before attention and before experts. [A.X-K2]"""
     narrow, hidden = config.required("norm_rank"), widths.hidden
@@ -262,6 +289,10 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "head-gate-bias": _head_gate_bias,
     "expert norm": _expert_norm,
     "gated norms": _gated_norms,
+    "plain head norms": _plain_head_norms,
+    "plain norms of all heads": _plain_norms_of_all_heads,
+    "residual gates": _residual_gates,
+    "norms around experts": _norms_around_experts,
     "rotary norm": _rotary_norm,
     "hyper-connections": _hyper_connections,
     "plain hyper-connections": _plain_hyper_connections,

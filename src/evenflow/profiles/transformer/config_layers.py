@@ -130,4 +130,5 @@ def _whole_layers(config: Configuration, family: ModelTypeTraits, layers: int) -
             return tuple(layer for layer in range(layers) if value[layer % len(value)] == "G") if value else ()
         if value is not None:
             every = config.step(key)
-    return tuple(layer for layer in range(layers) if (layer + 1) % every == 0) if every else ()
+    last = layers if family.full_from_last else 0
+    return tuple(layer for layer in range(layers) if (layer + 1 - last) % every == 0) if every else ()

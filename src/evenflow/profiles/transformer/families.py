@@ -29,6 +29,10 @@ _GLM4_MOE = ModelTypeTraits(
 _AFMOE = ModelTypeTraits(head_norms="head", layer_norms=4, output_gate=True)
 _QWEN2 = ModelTypeTraits(biases=Biases(queries=True))
 
+_MUSE = ModelTypeTraits(
+    layer_norms=4, output_gate=True, full_every=4, full_from_last=True, further=("plain head norms",)
+)
+
 FAMILIES: Mapping[str, ModelTypeTraits] = {
     **dict.fromkeys(
         (
@@ -112,6 +116,10 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
         only={"norm_bias": (False,), "classifier_bias": (False,)},
     ),
     "moshi": ModelTypeTraits(never_tied=True, ffn_of_both=True, further=("further word",)),
+    "muse_glimmer": _MUSE,
+    "muse_spark": replace(
+        _MUSE, further=("plain norms of all heads", "residual gates", "norms around experts"),
+    ),
     "nanochat": ModelTypeTraits(gated=False, learned_norms=False),
     "openai-gpt": replace(_GPT, learned_positions=True, last_norm=False),
     "recurrent_gemma": ModelTypeTraits(

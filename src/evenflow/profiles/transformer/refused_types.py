@@ -39,7 +39,7 @@ REFUSED: Mapping[str, str] = {
     ),
     **dict.fromkeys((
             "inkling_text", "inkling2_text", "inkling2_loop_text", "jetmoe",
-            "zaya", "muse_glimmer", "muse_spark",
+            "zaya",
         ),
         _FURTHER,
     ),

@@ -90,7 +90,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "position_buckets": ("position_bias_num_buckets",),
     "attention_offset": ("attn_layer_offset",),
     "experts_offset": ("expert_layer_offset",),
-    "experts_width": ("moe_latent_size",),
+    "experts_width": ("moe_latent_size", "moe_hidden_size"),
     "predicted_tokens": ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers"),
 }  # fmt: skip
 """Fields of configurations by what they say; of several that a file has, the first. A dot leads into an object."""

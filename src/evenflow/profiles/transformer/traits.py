@@ -47,6 +47,8 @@ class ModelTypeTraits:
     """Whether the flag ``multi_query`` means one head of keys and values."""
     full_every: int = 0
     """One layer in this many sees all tokens, the others a window; 0: all have it, if one is given."""
+    full_from_last: bool = False
+    """Whether these are counted from the last layer, which is one."""
     shared_always: bool = False
     """Whether there is one shared expert as wide as the others, whatever the file says."""
     shared_gate: bool = False
