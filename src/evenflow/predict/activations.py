@@ -407,7 +407,7 @@ def _experts(training: Training) -> list[Tensor]:
     unweighed = Tensor("unweighed output, moe", Held.EXPERTS, HALF * routed * experts.ffn / split, "moe")
     shared = _inner(training, tokens(training), experts.shared_ffn / degrees.tensor, "shared_experts")
     return [
-        Tensor("router", Held.EXPERTS, (2 * SINGLE + MASK) * spread * (experts.count + experts.idle), "moe"),
+        Tensor("router", Held.EXPERTS, (2 * SINGLE + MASK) * spread * experts.scores, "moe"),
         Tensor(
             "tokens of the experts",
             Held.EXPERTS,

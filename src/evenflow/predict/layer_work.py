@@ -75,6 +75,8 @@ def addition_passes(training: Training, addition: Addition) -> Passes:
     passes = Passes((), ())
     for wide, narrow in addition.products:
         passes += _linear(training, here, narrow, wide, addition.name)
+    for wide, narrow, parts in addition.repeated:
+        passes += _linear(training, here * parts, narrow, wide, addition.name)
     if addition.looked_up:
         size = HALF * tokens(training) * addition.looked_up
         passes += Passes((elementwise(2 * size, 1, addition.name),), (elementwise(3 * size, 2, addition.name),))
@@ -467,7 +469,7 @@ def _experts(training: Training) -> Passes:
     inner = (2 if model.gated else 1) * width
     rows = routed / own_experts
     passed = HALF * routed * hidden
-    scores = experts.count + experts.idle
+    scores = experts.scores
     passes = _linear(
         training, tokens(training) / degrees.tensor, scores, experts.router_width or model.hidden, "moe", is_router=True
     )

@@ -86,7 +86,7 @@ def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
     experts = model.experts
     if not kind.experts or experts is None:
         return Parameters(dense)
-    dense += (experts.router_width or hidden) * (experts.count + experts.idle)
+    dense += (experts.router_width or hidden) * experts.scores
     dense += experts.count if model.biases.experts else 0
     if experts.shared_ffn:
         dense += _mlp(model, experts.shared_ffn / tensor) + (hidden if experts.shared_gate else 0)

@@ -31,12 +31,19 @@ class Experts:
     """Width that tokens are projected to before they go to their experts, and back behind them; 0: the hidden size."""
     idle: int = 0
     """Further experts that the router knows and that give a token back as it is. [LongCat-Flash, arXiv:2509.01322]"""
+    shared_scores: int = 0
+    """Shared experts that the router weighs too."""
     router_width: int = 0
     """Width that the router reads; 0: the hidden size."""
     beside_mlp: bool = False
     """Whether a layer with experts has its MLP beside them."""
     capacity_factor: float | None = None
     """Shares of an equal load that an expert takes at most, of those that a device routes; None: as many as come."""
+
+    @property
+    def scores(self) -> int:
+        """Scores that the router gives a token."""
+        return self.count + self.idle + self.shared_scores
 
     @property
     def computed(self) -> float:
@@ -344,6 +351,8 @@ class Transformer:
     """Numbers of a token that go from the embedding to all layers, beside the streams."""
     predicted_tokens: int = 0
     """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
+    further_mlp: bool = False
+    """Whether these blocks have an MLP, even where layers have experts."""
     towers: tuple[Tower, ...] = ()
     """The encoders in front of it, whose images or clips of sound sequences have."""
     dropout: bool = False
@@ -437,7 +446,7 @@ class Transformer:
     @property
     def further_kind(self) -> LayerKind:
         """The kind of the blocks that predict further tokens."""
-        kind = DENSE if self.experts is None else WITH_EXPERTS
+        kind = DENSE if self.experts is None or self.further_mlp else WITH_EXPERTS
         return replace(kind, indexed=True, indexer=True) if self.indexed_layers else kind
 
     def _has_experts(self, layer: int) -> bool:

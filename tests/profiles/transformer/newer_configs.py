@@ -150,6 +150,20 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     },
     "hyperclovax": {"model_type": "hyperclovax", **LLAMA, "head_dim": 8},
     "hyperclovax, two norms": {"model_type": "hyperclovax", **LLAMA, "head_dim": 8, "use_post_norm": False},
+    "inkling_text": {
+        "model_type": "inkling_text", **WIDE, **MANY, "n_shared_experts": 2, "swa_num_attention_heads": 4,
+        "swa_num_key_value_heads": 4, "swa_head_dim": 16, "sliding_window_size": 8, "d_rel": 5, "rel_extent": 24,
+        "conv_kernel_size": 3, "layer_types": ["hybrid_sliding", "hybrid", "hybrid_sliding", "hybrid"],
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+    },
+    "inkling_mm_model": {
+        "model_type": "inkling_mm_model", "text_config": {
+            "model_type": "inkling_text", **WIDE, "n_routed_experts": 6, "num_experts_per_tok": 2,
+            "num_hidden_layers": 7, "dense_intermediate_size": 100,
+            "n_shared_experts": 1, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2, "swa_head_dim": 24,
+            "dense_mlp_idx": 2, "local_layer_ids": [0, 1, 3, 4, 5],
+        },
+    },
     "kolibri1": {
         "model_type": "kolibri1", **WIDE, "num_local_experts": 4, "num_experts_per_tok": 2,
         "moe_intermediate_size": 40, "shared_expert_intermediate_size": 56, "layer_types": _FULL_LAST,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.fields import as_fields
 from evenflow.predict.parameters import model_parameters
-from evenflow.predict.transformer import Biases, Transformer
+from evenflow.predict.transformer import DENSE, Biases, Transformer
 from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
 from evenflow.profiles.transformer.families import FAMILIES
 from evenflow.profiles.transformer.field_names import KNOWN, misspelt
@@ -71,6 +71,7 @@ def test_windows_of_layers() -> None:
     assert whole("gpt_oss") == whole("gemma2") == (16, (1, 3))
     assert whole("cohere2") == whole("exaone4") == whole("olmo3") == (16, (3,))
     assert whole("qwen2") == whole("llama") == (0, ())
+    assert whole("inkling_mm_model") == (512, (2, 6))
     assert whole("muse_glimmer") == (16, (1, 5))
     neo = {**SMALL_CONFIGS["gpt_neo"], "window_size": 8, "attention_layers": ["global", "local"] * 2}
     assert (read(neo).model.window, read(neo).model.unwindowed_layers) == (8, (0, 2))
@@ -125,6 +126,14 @@ def test_further_tokens_are_noted() -> None:
     found = read(SMALL_CONFIGS["deepseek_v3, biases"])
     assert found.model.predicted_tokens == 1
     assert found.notes == ("1 further token is predicted, by a block of its own (multi-token prediction)",)
+
+
+def test_what_predicts_further_tokens_may_stand_beside_the_part_for_text() -> None:
+    config = {**SMALL_CONFIGS["inkling_mm_model"], "mtp_config": {"num_nextn_predict_layers": 2}}
+    found = read(config).model
+    assert found.predicted_tokens == 2
+    assert found.further_kind == DENSE
+    assert replace(found, predicted_tokens=0) == read(SMALL_CONFIGS["inkling_mm_model"]).model
 
 
 def test_a_file_is_called_like_itself_or_like_its_folder(tmp_path: Path) -> None:

@@ -119,6 +119,37 @@ def _norms_around_experts(config: Configuration, widths: Widths) -> Further:
     return Further(layer=(Addition(name="layernorm", place=Place.EXPERTS, numbers=numbers, small=2 * width),))
 
 
+def _relative_bias(config: Configuration, widths: Widths) -> Further:
+    """A bias of attention's scores by distance, which every head mixes from learned profiles. [Inkling]
+
+    A kernel of attention reads what the profiles give for every distance, and again for the backward.
+    """
+    width, reach = config.required("bias_width"), config.required("bias_reach")
+    bias = Addition(
+        name="core_attn", place=Place.ATTENTION, products=((widths.hidden, widths.heads * width),),
+        repeated=((width, reach, widths.heads),),
+    )  # fmt: skip
+    return Further(layer=(bias,))
+
+
+def _short_convolutions(config: Configuration, widths: Widths) -> Further:
+    """Causal convolutions of a few tokens, channel by channel in 32 bits: of keys and values, and of what is added.
+
+    [Inkling]
+    """
+    kernel, keyed = config.required("short_kernel"), 2 * widths.kv_heads * widths.head_dim
+
+    def convolution(place: Place, channels: int) -> Addition:
+        return Addition(name="convolution", place=place, numbers=2 * channels, moves=3, small=kernel * channels)
+
+    return Further(layer=(convolution(Place.ATTENTION, keyed), convolution(Place.LAYER, 2 * widths.hidden)))
+
+
+def _scales(_config: Configuration, _widths: Widths) -> Further:
+    """One learned scale of an MLP's output, or of the weights of experts. [Inkling]"""
+    return Further(layer=tuple(Addition(name=place, place=place, small=1) for place in (Place.MLP, Place.EXPERTS)))
+
+
 def _gated_norms(config: Configuration, widths: Widths) -> Further:
     """Norms whose output weighs itself through narrow products, before attention and before experts. [A.X-K2]"""
     narrow, hidden = config.required("norm_rank"), widths.hidden
@@ -293,6 +324,9 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "plain norms of all heads": _plain_norms_of_all_heads,
     "residual gates": _residual_gates,
     "norms around experts": _norms_around_experts,
+    "relative bias": _relative_bias,
+    "short convolutions": _short_convolutions,
+    "scales": _scales,
     "rotary norm": _rotary_norm,
     "hyper-connections": _hyper_connections,
     "plain hyper-connections": _plain_hyper_connections,

@@ -22,6 +22,7 @@ from evenflow.profiles.transformer.config_layers import experts_of, window_of
 from evenflow.profiles.transformer.config_states import layer_kinds, states_of
 from evenflow.profiles.transformer.families import FAMILIES
 from evenflow.profiles.transformer.field_names import (
+    BESIDE_TEXT,
     DROPOUTS,
     LAYER_NORMS,
     OTHER_PARTS,
@@ -90,7 +91,7 @@ def _read(config: Fields, *, name: str) -> Described:
         _refuse(part)
         if any(isinstance(part.values.get(name), dict) for name in PARTS.values()):
             whole = part
-        part = part.inner(key)
+        part = _with_outer(part.inner(key), part)
         tied = tied if tied is not None else _tied(part)
         notes.append(_("the sizes are those of the part for text ({part})", part=part.path))
     _refuse(part)
@@ -133,6 +134,12 @@ def _read(config: Fields, *, name: str) -> Described:
     if isinstance(config.values.get(SPEAKING_PART), dict):
         notes.insert(0, _("the part that speaks is left out ({part})", part=SPEAKING_PART))
     return replace(transformer, notes=(*notes, *transformer.notes), encoders=encoders)
+
+
+def _with_outer(part: Fields, outer: Fields) -> Fields:
+    """Return the part for text with what stands beside it of the blocks that predict further tokens."""
+    further = {key: outer.values[key] for key in BESIDE_TEXT if key in outer.values and key not in part.values}
+    return replace(part, values={**further, **part.values})
 
 
 def _tied(config: Fields) -> bool | None:
@@ -227,6 +234,7 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
         indexer=indexer_of(config) if indexed else None, indexed_layers=indexed, indexer_layers=with_indexer,
         additions=further.layer, head_additions=further.head, tail_additions=further.tail, repeats=family.repeats,
         streams=further.streams, carried=further.carried, predicted_tokens=config.size("predicted_tokens") or 0,
+        further_mlp=family.further_mlp,
         dropout=_has_dropout(config), name=name,
     )  # fmt: skip
 

@@ -28,14 +28,15 @@ _OF_WINDOWS = {
     "swa_num_key_value_heads": "num_key_value_heads",
     "swa_head_dim": "head_dim",
     "swa_v_head_dim": "v_head_dim",
+    "sliding_window_size": "rel_extent",
 }
-"""Fields for the layers with a window."""
+"""Fields for the layers with a window, which is as far as a learned bias of positions reaches there."""
 _OF_WHOLE = {"global_head_dim": "head_dim", "num_global_key_value_heads": "num_key_value_heads"}
 """Fields for the layers that see all tokens."""
 _BY_LAYER = "per_layer_config"
 _OF_ONE = (
     "heads", "kv_heads", "head_dim", "value_dim", "ffn", "dense_ffn", "query_rank", "key_value_rank", "rotary_dim",
-    "plain_dim",
+    "plain_dim", "bias_reach",
 )  # fmt: skip
 _OF_ALL = frozenset(key for name, keys in SPELLINGS.items() if name not in _OF_ONE for key in keys)
 """Fields that no layer has of its own."""

@@ -213,6 +213,12 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     ),
     "hunyuan_v1_dense": _QWEN3,
     "hunyuan_v1_moe": replace(_QWEN3, shared_always=True),
+    "inkling": ModelTypeTraits(
+        head_norms="head", norm_after_embedding=True, full_every=6, shared_scores=True, never_tied=True,
+        further_mlp=True, further=("relative bias", "short convolutions", "scales"), defaults={
+            "conv_kernel_size": 4, "d_rel": 16, "rel_extent": 1024, "sliding_window_size": 512,
+        },
+    ),
     "internlm": ModelTypeTraits(switched={"bias": ("queries", "out")}, on=frozenset(("bias",))),
     "internlm3": ModelTypeTraits(switched={"bias": ("out", "mlp")}),
     "llama4": ModelTypeTraits(shared_always=True),

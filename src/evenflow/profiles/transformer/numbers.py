@@ -70,6 +70,7 @@ class Numbers:
     streams: int = 1
     carried: int = 0
     predicted_tokens: int = 0
+    further_mlp: bool = False
     dropout: bool = False
     name: str = "model"
 
@@ -121,6 +122,7 @@ def described(numbers: Numbers) -> Described:
         indexed_layers=numbers.indexed_layers, indexer_layers=numbers.indexer_layers, additions=numbers.additions,
         head_additions=numbers.head_additions, tail_additions=numbers.tail_additions, repeats=numbers.repeats,
         streams=numbers.streams, carried=numbers.carried, predicted_tokens=numbers.predicted_tokens,
+        further_mlp=numbers.further_mlp,
         dropout=numbers.dropout, name=numbers.name,
     )  # fmt: skip
     return Described(model=model, notes=tuple(notes))

@@ -38,7 +38,7 @@ REFUSED: Mapping[str, str] = {
         STATE_SPACE,
     ),
     **dict.fromkeys((
-            "inkling_text", "inkling2_text", "inkling2_loop_text", "jetmoe",
+            "inkling2_text", "inkling2_loop_text", "jetmoe",
             "zaya",
         ),
         _FURTHER,

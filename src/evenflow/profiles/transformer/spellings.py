@@ -36,7 +36,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
         "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size",
         "shared_experts_intermediate_size",
     ),
-    "dense_layers": ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"),
+    "dense_layers": ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index", "dense_mlp_idx"),
     "query_rank": ("q_lora_rank",),
     "key_value_rank": ("kv_lora_rank",),
     "rotary_dim": ("qk_rope_head_dim",),
@@ -84,6 +84,9 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "layer_input_vocabulary": ("vocab_size_per_layer_input",),
     "shared_key_layers": ("num_kv_shared_layers",),
     "idle_experts": ("zero_expert_num",),
+    "bias_width": ("d_rel",),
+    "bias_reach": ("rel_extent",),
+    "short_kernel": ("sconv_kernel_size", "conv_kernel_size"),
     "segments": ("segment_types",),
     "prompts": ("prompt_types",),
     "prompt_length": ("prompt_length",),
@@ -91,7 +94,9 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "attention_offset": ("attn_layer_offset",),
     "experts_offset": ("expert_layer_offset",),
     "experts_width": ("moe_latent_size", "moe_hidden_size"),
-    "predicted_tokens": ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers"),
+    "predicted_tokens": ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers",
+        "mtp_config.num_nextn_predict_layers",
+    ),
 }  # fmt: skip
 """Fields of configurations by what they say; of several that a file has, the first. A dot leads into an object."""
 
@@ -171,7 +176,7 @@ class Configuration:
             raise InputError(
                 rule=_("must have the field {key!r}", key=first),
                 place=self.fields.place(),
-                remedy=_("write it, under this name or as {others}", others=", ".join(others)),
+                remedy=_("write it, under this name or as {others}", others=", ".join(others)) if others else "",
             )
         return size
 

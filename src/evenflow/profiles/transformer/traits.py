@@ -88,6 +88,10 @@ class ModelTypeTraits:
     experts_flag: str = ""
     """The flag that asks for experts; empty: they are there where their number is."""
     experts_beside_mlp: bool = False
+    further_mlp: bool = False
+    """Whether blocks that predict further tokens have an MLP, even where layers have experts."""
+    shared_scores: bool = False
+    """Whether the router weighs the shared experts too."""
     repeats: int = 1
     """Times that attention and MLP come in a layer."""
     gate_of_queries: bool = False
