@@ -12,7 +12,7 @@ from evenflow.predict.layer_work import layer_passes
 from evenflow.predict.parameters import layer_parameters
 from evenflow.predict.training import Degrees, Training
 from evenflow.predict.transformer import DENSE, LatentAttention, LayerKind, Transformer
-from evenflow.predict.work import Operators, Spent, Work
+from evenflow.predict.work import Exchange, Operators, Spent, Work
 from evenflow.profiles.transformer.config_file import transformer_of_config
 from tests.profiles.transformer.small_configs import SMALL_CONFIGS
 
@@ -95,6 +95,20 @@ def test_an_indexer_reads_the_narrow_queries_where_there_are_some() -> None:
     assert indexer.products(64, 0)[0] == (64, 24)
     assert replace(indexer, from_hidden=True).products(64, 28)[0] == (64, 24)
     assert indexer.learned(64, 28) == 28 * 24 + 64 * 6 + 64 * 4 + 12
+
+
+def test_experts_of_attention_are_shared_out_and_get_their_tokens_twice() -> None:
+    """Queries go there and back, and so does what attention gives; those in the place of the MLP get tokens once."""
+    model = read("jetmoe")
+    alone, both = (replace(training(model), degrees=Degrees(data=size, expert=size)) for size in (1, 2))
+    kind = model.kind(0)
+    learned = [layer_parameters(of, kind) for of in (alone, both)]
+    assert learned[1].expert == learned[0].expert / 2
+    assert learned[0].expert == 6 * (2 * 64 * 4 * 24 + 3 * 64 * 112)
+    sent = [work.size_bytes for work in layer_passes(both, kind).forward if isinstance(work, Exchange)]
+    of_token = 2 * TOKENS * 2 * 2  # bytes of a number, for two experts, on a group of two devices
+    assert sent == [of_token * numbers for numbers in (64, 4 * 24, 4 * 24, 64, 64, 64)]
+    assert not any(isinstance(work, Exchange) for work in layer_passes(alone, kind).forward)
 
 
 def test_narrow_ends_share_the_output_out_among_groups() -> None:

@@ -10,7 +10,17 @@ from dataclasses import dataclass, replace
 from evenflow.model import FULL, NONE
 from evenflow.predict.held import Held, added, largest, total
 from evenflow.predict.layer_parts import Addition
-from evenflow.predict.layer_work import HALF, MASK, SINGLE, expert_tensor, layer_passes, tokens, with_sizes_of
+from evenflow.predict.layer_work import (
+    HALF,
+    MASK,
+    SINGLE,
+    expert_tensor,
+    expert_widths,
+    layer_passes,
+    routed_tokens,
+    tokens,
+    with_sizes_of,
+)
 from evenflow.predict.parameters import dense_group, padded_vocabulary
 from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import FORMATS, PRODUCTS, Sharding, Training
@@ -334,8 +344,30 @@ def _attention(training: Training) -> list[Tensor]:
             "queries, keys and values", Held.ATTENTION, HALF * here * (queries + keys + values), moved_with="core_attn"
         ),
         *_core(training, out),
+        *_attention_experts(training),
         *([Tensor("gate and gated output", Held.ATTENTION, 2 * HALF * here * out)] if model.output_gate else []),
     ]
+
+
+def _attention_experts(training: Training) -> list[Tensor]:
+    """Return what experts of attention keep: a router's scores, and the tokens that they read before and behind it."""
+    model, experts = training.model, training.model.experts
+    if not model.attention_experts or experts is None:
+        return []
+    spread = tokens(training) / training.degrees.tensor
+    read = model.hidden + expert_widths(training)[1] * expert_tensor(training)
+    return [
+        Tensor("router of attention", Held.ATTENTION, (2 * SINGLE + MASK) * spread * experts.scores),
+        Tensor("tokens of the experts of attention", Held.ATTENTION, _saved(training) * _routed(training) * read),
+    ]
+
+
+def _routed(training: Training) -> float:
+    """Return the tokens that the experts of the device with most of them get."""
+    experts = training.model.experts
+    assert experts is not None
+    is_bounded = experts.bounded_load(training.degrees.expert) is not None
+    return routed_tokens(training) * (1.0 if is_bounded else FULLEST)
 
 
 def _latent_attention(training: Training) -> list[Tensor]:
@@ -400,8 +432,7 @@ def _experts(training: Training) -> list[Tensor]:
     model, degrees, experts = training.model, training.degrees, training.model.experts
     assert experts is not None
     split, spread = expert_tensor(training), tokens(training) / degrees.tensor
-    bounded = experts.bounded_load(degrees.expert)
-    routed = spread * experts.computed * split * (FULLEST if bounded is None else bounded)
+    routed = _routed(training)
     inner = _inner(training, routed, experts.ffn / split, "moe")
     # The router's weights are multiplied in behind the activation; fused gated activations do both at once.
     unweighed = Tensor("unweighed output, moe", Held.EXPERTS, HALF * routed * experts.ffn / split, "moe")

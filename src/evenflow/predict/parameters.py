@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.layer_parts import Addition
-from evenflow.predict.layer_work import expert_tensor, key_numbers, layer_passes, with_sizes_of
+from evenflow.predict.layer_work import expert_tensor, expert_widths, key_numbers, layer_passes, with_sizes_of
 from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import Degrees, Training
 from evenflow.predict.transformer import LayerKind, StateMixer, Transformer
@@ -84,8 +84,15 @@ def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
         dense += model.indexer.learned(hidden, model.query_rank)
     dense += sum(addition.learned_of(tensor) for addition in model.additions_of(kind))
     experts = model.experts
-    if not kind.experts or experts is None:
+    if experts is None:
         return Parameters(dense)
+    own_experts = experts.count / degrees.expert
+    of_attention = 0.0
+    if kind.attention and model.attention_experts:
+        dense += hidden * experts.count
+        of_attention = hidden * sum(expert_widths(training)) * own_experts
+    if not kind.experts:
+        return Parameters(dense, of_attention)
     dense += (experts.router_width or hidden) * experts.scores
     dense += experts.count if model.biases.experts else 0
     if experts.shared_ffn:
@@ -95,7 +102,7 @@ def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
     of_expert = _matrices(model) * width * experts.ffn / split
     if model.biases.experts:
         of_expert += (_matrices(model) - 1) * experts.ffn / split + width
-    return Parameters(dense, experts.count / degrees.expert * of_expert)
+    return Parameters(dense, own_experts * of_expert + of_attention)
 
 
 def _matrices(model: Transformer) -> int:
@@ -142,6 +149,8 @@ def _attention(training: Training) -> float:
             ends = model.narrow_ends.products(hidden, model.heads * model.head_dim, model.heads * model.value_width)
             wide = sum(read * given * count for read, given, count in ends) / tensor
             return wide + model.narrow_ends.query_rank + hidden * both + small
+        if model.attention_experts:
+            return hidden * both + small
         return hidden * (queries + (2 if model.output_gate else 1) * out + both) + small
     width = latent.plain_dim + latent.rotary_dim
     narrow = hidden * heads * width

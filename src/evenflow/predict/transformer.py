@@ -330,6 +330,9 @@ class Transformer:
     narrow_ends: NarrowEnds | None = None
     together: int = 1
     """Tokens beyond the window that attention sees as one; 1: it sees none beyond the window."""
+    attention_experts: bool = False
+    """Whether attention has experts too, as many as stand in the place of the MLP: each of a token's gives it an equal
+    part of the heads of its queries, and reads what comes out of them. [JetMoE, arXiv:2404.07413]"""
     indexer: Indexer | None = None
     indexed_layers: tuple[int, ...] = ()
     """Layers in which attention sees the tokens that an indexer chose."""
@@ -348,7 +351,8 @@ class Transformer:
     streams: int = 1
     """Residual streams that go from layer to layer, each as wide as the hidden size."""
     carried: int = 0
-    """Numbers of a token that go from the embedding to all layers, beside the streams."""
+    """Numbers of a token that go from the embedding to all layers, or from each to the next, beside the streams; a
+    stream in 32 bits counts twice."""
     predicted_tokens: int = 0
     """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
     further_mlp: bool = False

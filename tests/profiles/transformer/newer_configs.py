@@ -164,6 +164,11 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
             "dense_mlp_idx": 2, "local_layer_ids": [0, 1, 3, 4, 5],
         },
     },
+    "jetmoe": {
+        "model_type": "jetmoe", "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 3,
+        "num_key_value_heads": 4, "kv_channels": 24, "vocab_size": 203, "num_local_experts": 6,
+        "num_experts_per_tok": 2,
+    },
     "kolibri1": {
         "model_type": "kolibri1", **WIDE, "num_local_experts": 4, "num_experts_per_tok": 2,
         "moe_intermediate_size": 40, "shared_expert_intermediate_size": 56, "layer_types": _FULL_LAST,
@@ -256,6 +261,11 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     "xlstm": {
         "model_type": "xlstm", "hidden_size": 128, "embedding_dim": 128, "num_blocks": 3, "num_hidden_layers": 3,
         "num_heads": 4, "vocab_size": 203,
+    },
+    "zaya": {
+        "model_type": "zaya", **WIDE, "num_experts": 4, "num_experts_per_tok": 1, "moe_intermediate_size": 40,
+        "router_hidden_size": 20, "cca_time0": 3, "cca_time1": 2, "sliding_window": 16, "lm_head_bias": True,
+        "layer_types": ["hybrid_sliding", "hybrid", "hybrid", "hybrid_sliding"],
     },
 }  # fmt: skip
 """By what is special about them."""

@@ -101,6 +101,14 @@ def test_keys_of_a_pool_are_scored_as_one_and_the_last_pool_is_always_seen() -> 
     assert found.message_width == 3 * found.hidden
 
 
+def test_a_residual_in_32_bits_and_what_a_router_gives_the_next_are_sent_on() -> None:
+    found = model("zaya")
+    assert found.message_width == 2 * 64 + 20
+    assert (found.window, found.unwindowed_layers) == (16, (1, 2))
+    assert found.experts is not None
+    assert (found.experts.scores, found.experts.computed) == (5, 4 / 5)
+
+
 def test_ratios_say_the_kinds_of_layers() -> None:
     listed = {key: value for key, value in SMALL_CONFIGS["deepseek_v4"].items() if key != "layer_types"}
     by_ratio = read({**listed, "compress_ratios": [0, 4, 128, 0]}).model

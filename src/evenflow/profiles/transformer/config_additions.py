@@ -150,6 +150,44 @@ def _scales(_config: Configuration, _widths: Widths) -> Further:
     return Further(layer=tuple(Addition(name=place, place=place, small=1) for place in (Place.MLP, Place.EXPERTS)))
 
 
+def _convolved_keys(config: Configuration, widths: Widths) -> Further:
+    """Queries and keys mixed with each other and convolved over some tokens, channel by channel and head by head.
+
+    [Compressed convolutional attention, arXiv:2510.04476; ZAYA]
+    """
+    keyed = (widths.heads + widths.kv_heads) * widths.head_dim
+    products = ((config.required("heads_kernel") * widths.head_dim, keyed),)  # each head by itself
+    small = (config.required("keys_kernel") + 2) * keyed + widths.kv_heads
+    return Further(
+        layer=(
+            Addition(
+                name="core_attn", place=Place.ATTENTION, products=products, numbers=4 * keyed, moves=3, small=small
+            ),
+        )
+    )
+
+
+def _scaled_residuals(_config: Configuration, widths: Widths) -> Further:
+    """A residual in 32 bits; learned scales and shifts of it, and of what attention and experts add. [ZAYA]"""
+    hidden = widths.hidden
+    return Further(
+        layer=(Addition(name="residual", numbers=4 * hidden, moves=3, small=8 * hidden),),
+        head=(Addition(name="residual", numbers=2 * hidden, small=2 * hidden),),
+        carried=hidden,
+    )
+
+
+def _deep_router(config: Configuration, widths: Widths) -> Further:
+    """A router of three narrow products, which reads what that of the layer before gave. [ZAYA]"""
+    width = config.required("router_width")
+    router = Addition(
+        name="moe", place=Place.EXPERTS, products=((widths.hidden, width), (width, width), (width, width)),
+        numbers=4 * width, moves=3, small=5 * width,
+    )  # fmt: skip
+    first = Addition(name="moe", small=-width)  # the first one has no scale of one before it
+    return Further(layer=(router,), head=(first,), carried=width)
+
+
 def _gated_norms(config: Configuration, widths: Widths) -> Further:
     """Norms whose output weighs itself through narrow products, before attention and before experts. [A.X-K2]"""
     narrow, hidden = config.required("norm_rank"), widths.hidden
@@ -160,6 +198,11 @@ def _gated_norms(config: Configuration, widths: Widths) -> Further:
             Addition(name="layernorm", place=place, products=products, numbers=hidden, moves=3) for place in places
         )
     )
+
+
+def _experts_bias(_config: Configuration, widths: Widths) -> Further:
+    """One bias of what a layer's experts give together. [JetMoE]"""
+    return Further(layer=(Addition(name="moe", place=Place.EXPERTS, numbers=widths.hidden, small=widths.hidden),))
 
 
 def _rotary_norm(config: Configuration, _widths: Widths) -> Further:
@@ -327,6 +370,10 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "relative bias": _relative_bias,
     "short convolutions": _short_convolutions,
     "scales": _scales,
+    "convolved keys": _convolved_keys,
+    "scaled residuals": _scaled_residuals,
+    "deep router": _deep_router,
+    "experts' bias": _experts_bias,
     "rotary norm": _rotary_norm,
     "hyper-connections": _hyper_connections,
     "plain hyper-connections": _plain_hyper_connections,

@@ -45,7 +45,7 @@ def layer_sizes(
         InputError: a missing or wrong size.
     """
     hidden = config.required("hidden")
-    heads = _heads(config, states)
+    heads = _heads(config, family, states)
     latent = None if family.narrow_ends else _latent(config, family)
     head_dim = config.size("head_dim") if latent is None else None
     if states.mixer is not None and not states.attention_layers:
@@ -115,8 +115,10 @@ def _latent(config: Configuration, family: ModelTypeTraits) -> LatentAttention |
     )
 
 
-def _heads(config: Configuration, states: LayersWithState) -> int:
+def _heads(config: Configuration, family: ModelTypeTraits, states: LayersWithState) -> int:
     """Return the heads of attention; those of the state mixer in a model without any attention."""
+    if family.attention_experts:
+        return config.required("kv_heads") * config.required("active")
     if states.mixer is not None and not states.attention_layers:
         return states.mixer.heads
     return config.required("heads")

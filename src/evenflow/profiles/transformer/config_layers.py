@@ -50,7 +50,8 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
         mlp_layers=tuple(layer for layer in range(chosen[0], layers) if layer not in set(chosen)),
         shared_gate=family.shared_gate,
         width=config.size("experts_width") or 0,
-        idle=config.size("idle_experts") or 0,
+        idle=config.size("idle_experts") or family.idle_experts,
+        router_width=config.size("router_width") or 0,
         beside_mlp=family.experts_beside_mlp,
         shared_scores=(config.size("shared_experts") or 0) if family.shared_scores else 0,
     )

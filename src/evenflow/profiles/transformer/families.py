@@ -97,6 +97,9 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
         defaults={"first_k_dense_replace": 1, "index_topk_freq": 4},
     )),
     "hyperclovax": ModelTypeTraits(four_norms_flag="use_post_norm", on=frozenset(("use_post_norm",))),
+    "jetmoe": ModelTypeTraits(
+        tied=True, attention_experts=True, biases=Biases(out=True), further=("experts' bias",),
+    ),
     "kolibri1": replace(_QWEN3, layer_norms=4),
     "laguna": replace(
         _QWEN3, gate_key="gating", defaults={"gating": True}, only={"gating": (True, "per-head", "per-element")},
@@ -253,6 +256,10 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     **dict.fromkeys(("smollm3", "minicpm3", "youtu"), ModelTypeTraits(tied=True)),
     "stablelm": ModelTypeTraits(
         biases=_LAYER_NORM, head_norms="all", head_norms_flag="qk_layernorm", one_norm_flag="use_parallel_residual",
+    ),
+    "zaya": ModelTypeTraits(
+        tied=True, idle_experts=1, further=("convolved keys", "scaled residuals", "deep router"),
+        defaults={"router_hidden_size": 256, "cca_time0": 2, "cca_time1": 2}, only={"num_experts_per_tok": (1,)},
     ),
     "starcoder2": ModelTypeTraits(gated=False, tied=True, biases=_LAYER_NORM, on=frozenset(("use_bias",))),
 }  # fmt: skip

@@ -60,6 +60,7 @@ class Numbers:
     value_dim: int = 0
     own: tuple[OwnSizes | None, ...] = ()
     narrow_ends: NarrowEnds | None = None
+    attention_experts: bool = False
     indexer: Indexer | None = None
     indexed_layers: tuple[int, ...] = ()
     indexer_layers: tuple[int, ...] = ()
@@ -118,7 +119,8 @@ def described(numbers: Numbers) -> Described:
         vocabulary=numbers.vocabulary, gated=gated, tied=tied, positions=numbers.positions or 0, biases=biases,
         norms=numbers.norms, sinks=numbers.sinks, experts=numbers.experts, latent=latent, window=numbers.window,
         unwindowed_layers=numbers.unwindowed_layers, states=numbers.states, output_gate=numbers.output_gate,
-        value_dim=numbers.value_dim, own=numbers.own, narrow_ends=numbers.narrow_ends, indexer=numbers.indexer,
+        value_dim=numbers.value_dim, own=numbers.own, narrow_ends=numbers.narrow_ends,
+        attention_experts=numbers.attention_experts, indexer=numbers.indexer,
         indexed_layers=numbers.indexed_layers, indexer_layers=numbers.indexer_layers, additions=numbers.additions,
         head_additions=numbers.head_additions, tail_additions=numbers.tail_additions, repeats=numbers.repeats,
         streams=numbers.streams, carried=numbers.carried, predicted_tokens=numbers.predicted_tokens,

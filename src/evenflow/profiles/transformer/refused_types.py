@@ -37,12 +37,7 @@ REFUSED: Mapping[str, str] = {
         ),
         STATE_SPACE,
     ),
-    **dict.fromkeys((
-            "inkling2_text", "inkling2_loop_text", "jetmoe",
-            "zaya",
-        ),
-        _FURTHER,
-    ),
+    **dict.fromkeys(("inkling2_text", "inkling2_loop_text"), _FURTHER),
     **dict.fromkeys(("zamba", "zamba2"), _SHARED),
     **dict.fromkeys(("dory", "hrm_text"), _REPEATED),
     **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), _DRAFTS),

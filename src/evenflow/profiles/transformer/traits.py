@@ -90,6 +90,10 @@ class ModelTypeTraits:
     experts_beside_mlp: bool = False
     further_mlp: bool = False
     """Whether blocks that predict further tokens have an MLP, even where layers have experts."""
+    attention_experts: bool = False
+    """Whether attention has experts too, each with as many heads of queries as there are of keys."""
+    idle_experts: int = 0
+    """Experts that the router knows and that compute nothing, where the file does not say it."""
     shared_scores: bool = False
     """Whether the router weighs the shared experts too."""
     repeats: int = 1
