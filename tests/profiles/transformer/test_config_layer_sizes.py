@@ -75,6 +75,7 @@ def test_layers_that_choose_tokens_and_those_that_take_the_choice() -> None:
         ({"index_topk_pattern": ["full", "shared", "full", "full"]}, (0, 2, 3)),
         ({"index_topk_freq": 2}, (0, 1, 3)),
         ({"index_topk_freq": 2, "index_skip_topk_offset": 1}, (0, 2)),
+        ({"index_topk_freq": 2, "index_skip_topk_offset": 0}, (1, 3)),
         ({}, (0, 1, 2, 3)),
     ],
 )

@@ -231,7 +231,7 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
         tied=tied, biases=_biases(config, family), positions=positions, experts=experts, latent=usual.latent,
         norms=usual.norms, sinks=usual.sinks, states=states, output_gate=output_gate(config, family), window=window,
         unwindowed_layers=unwindowed, own=sizes.own, narrow_ends=narrow_ends(config, family),
-        attention_experts=family.attention_experts,
+        attention_experts=family.attention_experts and experts is not None,
         indexer=indexer_of(config) if indexed else None, indexed_layers=indexed, indexer_layers=with_indexer,
         additions=further.layer, head_additions=further.head, tail_additions=further.tail, repeats=family.repeats,
         streams=further.streams, carried=further.carried, predicted_tokens=config.size("predicted_tokens") or 0,

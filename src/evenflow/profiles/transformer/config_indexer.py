@@ -54,9 +54,11 @@ def indexed_layers(
     """
     if config.size("index_width") is None and not whole_is_indexed:
         return (), ()
-    config.required("index_width")
     chosen = _INDEXED | {"full_attention"} if whole_is_indexed else _INDEXED
     indexed = tuple(layer for layer in range(layers) if not kinds or kinds[layer] in chosen)
+    if not indexed:
+        return (), ()
+    config.required("index_width")
     modes = _modes(config, layers)
     return indexed, tuple(layer for layer in indexed if modes[layer] != "shared")
 
@@ -74,5 +76,6 @@ def _modes(config: Configuration, layers: int) -> tuple[str, ...]:
             rule = _("must have a letter for each of the {layers} layers: F with the indexer, S without", layers=layers)
             raise InputError(value=pattern, rule=rule, place=config.fields.place(_PATTERN))
         return tuple(_LETTERS[letter] for letter in letters)
-    every, first = config.step("index_topk_freq"), config.step("index_skip_topk_offset", 2)
+    every, offset = config.step("index_topk_freq"), config.size("index_offset")
+    first = 2 if offset is None else offset
     return tuple("shared" if max(layer - first + 1, 0) % every else "full" for layer in range(layers))

@@ -30,7 +30,7 @@ _AFMOE = ModelTypeTraits(head_norms="head", layer_norms=4, output_gate=True)
 _QWEN2 = ModelTypeTraits(biases=Biases(queries=True))
 
 _MUSE = ModelTypeTraits(
-    layer_norms=4, output_gate=True, full_every=4, full_from_last=True, further=("plain head norms",)
+    layer_norms=4, output_gate=True, full_every=4, full_from_last=True, further=("plain-head-norms",)
 )
 
 FAMILIES: Mapping[str, ModelTypeTraits] = {
@@ -121,7 +121,7 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     "moshi": ModelTypeTraits(never_tied=True, ffn_of_both=True, further=("further word",)),
     "muse_glimmer": _MUSE,
     "muse_spark": replace(
-        _MUSE, further=("plain norms of all heads", "residual gates", "norms around experts"),
+        _MUSE, further=("plain-norms-of-all-heads", "residual gates", "norms-around-experts"),
     ),
     "nanochat": ModelTypeTraits(gated=False, learned_norms=False),
     "openai-gpt": replace(_GPT, learned_positions=True, last_norm=False),

@@ -35,7 +35,7 @@ _OTHERS = (
     "layers_block_type", "attn_layer_indices", "full_attn_idxs", "full_attention_interval", "attn_layer_period",
     "expert_layer_period", "block_auto_adjust_ff_dim", "block_ffn_dim_multiplier", "block_multiple_of", "conv_bias",
     "use_conv_bias", "mamba_conv_bias", "mamba_proj_bias", "projectors_bias", "mamba_rms_norm", "per_layer_config",
-    "_sliding_window_pattern", "indexer_types", "index_topk_pattern", "index_topk_freq", "index_skip_topk_offset",
+    "_sliding_window_pattern", "indexer_types", "index_topk_pattern", "index_topk_freq",
     "index_kpool_always_select_tail", "ple_layer_ids", "local_layer_ids", "ngram_size", "heads_per_ngram",
     "compress_ratios", "compress_rates", "block_types", "attention_k_eq_v",
     "use_double_wide_mlp", "num_attention_heads_per_layer", "swa_num_attention_heads", "swa_num_key_value_heads",
