@@ -73,8 +73,8 @@ def layer_tensors(training: Training, layer: LayerKind) -> tuple[Tensor, ...]:
     tensors += _indexer(training, layer)
     tensors += _adapters(training, layer)
     further = training.model.additions_of(layer)
-    if training.model.streams > 1:
-        beside = HALF * _spread(training) * (training.model.streams - 1) * training.model.hidden
+    beside = HALF * _spread(training) * (training.model.given - training.model.hidden)
+    if beside:
         tensors.append(Tensor("input", Held.NORMS, beside))
     return (*tensors, *(_addition(training, addition) for addition in further))
 

@@ -351,8 +351,10 @@ class Transformer:
     streams: int = 1
     """Residual streams that go from layer to layer, each as wide as the hidden size."""
     carried: int = 0
-    """Numbers of a token that go from the embedding to all layers, or from each to the next, beside the streams; a
-    stream in 32 bits counts twice."""
+    """Numbers of a token that go from the embedding to all layers, beside the streams."""
+    handed_on: int = 0
+    """Numbers of a token that each layer gives to the next beside the streams: what a router gives, and as many as the
+    hidden size where the stream is in 32 bits."""
     predicted_tokens: int = 0
     """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
     further_mlp: bool = False
@@ -387,8 +389,13 @@ class Transformer:
 
     @property
     def message_width(self) -> int:
-        """Numbers of a token that a stage sends to the next one: every residual stream, and what goes to all layers."""
-        return self.streams * self.hidden + self.carried
+        """Numbers of a token that a stage sends to the next one: what its last layer gives, and what goes to all."""
+        return self.given + self.carried
+
+    @property
+    def given(self) -> int:
+        """Numbers of a token that a layer gives to the next: every residual stream, and what else it hands on."""
+        return self.streams * self.hidden + self.handed_on
 
     @property
     def kinds(self) -> tuple[LayerKind, ...]:

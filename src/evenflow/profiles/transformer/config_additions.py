@@ -30,6 +30,7 @@ class Further:
     tail: tuple[Addition, ...] = ()
     streams: int = 1
     carried: int = 0
+    handed_on: int = 0
 
     def __add__(self, other: "Further") -> "Further":
         return Further(
@@ -38,6 +39,7 @@ class Further:
             tail=self.tail + other.tail,
             streams=max(self.streams, other.streams),
             carried=self.carried + other.carried,
+            handed_on=self.handed_on + other.handed_on,
         )
 
 
@@ -171,9 +173,9 @@ def _scaled_residuals(_config: Configuration, widths: Widths) -> Further:
     """A residual in 32 bits; learned scales and shifts of it, and of what attention and experts add. [ZAYA]"""
     hidden = widths.hidden
     return Further(
-        layer=(Addition(name="residual", numbers=4 * hidden, moves=3, small=8 * hidden),),
+        layer=(Addition(name="residual", numbers=3 * hidden, moves=4, small=8 * hidden),),
         head=(Addition(name="residual", numbers=2 * hidden, small=2 * hidden),),
-        carried=hidden,
+        handed_on=hidden,
     )
 
 
@@ -185,7 +187,7 @@ def _deep_router(config: Configuration, widths: Widths) -> Further:
         numbers=4 * width, moves=3, small=5 * width,
     )  # fmt: skip
     first = Addition(name="moe", small=-width)  # the first one has no scale of one before it
-    return Further(layer=(router,), head=(first,), carried=width)
+    return Further(layer=(router,), head=(first,), handed_on=width)
 
 
 def _gated_norms(config: Configuration, widths: Widths) -> Further:

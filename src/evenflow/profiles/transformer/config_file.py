@@ -234,7 +234,8 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
         attention_experts=family.attention_experts and experts is not None,
         indexer=indexer_of(config) if indexed else None, indexed_layers=indexed, indexer_layers=with_indexer,
         additions=further.layer, head_additions=further.head, tail_additions=further.tail, repeats=family.repeats,
-        streams=further.streams, carried=further.carried, predicted_tokens=config.size("predicted_tokens") or 0,
+        streams=further.streams, carried=further.carried, handed_on=further.handed_on,
+        predicted_tokens=config.size("predicted_tokens") or 0,
         further_mlp=family.further_mlp,
         dropout=_has_dropout(config), name=name,
     )  # fmt: skip

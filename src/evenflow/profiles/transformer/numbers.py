@@ -70,6 +70,7 @@ class Numbers:
     repeats: int = 1
     streams: int = 1
     carried: int = 0
+    handed_on: int = 0
     predicted_tokens: int = 0
     further_mlp: bool = False
     dropout: bool = False
@@ -123,7 +124,8 @@ def described(numbers: Numbers) -> Described:
         attention_experts=numbers.attention_experts, indexer=numbers.indexer,
         indexed_layers=numbers.indexed_layers, indexer_layers=numbers.indexer_layers, additions=numbers.additions,
         head_additions=numbers.head_additions, tail_additions=numbers.tail_additions, repeats=numbers.repeats,
-        streams=numbers.streams, carried=numbers.carried, predicted_tokens=numbers.predicted_tokens,
+        streams=numbers.streams, carried=numbers.carried, handed_on=numbers.handed_on,
+        predicted_tokens=numbers.predicted_tokens,
         further_mlp=numbers.further_mlp,
         dropout=numbers.dropout, name=numbers.name,
     )  # fmt: skip
