@@ -134,7 +134,7 @@ def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[He
     of_mlp = {Held.MLP, Held.EXPERTS}
     again = [tensor for tensor in tensors if not _is_kept(training, tensor, kind)]
     free = sum(tensor.size_bytes for tensor in tensors if tensor.held in of_mlp and tensor not in again)
-    stream = 2 * HALF * _spread(training) * training.model.hidden + _gathered(training)
+    stream = 2 * HALF * _spread(training) * training.model.given + _gathered(training)
     mlp = _mlp_gradients(training, layer)
     of_mixers = (_attention_gradients(training) if layer.attention else 0) + (_state_gradients(training, layer))
     attention = Tensor("gradients of attention", Held.ATTENTION, max(0.0, of_mixers - free))
