@@ -78,7 +78,7 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     "diffllama": {"model_type": "diffllama", **LLAMA, "head_dim": 8},
     "doge": {"model_type": "doge", **LLAMA},
     "dots3_note_text": {
-        "model_type": "dots3_note_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1,
+        "model_type": "dots3_note_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 2,
         "shared_experts_intermediate_size": 44, "sliding_window": 16,
         "layer_types": ["indexed_attention", "indexed_attention", "sliding_attention", "indexed_attention"],
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],

@@ -41,6 +41,8 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
     shared = config.size("shared_ffn")
     if shared is None:
         shared = ffn * ((1 if family.shared_always else 0) or config.size("shared_experts") or 0)
+    elif family.shared_each:
+        shared *= config.size("shared_experts") or 1
     return Experts(
         count=count,
         active=config.required("active"),

@@ -72,7 +72,7 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     "doge": replace(_QWEN3, further=("dynamic mask",), experts_flag="is_moe",
         only={"is_moe": (False,), "attention_bias": (False,)},
     ),
-    "dots3_note": ModelTypeTraits(further=("head gate", "rotary norm")),
+    "dots3_note": ModelTypeTraits(shared_each=True, further=("head gate", "rotary norm")),
     "flint": replace(_QWEN3, sinks=True),
     **dict.fromkeys(("gemma3n",), replace(
         _GEMMA2, head_norms="head", full_every=5, further=("layer inputs", "alternating updates", "narrow residual"),

@@ -51,6 +51,8 @@ class ModelTypeTraits:
     """Whether these are counted from the last layer, which is one."""
     shared_always: bool = False
     """Whether there is one shared expert as wide as the others, whatever the file says."""
+    shared_each: bool = False
+    """Whether the width of shared experts in the file is that of each of them."""
     shared_gate: bool = False
     expert_biases: bool = False
     sinks: bool = False
