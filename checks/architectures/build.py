@@ -21,6 +21,10 @@ from transformers.models.llama import modeling_llama  # noqa: F401  what every m
 
 SECONDS = 240
 ROTARY = {"rope_type": "default", "rope_theta": 10000.0}
+QWEN4 = {
+    "indexer_n_heads": 16, "indexer_kv_heads": 1, "indexer_head_dim": 256, "indexer_budget": 2048,
+    "indexer_compress_ratio": 16, "ple_layer_ids": [2, 6], "eos_token_id": 248044,
+}  # fmt: skip
 LACKING: dict[str, dict[str, Any]] = {
     "cohere_compass_text": {"rope_parameters": {"full_attention": ROTARY, "sliding_attention": ROTARY}},
     "dbrx": {"attn_config": {"kv_n_heads": 4, "rope_theta": 10000.0}},
@@ -35,6 +39,8 @@ LACKING: dict[str, dict[str, Any]] = {
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
     "ministral": {"rope_parameters": ROTARY, "head_dim": 128},
     "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
+    "qwen4_exp": {"text_config": QWEN4},
+    "qwen4_exp_text": QWEN4,
 }  # fmt: skip
 """What the defaults of a type lack, without which no model is built or means anything."""
 UNUSED = {

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from evenflow.profiles.transformer.field_names import TEXT_PARTS
+
 _LEFT = ("vocab_size", "num_hidden_layers", "max_position_embeddings", "model_type")
 """Fields whose change says nothing: those that every model has, and lists that would no longer fit."""
 _NOT_BUILT = frozenset(
@@ -15,10 +17,13 @@ _NOT_BUILT = frozenset(
 
 
 def changes(model_type: str, config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield names of changed configurations, and these: sizes doubled and halved, switches turned."""
+    """Yield names of changed configurations, and these: sizes doubled and halved, switches turned; of the text too."""
     for field, value in config.items():
         if field in _LEFT or field.endswith("token_id") or (model_type, field) in _NOT_BUILT:
             continue
+        if field in TEXT_PARTS and isinstance(value, dict):
+            for name, changed in changes(model_type, value):
+                yield name, {**config, field: changed}
         for other in _others(value):
             yield f"{model_type}, {field} {other}", {**config, field: other}
 

@@ -75,6 +75,7 @@ def parts_of(described: Described) -> list[str]:
         "an indexer": any(kind.indexed for kind in kinds),
         "" if states is None else states.name: states is not None,
         "MLP": any(kind.mlp for kind in kinds),
+        "experts in attention": model.attention_experts,
         "experts": any(kind.experts for kind in kinds),
         "half blocks": not all(kind.mixes and kind.transforms for kind in kinds),
         f"{model.streams} residual streams": model.streams > 1,

@@ -4,10 +4,22 @@ import json
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, PreTrainedConfig
 
 from tests.profiles.transformer.small_configs import SMALL_CONFIGS
 from tests.profiles.transformer.test_config_file import counted, read
+
+
+def trained_numbers(config: PreTrainedConfig) -> int:
+    """Numbers that a model learns; of one that answers about images, those of its decoder."""
+    with torch.device("meta"):
+        if type(config) in AutoModelForCausalLM._model_mapping:
+            parts = [AutoModelForCausalLM.from_config(config)]
+        else:
+            model = AutoModelForImageTextToText.from_config(config)
+            parts = [model.get_decoder(), model.get_output_embeddings()]
+    learned = dict.fromkeys(one for part in parts for one in part.parameters() if one.requires_grad)
+    return sum(one.numel() for one in learned)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -16,9 +28,7 @@ def test_parameters_are_those_of_the_model_that_transformers_builds(name: str) -
     """Both of the fields that a file states, and of all of them with what transformers fills in."""
     values = dict(SMALL_CONFIGS[name])
     built = AutoConfig.for_model(**values)
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(built)
-    trained = sum(one.numel() for one in model.parameters() if one.requires_grad)
+    trained = trained_numbers(built)
     found = read(SMALL_CONFIGS[name])
     assert counted(found.model) == trained
     whole = json.loads(built.to_json_string(use_diff=False))

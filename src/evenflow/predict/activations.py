@@ -10,7 +10,17 @@ from dataclasses import dataclass, replace
 from evenflow.model import FULL, NONE
 from evenflow.predict.held import Held, added, largest, total
 from evenflow.predict.layer_parts import Addition
-from evenflow.predict.layer_work import HALF, MASK, SINGLE, expert_tensor, layer_passes, tokens, with_sizes_of
+from evenflow.predict.layer_work import (
+    HALF,
+    MASK,
+    SINGLE,
+    expert_tensor,
+    expert_widths,
+    layer_passes,
+    routed_tokens,
+    tokens,
+    with_sizes_of,
+)
 from evenflow.predict.parameters import dense_group, padded_vocabulary
 from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import FORMATS, PRODUCTS, Sharding, Training
@@ -63,8 +73,8 @@ def layer_tensors(training: Training, layer: LayerKind) -> tuple[Tensor, ...]:
     tensors += _indexer(training, layer)
     tensors += _adapters(training, layer)
     further = training.model.additions_of(layer)
-    if training.model.streams > 1:
-        beside = HALF * _spread(training) * (training.model.streams - 1) * training.model.hidden
+    beside = HALF * _spread(training) * (training.model.given - training.model.hidden)
+    if beside:
         tensors.append(Tensor("input", Held.NORMS, beside))
     return (*tensors, *(_addition(training, addition) for addition in further))
 
@@ -124,7 +134,7 @@ def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[He
     of_mlp = {Held.MLP, Held.EXPERTS}
     again = [tensor for tensor in tensors if not _is_kept(training, tensor, kind)]
     free = sum(tensor.size_bytes for tensor in tensors if tensor.held in of_mlp and tensor not in again)
-    stream = 2 * HALF * _spread(training) * training.model.hidden + _gathered(training)
+    stream = 2 * HALF * _spread(training) * training.model.given + _gathered(training)
     mlp = _mlp_gradients(training, layer)
     of_mixers = (_attention_gradients(training) if layer.attention else 0) + (_state_gradients(training, layer))
     attention = Tensor("gradients of attention", Held.ATTENTION, max(0.0, of_mixers - free))
@@ -265,13 +275,16 @@ def _moved_mlp_norm(layer: LayerKind) -> str:
 
 
 def _norm(training: Training, name: str, moved_with: str = "", normed_moved_with: str = "") -> list[Tensor]:
-    """Return what a norm keeps: input and output; unfused also its input in 32 bits and its unscaled output."""
+    """Return what a norm keeps: input and output; unfused also its input in 32 bits and its unscaled output.
+
+    Without norms of its own, what a layer reads and what it makes of that in their place are kept all the same.
+    """
     model = training.model
     numbers = _spread(training) * model.hidden
     normed = Tensor(
         f"normed {name}", Held.NORMS, _saved(training) * numbers, "layernorm", True, moved_with=normed_moved_with
     )
-    if training.software.fused_elementwise or model.biases.norms:
+    if training.software.fused_elementwise or model.biases.norms or not model.norms.of_layer:
         return [Tensor(name, Held.NORMS, HALF * numbers, moved_with=moved_with), normed]
     single = SINGLE * (numbers + _spread(training))
     return [
@@ -331,8 +344,30 @@ def _attention(training: Training) -> list[Tensor]:
             "queries, keys and values", Held.ATTENTION, HALF * here * (queries + keys + values), moved_with="core_attn"
         ),
         *_core(training, out),
+        *_attention_experts(training),
         *([Tensor("gate and gated output", Held.ATTENTION, 2 * HALF * here * out)] if model.output_gate else []),
     ]
+
+
+def _attention_experts(training: Training) -> list[Tensor]:
+    """Return what experts of attention keep: a router's scores, and the tokens that they read before and behind it."""
+    model, experts = training.model, training.model.experts
+    if not model.attention_experts or experts is None:
+        return []
+    spread = tokens(training) / training.degrees.tensor
+    read = model.hidden + expert_widths(training)[1] * expert_tensor(training)
+    return [
+        Tensor("router of attention", Held.ATTENTION, (2 * SINGLE + MASK) * spread * experts.scores),
+        Tensor("tokens of the experts of attention", Held.ATTENTION, _saved(training) * _routed(training) * read),
+    ]
+
+
+def _routed(training: Training) -> float:
+    """Return the tokens that the experts of the device with most of them get."""
+    experts = training.model.experts
+    assert experts is not None
+    is_bounded = experts.bounded_load(training.degrees.expert) is not None
+    return routed_tokens(training) * (1.0 if is_bounded else FULLEST)
 
 
 def _latent_attention(training: Training) -> list[Tensor]:
@@ -342,7 +377,8 @@ def _latent_attention(training: Training) -> list[Tensor]:
     heads = model.heads / training.degrees.tensor
     width = latent.plain_dim + latent.rotary_dim
     gated = 2 * HALF * here * heads * latent.value_dim
-    narrow = 2 * latent.query_rank + 2 * latent.key_value_rank + latent.rotary_dim
+    has_gate = model.output_gate or latent.gate_of_queries
+    narrow = latent.query_rank + latent.queried + 2 * latent.key_value_rank + latent.rotary_dim
     return [
         Tensor("narrow queries, keys and values", Held.ATTENTION, HALF * spread * narrow, moved_with="qkv_linear"),
         Tensor(
@@ -350,7 +386,7 @@ def _latent_attention(training: Training) -> list[Tensor]:
             "mla_up_proj", moved_with="core_attn",
         ),
         *_core(training, heads * latent.value_dim),
-        *([Tensor("gate and gated output", Held.ATTENTION, gated)] if model.output_gate else []),
+        *([Tensor("gate and gated output", Held.ATTENTION, gated)] if has_gate else []),
     ]  # fmt: skip
 
 
@@ -396,14 +432,13 @@ def _experts(training: Training) -> list[Tensor]:
     model, degrees, experts = training.model, training.degrees, training.model.experts
     assert experts is not None
     split, spread = expert_tensor(training), tokens(training) / degrees.tensor
-    bounded = experts.bounded_load(degrees.expert)
-    routed = spread * experts.computed * split * (FULLEST if bounded is None else bounded)
+    routed = _routed(training)
     inner = _inner(training, routed, experts.ffn / split, "moe")
     # The router's weights are multiplied in behind the activation; fused gated activations do both at once.
     unweighed = Tensor("unweighed output, moe", Held.EXPERTS, HALF * routed * experts.ffn / split, "moe")
     shared = _inner(training, tokens(training), experts.shared_ffn / degrees.tensor, "shared_experts")
     return [
-        Tensor("router", Held.EXPERTS, (2 * SINGLE + MASK) * spread * (experts.count + experts.idle), "moe"),
+        Tensor("router", Held.EXPERTS, (2 * SINGLE + MASK) * spread * experts.scores, "moe"),
         Tensor(
             "tokens of the experts",
             Held.EXPERTS,

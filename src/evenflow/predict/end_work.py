@@ -1,14 +1,12 @@
 """The operators and exchanges of the embedding, and of the last norm, output layer and loss."""
 
-from evenflow.cluster import Collective
-from evenflow.cluster.topology import DeviceGroup
 from evenflow.model import FULL
 from evenflow.predict.layer_parts import Addition
-from evenflow.predict.layer_work import HALF, SINGLE, Passes, addition_passes, layer_passes, tokens
+from evenflow.predict.layer_work import HALF, SINGLE, Passes, addition_passes, layer_passes, sum_over_tensor, tokens
 from evenflow.predict.parameters import padded_vocabulary
 from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import Training
-from evenflow.predict.work import Exchange, Spent, Work, elementwise, gradients, product
+from evenflow.predict.work import Exchange, Work, elementwise, gradients, product
 
 
 def head_passes(training: Training) -> Passes:
@@ -91,12 +89,4 @@ def output_passes(training: Training) -> Passes:
 
 
 def _sum_over_tensor(training: Training, size_bytes: float) -> tuple[Exchange, ...]:
-    tensor = training.degrees.tensor
-    if tensor == 1:
-        return ()
-    return (
-        Exchange(
-            spent=Spent.TENSOR, module="ends", group=DeviceGroup(size=tensor), collective=Collective.ALL_REDUCE,
-            size_bytes=size_bytes,
-        ),
-    )  # fmt: skip
+    return (sum_over_tensor(training, size_bytes, "ends"),) if training.degrees.tensor > 1 else ()

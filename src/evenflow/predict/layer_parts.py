@@ -19,28 +19,40 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """A small part: narrow products, gates, convolutions, scales. Every device of a tensor group has all of it."""
+    """A small part: narrow products, gates, convolutions, scales. Every device of a tensor group has all but tables."""
 
     name: str
     place: Place = Place.LAYER
     products: tuple[tuple[int, int], ...] = ()
     """Products, as the widths that each reads and gives."""
+    repeated: tuple[tuple[int, int, int], ...] = ()
+    """Products of one weight with several parts of a token: widths that it reads and gives, and of how many parts."""
     numbers: int = 0
     """Numbers of a token that are changed one by one: weighed, added, normed, convolved."""
     moves: int = 2
     """Times that these are read or written forward; backward, twice as often."""
     small: int = 0
     """Learned numbers that are in no product."""
+    table: int = 0
+    """Learned numbers of tables in which tokens are looked up; tensor parallelism shares them out."""
+    looked_up: int = 0
+    """Numbers of a token that come out of the tables."""
 
     @property
     def learned(self) -> int:
         """All numbers that it learns."""
-        return sum(wide * narrow for wide, narrow in self.products) + self.small
+        once = sum(wide * narrow for wide, narrow, _parts in self.repeated)
+        return sum(wide * narrow for wide, narrow in self.products) + once + self.small + self.table
+
+    def learned_of(self, tensor: int) -> float:
+        """Return the numbers that it learns on a device of a tensor group of this size."""
+        return self.learned - self.table + self.table / tensor
 
     @property
     def kept(self) -> int:
         """Numbers of a token that wait for the backward: what products give, and what is changed one by one."""
-        return sum(narrow for _wide, narrow in self.products) + self.numbers
+        repeated = sum(narrow * parts for _wide, narrow, parts in self.repeated)
+        return sum(narrow for _wide, narrow in self.products) + repeated + self.numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

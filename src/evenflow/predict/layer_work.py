@@ -67,11 +67,21 @@ def key_numbers(model: Transformer) -> int:
 
 
 def addition_passes(training: Training, addition: Addition) -> Passes:
-    """Return the work of a further part, which tensor parallelism does not split but by tokens."""
+    """Return the work of a further part, which tensor parallelism does not split but by tokens; it has parts of tables.
+
+    What devices look up in their parts of a table is summed over them, as with the embedding.
+    """
     here = _spread_tokens(training)
     passes = Passes((), ())
     for wide, narrow in addition.products:
         passes += _linear(training, here, narrow, wide, addition.name)
+    for wide, narrow, parts in addition.repeated:
+        passes += _linear(training, here * parts, narrow, wide, addition.name)
+    if addition.looked_up:
+        size = HALF * tokens(training) * addition.looked_up
+        passes += Passes((elementwise(2 * size, 1, addition.name),), (elementwise(3 * size, 2, addition.name),))
+        if training.degrees.tensor > 1:
+            passes += Passes((sum_over_tensor(training, size, addition.name),), ())
     if addition.numbers:
         moved = addition.moves * HALF * here * addition.numbers
         passes += Passes((elementwise(moved, 1, addition.name),), (elementwise(2 * moved, 2, addition.name),))
@@ -108,6 +118,14 @@ def _indexer(training: Training, indexer: Indexer) -> Passes:
         )  # fmt: skip
 
     return passes + Passes((scores(1.0),), (scores(2.0),))
+
+
+def sum_over_tensor(training: Training, size_bytes: float, module: str) -> Exchange:
+    """Return the sum of a tensor over the devices of a tensor group, after which all of them have it."""
+    return Exchange(
+        spent=Spent.TENSOR, module=module, group=DeviceGroup(size=training.degrees.tensor),
+        collective=Collective.ALL_REDUCE, size_bytes=size_bytes,
+    )  # fmt: skip
 
 
 def tokens(training: Training) -> float:
@@ -216,7 +234,7 @@ def _attention(training: Training, seen: float) -> Passes:
     keys = kv_heads * model.head_dim if model.key_products else 0
     out = model.heads * model.value_width / degrees.tensor
     passes = _tensor_exchanges(training, "attention")
-    width = model.heads * model.head_dim + key_numbers(model)
+    width = key_numbers(model) + (0 if model.attention_experts else model.heads * model.head_dim)
     width += model.heads * model.value_width if model.output_gate else 0
     narrow = model.narrow_ends
     if narrow is None:
@@ -233,7 +251,36 @@ def _attention(training: Training, seen: float) -> Passes:
     passes += _context_exchanges(training, kv_heads * (model.head_dim + model.value_width))
     if model.output_gate:
         passes += _gate(here * out, "core_attn")
+    if model.attention_experts:
+        return passes + _attention_experts(training)
     return passes if narrow else passes + _linear(training, here, model.hidden, out, "out")
+
+
+def expert_widths(training: Training) -> tuple[float, float]:
+    """Return the numbers of queries that an expert of attention gives on a device, and those that it reads after."""
+    model, experts = training.model, training.model.experts
+    assert experts is not None
+    parts = experts.active * expert_tensor(training)
+    return model.heads * model.head_dim / parts, model.heads * model.value_width / parts
+
+
+def _attention_experts(training: Training) -> Passes:
+    """Return the work of the experts before and behind attention: a router, tokens there and back twice, products."""
+    model, degrees, experts = training.model, training.degrees, training.model.experts
+    assert experts is not None
+    own_experts, routed, split = experts.count / degrees.expert, routed_tokens(training), expert_tensor(training)
+    rows, (queried, read) = routed / own_experts, expert_widths(training)
+    passed = HALF * routed * (2 * model.hidden + (queried + read) * split)
+    passes = _linear(training, tokens(training) / degrees.tensor, experts.count, model.hidden, "qkv", is_router=True)
+    passes += Passes(
+        (elementwise(2 * passed, _ROUTING_CALLS, "qkv"),), (elementwise(2.5 * passed, _ROUTING_CALLS, "qkv"),)
+    )
+    if exchanges_tokens(training):
+        for numbers in (model.hidden, queried * split, read * split, model.hidden):
+            exchange = _sent_tokens(training, HALF * routed * numbers, "qkv")
+            passes += Passes((exchange,), (exchange,))
+    passes += _linear(training, rows, queried, model.hidden, "qkv", own_experts)
+    return passes + _linear(training, rows, model.hidden, read, "out", own_experts)
 
 
 def _narrow_ends(training: Training, narrow: NarrowEnds) -> Passes:
@@ -341,18 +388,20 @@ def _latent_attention(training: Training, seen: float) -> Passes:
     passes = _tensor_exchanges(training, "attention")
     if latent.query_rank:
         passes += _linear(training, spread, latent.query_rank, model.hidden, "qkv")
-        passes += _linear(training, here, heads * width, latent.query_rank, "mla_up_proj")
+        passes += _linear(training, here, heads * (width + latent.gate_dim), latent.queried, "mla_up_proj")
     else:
         passes += _linear(training, here, heads * width, model.hidden, "qkv")
     passes += _linear(training, spread, latent.key_value_rank + latent.rotary_dim, model.hidden, "qkv")
     passes += _linear(
         training, here, heads * (latent.plain_dim + latent.value_dim), latent.key_value_rank, "mla_up_proj"
     )
-    passes += _rotary(training, here * 2 * heads * width)
+    if latent.rotary_dim:
+        passes += _rotary(training, here * 2 * heads * width)
     passes += _core(training, heads * width, heads * latent.value_dim, seen=seen)
     passes += _context_exchanges(training, heads * (width + latent.value_dim))
     if model.output_gate:
         passes += _linear(training, here, heads * latent.value_dim, model.hidden, "qkv")
+    if model.output_gate or latent.gate_of_queries:
         passes += _gate(here * heads * latent.value_dim, "core_attn")
     return passes + _linear(training, here, model.hidden, heads * latent.value_dim, "out")
 
@@ -440,16 +489,12 @@ def _experts(training: Training) -> Passes:
     model, degrees, experts = training.model, training.degrees, training.model.experts
     assert experts is not None
     split = expert_tensor(training)
-    own_experts = experts.count / degrees.expert
-    routed = (
-        tokens(training) / degrees.tensor * experts.computed * split
-    )  # with equal loads, or the largest that they may be
-    routed *= experts.bounded_load(degrees.expert) or 1.0
+    own_experts, routed = experts.count / degrees.expert, routed_tokens(training)
     width, hidden = experts.ffn / split, experts.width or model.hidden
     inner = (2 if model.gated else 1) * width
     rows = routed / own_experts
     passed = HALF * routed * hidden
-    scores = experts.count + experts.idle
+    scores = experts.scores
     passes = _linear(
         training, tokens(training) / degrees.tensor, scores, experts.router_width or model.hidden, "moe", is_router=True
     )
@@ -457,13 +502,7 @@ def _experts(training: Training) -> Passes:
         (elementwise(4 * passed, _ROUTING_CALLS, "moe"),), (elementwise(5 * passed, _ROUTING_CALLS, "moe"),)
     )
     if exchanges_tokens(training):
-        group = DeviceGroup(size=degrees.expert * split)
-        exchange = Exchange(
-            spent=Spent.EXPERT, module="moe", group=group, collective=Collective.ALL_TO_ALL,
-            size_bytes=passed * group.size / split,
-            hidden_share=0.8 if training.software.overlaps_experts else 0.0,
-            copies=experts.active if training.software.sends_tokens_once else 0,
-        )  # fmt: skip
+        exchange = _sent_tokens(training, passed, "moe")
         passes += Passes((exchange, exchange), (exchange, exchange))
     if experts.width:
         for ends in (model.hidden, hidden), (hidden, model.hidden):
@@ -474,6 +513,26 @@ def _experts(training: Training) -> Passes:
     if experts.shared_ffn:
         passes += _mlp(training, experts.shared_ffn, module="shared_experts")
     return passes
+
+
+def routed_tokens(training: Training) -> float:
+    """Return the tokens that a device's experts get, with equal loads, or the largest that they may be."""
+    degrees, experts = training.degrees, training.model.experts
+    assert experts is not None
+    equal = tokens(training) / degrees.tensor * experts.computed * expert_tensor(training)
+    return equal * (experts.bounded_load(degrees.expert) or 1.0)
+
+
+def _sent_tokens(training: Training, passed: float, module: str) -> Exchange:
+    """Return the exchange that sends a device's tokens to their experts, or back: `passed` bytes."""
+    split, software, experts = expert_tensor(training), training.software, training.model.experts
+    assert experts is not None
+    group = DeviceGroup(size=training.degrees.expert * split)
+    return Exchange(
+        spent=Spent.EXPERT, module=module, group=group, collective=Collective.ALL_TO_ALL,
+        size_bytes=passed * group.size / split, hidden_share=0.8 if software.overlaps_experts else 0.0,
+        copies=experts.active if software.sends_tokens_once else 0,
+    )  # fmt: skip
 
 
 def exchanges_tokens(training: Training) -> bool:

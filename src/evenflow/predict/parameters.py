@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.layer_parts import Addition
-from evenflow.predict.layer_work import expert_tensor, key_numbers, layer_passes, with_sizes_of
+from evenflow.predict.layer_work import expert_tensor, expert_widths, key_numbers, layer_passes, with_sizes_of
 from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import Degrees, Training
 from evenflow.predict.transformer import LayerKind, StateMixer, Transformer
@@ -82,11 +82,18 @@ def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
     dense *= model.repeats
     if kind.indexer and model.indexer is not None:
         dense += model.indexer.learned(hidden, model.query_rank)
-    dense += sum(addition.learned for addition in model.additions_of(kind))
+    dense += sum(addition.learned_of(tensor) for addition in model.additions_of(kind))
     experts = model.experts
-    if not kind.experts or experts is None:
+    if experts is None:
         return Parameters(dense)
-    dense += (experts.router_width or hidden) * (experts.count + experts.idle)
+    own_experts = experts.count / degrees.expert
+    of_attention = 0.0
+    if kind.attention and model.attention_experts:
+        dense += hidden * experts.count
+        of_attention = hidden * sum(expert_widths(training)) * own_experts
+    if not kind.experts:
+        return Parameters(dense, of_attention)
+    dense += (experts.router_width or hidden) * experts.scores
     dense += experts.count if model.biases.experts else 0
     if experts.shared_ffn:
         dense += _mlp(model, experts.shared_ffn / tensor) + (hidden if experts.shared_gate else 0)
@@ -95,7 +102,7 @@ def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
     of_expert = _matrices(model) * width * experts.ffn / split
     if model.biases.experts:
         of_expert += (_matrices(model) - 1) * experts.ffn / split + width
-    return Parameters(dense, experts.count / degrees.expert * of_expert)
+    return Parameters(dense, own_experts * of_expert + of_attention)
 
 
 def _matrices(model: Transformer) -> int:
@@ -142,11 +149,14 @@ def _attention(training: Training) -> float:
             ends = model.narrow_ends.products(hidden, model.heads * model.head_dim, model.heads * model.value_width)
             wide = sum(read * given * count for read, given, count in ends) / tensor
             return wide + model.narrow_ends.query_rank + hidden * both + small
+        if model.attention_experts:
+            return hidden * both + small
         return hidden * (queries + (2 if model.output_gate else 1) * out + both) + small
     width = latent.plain_dim + latent.rotary_dim
     narrow = hidden * heads * width
     if latent.query_rank:
-        narrow = latent.query_rank * (hidden + heads * width + 1 + (1 if biases.queries else 0))
+        narrow = latent.query_rank * (hidden + 1 + (1 if biases.queries else 0))
+        narrow += latent.queried * heads * (width + latent.gate_dim)
     keys = (hidden + (1 if biases.queries else 0)) * (latent.key_value_rank + latent.rotary_dim) + latent.key_value_rank
     wide = heads * (latent.key_value_rank * (latent.plain_dim + latent.value_dim) + latent.value_dim * hidden)
     gate = hidden * heads * latent.value_dim if model.output_gate else 0
@@ -164,7 +174,7 @@ def head_parameters(training: Training) -> Parameters:
 def tower_parameters(part: TowerPart) -> Parameters:
     """Return the parameters of parts of an encoder, together."""
     if isinstance(part.part, Addition):
-        learned = Parameters(part.part.learned)
+        learned = Parameters(part.part.learned_of(part.training.degrees.tensor))
         learned = learned if part.is_trained else learned.as_frozen()
     else:
         learned = layer_parameters(part.training, part.part)
@@ -175,7 +185,7 @@ def embedding_parameters(training: Training) -> Parameters:
     """Return the parameters of the embedding, of learned positions, and of the norm after them."""
     model = training.model
     table = model.hidden * (padded_vocabulary(training) / training.degrees.tensor + model.positions)
-    further = sum(addition.learned for addition in model.head_additions)
+    further = sum(addition.learned_of(training.degrees.tensor) for addition in model.head_additions)
     own = Parameters(table + further + (_norm(model) if model.norms.after_embedding else 0))
     return own if model.trains_ends[0] else own.as_frozen()
 
@@ -189,7 +199,8 @@ def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
     model = training.model
     own_vocabulary = padded_vocabulary(training) / training.degrees.tensor
     table = 0 if model.tied and has_embedding else model.hidden * own_vocabulary
-    further = sum(addition.learned for addition in model.tail_additions) + (_norm(model) if model.norms.last else 0)
+    further = sum(addition.learned_of(training.degrees.tensor) for addition in model.tail_additions)
+    further += _norm(model) if model.norms.last else 0
     dense = Parameters(further + table + (own_vocabulary if model.biases.logits else 0))
     if model.predicted_tokens and not (has_embedding or model.tied):
         dense += embedding_copy(training)

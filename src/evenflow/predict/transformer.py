@@ -31,12 +31,19 @@ class Experts:
     """Width that tokens are projected to before they go to their experts, and back behind them; 0: the hidden size."""
     idle: int = 0
     """Further experts that the router knows and that give a token back as it is. [LongCat-Flash, arXiv:2509.01322]"""
+    shared_scores: int = 0
+    """Shared experts that the router weighs too."""
     router_width: int = 0
     """Width that the router reads; 0: the hidden size."""
     beside_mlp: bool = False
     """Whether a layer with experts has its MLP beside them."""
     capacity_factor: float | None = None
     """Shares of an equal load that an expert takes at most, of those that a device routes; None: as many as come."""
+
+    @property
+    def scores(self) -> int:
+        """Scores that the router gives a token."""
+        return self.count + self.idle + self.shared_scores
 
     @property
     def computed(self) -> float:
@@ -72,6 +79,19 @@ class LatentAttention:
     plain_dim: int
     """Width of the other part."""
     value_dim: int
+    gate_of_queries: bool = False
+    """Whether one product gives queries and a gate of attention's output, from narrow queries behind their norm and
+    before it. [A.X-K2]"""
+
+    @property
+    def queried(self) -> int:
+        """Width that queries are projected from, once they are narrow."""
+        return self.query_rank * (2 if self.gate_of_queries else 1)
+
+    @property
+    def gate_dim(self) -> int:
+        """Numbers of a head's gate that come with its queries."""
+        return self.value_dim if self.gate_of_queries else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,6 +330,9 @@ class Transformer:
     narrow_ends: NarrowEnds | None = None
     together: int = 1
     """Tokens beyond the window that attention sees as one; 1: it sees none beyond the window."""
+    attention_experts: bool = False
+    """Whether attention has experts too, as many as stand in the place of the MLP: each of a token's gives it an equal
+    part of the heads of its queries, and reads what comes out of them. [JetMoE, arXiv:2404.07413]"""
     indexer: Indexer | None = None
     indexed_layers: tuple[int, ...] = ()
     """Layers in which attention sees the tokens that an indexer chose."""
@@ -329,8 +352,13 @@ class Transformer:
     """Residual streams that go from layer to layer, each as wide as the hidden size."""
     carried: int = 0
     """Numbers of a token that go from the embedding to all layers, beside the streams."""
+    handed_on: int = 0
+    """Numbers of a token that each layer gives to the next beside the streams: what a router gives, and as many as the
+    hidden size where the stream is in 32 bits."""
     predicted_tokens: int = 0
     """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
+    further_mlp: bool = False
+    """Whether these blocks have an MLP, even where layers have experts."""
     towers: tuple[Tower, ...] = ()
     """The encoders in front of it, whose images or clips of sound sequences have."""
     dropout: bool = False
@@ -361,8 +389,13 @@ class Transformer:
 
     @property
     def message_width(self) -> int:
-        """Numbers of a token that a stage sends to the next one: every residual stream, and what goes to all layers."""
-        return self.streams * self.hidden + self.carried
+        """Numbers of a token that a stage sends to the next one: what its last layer gives, and what goes to all."""
+        return self.given + self.carried
+
+    @property
+    def given(self) -> int:
+        """Numbers of a token that a layer gives to the next: every residual stream, and what else it hands on."""
+        return self.streams * self.hidden + self.handed_on
 
     @property
     def kinds(self) -> tuple[LayerKind, ...]:
@@ -419,12 +452,12 @@ class Transformer:
 
     def norms_of(self, kind: LayerKind) -> int:
         """Return the norms of a layer over the hidden size: half of them where it only mixes, or only transforms."""
-        return self.norms.of_layer if kind.mixes and kind.transforms else max(1, self.norms.of_layer // 2)
+        return self.norms.of_layer if kind.mixes and kind.transforms else -(-self.norms.of_layer // 2)
 
     @property
     def further_kind(self) -> LayerKind:
         """The kind of the blocks that predict further tokens."""
-        kind = DENSE if self.experts is None else WITH_EXPERTS
+        kind = DENSE if self.experts is None or self.further_mlp else WITH_EXPERTS
         return replace(kind, indexed=True, indexer=True) if self.indexed_layers else kind
 
     def _has_experts(self, layer: int) -> bool:

@@ -5,6 +5,12 @@ from tests.profiles.transformer.base_sizes import DELTA, LLAMA, MANY, MLA, WIDE
 _GROUPS = {"n_group": 1, "topk_group": 1}
 _INDEXED = {"index_head_dim": 12, "index_n_heads": 4, "index_topk": 5}
 _MODERN = {**LLAMA, "num_key_value_heads": 8, "pad_token_id": 0}
+_QWEN4 = {
+    **WIDE, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 40,
+    "shared_expert_intermediate_size": 56, **DELTA, "hc_count": 3, "hc_lowrank": 10, "indexer_n_heads": 4,
+    "indexer_kv_heads": 1, "indexer_head_dim": 24, "indexer_budget": 6, "indexer_compress_ratio": 2,
+    "layer_types": ["linear_attention", "linear_attention", "full_attention", "indexed_attention"],
+}  # fmt: skip
 _FULL_LAST = ["sliding_attention"] * 3 + ["full_attention"]
 
 NEWER_CONFIGS: dict[str, dict[str, object]] = {
@@ -16,6 +22,10 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     "apertus1p5_text": {"model_type": "apertus1p5_text", **LLAMA},
     "axk1": {
         "model_type": "axk1", **MLA, **MANY, **_GROUPS, "n_shared_experts": 1,
+        "mlp_layer_types": ["dense", "sparse", "sparse", "dense"],
+    },
+    "axk2": {
+        "model_type": "axk2", **MLA, **MANY, **_INDEXED, "n_shared_experts": 1, "gated_norm_rank": 9,
         "mlp_layer_types": ["dense", "sparse", "sparse", "dense"],
     },
     "bailing_hybrid": {
@@ -68,7 +78,7 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     "diffllama": {"model_type": "diffllama", **LLAMA, "head_dim": 8},
     "doge": {"model_type": "doge", **LLAMA},
     "dots3_note_text": {
-        "model_type": "dots3_note_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1,
+        "model_type": "dots3_note_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 2,
         "shared_experts_intermediate_size": 44, "sliding_window": 16,
         "layer_types": ["indexed_attention", "indexed_attention", "sliding_attention", "indexed_attention"],
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
@@ -108,6 +118,16 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "model_type": "glm_moe_dsa", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1,
         "first_k_dense_replace": 1, "indexer_types": ["full", "shared", "full", "shared"],
     },
+    "glm5_next": {
+        "model_type": "glm5_next", "text_config": {
+            "model_type": "glm5_next_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "qk_rope_head_dim": 0,
+            "index_topk": 6, "index_kpool": 3, "n_shared_experts": 1, "hc_mult": 3, "linear_num_heads": 4,
+            "linear_head_dim": 12, "linear_conv_kernel_dim": 4,
+            "layer_types": ["linear_attention", "full_attention", "indexed_attention", "linear_attention"],
+            "mlp_layer_types": ["dense", "sparse", "sparse", "dense"],
+            "indexer_types": ["full", "full", "shared", "shared"],
+        },
+    },
     "gpt_neox_japanese": {
         "model_type": "gpt_neox_japanese", "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
         "vocab_size": 101,
@@ -122,8 +142,33 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
         "indexer_types": ["full", "full", "shared", "shared"],
     },
+    "hy_v4_vl": {
+        "model_type": "hy_v4_vl", "text_config": {
+            "model_type": "hy_v4_vl_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1, "hc_mult": 3,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 1]},
+        },
+    },
     "hyperclovax": {"model_type": "hyperclovax", **LLAMA, "head_dim": 8},
     "hyperclovax, two norms": {"model_type": "hyperclovax", **LLAMA, "head_dim": 8, "use_post_norm": False},
+    "inkling_text": {
+        "model_type": "inkling_text", **WIDE, **MANY, "n_shared_experts": 2, "swa_num_attention_heads": 4,
+        "swa_num_key_value_heads": 4, "swa_head_dim": 16, "sliding_window_size": 8, "d_rel": 5, "rel_extent": 24,
+        "conv_kernel_size": 3, "layer_types": ["hybrid_sliding", "hybrid", "hybrid_sliding", "hybrid"],
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+    },
+    "inkling_mm_model": {
+        "model_type": "inkling_mm_model", "text_config": {
+            "model_type": "inkling_text", **WIDE, "n_routed_experts": 6, "num_experts_per_tok": 2,
+            "num_hidden_layers": 7, "dense_intermediate_size": 100,
+            "n_shared_experts": 1, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2, "swa_head_dim": 24,
+            "dense_mlp_idx": 2, "local_layer_ids": [0, 1, 3, 4, 5],
+        },
+    },
+    "jetmoe": {
+        "model_type": "jetmoe", "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 3,
+        "num_key_value_heads": 4, "kv_channels": 24, "vocab_size": 203, "num_local_experts": 6,
+        "num_experts_per_tok": 2,
+    },
     "kolibri1": {
         "model_type": "kolibri1", **WIDE, "num_local_experts": 4, "num_experts_per_tok": 2,
         "moe_intermediate_size": 40, "shared_expert_intermediate_size": 56, "layer_types": _FULL_LAST,
@@ -174,9 +219,28 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "model_type": "moshi", "hidden_size": 64, "ffn_dim": 112, "num_hidden_layers": 3, "num_attention_heads": 8,
         "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 203, "sliding_window": 16,
     },
+    "muse_glimmer": {
+        "model_type": "muse_glimmer", "text_config": {
+            "model_type": "muse_glimmer_text", **WIDE, "num_hidden_layers": 6, "sliding_window": 16,
+        },
+    },
+    "muse_spark": {
+        "model_type": "muse_spark", "audio_config": {"model_type": "muse_spark_audio", "out_hidden_size": 64},
+        "text_config": {
+            "model_type": "muse_spark_text", **WIDE, "num_local_experts": 4, "num_experts_per_tok": 2,
+            "moe_intermediate_size": 40, "moe_hidden_size": 28, "sliding_window": 16,
+            "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+        },
+    },
     "nanochat": {"model_type": "nanochat", **LLAMA},
     "openai-gpt": {
         "model_type": "openai-gpt", "n_embd": 48, "n_layer": 3, "n_head": 4, "vocab_size": 101, "n_positions": 37
+    },
+    "qwen4_exp_text": {"model_type": "qwen4_exp_text", **_QWEN4},
+    "qwen4_exp_text, n-grams": {
+        "model_type": "qwen4_exp_text", **_QWEN4, "ple_layer_ids": [1, 2], "ple_embed_dim": 24, "ngram_size": 3,
+        "heads_per_ngram": 4, "ngram_vocab_size_base": 100, "make_ngram_vocab_size_divisible_by": 16,
+        "ple_conv_kernel_size": 3, "eos_token_id": 1,
     },
     "recurrent_gemma": {
         "model_type": "recurrent_gemma", **LLAMA, "lru_width": 80, "attention_window_size": 16, "conv1d_width": 3
@@ -197,6 +261,11 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     "xlstm": {
         "model_type": "xlstm", "hidden_size": 128, "embedding_dim": 128, "num_blocks": 3, "num_hidden_layers": 3,
         "num_heads": 4, "vocab_size": 203,
+    },
+    "zaya": {
+        "model_type": "zaya", **WIDE, "num_experts": 4, "num_experts_per_tok": 1, "moe_intermediate_size": 40,
+        "router_hidden_size": 20, "cca_time0": 3, "cca_time1": 2, "sliding_window": 16, "lm_head_bias": True,
+        "layer_types": ["hybrid_sliding", "hybrid", "hybrid", "hybrid_sliding"],
     },
 }  # fmt: skip
 """By what is special about them."""

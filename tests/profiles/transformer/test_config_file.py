@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.fields import as_fields
 from evenflow.predict.parameters import model_parameters
-from evenflow.predict.transformer import Biases, Transformer
+from evenflow.predict.transformer import DENSE, Biases, Transformer
 from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
 from evenflow.profiles.transformer.families import FAMILIES
 from evenflow.profiles.transformer.field_names import KNOWN, misspelt
@@ -71,6 +71,8 @@ def test_windows_of_layers() -> None:
     assert whole("gpt_oss") == whole("gemma2") == (16, (1, 3))
     assert whole("cohere2") == whole("exaone4") == whole("olmo3") == (16, (3,))
     assert whole("qwen2") == whole("llama") == (0, ())
+    assert whole("inkling_mm_model") == (512, (2, 6))
+    assert whole("muse_glimmer") == (16, (1, 5))
     neo = {**SMALL_CONFIGS["gpt_neo"], "window_size": 8, "attention_layers": ["global", "local"] * 2}
     assert (read(neo).model.window, read(neo).model.unwindowed_layers) == (8, (0, 2))
     letters = {**SMALL_CONFIGS["exaone4"], "sliding_window_pattern": "LG"}
@@ -124,6 +126,14 @@ def test_further_tokens_are_noted() -> None:
     found = read(SMALL_CONFIGS["deepseek_v3, biases"])
     assert found.model.predicted_tokens == 1
     assert found.notes == ("1 further token is predicted, by a block of its own (multi-token prediction)",)
+
+
+def test_what_predicts_further_tokens_may_stand_beside_the_part_for_text() -> None:
+    config = {**SMALL_CONFIGS["inkling_mm_model"], "mtp_config": {"num_nextn_predict_layers": 2}}
+    found = read(config).model
+    assert found.predicted_tokens == 2
+    assert found.further_kind == DENSE
+    assert replace(found, predicted_tokens=0) == read(SMALL_CONFIGS["inkling_mm_model"]).model
 
 
 def test_a_file_is_called_like_itself_or_like_its_folder(tmp_path: Path) -> None:
@@ -237,6 +247,16 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
             "weights, and every layer of a pipeline has its own, got 'zamba'",
         ),
         (
+            {"model_type": "inkling2_text"},
+            ": model_type is of a model that is not read: its layers read what every block of layers before them "
+            "gave, so that messages grow from stage to stage, got 'inkling2_text'",
+        ),
+        (
+            {"model_type": "inkling2_loop_text"},
+            ": model_type is of a model that is not read: a token goes through its layers several times, and through "
+            "those of a pipeline once, got 'inkling2_loop_text'",
+        ),
+        (
             {"is_encoder_decoder": True},
             ": model_type is of a model that is not read: its decoder reads from an encoder, and only "
             "decoders are predicted, got 'llama'",
@@ -298,6 +318,8 @@ def test_what_is_refused(changes: dict[str, object], message: str) -> None:
         ("laguna", {"gating": False}, 'gating must be true or "per-head" or "per-element": models of this type'),
         ("gpt2", {"add_cross_attention": True}, "add_cross_attention must be false"),
         ("apertus1p5_text", {"output_vocab_size": 7}, "output_vocab_size must be the vocabulary"),
+        ("axk2", {"q_lora_rank": 0}, "q_lora_rank must be an integer from 1 to 100,000,000, got 0"),
+        ("llama", {"hc_count": 4}, "hc_count is of a model that is not read: it has further parts in every layer"),
         ("llama", {"hc_mult": 4}, "hc_mult is of a model that is not read: it has further parts in every layer"),
     ],
 )

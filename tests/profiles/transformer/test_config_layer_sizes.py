@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evenflow.errors import InputError
+from evenflow.predict.layer_parts import Indexer
 from evenflow.predict.transformer import OwnSizes, Transformer
 from tests.profiles.transformer.small_configs import SMALL_CONFIGS
 from tests.profiles.transformer.test_config_file import counted, read
@@ -65,6 +66,48 @@ def test_layers_that_choose_tokens_and_those_that_take_the_choice() -> None:
     assert model("deepseek_v32").indexer_layers == (0, 1, 2, 3)
     with pytest.raises(InputError, match="indexer_types must have an entry for each of the 4 layers, got 1"):
         model("glm_moe_dsa", indexer_types=["full"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "choosing"),
+    [
+        ({"index_topk_pattern": "FSSF"}, (0, 3)),
+        ({"index_topk_pattern": ["full", "shared", "full", "full"]}, (0, 2, 3)),
+        ({"index_topk_freq": 2}, (0, 1, 3)),
+        ({"index_topk_freq": 2, "index_skip_topk_offset": 1}, (0, 2)),
+        ({"index_topk_freq": 2, "index_skip_topk_offset": 0}, (1, 3)),
+        ({}, (0, 1, 2, 3)),
+    ],
+)
+def test_patterns_and_rules_say_which_layers_choose(changes: dict[str, object], choosing: tuple[int, ...]) -> None:
+    found = model("glm_moe_dsa", indexer_types=None, **changes)
+    assert (found.indexed_layers, found.indexer_layers) == ((0, 1, 2, 3), choosing)
+
+
+@pytest.mark.parametrize("pattern", ["FSF", "FSFX"])
+def test_a_pattern_that_says_something_else_is_refused(pattern: str) -> None:
+    with pytest.raises(InputError, match="index_topk_pattern must have a letter for each of the 4 layers"):
+        model("glm_moe_dsa", indexer_types=None, index_topk_pattern=pattern)
+
+
+def test_keys_of_a_pool_are_scored_as_one_and_the_last_pool_is_always_seen() -> None:
+    text = SMALL_CONFIGS["glm5_next"]["text_config"]
+    assert isinstance(text, dict)
+    found = read(text).model
+    pooled = Indexer(heads=4, width=12, chosen=6 + 2, keyed=2, per_tokens=3, small=2 * 12 + 3 * 12)
+    assert found.indexer == pooled
+    assert (found.indexed_layers, found.indexer_layers) == ((1, 2), (1,))
+    chosen_alone = read({**text, "index_kpool_always_select_tail": False}).model
+    assert chosen_alone.indexer == replace(pooled, chosen=6)
+    assert found.message_width == 3 * found.hidden
+
+
+def test_a_residual_in_32_bits_and_what_a_router_gives_the_next_are_sent_on() -> None:
+    found = model("zaya")
+    assert found.message_width == 2 * 64 + 20
+    assert (found.window, found.unwindowed_layers) == (16, (1, 2))
+    assert found.experts is not None
+    assert (found.experts.scores, found.experts.computed) == (5, 4 / 5)
 
 
 def test_ratios_say_the_kinds_of_layers() -> None:

@@ -1,7 +1,7 @@
 """Further parts of layers and ends that a model type has, from its configuration."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.predict.layer_parts import Addition, Place
 from evenflow.profiles.transformer.spellings import Configuration
@@ -30,6 +30,7 @@ class Further:
     tail: tuple[Addition, ...] = ()
     streams: int = 1
     carried: int = 0
+    handed_on: int = 0
 
     def __add__(self, other: "Further") -> "Further":
         return Further(
@@ -38,6 +39,7 @@ class Further:
             tail=self.tail + other.tail,
             streams=max(self.streams, other.streams),
             carried=self.carried + other.carried,
+            handed_on=self.handed_on + other.handed_on,
         )
 
 
@@ -92,6 +94,119 @@ def _expert_norm(_config: Configuration, widths: Widths) -> Further:
     return Further(layer=(Addition(name="layernorm", place=Place.EXPERTS, numbers=widths.hidden, small=widths.hidden),))
 
 
+def _plain_head_norms(_config: Configuration, widths: Widths) -> Further:
+    """Norms of the heads of queries and keys that learn nothing."""
+    numbers = (widths.heads + widths.kv_heads) * widths.head_dim
+    return Further(layer=(Addition(name="layernorm", place=Place.ATTENTION, numbers=numbers),))
+
+
+def _plain_norms_of_all_heads(config: Configuration, widths: Widths) -> Further:
+    """Norms of the heads of queries, keys and attention's output that learn nothing. [Muse Spark]"""
+    output = Addition(name="layernorm", place=Place.ATTENTION, numbers=widths.values)
+    return _plain_head_norms(config, widths) + Further(layer=(output,))
+
+
+def _residual_gates(_config: Configuration, widths: Widths) -> Further:
+    """Learned shares of the residual and of what attention and MLP add to it. [Muse Spark]"""
+    small = 2 * widths.hidden - widths.hidden  # the norm behind attention learns nothing
+    return Further(layer=(Addition(name="residual", numbers=2 * widths.hidden, moves=3, small=small),))
+
+
+def _norms_around_experts(config: Configuration, widths: Widths) -> Further:
+    """Norms of what narrow experts read, and of what each of them gives. [Muse Spark]"""
+    width = config.size("experts_width")
+    if not width:
+        return Further()
+    numbers = width * (1 + config.required("active"))
+    return Further(layer=(Addition(name="layernorm", place=Place.EXPERTS, numbers=numbers, small=2 * width),))
+
+
+def _relative_bias(config: Configuration, widths: Widths) -> Further:
+    """A bias of attention's scores by distance, which every head mixes from learned profiles. [Inkling]
+
+    A kernel of attention reads what the profiles give for every distance, and again for the backward.
+    """
+    width, reach = config.required("bias_width"), config.required("bias_reach")
+    bias = Addition(
+        name="core_attn", place=Place.ATTENTION, products=((widths.hidden, widths.heads * width),),
+        repeated=((width, reach, widths.heads),),
+    )  # fmt: skip
+    return Further(layer=(bias,))
+
+
+def _short_convolutions(config: Configuration, widths: Widths) -> Further:
+    """Causal convolutions of a few tokens, channel by channel in 32 bits: of keys and values, and of what is added.
+
+    [Inkling]
+    """
+    kernel, keyed = config.required("short_kernel"), 2 * widths.kv_heads * widths.head_dim
+
+    def convolution(place: Place, channels: int) -> Addition:
+        return Addition(name="convolution", place=place, numbers=2 * channels, moves=3, small=kernel * channels)
+
+    return Further(layer=(convolution(Place.ATTENTION, keyed), convolution(Place.LAYER, 2 * widths.hidden)))
+
+
+def _scales(_config: Configuration, _widths: Widths) -> Further:
+    """One learned scale of an MLP's output, or of the weights of experts. [Inkling]"""
+    return Further(layer=tuple(Addition(name=place, place=place, small=1) for place in (Place.MLP, Place.EXPERTS)))
+
+
+def _convolved_keys(config: Configuration, widths: Widths) -> Further:
+    """Queries and keys mixed with each other and convolved over some tokens, channel by channel and head by head.
+
+    [Compressed convolutional attention, arXiv:2510.04476; ZAYA]
+    """
+    keyed = (widths.heads + widths.kv_heads) * widths.head_dim
+    products = ((config.required("heads_kernel") * widths.head_dim, keyed),)  # each head by itself
+    small = (config.required("keys_kernel") + 2) * keyed + widths.kv_heads
+    return Further(
+        layer=(
+            Addition(
+                name="core_attn", place=Place.ATTENTION, products=products, numbers=4 * keyed, moves=3, small=small
+            ),
+        )
+    )
+
+
+def _scaled_residuals(_config: Configuration, widths: Widths) -> Further:
+    """A residual in 32 bits; learned scales and shifts of it, and of what attention and experts add. [ZAYA]"""
+    hidden = widths.hidden
+    return Further(
+        layer=(Addition(name="residual", numbers=3 * hidden, moves=4, small=8 * hidden),),
+        head=(Addition(name="residual", numbers=2 * hidden, small=2 * hidden),),
+        handed_on=hidden,
+    )
+
+
+def _deep_router(config: Configuration, widths: Widths) -> Further:
+    """A router of three narrow products, which reads what that of the layer before gave. [ZAYA]"""
+    width = config.required("router_width")
+    router = Addition(
+        name="moe", place=Place.EXPERTS, products=((widths.hidden, width), (width, width), (width, width)),
+        numbers=4 * width, moves=3, small=5 * width,
+    )  # fmt: skip
+    first = Addition(name="moe", small=-width)  # the first one has no scale of one before it
+    return Further(layer=(router,), head=(first,), handed_on=width)
+
+
+def _gated_norms(config: Configuration, widths: Widths) -> Further:
+    """Norms whose output weighs itself through narrow products, before attention and before experts. [A.X-K2]"""
+    narrow, hidden = config.required("norm_rank"), widths.hidden
+    products = ((hidden, narrow), (narrow, hidden))
+    places = (Place.ATTENTION, Place.EXPERTS)
+    return Further(
+        layer=tuple(
+            Addition(name="layernorm", place=place, products=products, numbers=hidden, moves=3) for place in places
+        )
+    )
+
+
+def _experts_bias(_config: Configuration, widths: Widths) -> Further:
+    """One bias of what a layer's experts give together. [JetMoE]"""
+    return Further(layer=(Addition(name="moe", place=Place.EXPERTS, numbers=widths.hidden, small=widths.hidden),))
+
+
 def _rotary_norm(config: Configuration, _widths: Widths) -> Further:
     """A norm of the part of latent attention's key that carries the position."""
     width = config.required("rotary_dim")
@@ -108,6 +223,14 @@ def _plain_hyper_connections(config: Configuration, widths: Widths) -> Further:
     return _streams(config, widths, mixed=2, scales=2)
 
 
+def _averaged_hyper_connections(config: Configuration, widths: Widths) -> Further:
+    """Hyper-connections whose streams are averaged in the end. [GLM-5.3-Flash]"""
+    return replace(
+        _hyper_connections(config, widths),
+        tail=(Addition(name="hyper-connections", numbers=(config.required("streams") + 1) * widths.hidden, moves=1),),
+    )
+
+
 def _streams(config: Configuration, widths: Widths, *, mixed: int, scales: int) -> Further:
     streams = config.required("streams")
     wide, rows = streams * widths.hidden, mixed * streams
@@ -119,6 +242,22 @@ def _streams(config: Configuration, widths: Widths, *, mixed: int, scales: int) 
     return Further(layer=(mixing,), tail=(joined,), streams=streams)
 
 
+def _gated_hyper_connections(config: Configuration, widths: Widths) -> Further:
+    """Streams with norms of their own, each weighed number by number through narrow products. [Qwen4-Exp]
+
+    They stand in the place of a layer's norms.
+    """
+    streams, rank = config.required("streams"), config.required("stream_rank")
+    wide = streams * widths.hidden
+    weighing = ((wide, rank), (rank, wide))
+    mixing = Addition(
+        name="hyper-connections", products=(*weighing, (wide, streams)) * 2, numbers=3 * wide + widths.hidden, moves=6,
+        small=2 * wide,
+    )  # fmt: skip
+    joined = Addition(name="hyper-connections", products=weighing, numbers=2 * wide, moves=4, small=wide)
+    return Further(layer=(mixing,), tail=(joined,), streams=streams)
+
+
 def _layer_inputs(config: Configuration, widths: Widths) -> Further:
     """Every layer gets an embedding of its own, from one table and from the common one. [Gemma 3n, Gemma 4]"""
     narrow = config.size("layer_input") or 0
@@ -126,8 +265,9 @@ def _layer_inputs(config: Configuration, widths: Widths) -> Further:
         return Further()
     words, width = config.required("layer_input_vocabulary"), widths.layers * narrow
     of_all = Addition(
-        name="embedding", products=((widths.hidden, width),), numbers=2 * width, small=words * width + narrow
-    )
+        name="embedding", products=((widths.hidden, width),), numbers=2 * width, small=narrow, table=words * width,
+        looked_up=width,
+    )  # fmt: skip
     each = Addition(
         name="layer input", products=((widths.hidden, narrow), (narrow, widths.hidden)),
         numbers=narrow + 2 * widths.hidden, small=widths.hidden,
@@ -224,9 +364,23 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "head gate": _head_gate,
     "head-gate-bias": _head_gate_bias,
     "expert norm": _expert_norm,
+    "gated norms": _gated_norms,
+    "plain-head-norms": _plain_head_norms,
+    "plain-norms-of-all-heads": _plain_norms_of_all_heads,
+    "residual gates": _residual_gates,
+    "norms-around-experts": _norms_around_experts,
+    "relative bias": _relative_bias,
+    "short convolutions": _short_convolutions,
+    "scales": _scales,
+    "convolved keys": _convolved_keys,
+    "scaled residuals": _scaled_residuals,
+    "deep router": _deep_router,
+    "experts' bias": _experts_bias,
     "rotary norm": _rotary_norm,
     "hyper-connections": _hyper_connections,
     "plain hyper-connections": _plain_hyper_connections,
+    "averaged hyper-connections": _averaged_hyper_connections,
+    "gated hyper-connections": _gated_hyper_connections,
     "layer inputs": _layer_inputs,
     "alternating updates": _alternating_updates,
     "narrow residual": _narrow_residual,

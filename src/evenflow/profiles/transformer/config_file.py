@@ -22,6 +22,7 @@ from evenflow.profiles.transformer.config_layers import experts_of, window_of
 from evenflow.profiles.transformer.config_states import layer_kinds, states_of
 from evenflow.profiles.transformer.families import FAMILIES
 from evenflow.profiles.transformer.field_names import (
+    BESIDE_TEXT,
     DROPOUTS,
     LAYER_NORMS,
     OTHER_PARTS,
@@ -90,7 +91,7 @@ def _read(config: Fields, *, name: str) -> Described:
         _refuse(part)
         if any(isinstance(part.values.get(name), dict) for name in PARTS.values()):
             whole = part
-        part = part.inner(key)
+        part = _with_outer(part.inner(key), part)
         tied = tied if tied is not None else _tied(part)
         notes.append(_("the sizes are those of the part for text ({part})", part=part.path))
     _refuse(part)
@@ -133,6 +134,12 @@ def _read(config: Fields, *, name: str) -> Described:
     if isinstance(config.values.get(SPEAKING_PART), dict):
         notes.insert(0, _("the part that speaks is left out ({part})", part=SPEAKING_PART))
     return replace(transformer, notes=(*notes, *transformer.notes), encoders=encoders)
+
+
+def _with_outer(part: Fields, outer: Fields) -> Fields:
+    """Return the part for text with what stands beside it of the blocks that predict further tokens."""
+    further = {key: outer.values[key] for key in BESIDE_TEXT if key in outer.values and key not in part.values}
+    return replace(part, values={**further, **part.values})
 
 
 def _tied(config: Fields) -> bool | None:
@@ -216,7 +223,7 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
         config, family, states, layers=layers, has_experts=experts is not None, windows=windows, kinds=kinds
     )
     usual, further = sizes.usual, sizes.usual.further
-    indexed, with_indexer = indexed_layers(config, kinds, layers=layers)
+    indexed, with_indexer = indexed_layers(config, kinds, layers=layers, whole_is_indexed=family.whole_is_indexed)
     positions = config.required("positions") + family.more_positions if family.learned_positions else 0
     return Numbers(
         hidden=hidden, layers=layers, heads=usual.heads, vocabulary=config.required("vocabulary"),
@@ -224,9 +231,12 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
         tied=tied, biases=_biases(config, family), positions=positions, experts=experts, latent=usual.latent,
         norms=usual.norms, sinks=usual.sinks, states=states, output_gate=output_gate(config, family), window=window,
         unwindowed_layers=unwindowed, own=sizes.own, narrow_ends=narrow_ends(config, family),
+        attention_experts=family.attention_experts and experts is not None,
         indexer=indexer_of(config) if indexed else None, indexed_layers=indexed, indexer_layers=with_indexer,
         additions=further.layer, head_additions=further.head, tail_additions=further.tail, repeats=family.repeats,
-        streams=further.streams, carried=further.carried, predicted_tokens=config.size("predicted_tokens") or 0,
+        streams=further.streams, carried=further.carried, handed_on=further.handed_on,
+        predicted_tokens=config.size("predicted_tokens") or 0,
+        further_mlp=family.further_mlp,
         dropout=_has_dropout(config), name=name,
     )  # fmt: skip
 

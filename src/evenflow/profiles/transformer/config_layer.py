@@ -8,6 +8,7 @@ from evenflow.profiles.transformer.config_additions import Further, Widths, furt
 from evenflow.profiles.transformer.config_ffn import ffn_of
 from evenflow.profiles.transformer.spellings import Configuration
 from evenflow.profiles.transformer.traits import ModelTypeTraits
+from evenflow.ranges import MODEL_SIZE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +45,8 @@ def layer_sizes(
         InputError: a missing or wrong size.
     """
     hidden = config.required("hidden")
-    heads = _heads(config, states)
-    latent = None if family.narrow_ends else _latent(config)
+    heads = _heads(config, family, states)
+    latent = None if family.narrow_ends else _latent(config, family)
     head_dim = config.size("head_dim") if latent is None else None
     if states.mixer is not None and not states.attention_layers:
         head_dim = states.mixer.value_dim
@@ -98,20 +99,26 @@ def _kv_heads(config: Configuration, family: ModelTypeTraits, heads: int) -> int
     return config.size("kv_heads") or heads
 
 
-def _latent(config: Configuration) -> LatentAttention | None:
+def _latent(config: Configuration, family: ModelTypeTraits) -> LatentAttention | None:
     if config.size("key_value_rank") is None:
         return None
+    query_rank = config.size("query_rank") or 0
+    if family.gate_of_queries:
+        MODEL_SIZE.check(query_rank, place=config.fields.place(config.spelling("query_rank") or "q_lora_rank"))
     return LatentAttention(
-        query_rank=config.size("query_rank") or 0,
+        query_rank=query_rank,
         key_value_rank=config.required("key_value_rank"),
         rotary_dim=config.required("rotary_dim"),
         plain_dim=config.required("plain_dim"),
         value_dim=config.required("value_dim"),
+        gate_of_queries=family.gate_of_queries,
     )
 
 
-def _heads(config: Configuration, states: LayersWithState) -> int:
+def _heads(config: Configuration, family: ModelTypeTraits, states: LayersWithState) -> int:
     """Return the heads of attention; those of the state mixer in a model without any attention."""
+    if family.attention_experts:
+        return config.required("kv_heads") * config.required("active")
     if states.mixer is not None and not states.attention_layers:
         return states.mixer.heads
     return config.required("heads")

@@ -11,6 +11,7 @@ from evenflow.predict.layer_parts import Addition
 from evenflow.predict.transformer import LayersWithState, OwnSizes
 from evenflow.profiles.transformer.config_layer import LayerSizes, layer_sizes
 from evenflow.profiles.transformer.config_layers import check_length
+from evenflow.profiles.transformer.config_ngrams import ngram_parts
 from evenflow.profiles.transformer.spellings import SPELLINGS, Configuration
 from evenflow.profiles.transformer.traits import ModelTypeTraits
 
@@ -27,14 +28,15 @@ _OF_WINDOWS = {
     "swa_num_key_value_heads": "num_key_value_heads",
     "swa_head_dim": "head_dim",
     "swa_v_head_dim": "v_head_dim",
+    "sliding_window_size": "rel_extent",
 }
-"""Fields for the layers with a window."""
+"""Fields for the layers with a window, which is as far as a learned bias of positions reaches there."""
 _OF_WHOLE = {"global_head_dim": "head_dim", "num_global_key_value_heads": "num_key_value_heads"}
 """Fields for the layers that see all tokens."""
 _BY_LAYER = "per_layer_config"
 _OF_ONE = (
     "heads", "kv_heads", "head_dim", "value_dim", "ffn", "dense_ffn", "query_rank", "key_value_rank", "rotary_dim",
-    "plain_dim",
+    "plain_dim", "bias_reach",
 )  # fmt: skip
 _OF_ALL = frozenset(key for name, keys in SPELLINGS.items() if name not in _OF_ONE for key in keys)
 """Fields that no layer has of its own."""
@@ -68,7 +70,7 @@ def sizes_of_layers(
     base = _without_lists(config)
     usual = layer_sizes(base, family, states, layers=layers, has_experts=has_experts)
     changed = _changes(config, family, layers, windows)
-    own = []
+    own, ngrams = [], ngram_parts(base, layers=layers)
     for layer in range(layers):
         sizes = usual
         if changed[layer]:
@@ -80,6 +82,8 @@ def sizes_of_layers(
         sizes = _with_keys(base, family, sizes, layer=layer, layers=layers, window=windows[layer])
         if kinds and kinds[layer] in _COMPRESSED:
             sizes = _compressed(base, sizes, kinds[layer])
+        if layer in ngrams:
+            sizes = replace(sizes, further=replace(sizes.further, layer=(*sizes.further.layer, ngrams[layer])))
         own.append(sizes.beside(usual))
     return SizesOfLayers(usual=usual, own=tuple(own) if any(own) else ())
 

@@ -14,6 +14,7 @@ _WINDOWS = frozenset(
         "chunked_attention",
         "local_attention",
         "local",
+        "hybrid_sliding",
         "compressed_sparse_attention",
         "heavily_compressed_attention",
     )
@@ -40,6 +41,8 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
     shared = config.size("shared_ffn")
     if shared is None:
         shared = ffn * ((1 if family.shared_always else 0) or config.size("shared_experts") or 0)
+    elif family.shared_each:
+        shared *= config.size("shared_experts") or 1
     return Experts(
         count=count,
         active=config.required("active"),
@@ -49,8 +52,10 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
         mlp_layers=tuple(layer for layer in range(chosen[0], layers) if layer not in set(chosen)),
         shared_gate=family.shared_gate,
         width=config.size("experts_width") or 0,
-        idle=config.size("idle_experts") or 0,
+        idle=config.size("idle_experts") or family.idle_experts,
+        router_width=config.size("router_width") or 0,
         beside_mlp=family.experts_beside_mlp,
+        shared_scores=(config.size("shared_experts") or 0) if family.shared_scores else 0,
     )
 
 
@@ -100,7 +105,8 @@ def window_of(config: Configuration, family: ModelTypeTraits, *, layers: int) ->
         InputError: a kind of layer that is not attention, or lists that do not fit the number of layers.
     """
     kinds = layer_kinds(config, family)
-    known = _WINDOWS | _WHOLE | (STATES | ALONE if family.state else frozenset())
+    all_seeing = _WHOLE if family.state else _WHOLE | {"hybrid"}
+    known = _WINDOWS | all_seeing | (STATES | ALONE if family.state else frozenset())
     other = next((kind for kind in kinds if kind not in known), None)
     if other is not None:
         rule = _("must have attention in every layer, whole or within a window")
@@ -113,7 +119,7 @@ def window_of(config: Configuration, family: ModelTypeTraits, *, layers: int) ->
     if kinds:
         if len(kinds) < layers:
             check_length(config, layer_kinds_key(config), layers)
-        whole = tuple(layer for layer in range(layers) if kinds[layer] in _WHOLE)
+        whole = tuple(layer for layer in range(layers) if kinds[layer] in all_seeing)
     elif config.value("max_window_layers") is not None:
         whole = tuple(range(min(config.step("max_window_layers"), layers)))
     else:
@@ -124,10 +130,13 @@ def window_of(config: Configuration, family: ModelTypeTraits, *, layers: int) ->
 def _whole_layers(config: Configuration, family: ModelTypeTraits, layers: int) -> tuple[int, ...]:
     """Return the layers without the window where the file does not list them."""
     every = family.full_every
+    if config.value("local_layer_ids") is not None:
+        return tuple(sorted(set(range(layers)) - set(config.integers("local_layer_ids"))))
     for key in ("sliding_window_pattern", "_sliding_window_pattern"):
         value = config.value(key)
         if isinstance(value, str):
             return tuple(layer for layer in range(layers) if value[layer % len(value)] == "G") if value else ()
         if value is not None:
             every = config.step(key)
-    return tuple(layer for layer in range(layers) if (layer + 1) % every == 0) if every else ()
+    last = layers if family.full_from_last else 0
+    return tuple(layer for layer in range(layers) if (layer + 1 - last) % every == 0) if every else ()

@@ -29,6 +29,10 @@ _GLM4_MOE = ModelTypeTraits(
 _AFMOE = ModelTypeTraits(head_norms="head", layer_norms=4, output_gate=True)
 _QWEN2 = ModelTypeTraits(biases=Biases(queries=True))
 
+_MUSE = ModelTypeTraits(
+    layer_norms=4, output_gate=True, full_every=4, full_from_last=True, further=("plain-head-norms",)
+)
+
 FAMILIES: Mapping[str, ModelTypeTraits] = {
     **dict.fromkeys(
         (
@@ -47,6 +51,9 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
         ),
     ),
     "axk1": ModelTypeTraits(further=("expert norm",)),
+    "axk2": ModelTypeTraits(
+        gate_of_queries=True, further=("gated norms",), defaults={"first_k_dense_replace": 1, "gated_norm_rank": 16},
+    ),
     "bailing_hybrid": ModelTypeTraits(
         state="kimi-delta-attention, wide gates", full_every=6, further=("head gate",), never_tied=True,
     ),
@@ -65,7 +72,7 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     "doge": replace(_QWEN3, further=("dynamic mask",), experts_flag="is_moe",
         only={"is_moe": (False,), "attention_bias": (False,)},
     ),
-    "dots3_note": ModelTypeTraits(further=("head gate", "rotary norm")),
+    "dots3_note": ModelTypeTraits(shared_each=True, further=("head gate", "rotary norm")),
     "flint": replace(_QWEN3, sinks=True),
     **dict.fromkeys(("gemma3n",), replace(
         _GEMMA2, head_norms="head", full_every=5, further=("layer inputs", "alternating updates", "narrow residual"),
@@ -76,15 +83,23 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
         experts_flag="enable_moe_block", experts_beside_mlp=True, reads=frozenset(("hidden_size_per_layer_input",)),
         defaults={"global_head_dim": 512},
     )),
+    "glm5_next": ModelTypeTraits(
+        state="kimi-delta-attention", full_every=4, whole_is_indexed=True, further=("averaged hyper-connections",),
+        reads=frozenset(("hc_mult",)), only={"qk_rope_head_dim": (0,)}, defaults={"first_k_dense_replace": 3},
+    ),
     "gpt_neox_japanese": ModelTypeTraits(
         gated=False, tied=True, biases=_LAYER_NORM, ffn_times=4, further=("last bias",),
     ),
     "granite_swa": ModelTypeTraits(tied=True, sinks=True),
     "granitemoe_swa": ModelTypeTraits(sinks=True),
-    "hy_v4": ModelTypeTraits(
+    **dict.fromkeys(("hy_v4", "hy_v4_vl"), ModelTypeTraits(
         sinks=True, output_gate=True, further=("plain hyper-connections",), reads=frozenset(("hc_mult",)),
-    ),
+        defaults={"first_k_dense_replace": 1, "index_topk_freq": 4},
+    )),
     "hyperclovax": ModelTypeTraits(four_norms_flag="use_post_norm", on=frozenset(("use_post_norm",))),
+    "jetmoe": ModelTypeTraits(
+        tied=True, attention_experts=True, biases=Biases(out=True), further=("experts' bias",),
+    ),
     "kolibri1": replace(_QWEN3, layer_norms=4),
     "laguna": replace(
         _QWEN3, gate_key="gating", defaults={"gating": True}, only={"gating": (True, "per-head", "per-element")},
@@ -104,6 +119,10 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
         only={"norm_bias": (False,), "classifier_bias": (False,)},
     ),
     "moshi": ModelTypeTraits(never_tied=True, ffn_of_both=True, further=("further word",)),
+    "muse_glimmer": _MUSE,
+    "muse_spark": replace(
+        _MUSE, further=("plain-norms-of-all-heads", "residual gates", "norms-around-experts"),
+    ),
     "nanochat": ModelTypeTraits(gated=False, learned_norms=False),
     "openai-gpt": replace(_GPT, learned_positions=True, last_norm=False),
     "recurrent_gemma": ModelTypeTraits(
@@ -159,6 +178,12 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
             only={"attention_bias": (False,)},
         ),
     ),
+    "qwen4_exp": ModelTypeTraits(
+        head_norms="head", shared_gate=True, output_gate=True, state="gated-delta-net", full_every=4,
+        whole_is_indexed=True, layer_norms=0, last_norm=False, further=("gated hyper-connections",),
+        reads=frozenset(("hc_count",)), defaults={"hc_count": 4, "hc_lowrank": 320},
+        only={"attention_bias": (False,), "indexer_kv_heads": (1,)},
+    ),
     "qwen3_5": ModelTypeTraits(
         head_norms="head", output_gate=True, state="gated-delta-net", full_every=4, only={"attention_bias": (False,)},
     ),
@@ -191,6 +216,12 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     ),
     "hunyuan_v1_dense": _QWEN3,
     "hunyuan_v1_moe": replace(_QWEN3, shared_always=True),
+    "inkling": ModelTypeTraits(
+        head_norms="head", norm_after_embedding=True, full_every=6, shared_scores=True, never_tied=True,
+        further_mlp=True, further=("relative bias", "short convolutions", "scales"), defaults={
+            "conv_kernel_size": 4, "d_rel": 16, "rel_extent": 1024, "sliding_window_size": 512,
+        },
+    ),
     "internlm": ModelTypeTraits(switched={"bias": ("queries", "out")}, on=frozenset(("bias",))),
     "internlm3": ModelTypeTraits(switched={"bias": ("out", "mlp")}),
     "llama4": ModelTypeTraits(shared_always=True),
@@ -225,6 +256,10 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     **dict.fromkeys(("smollm3", "minicpm3", "youtu"), ModelTypeTraits(tied=True)),
     "stablelm": ModelTypeTraits(
         biases=_LAYER_NORM, head_norms="all", head_norms_flag="qk_layernorm", one_norm_flag="use_parallel_residual",
+    ),
+    "zaya": ModelTypeTraits(
+        tied=True, idle_experts=1, further=("convolved keys", "scaled residuals", "deep router"),
+        defaults={"router_hidden_size": 256, "cca_time0": 2, "cca_time1": 2}, only={"num_experts_per_tok": (1,)},
     ),
     "starcoder2": ModelTypeTraits(gated=False, tied=True, biases=_LAYER_NORM, on=frozenset(("use_bias",))),
 }  # fmt: skip

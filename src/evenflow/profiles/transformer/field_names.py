@@ -22,6 +22,8 @@ DROPOUTS = (
     "resid_dropout",
 )
 TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
+BESIDE_TEXT = ("mtp_config",)
+"""Objects about the decoder that stand beside its part."""
 OTHER_PARTS = ("vision_config", "audio_config", "visual")
 SPEAKING_PART = "talker_config"
 _OTHERS = (
@@ -33,7 +35,9 @@ _OTHERS = (
     "layers_block_type", "attn_layer_indices", "full_attn_idxs", "full_attention_interval", "attn_layer_period",
     "expert_layer_period", "block_auto_adjust_ff_dim", "block_ffn_dim_multiplier", "block_multiple_of", "conv_bias",
     "use_conv_bias", "mamba_conv_bias", "mamba_proj_bias", "projectors_bias", "mamba_rms_norm", "per_layer_config",
-    "_sliding_window_pattern", "indexer_types", "compress_ratios", "compress_rates", "block_types", "attention_k_eq_v",
+    "_sliding_window_pattern", "indexer_types", "index_topk_pattern", "index_topk_freq",
+    "index_kpool_always_select_tail", "ple_layer_ids", "local_layer_ids", "ngram_size", "heads_per_ngram",
+    "compress_ratios", "compress_rates", "block_types", "attention_k_eq_v",
     "use_double_wide_mlp", "num_attention_heads_per_layer", "swa_num_attention_heads", "swa_num_key_value_heads",
     "swa_head_dim", "swa_v_head_dim", "global_head_dim", "num_global_key_value_heads", "intermediate_multiple_size",
     "qk_dim_factor", "v_dim_factor", "ffn_proj_factor", "ffn_round_up_to_multiple_of", "output_vocab_size",
@@ -41,7 +45,17 @@ _OTHERS = (
 )  # fmt: skip
 KNOWN = frozenset(
     [part for names in SPELLINGS.values() for name in names for part in name.split(".")]
-    + [*SWITCHED, *REFUSED_FIELDS, *LAYER_NORMS, *DROPOUTS, *TEXT_PARTS, *OTHER_PARTS, SPEAKING_PART, *_OTHERS]
+    + [
+        *SWITCHED,
+        *REFUSED_FIELDS,
+        *LAYER_NORMS,
+        *DROPOUTS,
+        *TEXT_PARTS,
+        *OTHER_PARTS,
+        *BESIDE_TEXT,
+        SPEAKING_PART,
+        *_OTHERS,
+    ]
     + [
         name
         for family in FAMILIES.values()

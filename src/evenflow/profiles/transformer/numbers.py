@@ -60,6 +60,7 @@ class Numbers:
     value_dim: int = 0
     own: tuple[OwnSizes | None, ...] = ()
     narrow_ends: NarrowEnds | None = None
+    attention_experts: bool = False
     indexer: Indexer | None = None
     indexed_layers: tuple[int, ...] = ()
     indexer_layers: tuple[int, ...] = ()
@@ -69,7 +70,9 @@ class Numbers:
     repeats: int = 1
     streams: int = 1
     carried: int = 0
+    handed_on: int = 0
     predicted_tokens: int = 0
+    further_mlp: bool = False
     dropout: bool = False
     name: str = "model"
 
@@ -117,10 +120,13 @@ def described(numbers: Numbers) -> Described:
         vocabulary=numbers.vocabulary, gated=gated, tied=tied, positions=numbers.positions or 0, biases=biases,
         norms=numbers.norms, sinks=numbers.sinks, experts=numbers.experts, latent=latent, window=numbers.window,
         unwindowed_layers=numbers.unwindowed_layers, states=numbers.states, output_gate=numbers.output_gate,
-        value_dim=numbers.value_dim, own=numbers.own, narrow_ends=numbers.narrow_ends, indexer=numbers.indexer,
+        value_dim=numbers.value_dim, own=numbers.own, narrow_ends=numbers.narrow_ends,
+        attention_experts=numbers.attention_experts, indexer=numbers.indexer,
         indexed_layers=numbers.indexed_layers, indexer_layers=numbers.indexer_layers, additions=numbers.additions,
         head_additions=numbers.head_additions, tail_additions=numbers.tail_additions, repeats=numbers.repeats,
-        streams=numbers.streams, carried=numbers.carried, predicted_tokens=numbers.predicted_tokens,
+        streams=numbers.streams, carried=numbers.carried, handed_on=numbers.handed_on,
+        predicted_tokens=numbers.predicted_tokens,
+        further_mlp=numbers.further_mlp,
         dropout=numbers.dropout, name=numbers.name,
     )  # fmt: skip
     return Described(model=model, notes=tuple(notes))

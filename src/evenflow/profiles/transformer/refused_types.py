@@ -14,6 +14,9 @@ _CROSS = to_translate("some of its layers attend to images, whose number of toke
 _BYTES = to_translate("it has three decoders, two of them over bytes, whose number in a token its fields do not tell")
 _PERMUTED = to_translate("it is trained on tokens in two streams, and only decoders of one are predicted")
 _HASHED = to_translate("its attention sees the tokens that hashes choose, which are not predicted")
+_ALL_BLOCKS = to_translate(
+    "its layers read what every block of layers before them gave, so that messages grow from stage to stage"
+)
 _FURTHER = to_translate("it has further parts in every layer, which its fields do not tell")
 
 REFUSED: Mapping[str, str] = {
@@ -37,14 +40,9 @@ REFUSED: Mapping[str, str] = {
         ),
         STATE_SPACE,
     ),
-    **dict.fromkeys((
-            "inkling_text", "inkling2_text", "inkling2_loop_text", "qwen4_exp", "qwen4_exp_text", "axk2", "jetmoe",
-            "zaya", "muse_glimmer", "muse_spark",
-        ),
-        _FURTHER,
-    ),
+    "inkling2_text": _ALL_BLOCKS,
     **dict.fromkeys(("zamba", "zamba2"), _SHARED),
-    **dict.fromkeys(("dory", "hrm_text"), _REPEATED),
+    **dict.fromkeys(("dory", "hrm_text", "inkling2_loop_text"), _REPEATED),
     **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), _DRAFTS),
     "mllama": _CROSS,
     "idefics": _CROSS,
@@ -73,6 +71,7 @@ REFUSED_FIELDS: Mapping[str, str] = {
     "conv_L_cache": STATE_SPACE,
     "hidden_size_per_layer_input": _FURTHER,
     "hc_mult": _FURTHER,
+    "hc_count": _FURTHER,
     "altup_num_inputs": _FURTHER,
     "laurel_rank": _FURTHER,
     "zero_expert_num": _FURTHER,

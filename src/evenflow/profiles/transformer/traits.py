@@ -47,8 +47,12 @@ class ModelTypeTraits:
     """Whether the flag ``multi_query`` means one head of keys and values."""
     full_every: int = 0
     """One layer in this many sees all tokens, the others a window; 0: all have it, if one is given."""
+    full_from_last: bool = False
+    """Whether these are counted from the last layer, which is one."""
     shared_always: bool = False
     """Whether there is one shared expert as wide as the others, whatever the file says."""
+    shared_each: bool = False
+    """Whether the width of shared experts in the file is that of each of them."""
     shared_gate: bool = False
     expert_biases: bool = False
     sinks: bool = False
@@ -86,8 +90,20 @@ class ModelTypeTraits:
     experts_flag: str = ""
     """The flag that asks for experts; empty: they are there where their number is."""
     experts_beside_mlp: bool = False
+    further_mlp: bool = False
+    """Whether blocks that predict further tokens have an MLP, even where layers have experts."""
+    attention_experts: bool = False
+    """Whether attention has experts too, each with as many heads of queries as there are of keys."""
+    idle_experts: int = 0
+    """Experts that the router knows and that compute nothing, where the file does not say it."""
+    shared_scores: bool = False
+    """Whether the router weighs the shared experts too."""
     repeats: int = 1
     """Times that attention and MLP come in a layer."""
+    gate_of_queries: bool = False
+    """Whether a gate of attention's output comes with the queries of latent attention."""
+    whole_is_indexed: bool = False
+    """Whether layers that the file calls those with full attention see what an indexer chose."""
     ffn_factor: bool = False
     """Whether the MLP's width is the hidden size times the file's factor."""
     reads: frozenset[str] = frozenset()
