@@ -9,13 +9,20 @@ from tests.networks import equal_network
 
 
 def plan_of(
-    num_layers: int, num_ranks: int, num_chunks: int, recompute: str = "none", sequence_splits: int = 1
+    num_layers: int,
+    num_ranks: int,
+    num_chunks: int,
+    recompute: str = "none",
+    *,
+    sequence_splits: int = 1,
+    allow_empty: bool = True,
 ) -> Plan:
     return even_plan(
         equal_network(num_layers, "full", "select"),
         Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=8, sequence_splits=sequence_splits),
         schedule="interleaved",
         recompute=recompute,
+        allow_empty=allow_empty,
     )
 
 
@@ -69,7 +76,7 @@ def test_cells_are_even_and_under_one_kind(num_ranks: int, num_chunks: int, extr
 
 def test_refusals():
     with pytest.raises(InputError, match=r"must be at least 6, one for each cell of 2 ranks x 3 chunks, got 5"):
-        plan_of(5, 2, 3)
+        plan_of(5, 2, 3, allow_empty=False)
     with pytest.raises(InputError, match="memory of 'comm' in the layer file"):
         plan_of(8, 2, 1, "comm")
     with pytest.raises(InputError, match="keys and values"):

@@ -36,5 +36,5 @@ def test_a_schedule_tells_its_sizes(size: FamilySizes):
 @given(network=networks())
 def test_a_request_says_the_fewest_layers_of_a_cell(network):
     request = Request(network=network, sizes=Sizes(num_ranks=1, num_microbatches=1))
-    assert (request.min_layers, request.message_ns) == (1, 0)
-    assert Request(network=network, sizes=request.sizes, allow_empty=True).min_layers == 0
+    assert (request.min_layers, request.message_ns) == (0, 0)
+    assert Request(network=network, sizes=request.sizes, allow_empty=False).min_layers == 1

@@ -21,7 +21,7 @@ def test_layers_are_dealt_evenly_and_earlier_chunks_get_more(per_rank: list[int]
     [
         (((2, 2),), 1, "a row for each chunk and a number for each rank, 2 x 2"),
         (((2,), (1,)), 1, "2 x 2"),
-        (((2, 0), (1, 1)), 1, "chunk 0, rank 1 must hold at least one layer, got 0; allow empty cells"),
+        (((2, 0), (1, 1)), 1, "chunk 0, rank 1 must hold at least one layer, got 0; do not forbid empty cells"),
         (((2, 2), (1, -1)), 0, "chunk 1, rank 1 must not be negative"),
         (((2, 2), (1, 1)), 1, "must add up to the 4 layers"),
     ],

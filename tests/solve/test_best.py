@@ -145,7 +145,7 @@ def test_chunk_counts_leave_a_layer_for_every_cell():
 )
 def test_input_that_makes_no_sense_is_refused(arguments, words):
     with pytest.raises(InputError, match=words):
-        plan_best(network(), num_microbatches=2, time_limit_s=5, **arguments)
+        plan_best(network(), num_microbatches=2, time_limit_s=5, allow_empty=False, **arguments)
 
 
 @pytest.mark.parametrize("seconds", [0.001, 0.5])

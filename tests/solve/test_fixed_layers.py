@@ -119,7 +119,7 @@ def test_the_certificate_speaks_of_these_layers_only():
     ("layers", "parts"),
     [
         (((5, 4),), ("layers must add up to the 8", "got 9")),
-        (((8, 0),), ("layers, chunk 0, rank 1 must hold at least one layer", "got 0", "allow empty cells")),
+        (((8, 0),), ("layers, chunk 0, rank 1 must hold at least one layer", "got 0", "do not forbid empty cells")),
         (((9, -1),), ("layers, chunk 0, rank 1 must", "got -1")),
         (((4, 2, 2),), ("layers must have a row for each chunk", "1 x 2", "[[4, 2, 2]]")),
         (((3, 2), (2, 1)), ("layers must have a row for each chunk", "1 x 2")),
@@ -128,6 +128,6 @@ def test_the_certificate_speaks_of_these_layers_only():
 )
 def test_layers_that_are_no_split_are_refused(layers, parts):
     with pytest.raises(InputError) as error:
-        plan(plain_network(), num_ranks=2, num_microbatches=4, layers=layers, time_limit_s=1)
+        plan(plain_network(), num_ranks=2, num_microbatches=4, layers=layers, time_limit_s=1, allow_empty=False)
     for part in parts:
         assert part in str(error.value)

@@ -118,15 +118,17 @@ HEAVY_END = replace(plain_network(6), tail=EndBlock(name="tail", forward_ns=60_0
 
 
 @pytest.mark.parametrize(
-    ("empty", "is_empty", "claim"),
+    ("allow_empty", "empty", "is_empty", "claim"),
     [
-        (Empty.ANY, True, "no plan of this schedule that Some can run is shorter"),
-        (Empty.ENDS, False, "no plan of this schedule with a layer in every cell that Some can run is shorter"),
-        (Empty.NONE, False, "no plan of this schedule that Some can run is shorter"),
+        (True, Empty.ANY, True, "no plan of this schedule that Some can run is shorter"),
+        (True, Empty.ENDS, True, "no plan of this schedule that Some can run is shorter"),
+        (True, Empty.NONE, False, "no plan of this schedule that Some can run is shorter"),
+        (False, Empty.ANY, False, "no plan of this schedule with a layer in every cell that Some can run is shorter"),
+        (False, Empty.NONE, False, "no plan of this schedule that Some can run is shorter"),
     ],
 )
-def test_cells_are_empty_where_the_framework_runs_them_and_the_claim_says_so(empty, is_empty, claim):
-    asked = Request(network=HEAVY_END, sizes=Sizes(num_ranks=3, num_microbatches=6))
+def test_cells_are_empty_where_the_framework_runs_them_and_the_claim_says_so(allow_empty, empty, is_empty, claim):
+    asked = Request(network=HEAVY_END, sizes=Sizes(num_ranks=3, num_microbatches=6), allow_empty=allow_empty)
     abilities = replace(MEGATRON, schedules=("1f1b",), empty=empty)
     found = solve_for_target(asked, abilities, ContestSearch(num_chunks=(1,), time_limit_s=20.0), title="Some").outcome
     assert found.status is Status.OPTIMAL
@@ -138,7 +140,7 @@ SHORT = replace(plain_network(2), tail=EndBlock(name="tail", forward_ns=60_000_0
 
 
 def allowing(network, *, empty, num_ranks):
-    asked = Request(network=network, sizes=Sizes(num_ranks=num_ranks, num_microbatches=6), allow_empty=True)
+    asked = Request(network=network, sizes=Sizes(num_ranks=num_ranks, num_microbatches=6))
     abilities = replace(MEGATRON, schedules=("1f1b",), empty=empty)
     return solve_for_target(asked, abilities, ContestSearch(num_chunks=(1,), time_limit_s=20.0), title="Some").outcome
 
@@ -154,7 +156,7 @@ def test_empty_cells_that_are_allowed_are_those_that_the_framework_runs():
 @pytest.mark.parametrize(
     ("empty", "message"),
     [
-        (Empty.NONE, "empty cells must not be allowed for Some, where every stage has a layer"),
+        (Empty.NONE, "must be at least 5, one for each of 5 ranks x 1 chunks, got 2"),
         (Empty.ENDS, "must be at least 3, because only the first and the last of 5 stages may be empty, got 2"),
     ],
 )

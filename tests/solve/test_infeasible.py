@@ -76,7 +76,7 @@ def test_what_cannot_be_made_is_not_advised():
     """Three layers do not fill four ranks."""
     sizes = Sizes(num_ranks=2, num_chunks=1, num_microbatches=2)
     kinds = ("full", "both", "select", "comm")
-    request = Request(network=equal_network(3, *kinds), sizes=sizes, memory_limit_bytes=1)
+    request = Request(network=equal_network(3, *kinds), sizes=sizes, memory_limit_bytes=1, allow_empty=False)
     assert advice_for(make_problem(request, schedule="1f1b")) == []
     assert advice_for(make_problem(replace(request, allow_empty=True), schedule="1f1b")) != []
 

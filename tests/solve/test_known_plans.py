@@ -151,15 +151,13 @@ def test_the_shortest_that_fits_is_taken():
     ids=["ranks", "chunks", "an empty cell", "a kind without costs"],
 )
 def test_a_plan_of_something_else_is_passed_over(other):
-    assert allowed_counts(problem(), other) is None
+    assert allowed_counts(problem(allow_empty=False), other) is None
 
 
 def test_layers_that_are_decided_are_those_of_the_plan():
     assert allowed_counts(problem(layers=even(NONE).layers), even(FULL)) is not None
     assert allowed_counts(problem(layers=((1, 3, 2, 2), (2, 2, 2, 2))), even(FULL)) is None
-    assert (
-        allowed_counts(problem(allow_empty=True), replace(even(NONE), layers=((4, 0, 2, 2), (2, 2, 2, 2)))) is not None
-    )
+    assert allowed_counts(problem(), replace(even(NONE), layers=((4, 0, 2, 2), (2, 2, 2, 2)))) is not None
 
 
 def test_a_contest_without_time_has_what_is_known_of_any_candidate():

@@ -423,6 +423,7 @@ def test_plans_are_optimal_by_exhaustive_search(family: str, num_ranks: int, dat
         num_microbatches=microbatches,
         schedule=family,
         memory_limit_bytes=limit,
+        allow_empty=False,
     )
     assert outcome.simulation is not None
     assert outcome.status is Status.OPTIMAL

@@ -40,8 +40,8 @@ def test_an_order_of_other_sizes_is_refused(case):
 def test_more_cells_than_layers_need_empty_cells(case):
     sizes = replace(case.sizes.sizes, num_ranks=case.network.num_layers + 1, num_chunks=1, sequence_splits=1)
     order = make_schedule("1f1b", num_ranks=sizes.num_ranks, num_chunks=1, num_microbatches=sizes.num_microbatches)
-    request = Request(network=case.network, sizes=sizes, memory_limit_bytes=1)
-    with pytest.raises(InputError, match="allow empty cells"):
+    request = Request(network=case.network, sizes=sizes, memory_limit_bytes=1, allow_empty=False)
+    with pytest.raises(InputError, match="use fewer ranks or chunks"):
         problem_of_order(request, order)
     assert problem_of_order(replace(request, allow_empty=True), order).min_layers == 0
 

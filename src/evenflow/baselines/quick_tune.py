@@ -80,7 +80,8 @@ def quick_tune(
             place=_("recompute kinds of {name}", name=network.name),
             remedy=_("give memory_recompute in the layer file, or use evenflow plan"),
         )
-    even = even_plan(network, Sizes(num_ranks=num_ranks, num_microbatches=num_microbatches), schedule=SCHEDULE)
+    sizes = Sizes(num_ranks=num_ranks, num_microbatches=num_microbatches)
+    even = even_plan(network, sizes, schedule=SCHEDULE, allow_empty=False)
     schedule = make_schedule(SCHEDULE, num_ranks=num_ranks, num_chunks=1, num_microbatches=num_microbatches)
     rule = _Rule(
         network=network,

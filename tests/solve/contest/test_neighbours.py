@@ -70,7 +70,7 @@ def test_a_shorter_neighbour_is_found(outcome):
 )  # fmt: skip
 def test_another_schedule_or_one_chunk_less_or_more(chunks, schedule, changes, expected):
     sizes = Sizes(num_ranks=2, num_chunks=chunks, num_microbatches=4)
-    request = Request(network=plain_network(8), sizes=sizes, **changes)
+    request = Request(network=plain_network(8), sizes=sizes, **({"allow_empty": False} | changes))
     plan = Plan(schedule=schedule, num_microbatches=4, layers=((4 // chunks,) * 2,) * chunks)
     outcome = Outcome(
         status=Status.FEASIBLE, simulation=simulate(request.network, plan), lower_bound_ns=0, memory_limit_bytes=None,

@@ -107,7 +107,7 @@ def test_a_second_chunk_may_go_back(network):
         stage_ranks=v_shaped(num_ranks=2),
         orders=[[Action(stage, op, 0) for op, stage in own] for own in orders],
     )
-    problem = problem_of_order(Request(network=network, sizes=order.sizes), order)
+    problem = problem_of_order(Request(network=network, sizes=order.sizes, allow_empty=False), order)
     graphs = graphs_of(problem)
     assert all(graph.states[0].tolist() == [[0, 6]] for graph in graphs)
     assert all(graph.states[-1].tolist() == [[graph.middle] * 2] for graph in graphs)

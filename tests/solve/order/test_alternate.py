@@ -108,4 +108,4 @@ def test_what_no_order_can_hold_is_infeasible_with_the_smallest_limit():
 
 def test_sizes_without_any_family_are_refused():
     with pytest.raises(InputError, match=r"body layers of .* must be at least"):
-        plan_any_order(network(3), num_ranks=4, num_microbatches=8, time_limit_s=1.0)
+        plan_any_order(network(3), num_ranks=4, num_microbatches=8, time_limit_s=1.0, allow_empty=False)

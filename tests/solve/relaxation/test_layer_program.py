@@ -89,6 +89,7 @@ def many_kinds(num_layers: int, limit_mb: int) -> Request:
         network=Network(name="mixed", runs=runs, tail=tail),
         sizes=Sizes(num_ranks=8, num_chunks=2, num_microbatches=16),
         memory_limit_bytes=limit_mb * MEGABYTE,
+        allow_empty=False,
     )
 
 
