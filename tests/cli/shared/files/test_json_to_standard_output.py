@@ -33,3 +33,12 @@ def test_a_result_without_a_plan_goes_there_too(evenflow, folder):
     assert result.exit_code == 3
     assert json.loads(result.stdout)["status"] == "infeasible"
     assert "infeasible" in result.stderr or "no plan" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--svg", "--html", "--trace", "--order"])
+def test_no_other_file_goes_there(evenflow, folder, option):
+    refused = evenflow("plan", "tiny.json", *SIZES, option, "-")
+    assert refused.exit_code == 2
+    message = f"error: {option} must name a file: only --json may go to standard output, got '-'; give the file a name"
+    assert refused.stderr.startswith(message)
+    assert not (folder / "-").exists()

@@ -97,6 +97,13 @@ class Outputs:
         input_paths = {name: numbered(str(path))[0] for name, path in (inputs or {}).items() if path is not None}
         taken = {os.path.realpath(path): name for name, path in input_paths.items()}
         for option, path in self._paths.items():
+            if path == _STANDARD_OUTPUT:
+                raise InputError(
+                    value=str(path),
+                    rule=_("must name a file: only {json} may go to standard output", json=JSON),
+                    place=option,
+                    remedy=_("give the file a name"),
+                )
             real = os.path.realpath(path)
             if real in taken and not _is_special(path):
                 raise InputError(
