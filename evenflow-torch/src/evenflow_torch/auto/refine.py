@@ -172,6 +172,7 @@ def _race(
         sizes=Sizes(num_ranks=len(base.stages), num_chunks=num_chunks, num_microbatches=base.num_microbatches),
         memory_limit_bytes=base.cluster.memory_bytes,
         cell_rule=ANY_CONTENT,
+        allow_empty=False,
         communication=base.communication,
     )
     problem = make_problem(request, schedule=schedule)
