@@ -311,12 +311,9 @@ def _encoders(step: TracedStep, part: _Part, first_process: int) -> Iterator[str
     if step.encoded is None:
         return
     late = step.encoded.before_ns
-    for name, done in (("forward", step.encoded.forwards), ("backward", step.encoded.backwards)):
-        if done is None:
-            continue
+    for name, done in zip(("forward", "backward"), step.encoded.sides, strict=False):  # or forwards alone
         starts, ends = done.start_ns + late, done.end_ns + late
         shown = np.flatnonzero((ends <= part.hole_ns[0]) | (starts >= part.hole_ns[1]))
-        shown = shown[np.lexsort((starts[shown], done.ranks[shown]))]
         columns = (done.ranks[shown] + first_process, done.microbatches[shown], starts[shown], ends[shown])
         for process, microbatch, start_ns, end_ns in zip(*(column.tolist() for column in columns), strict=True):
             position = f'"pid":{process},"tid":{_ENCODERS},"ts":'

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.report.figures import simulation_figures
 from evenflow.report.of_timeline import shown_timeline
 from evenflow.report.shown import Kind, Shown
 from evenflow.report.stage_words import stage_words
-from evenflow.simulate import EncoderParts, Simulation
+from evenflow.simulate import Simulation
 
 
 def shown_simulation(
@@ -46,18 +44,9 @@ def shown_simulation(
         recompute_ns=simulation.recompute_ns,
         causes=simulation.idle_gaps,
         idle=simulation.idle,
-        encoders=_encoders(simulation),
+        encoders=() if simulation.encoded is None else simulation.encoded.sides,
         stage_layers=layers_by_stage,
         certificate=certificate,
         notes=tuple(notes),
         plan=plan,
     )
-
-
-def _encoders(simulation: Simulation) -> tuple[EncoderParts, ...]:
-    """Return what encoders do beside the pipeline, rank by rank in the order of time."""
-    encoded = simulation.encoded
-    if encoded is None:
-        return ()
-    both = (encoded.forwards, encoded.backwards)
-    return tuple(done.taken(np.lexsort((done.start_ns, done.ranks))) for done in both if done is not None)

@@ -67,6 +67,12 @@ class EncodedStep:
         return self.before_ns + self.pipeline_ns + self.behind_ns
 
     @property
+    def sides(self) -> tuple[EncoderParts, ...]:
+        """Forwards, and backwards where anything is trained, each rank by rank in the order of time."""
+        both = (self.forwards, self.backwards)
+        return tuple(done.taken(np.lexsort((done.start_ns, done.ranks))) for done in both if done is not None)
+
+    @property
     def forwards_in_bubbles(self) -> int:
         """Number of parts whose forward runs in bubbles."""
         return int((self.forwards.start_ns >= 0).sum())

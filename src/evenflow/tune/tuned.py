@@ -78,7 +78,7 @@ class Tuned(InNotebook):
 
     def certificate(self) -> str:
         """Return one sentence on what is proven of the whole space."""
-        kind = _(" with a layer in every cell") if self.question.full_cells else ""
+        kind = _(" with {what}", what=_("a layer in every cell")) if self.question.full_cells else ""
         if self.best is None or self.gap is None:
             if self.lower_bound_ns == float("inf"):
                 return _("no configuration fits{kind}", kind=kind) if self.num_legal else _("no configuration is legal")

@@ -103,3 +103,16 @@ def test_what_a_plan_file_says_is_not_forbidden_beside_it(folder, evenflow):
 @pytest.mark.parametrize("verb", ["plan", "predict", "compare", "simulate", "tune", "export", "apply"])
 def test_every_verb_that_makes_plans_has_the_option(verb, evenflow):
     assert "--allow-empty / --no-empty" in evenflow(verb, "--help").stdout
+
+
+def test_a_comparison_with_a_framework_without_empty_cells_refuses_them(folder, evenflow):
+    (folder / "mine.yaml").write_text(
+        "model: {num_hidden_layers: 4}\nparallelism:\n  pipeline_parallel: 2\n"
+        "  pipeline_parallel_layers_per_stage: ['0-1', '2-3']\n  pipeline_parallel_schedule: 1f1b\n"
+    )
+    asked = ("compare", "tiny.json", "--microbatches", 4, "--baseline", "mine.yaml", "--time-limit", 2)
+    compared = evenflow(*asked)
+    assert compared.exit_code == 0, compared.stderr
+    refused = evenflow(*asked, "--allow-empty")
+    assert refused.exit_code == 2
+    assert "empty cells must not be allowed for MindFormers PyNative, where every stage has a layer" in refused.stderr

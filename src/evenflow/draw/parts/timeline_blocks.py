@@ -152,13 +152,10 @@ def draw_encoders(encoded: EncodedStep, scale: TimeScale, rows: TimelineRows) ->
     Parts that touch are one block.
     """
     parts = []
-    for (name, colour), done in zip(ENCODERS, (encoded.forwards, encoded.backwards), strict=True):
-        if done is None:
-            continue
+    for (name, colour), done in zip(ENCODERS, encoded.sides, strict=False):  # or forwards alone
         inside = np.flatnonzero((done.start_ns >= 0) & (done.end_ns <= encoded.pipeline_ns))
         if not len(inside):
             continue
-        inside = inside[np.lexsort((done.start_ns[inside], done.ranks[inside]))]
         ranks, starts, ends = done.ranks[inside], done.start_ns[inside], done.end_ns[inside]
         begins = np.flatnonzero(np.append(True, (np.diff(ranks) != 0) | (starts[1:] != ends[:-1])))
         lasts = np.append(begins[1:], len(inside)) - 1

@@ -13,6 +13,7 @@ from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.rank_options import RankOptions
 from evenflow.cli.shared.segment_options import SegmentOptions
 from evenflow.cli.shared.split_sequences import note_left_out
+from evenflow.cli.shared.targets.empty_cells import may_be_empty
 from evenflow.cli.shared.targets.framework_layers import in_layers_of
 from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.shared.targets.target_options import TargetName
@@ -146,7 +147,9 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
         sizes=sizes,
         memory_limit_bytes=limit if network.has_memory else None,
         cell_rule=mixing(planned is not None and mixes_any(planned.plan)),
-        allow_empty=compare_options.allow_empty is not False,
+        allow_empty=may_be_empty(
+            compare_options.allow_empty, *((None, None) if file is None else (file.target, file.version))
+        ),
         communication=communication,
     )
     given_limit = request.memory_limit_bytes
