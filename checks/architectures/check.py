@@ -38,6 +38,8 @@ COUNTS = HERE.parents[1] / "docs" / "tables" / "architectures.json"
 @click.argument("types", nargs=-1)
 def check(python: Path, fields: bool, write: bool, types: tuple[str, ...]) -> None:
     """Build, read, compare; TYPES alone, or all."""
+    if write and types:
+        raise click.UsageError("--write is of all types: name none")
     found = built(python, {name: (name, {}) for name in types})
     outcomes = [outcome(name, model) for name, model in found["models"].items()]
     for one in sorted(outcomes, key=lambda one: (one.kind, one.name)):

@@ -220,7 +220,7 @@ def test_messages_are_of_patches_then_of_tokens_with_what_taps_give(job: Trainin
 @given(trainings(), st.integers(1, 2**30))
 def test_a_message_of_any_size_takes_what_the_topology_says(job: Training, size: int):
     messages, ranks = planned_messages(job, TOPOLOGY, range(4)), range(4)
-    expected = int(message_times(job, TOPOLOGY, ranks, size_bytes=size).max())
+    expected = int(message_times(job, TOPOLOGY, ranks, sent_bytes=[size] * 4).max())
     assert messages.message_of_ns(size) == pytest.approx(expected, rel=1e-3, abs=4)
     assert messages.message_ns == pytest.approx(int(message_times(job, TOPOLOGY, ranks).max()), abs=2)
 

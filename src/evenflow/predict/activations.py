@@ -487,5 +487,6 @@ def _gathered(training: Training) -> float:
 
 
 def boundary_bytes(training: Training) -> int:
-    """Return the bytes of the message between two stages."""
-    return round(HALF * _spread(training) * training.model.message_width)
+    """Return the bytes of the longest message between two stages."""
+    widest = max(with_sizes_of(training, kind).model.message_width for kind in set(training.model.kinds))
+    return round(HALF * _spread(training) * widest)

@@ -97,15 +97,14 @@ class _Made:
             forward_ns=block.forward_ns,
             parameter_bytes=block.parameter_bytes,
             modes=dict.fromkeys(self.training.kinds, mode),
-            boundary_bytes=self._with_taps(0),
+            boundary_bytes=self._with_taps(0, None),
             is_encoder=True,
         )
 
     def decoder(self, layers: Sequence[Layer]) -> Iterator[Layer]:
         """Yield the layers of the decoder, some of which pass on what is for later ones."""
         for place, layer in enumerate(layers, 1):
-            sent = self._with_taps(place)
-            yield replace(layer, boundary_bytes=layer.boundary_bytes if sent is None else sent)
+            yield replace(layer, boundary_bytes=self._with_taps(place, layer.boundary_bytes))
 
     @property
     def _towers(self) -> tuple[Tower, ...]:
@@ -123,10 +122,15 @@ class _Made:
             first += tower.blocks.layers
         return sent
 
-    def _with_taps(self, layers: int) -> int | None:
-        """Return what a stage sends on behind so many layers of the decoder; None where nothing is for later ones."""
+    def _with_taps(self, layers: int, own_bytes: int | None) -> int | None:
+        """Return what a stage sends on behind so many layers of the decoder, the last of which gives `own_bytes`.
+
+        None, there as here, for what all layers send on.
+        """
         later = sum(self._tapped_bytes(tower, max(0, len(tower.taps) - layers)) for tower in self._towers)
-        return message_bytes(self.training) + later if later else None
+        if not later:
+            return own_bytes
+        return later + (message_bytes(self.training) if own_bytes is None else own_bytes)
 
     def _tapped_bytes(self, tower: Tower, taps: int) -> int:
         """Return the bytes of what so many taps of an encoder give to layers of the decoder that are yet to come."""

@@ -19,7 +19,15 @@ from evenflow.predict.activations import (
 )
 from evenflow.predict.end_work import head_passes, tail_passes
 from evenflow.predict.held import total
-from evenflow.predict.layer_work import ADAPTERS, HALF, Passes, exchanges_tokens, expert_tensor, layer_passes
+from evenflow.predict.layer_work import (
+    ADAPTERS,
+    HALF,
+    Passes,
+    exchanges_tokens,
+    expert_tensor,
+    layer_passes,
+    own_message_bytes,
+)
 from evenflow.predict.memory import constant_bytes
 from evenflow.predict.parameters import (
     Parameters,
@@ -292,6 +300,7 @@ def layer_of(training: Training, kind: LayerKind, part: PricedPart, kept: Mappin
         parameter_bytes=state_bytes(training, part.parameters),
         modes=modes,
         halves=part.halves,
+        boundary_bytes=own_message_bytes(training, kind),
     )
 
 

@@ -234,6 +234,7 @@ class OwnSizes:
     sinks: bool | None = None
     together: int | None = None
     additions: tuple[Addition, ...] | None = None
+    handed_on: int | None = None
 
 
 class Modality(StrEnum):

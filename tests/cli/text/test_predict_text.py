@@ -120,7 +120,7 @@ def test_the_command_to_run_next_stands_alone(prediction, longer):
     at = lines.index(following.command)
     assert f"of the step, the pipeline takes {pipeline_ns / 1e6:,.1f} ms" in lines[at - 2]
     assert lines[at - 1].endswith(":")
-    assert ("with all messages alike" in "\n".join(lines)) is bool(longer)
+    assert ("with all links alike" in "\n".join(lines)) is bool(longer)
 
 
 @pytest.mark.parametrize("language", ["en", CHINESE])

@@ -9,11 +9,12 @@ from evenflow.cluster.data_sheets import ACCELERATORS
 from evenflow.cluster.topology import Topology
 from evenflow.predict.prediction import predict
 from evenflow.predict.step.cells import plan_of
-from evenflow.predict.step.messages import message_times, simulated
+from evenflow.predict.step.messages import message_times, planned_messages, simulated
 from evenflow.predict.step_network import priced_network
 from evenflow.predict.training import Degrees, Software, Training
-from evenflow.predict.transformer import Transformer
+from evenflow.predict.transformer import OwnSizes, Transformer
 from evenflow.schedule import schedule_of
+from evenflow.simulate import simulate
 
 MODEL = Transformer(
     hidden=4096, layers=8, heads=32, kv_heads=32, head_dim=128, ffn=16_384, vocabulary=32_000, gated=False, name="m"
@@ -67,6 +68,28 @@ def test_messages_that_hold_up_the_rank_make_the_step_longer_and_those_in_turn_t
     steps = [predict(training, TOPOLOGY).step_ns for training in (overlapped, TRAINING, in_turn)]
     assert steps == sorted(steps)
     assert steps[0] < steps[1] < steps[2]
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_what_a_stage_sends_is_what_its_last_layer_gives(overlaps: bool) -> None:
+    """Layers that hand on more and more: each message as long as that of a model that hands on as much everywhere."""
+    handed_on = [1, 1, 2, 2, 3, 3, 4, 4]
+    model = replace(MODEL, own=tuple(OwnSizes(handed_on=blocks * MODEL.hidden) for blocks in handed_on))
+    training = replace(TRAINING, model=model, software=replace(BLOCKING, overlaps_pipeline=overlaps))
+    priced = priced_network(training, TOPOLOGY)
+    plan = plan_of(training, priced.network)
+    assert plan.layers == ((2, 2, 2, 2),)
+    alike = [times(replace(training, model=replace(MODEL, handed_on=count * MODEL.hidden))) for count in (1, 2, 3)]
+    simulation, held_up = simulated(training, TOPOLOGY, priced, plan)
+    expected = [int(found[0, 0]) for found in alike]
+    if overlaps:
+        messages = planned_messages(training, TOPOLOGY, range(4))
+        planned = simulate(priced.network, plan, communication=messages)
+        assert planned.makespan_ns == pytest.approx(simulation.makespan_ns, rel=1e-4)
+        least = predict(replace(training, model=MODEL), TOPOLOGY).simulation.makespan_ns
+        assert simulation.makespan_ns >= least + sum(expected) - 3 * int(times(training)[0, 0])
+    else:
+        assert held_up.tolist() == [[*expected, 0], [0, *expected]]
 
 
 @pytest.mark.parametrize("tensor", [1, 2])

@@ -247,11 +247,6 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
             "weights, and every layer of a pipeline has its own, got 'zamba'",
         ),
         (
-            {"model_type": "inkling2_text"},
-            ": model_type is of a model that is not read: its layers read what every block of layers before them "
-            "gave, so that messages grow from stage to stage, got 'inkling2_text'",
-        ),
-        (
             {"model_type": "inkling2_loop_text"},
             ": model_type is of a model that is not read: a token goes through its layers several times, and through "
             "those of a pipeline once, got 'inkling2_loop_text'",

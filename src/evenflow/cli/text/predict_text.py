@@ -224,7 +224,7 @@ def _next(prediction: Prediction, setting: PredictionSetting) -> str:
     )
     if following.pipeline_ns != pipeline_ns:
         sentence = _(
-            "of the step, the pipeline takes {pipeline_ms:,.1f} ms ({there_ms:,.1f} ms with all messages alike, as the "
+            "of the step, the pipeline takes {pipeline_ms:,.1f} ms ({there_ms:,.1f} ms with all links alike, as the "
             "planner has them); to plan a shorter one from the layer file:",
             pipeline_ms=milliseconds(pipeline_ns),
             there_ms=milliseconds(following.pipeline_ns),

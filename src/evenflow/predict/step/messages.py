@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -29,8 +30,8 @@ def simulated(
     """
     graph = build_graph(schedule_of(plan)) if graph is None else graph
     schedule = graph.schedule
-    times = message_times(training, topology, schedule.stage_ranks)
     costs = stage_costs(priced.network, plan, schedule)
+    times = message_times(training, topology, schedule.stage_ranks, sent_bytes=costs.sent_bytes)
     longest = Communication(transfer_ns=int(times.max()))
     check_step(priced.network, plan.sizes, longest)
     if training.overlaps_pipeline:
@@ -50,7 +51,8 @@ def planned_messages(training: Training, topology: Topology, stage_ranks: Sequen
     """Return the cost of the longest message, for messages of every size; devices of a tensor group count as one."""
     size = message_bytes(training)
     longest, twice = (
-        int(message_times(training, topology, stage_ranks, size_bytes=times * size).max()) for times in (1, 2)
+        int(message_times(training, topology, stage_ranks, sent_bytes=[times * size] * len(stage_ranks)).max())
+        for times in (1, 2)
     )
     transfer = max(1, twice - longest)
     rate = max(1, round(size * 10**9 / transfer))
@@ -59,37 +61,38 @@ def planned_messages(training: Training, topology: Topology, stage_ranks: Sequen
 
 
 def message_times(
-    training: Training, topology: Topology, stage_ranks: Sequence[int], *, size_bytes: int | None = None
+    training: Training,
+    topology: Topology,
+    stage_ranks: Sequence[int],
+    *,
+    sent_bytes: Sequence[int] | Integers | None = None,
 ) -> Integers:
     """Return the nanoseconds of what each stage sends on, forward and backward, shape [2, num_stages].
 
-    `size_bytes` are those of `message_bytes` unless it is given.
+    `sent_bytes` are the sizes of what each stage sends on, -1 or None for those of `message_bytes`.
     The devices of a tensor-parallel group send a part each. Without sequence parallelism all of them need all of it:
     they gather it when it has arrived [Narayanan et al., arXiv:2104.04473, section 4.1], or each sends all of it.
     """
     degrees = training.degrees
-    whole = size_bytes or message_bytes(training)
     is_split = degrees.sequence_parallel or training.software.splits_messages
-    size = whole / degrees.tensor if is_split else whole
+    is_gathered = degrees.tensor > 1 and is_split and not degrees.sequence_parallel
+    axis = topology.axis(DeviceGroup(size=degrees.tensor), Collective.ALL_GATHER) if is_gathered else None
     devices = degrees.pipeline_stride
-    gathered = 0
-    if degrees.tensor > 1 and is_split and not degrees.sequence_parallel:
-        group = DeviceGroup(size=degrees.tensor)
-        gathered = collective_ns(topology.axis(group, Collective.ALL_GATHER), Collective.ALL_GATHER, round(whole))
-    known: dict[tuple[int, int], int] = {}
 
-    def between(sender: int, receiver: int) -> int:
-        if sender == receiver:
+    @cache
+    def between(first: int, second: int, whole: int) -> int:
+        if first == second:
             return 0
-        pair = min(sender, receiver), max(sender, receiver)
-        if pair not in known:
-            first, second = (rank * devices for rank in pair)
-            sent = topology.message_ns(size, sender=first, receiver=second, count=devices)
-            known[pair] = round(sent) + gathered
-        return known[pair]
+        size = whole / degrees.tensor if is_split else whole
+        sent = topology.message_ns(size, sender=first * devices, receiver=second * devices, count=devices)
+        return round(sent) + (0 if axis is None else collective_ns(axis, Collective.ALL_GATHER, whole))
 
-    ranks = [int(rank) for rank in stage_ranks]
-    onward = [between(here, there) for here, there in pairwise(ranks)]
+    usual = message_bytes(training)
+    sizes = [usual] * len(stage_ranks) if sent_bytes is None else [usual if size < 0 else size for size in sent_bytes]
+    onward = [
+        between(min(pair), max(pair), int(size))
+        for pair, size in zip(pairwise(map(int, stage_ranks)), sizes, strict=False)  # the last stage sends nothing
+    ]
     return np.array([[*onward, 0], [0, *onward]], dtype=np.int64)
 
 

@@ -147,6 +147,29 @@ def _short_convolutions(config: Configuration, widths: Widths) -> Further:
     return Further(layer=(convolution(Place.ATTENTION, keyed), convolution(Place.LAYER, 2 * widths.hidden)))
 
 
+def _clipped_heads(config: Configuration, widths: Widths) -> Further:
+    """Vectors of queries, keys, values and biases that are not longer than a limit; scales of the first and last.
+
+    [Inkling 2]
+    """
+    scaled = widths.heads * (widths.head_dim + config.required("bias_width"))
+    numbers = scaled + 2 * widths.kv_heads * widths.head_dim
+    return Further(layer=(Addition(name="layernorm", place=Place.ATTENTION, numbers=numbers, small=scaled),))
+
+
+def _token_sinks(_config: Configuration, widths: Widths) -> Further:
+    """Every token gives every head a number that joins its softmax and takes no value. [Inkling 2]"""
+    sinks = Addition(name="core_attn", place=Place.ATTENTION, products=((widths.hidden, widths.heads),))
+    return Further(layer=(sinks,))
+
+
+def _fewer_words(config: Configuration, widths: Widths) -> Further:
+    """The output layer lacks the rows that fill up the table of the embedding."""
+    words = config.required("vocabulary")
+    lacking = words - (config.size("output_vocabulary") or words)
+    return Further(tail=(Addition(name="output", small=-lacking * widths.hidden),) if lacking else ())
+
+
 def _scales(_config: Configuration, _widths: Widths) -> Further:
     """One learned scale of an MLP's output, or of the weights of experts. [Inkling]"""
     return Further(layer=tuple(Addition(name=place, place=place, small=1) for place in (Place.MLP, Place.EXPERTS)))
@@ -371,6 +394,9 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "norms-around-experts": _norms_around_experts,
     "relative bias": _relative_bias,
     "short convolutions": _short_convolutions,
+    "clipped heads": _clipped_heads,
+    "token sinks": _token_sinks,
+    "fewer words": _fewer_words,
     "scales": _scales,
     "convolved keys": _convolved_keys,
     "scaled residuals": _scaled_residuals,

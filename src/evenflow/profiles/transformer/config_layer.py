@@ -29,10 +29,12 @@ class LayerSizes:
 
     def beside(self, usual: "LayerSizes") -> OwnSizes | None:
         """Return what differs from the usual sizes; None for nothing."""
-        names = {field.name for field in fields(OwnSizes)} - {"additions"}
+        names = {field.name for field in fields(OwnSizes)} - {"additions", "handed_on"}
         own = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(usual, name)}
         if self.further.layer != usual.further.layer:
             own["additions"] = self.further.layer
+        if self.further.handed_on != usual.further.handed_on:
+            own["handed_on"] = self.further.handed_on
         return OwnSizes(**own) if own else None
 
 

@@ -9,9 +9,11 @@ from evenflow.fields import is_integer_list
 from evenflow.language import _
 from evenflow.predict.layer_parts import Addition
 from evenflow.predict.transformer import LayersWithState, OwnSizes
+from evenflow.profiles.transformer.config_additions import Further
 from evenflow.profiles.transformer.config_layer import LayerSizes, layer_sizes
 from evenflow.profiles.transformer.config_layers import check_length
 from evenflow.profiles.transformer.config_ngrams import ngram_parts
+from evenflow.profiles.transformer.config_residuals import residual_of_layer, residual_of_tail, with_separate_inputs
 from evenflow.profiles.transformer.spellings import SPELLINGS, Configuration
 from evenflow.profiles.transformer.traits import ModelTypeTraits
 
@@ -71,6 +73,7 @@ def sizes_of_layers(
     usual = layer_sizes(base, family, states, layers=layers, has_experts=has_experts)
     changed = _changes(config, family, layers, windows)
     own, ngrams = [], ngram_parts(base, layers=layers)
+    hidden, every = config.required("hidden"), config.size("residual_block") or 0
     for layer in range(layers):
         sizes = usual
         if changed[layer]:
@@ -83,8 +86,16 @@ def sizes_of_layers(
         if kinds and kinds[layer] in _COMPRESSED:
             sizes = _compressed(base, sizes, kinds[layer])
         if layer in ngrams:
-            sizes = replace(sizes, further=replace(sizes.further, layer=(*sizes.further.layer, ngrams[layer])))
+            sizes = replace(sizes, further=sizes.further + Further(layer=(ngrams[layer],)))
+        if family.separate_inputs and not windows[layer]:
+            sizes = with_separate_inputs(base, sizes)
+        if every:
+            queries = 3 if family.separate_inputs and not windows[layer] else 1
+            of_blocks = residual_of_layer(hidden, layer=layer, every=every, queries=queries)
+            sizes = replace(sizes, further=sizes.further + of_blocks)
         own.append(sizes.beside(usual))
+    if every:
+        usual = replace(usual, further=usual.further + residual_of_tail(hidden, layers=layers, every=every))
     return SizesOfLayers(usual=usual, own=tuple(own) if any(own) else ())
 
 

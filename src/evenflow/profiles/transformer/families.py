@@ -222,6 +222,13 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
             "conv_kernel_size": 4, "d_rel": 16, "rel_extent": 1024, "sliding_window_size": 512,
         },
     ),
+    "inkling2": ModelTypeTraits(
+        norm_after_embedding=True, full_every=6, output_gate=True, separate_inputs=True, never_tied=True,
+        further=("relative bias", "short convolutions", "clipped heads", "token sinks", "fewer words"), defaults={
+            "conv_kernel_size": 4, "d_rel": 16, "rel_extent": 1024, "sliding_window_size": 1024,
+            "n_layers_per_attn_res_block": 6,
+        },
+    ),
     "internlm": ModelTypeTraits(switched={"bias": ("queries", "out")}, on=frozenset(("bias",))),
     "internlm3": ModelTypeTraits(switched={"bias": ("out", "mlp")}),
     "llama4": ModelTypeTraits(shared_always=True),

@@ -14,9 +14,6 @@ _CROSS = to_translate("some of its layers attend to images, whose number of toke
 _BYTES = to_translate("it has three decoders, two of them over bytes, whose number in a token its fields do not tell")
 _PERMUTED = to_translate("it is trained on tokens in two streams, and only decoders of one are predicted")
 _HASHED = to_translate("its attention sees the tokens that hashes choose, which are not predicted")
-_ALL_BLOCKS = to_translate(
-    "its layers read what every block of layers before them gave, so that messages grow from stage to stage"
-)
 _FURTHER = to_translate("it has further parts in every layer, which its fields do not tell")
 
 REFUSED: Mapping[str, str] = {
@@ -40,7 +37,6 @@ REFUSED: Mapping[str, str] = {
         ),
         STATE_SPACE,
     ),
-    "inkling2_text": _ALL_BLOCKS,
     **dict.fromkeys(("zamba", "zamba2"), _SHARED),
     **dict.fromkeys(("dory", "hrm_text", "inkling2_loop_text"), _REPEATED),
     **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), _DRAFTS),

@@ -90,6 +90,8 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "heads_kernel": ("cca_time1",),
     "bias_width": ("d_rel",),
     "bias_reach": ("rel_extent",),
+    "residual_block": ("n_layers_per_attn_res_block",),
+    "output_vocabulary": ("unpadded_vocab_size",),
     "short_kernel": ("sconv_kernel_size", "conv_kernel_size"),
     "segments": ("segment_types",),
     "prompts": ("prompt_types",),

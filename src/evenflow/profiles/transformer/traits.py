@@ -106,6 +106,8 @@ class ModelTypeTraits:
     """Whether layers that the file calls those with full attention see what an indexer chose."""
     ffn_factor: bool = False
     """Whether the MLP's width is the hidden size times the file's factor."""
+    separate_inputs: bool = False
+    """Whether queries, keys and values have a residual and a norm each, in layers that see all tokens."""
     reads: frozenset[str] = frozenset()
     """Fields of `REFUSED_FIELDS` that are read all the same."""
     adjusted_ffn: bool = False
