@@ -10,11 +10,14 @@ margins = st.floats(0, 0.5)
 gaps = st.floats(0, 1)
 
 
-@given(st.integers(2, 10**15), margins)
-def test_targets_are_below_the_best_plan(makespan_ns: int, margin: float):
-    target = Aim(margin=margin).target_ns(makespan_ns)
-    assert 0 <= target < makespan_ns
-    assert Aim().target_ns(makespan_ns) >= target
+@given(st.integers(3, 10**15), margins, st.floats(0, 1))
+def test_targets_are_below_the_best_plan_and_above_the_bound(makespan_ns: int, margin: float, share: float):
+    bound_ns = min(int(share * makespan_ns), makespan_ns - 2)
+    target = Aim(margin=margin).target_ns(makespan_ns, bound_ns=bound_ns)
+    assert bound_ns < target < makespan_ns
+    assert Aim().target_ns(makespan_ns, bound_ns=bound_ns) >= target
+    aimed = Aim(margin=margin).target_ns(makespan_ns, bound_ns=-1)
+    assert target == aimed or aimed <= bound_ns  # as far below as wanted, unless that is proven already
 
 
 @given(margins, gaps, st.booleans())

@@ -43,9 +43,13 @@ class Aim:
     """Distance as a fraction of the makespan; 0 is straight at the best plan."""
     is_first: bool = True
 
-    def target_ns(self, makespan_ns: int) -> int:
-        """Return the target in ns below a best plan of `makespan_ns`."""
-        return makespan_ns - max(1, int(makespan_ns * max(self.margin, TOLERANCE)))
+    def target_ns(self, makespan_ns: int, *, bound_ns: int) -> int:
+        """Return the target in ns below a best plan of `makespan_ns` and above what is proven already, `bound_ns`.
+
+        Since the margin was chosen, a better plan may have come so close to the bound that it reaches below that.
+        """
+        target_ns = makespan_ns - max(1, int(makespan_ns * max(self.margin, TOLERANCE)))
+        return target_ns if target_ns > bound_ns else (makespan_ns + bound_ns) // 2
 
     def seconds(self, *, limit_s: float, left_s: float) -> float:
         """Return the most seconds for the attempt, with `left_s` left of a time limit of `limit_s`."""

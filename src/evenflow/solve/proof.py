@@ -22,7 +22,7 @@ from evenflow.simulate import Integers, InTurn, StageCosts, message_table
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.clock import now_s
 from evenflow.solve.columns.cell_options import CellOptions
-from evenflow.solve.columns.rank_columns import ColumnGroup, all_options, cell_groups, rank_groups
+from evenflow.solve.columns.rank_columns import MAX_COLUMNS, ColumnGroup, all_options, cell_groups, rank_groups
 from evenflow.solve.cuts.cut_graph import CutGraphs, has_cut_graphs, middles_outwards
 from evenflow.solve.cuts.cut_search import CutSearch
 from evenflow.solve.master.critical_paths import CriticalPaths, LongestPaths
@@ -42,8 +42,12 @@ MANY_RUNS = 6
 """Runs of equal layers from which a linear program that mixes the contents of ranks, and so cuts, bounds poorly."""
 _MAX_MIXED_COLUMNS = 5_000
 """Most columns for such a program then."""
-_FIRST_CUTS_S = 2.0
-"""Seconds of a search over cuts where columns could do without it; where it decides no target in them, they do."""
+_THINNED = 10
+"""Times as many columns that are enumerated, since ranks rule out columns of each other, before a search over cuts
+takes their place."""
+_FIRST_CUTS_S = 6.0
+"""Seconds of a search over cuts where columns could do without it; where it decides no target in them, they take over.
+Twice as many after every target that they do not decide either."""
 _MAX_CHAINS = 500
 """Number of chains above which those that do not support the value of the program are removed whenever it has risen."""
 _RISE = 1e-6
@@ -95,7 +99,9 @@ class Prover:
         self.searches_cuts = False
         """Whether the last target was left to a search over cuts."""
         self._prefers_columns = False
-        """Whether columns do better than a search over cuts, for this problem."""
+        """Whether columns go before a search over cuts: they have decided a target that it has not."""
+        self._first_cuts_s = _FIRST_CUTS_S
+        """Seconds of the next search over cuts before columns."""
         self._stopped = False
         self._program: Program | None = None
 
@@ -155,45 +161,62 @@ class Prover:
             return self._search_cuts(self._suspended, floor_ns)
         if self._left is not None and target_ns <= self._left[0]:
             # What cannot meet an earlier, larger target cannot meet this one.
-            master, floor_ns = self._narrow(self._left[1], target_ns, floor_ns, by_cell=False)
-        else:
-            self._report(_("enumerating stages"), floor_ns)
-            options = all_options(self.problem, target_ns)
-            if options is None:
-                return refuted
-            may_search, search = has_cut_graphs(self.problem), None
-            if may_search and not self._prefers_columns:
-                search = self._search_of(options, target_ns)
-                answer = self._search_cuts(search, floor_ns, seconds=_FIRST_CUTS_S)
-                if answer.refuted or self._meets(answer.counts, target_ns):
-                    return answer
-            groups = rank_groups(self.problem, options, target_ns)
-            if groups is not None and not all(map(len, groups)):
-                return refuted
-            most = _MAX_MIXED_COLUMNS if len(self.problem.network.runs) >= MANY_RUNS else _MAX_INTEGER_COLUMNS
-            too_many = groups is None or sum(map(len, groups)) > most
-            if may_search and too_many and (search is None or not search.is_too_large):
-                search = search or self._search_of(options, target_ns)
-                if search.found is None:
-                    answer = self._search_cuts(search, floor_ns)
-                if not search.is_too_large:
-                    return answer
-            self._prefers_columns = not too_many
-            self._suspended, self.searches_cuts = None, False
-            if groups is None:
-                # Too many contents of ranks: once cells have fewer contents left, there may be few enough.
-                master, floor_ns = self._narrow(cell_groups(options), target_ns, floor_ns, by_cell=True)
-                if master is None:
-                    return refuted
-                groups = rank_groups(self.problem, master.options_left(), target_ns)
-            if groups is not None:
-                master, floor_ns = self._narrow(groups, target_ns, floor_ns, by_cell=False)
-        if master is None:
+            return self._decide(*self._narrow(self._left[1], target_ns, floor_ns, by_cell=False), target_ns)
+        self._report(_("enumerating stages"), floor_ns)
+        options = all_options(self.problem, target_ns)
+        if options is None:
             return refuted
+        may_search, search = has_cut_graphs(self.problem), None
+        if may_search and not self._prefers_columns:
+            search = self._search_of(options, target_ns)
+            answer = self._search_cuts(search, floor_ns, seconds=self._first_cuts_s)
+            if answer.refuted or self._meets(answer.counts, target_ns):
+                return answer
+        most = _MAX_MIXED_COLUMNS if len(self.problem.network.runs) >= MANY_RUNS else _MAX_INTEGER_COLUMNS
+        searches = may_search and (search is None or not search.is_too_large)
+        groups = self._groups(options, target_ns, most=_THINNED * most if searches else MAX_COLUMNS)
+        if groups is not None and not all(map(len, groups)):
+            return refuted
+        if searches and (groups is None or sum(map(len, groups)) > most):
+            search = search or self._search_of(options, target_ns)
+            if search.found is None:
+                answer = self._search_cuts(search, floor_ns)
+            if not search.is_too_large:
+                return answer
+            groups = self._groups(options, target_ns, most=MAX_COLUMNS)
+        self._suspended, self.searches_cuts = None, False
+        answer = self._search_columns(options, groups, target_ns, floor_ns)
+        self._prefers_columns = answer.refuted or answer.counts is not None
+        if not self._prefers_columns:
+            self._first_cuts_s *= 2
+        return answer
+
+    def _search_columns(
+        self, options: list[CellOptions], groups: list[ColumnGroup] | None, target_ns: int, floor_ns: float
+    ) -> TargetAnswer:
+        """Decide a target by the columns of each rank; where there are too many, by those of each cell first."""
+        master = None
+        if groups is None:
+            # Once cells have fewer contents left, there may be few enough of ranks.
+            master, floor_ns = self._narrow(cell_groups(options), target_ns, floor_ns, by_cell=True)
+            if master is not None:
+                groups = self._groups(master.options_left(), target_ns, most=MAX_COLUMNS)
+        if groups is not None:
+            master, floor_ns = self._narrow(groups, target_ns, floor_ns, by_cell=False)
+        return self._decide(master, floor_ns, target_ns)
+
+    def _decide(self, master: Master | None, floor_ns: float, target_ns: int) -> TargetAnswer:
+        """Decide a target by the columns that are left; None: there are none."""
+        if master is None:
+            return TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
         if now_s() >= self._deadline or sum(len(group) for group in master.groups) > _MAX_INTEGER_COLUMNS:
             return TargetAnswer(refuted=False, bound_ns=floor_ns)
         self._report(_("integer program"), floor_ns)
         return self._finish(master, target_ns, floor_ns)
+
+    def _groups(self, options: list[CellOptions], target_ns: int, *, most: int) -> list[ColumnGroup] | None:
+        """Return the columns of each rank; None where there are more than `most`, or the time is up."""
+        return rank_groups(self.problem, options, target_ns, most=most, keep_going=lambda: now_s() < self._deadline)
 
     def _narrow(
         self, groups: list[ColumnGroup], target_ns: int, floor_ns: float, *, by_cell: bool

@@ -312,7 +312,7 @@ class ProverThread:
             if 1 - standing.lower_bound_ns / makespan <= 2 * TOLERANCE:
                 return
             prover.learn(counts)
-            target, began = aim.target_ns(makespan), now_s()
+            target, began = aim.target_ns(makespan, bound_ns=standing.lower_bound_ns), now_s()
             limit_s, left_s = clock.limit_s, clock.left_s
             answer = prover.refute(
                 target,

@@ -76,14 +76,22 @@ def expected(rank: dict) -> list[list[int]]:
 @settings(max_examples=examples(150))
 def test_all_that_fit_and_are_no_slower_than_needed_are_kept(rank, capacity):
     columns = np.full((capacity, len(rank["option_starts"]) - 1), -1)
-    found = combine(**rank, most_steps=MANY, columns=columns)
+    found = combine(**rank, most_columns=MANY, most_steps=MANY, columns=columns)
     every = expected(rank)
     assert found == len(every)
     assert columns[:found].tolist() == every[:capacity]
+
+
+@given(rank=ranks(), most=st.integers(0, 70))
+@settings(max_examples=examples(60))
+def test_more_columns_than_are_wanted_end_it(rank, most):
+    columns = np.full((70, len(rank["option_starts"]) - 1), -1)
+    number = len(expected(rank))
+    assert combine(**rank, most_columns=most, most_steps=MANY, columns=columns) == (number if number <= most else -1)
 
 
 @given(rank=ranks())
 @settings(max_examples=examples(20))
 def test_too_many_steps_end_it(rank):
     columns = np.zeros((0, len(rank["option_starts"]) - 1))
-    assert combine(**rank, most_steps=0, columns=columns) == -1
+    assert combine(**rank, most_columns=MANY, most_steps=0, columns=columns) == -1

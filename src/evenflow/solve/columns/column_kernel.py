@@ -17,12 +17,13 @@ def combine(
     live: Any,
     room: int,
     max_load: int,
+    most_columns: int,
     most_steps: int,
     columns: Any,
 ) -> int:
     """Fill `columns` [capacity, num_chunks] with option indices; returns their number, which may exceed the capacity.
 
-    Returns -1 when that takes more than `most_steps` steps.
+    Returns -1 when there are more than `most_columns`, or when that takes more than `most_steps` steps.
 
     Option arrays hold the options of the rank's cells one chunk after the other, from `option_starts` [chunk], and
     `held` [num_parts, num_options] the bytes that the parts of a live vector count. A combination is kept when its load
@@ -101,4 +102,6 @@ def combine(
             for chunk in range(num_chunks):
                 columns[num_columns, chunk] = chosen[chunk]
         num_columns += 1
+        if num_columns > most_columns:
+            return -1
     return num_columns

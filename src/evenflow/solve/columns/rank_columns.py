@@ -4,6 +4,7 @@ A program chooses one column of each group. Columns are kept only if a plan with
 contain them: a rank computes nothing before its first forward can reach it nor after its last backward has left it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 
@@ -111,12 +112,21 @@ def _max_loads(problem: Problem, target_ns: int) -> list[int]:
     return [(target_ns - ramp) // problem.schedule.num_units for ramp in rank_ramps_ns(problem)]
 
 
-def rank_groups(problem: Problem, options: list[CellOptions], target_ns: int) -> list[ColumnGroup] | None:
-    """Return the group of all columns of each rank; None when there are too many."""
+def rank_groups(
+    problem: Problem,
+    options: list[CellOptions],
+    target_ns: int,
+    *,
+    most: int = MAX_COLUMNS,
+    keep_going: Callable[[], bool] = lambda: True,
+) -> list[ColumnGroup] | None:
+    """Return the group of all columns of each rank; None when there are more than `most`, or it takes too long."""
     loads = _max_loads(problem, target_ns)
     groups: list[ColumnGroup] = []
     for rank, load in enumerate(loads):
-        group = _combine(problem, options, rank, load, MAX_COLUMNS - sum(map(len, groups)))
+        if not keep_going():
+            return None
+        group = _combine(problem, options, rank, load, min(most, MAX_COLUMNS) - sum(map(len, groups)))
         if group is None:
             return None
         groups.append(group)
@@ -167,10 +177,11 @@ def _combine(
             problem.live[rank],
             room,
             max_load,
+            capacity,
             MAX_STEPS,
             columns,
         )
-        if num_columns > capacity or num_columns < 0:
+        if num_columns < 0:
             return None
         if num_columns <= len(columns):
             chosen = columns[:num_columns] - offsets[:-1].astype(np.int32)
