@@ -25,8 +25,10 @@ QWEN4 = {
     "indexer_n_heads": 16, "indexer_kv_heads": 1, "indexer_head_dim": 256, "indexer_budget": 2048,
     "indexer_compress_ratio": 16, "ple_layer_ids": [2, 6], "eos_token_id": 248044,
 }  # fmt: skip
+BY_KIND = {"rope_parameters": {"full_attention": ROTARY, "sliding_attention": ROTARY}}
 LACKING: dict[str, dict[str, Any]] = {
-    "cohere_compass_text": {"rope_parameters": {"full_attention": ROTARY, "sliding_attention": ROTARY}},
+    "cohere_compass": {"text_config": BY_KIND},
+    "cohere_compass_text": BY_KIND,
     "dbrx": {"attn_config": {"kv_n_heads": 4, "rope_theta": 10000.0}},
     "deepseek_v2": {"num_experts_per_tok": 6},
     "dots1": {

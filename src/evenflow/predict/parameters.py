@@ -158,6 +158,7 @@ def _attention(training: Training) -> float:
         narrow = latent.query_rank * (hidden + 1 + (1 if biases.queries else 0))
         narrow += latent.queried * heads * (width + latent.gate_dim)
     keys = (hidden + (1 if biases.queries else 0)) * (latent.key_value_rank + latent.rotary_dim) + latent.key_value_rank
+    keys = keys if model.key_products else 0
     wide = heads * (latent.key_value_rank * (latent.plain_dim + latent.value_dim) + latent.value_dim * hidden)
     gate = hidden * heads * latent.value_dim if model.output_gate else 0
     return narrow + keys + wide + gate + small

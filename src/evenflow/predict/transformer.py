@@ -431,6 +431,7 @@ class Transformer:
             Place.ATTENTION: kind.attention,
             Place.MLP: kind.mlp,
             Place.EXPERTS: kind.experts,
+            Place.INDEXER: kind.indexer,
         }
         return tuple(addition for addition in self.additions if there[addition.place])
 

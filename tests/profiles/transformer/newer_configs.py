@@ -11,6 +11,7 @@ _QWEN4 = {
     "indexer_kv_heads": 1, "indexer_head_dim": 24, "indexer_budget": 6, "indexer_compress_ratio": 2,
     "layer_types": ["linear_attention", "linear_attention", "full_attention", "indexed_attention"],
 }  # fmt: skip
+_ROTARY = {"rope_type": "default", "rope_theta": 10000.0}
 _FULL_LAST = ["sliding_attention"] * 3 + ["full_attention"]
 
 NEWER_CONFIGS: dict[str, dict[str, object]] = {
@@ -54,6 +55,15 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "model_type": "cohere2_moe", **WIDE, "num_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16,
         "num_shared_experts": 2, "prefix_dense_intermediate_size": 100, "layer_types": _FULL_LAST,
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+    },
+    "cohere_compass": {
+        "model_type": "cohere_compass", "tie_word_embeddings": False, "text_config": {
+            "model_type": "cohere_compass_text", **LLAMA, "rope_parameters": {"full_attention": _ROTARY},
+        },
+    },
+    "cohere_compass_text": {
+        "model_type": "cohere_compass_text", **LLAMA, "sliding_window": 16, "layer_types": _FULL_LAST,
+        "rope_parameters": {"full_attention": _ROTARY, "sliding_attention": _ROTARY},
     },
     "cpmant": {
         "model_type": "cpmant", "hidden_size": 64, "num_attention_heads": 4, "dim_head": 24, "dim_ff": 100,
@@ -128,6 +138,7 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
             "indexer_types": ["full", "full", "shared", "shared"],
         },
     },
+    "glm_ocr": {"model_type": "glm_ocr", "text_config": {"model_type": "glm_ocr_text", **LLAMA}},
     "gpt_neox_japanese": {
         "model_type": "gpt_neox_japanese", "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
         "vocab_size": 101,
@@ -217,9 +228,30 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "layer_types": ["full_attention", "minimax_m3_sparse", "minimax_m3_sparse", "full_attention"],
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
     },
+    "mistral_large4": {
+        "model_type": "mistral_large4", "text_config": {
+            "model_type": "mistral_large4_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "q_lora_rank": None,
+            "n_shared_experts": 1,
+        },
+    },
+    "mistral_large4, shared keys": {
+        "model_type": "mistral_large4", "text_config": {
+            "model_type": "mistral_large4_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "q_lora_rank": None,
+            "n_shared_experts": 1, "attention_bias": True, "num_hidden_layers": 6,
+            "no_rope_layers": [1, 0, 1, 1, 0, 1], "kv_source_layers": [0, 1, 0, 3, 1, 3],
+            "indexer_types": ["full", "shared", "full", "full", "shared", "shared"],
+        },
+    },
     "modernbert-decoder": {"model_type": "modernbert-decoder", **_MODERN},
     "modernbert-decoder, biases": {
         "model_type": "modernbert-decoder", **_MODERN, "attention_bias": True, "mlp_bias": True, "decoder_bias": False
+    },
+    "molmo2": {"model_type": "molmo2", "text_config": {"model_type": "molmo2_text", **WIDE}},
+    "molmo2, norms of all heads": {
+        "model_type": "molmo2", "text_config": {
+            "model_type": "molmo2_text", **WIDE, "qk_norm_type": "olmo", "attention_bias": True,
+            "additional_vocab_size": 5,
+        },
     },
     "moshi": {
         "model_type": "moshi", "hidden_size": 64, "ffn_dim": 112, "num_hidden_layers": 3, "num_attention_heads": 8,
@@ -260,6 +292,22 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     },
     "sarvam_moe": {
         "model_type": "sarvam_moe", **LLAMA, **MANY, **_GROUPS, "n_shared_experts": 1, "first_k_dense_replace": 1
+    },
+    "step3p7": {
+        "model_type": "step3p7", "text_config": {
+            "model_type": "step3p5", **WIDE, **MANY, "pad_token_id": 1, "share_expert_dim": 56,
+            "num_sliding_attention_heads": 4, "sliding_window": 16, "layer_types": _FULL_LAST,
+            "mlp_layer_types": ["dense", "sparse", "sparse", "dense"],
+        },
+    },
+    "step3p7, names of its publisher": {
+        "model_type": "step3p7", "text_config": {
+            "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 4,
+            "num_attention_heads": 8, "num_attention_groups": 2, "head_dim": 24, "vocab_size": 203,
+            "moe_num_experts": 6, "moe_top_k": 2, "moe_intermediate_size": 40, "share_expert_dims": 56,
+            "moe_layers_enum": "1,3", "sliding_window": 16, "layer_types": _FULL_LAST,
+            "attention_other_setting": {"attention_type": "sliding_attention", "num_attention_heads": 4},
+        },
     },
     "xglm": {
         "model_type": "xglm", "d_model": 48, "ffn_dim": 100, "num_layers": 3, "attention_heads": 4, "vocab_size": 101

@@ -348,6 +348,32 @@ def _further_word(_config: Configuration, widths: Widths) -> Further:
     return Further(head=(Addition(name="embedding", small=widths.hidden),))
 
 
+def _further_words(config: Configuration, widths: Widths) -> Further:
+    """The embedding has rows beyond the vocabulary, which no output layer gives. [Molmo 2]"""
+    rows = config.size("further_vocabulary") or 0
+    return Further(head=(Addition(name="embedding", table=rows * widths.hidden),) if rows else ())
+
+
+def _scaled_heads(config: Configuration, widths: Widths) -> Further:
+    """Every head learns how its queries grow with the logarithm of their place, those of the indexer too.
+
+    It norms what these queries are projected from. [Mistral Large 4]
+    """
+    numbers = widths.heads * (config.required("plain_dim") + config.required("rotary_dim"))
+    heads = config.required("index_heads")
+    indexer = Addition(
+        name="indexer", place=Place.INDEXER, numbers=widths.hidden + heads * config.required("index_width"),
+        small=2 * widths.hidden + 2 * heads,
+    )  # fmt: skip
+    queries = Addition(name="core_attn", place=Place.ATTENTION, numbers=numbers, small=2 * widths.heads)
+    return Further(layer=(queries, indexer))
+
+
+def _learned_frequencies(config: Configuration, _widths: Widths) -> Further:
+    """Scales of the frequencies of rotary positions, which all layers share. [Mistral Large 4]"""
+    return Further(head=(Addition(name="rotary", small=config.required("rotary_dim") // 2),))
+
+
 def _prompts(config: Configuration, widths: Widths) -> Further:
     """Tables of segments, prompts and relative positions. [CPM-Ant]"""
     segments, prompts = config.required("segments"), config.required("prompts")
@@ -414,6 +440,9 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "output block": _output_block,
     "last bias": _last_bias,
     "further word": _further_word,
+    "further words": _further_words,
+    "scaled heads": _scaled_heads,
+    "learned frequencies": _learned_frequencies,
     "prompts": _prompts,
     "dynamic mask": _dynamic_mask,
     "receptance": _receptance,

@@ -73,6 +73,8 @@ def _layers_with_experts(config: Configuration, family: ModelTypeTraits, *, laye
         return [layer for layer, kind in enumerate(kinds) if kind in _WITH_EXPERTS]
     if isinstance(config.value("moe_layers"), list):
         return sorted(set(config.integers("moe_layers")) & set(range(layers)))
+    if config.value("moe_layers_enum") is not None:
+        return sorted(set(_enumerated(config, "moe_layers_enum")) & set(range(layers)))
     every = config.value("moe_layer_freq")
     if isinstance(every, list):
         check_length(config, "moe_layer_freq", layers)
@@ -87,6 +89,18 @@ def _layers_with_experts(config: Configuration, family: ModelTypeTraits, *, laye
         chosen = [layer for layer in chosen if (layer + 1) % config.step(key) == 0]
     without = config.integers("mlp_only_layers") if config.value("mlp_only_layers") is not None else []
     return [layer for layer in chosen if layer not in set(without)]
+
+
+def _enumerated(config: Configuration, key: str) -> list[int]:
+    """Return integers that the file lists, or has in a text with commas; raises InputError for anything else."""
+    value = config.value(key)
+    if not isinstance(value, str):
+        return config.integers(key)
+    numbers = [number.strip() for number in value.split(",") if number.strip()]
+    if not all(number.isdecimal() for number in numbers):
+        rule = _("must be integers with commas between them")
+        raise InputError(value=value, rule=rule, place=config.fields.place(key))
+    return [int(number) for number in numbers]
 
 
 def check_length(config: Configuration, key: str, layers: int) -> None:

@@ -42,6 +42,20 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
                     ),
         _LLAMA,
     ),
+    "glm_ocr": ModelTypeTraits(layer_norms=4),
+    "cohere_compass": ModelTypeTraits(tied=True, layer_norms=1, full_every=1),
+    "mistral_large4": ModelTypeTraits(
+        wider_without_positions=True, further=("scaled heads", "learned frequencies"),
+        defaults={"first_k_dense_replace": 1},
+    ),
+    "molmo2": ModelTypeTraits(
+        switched=_QKV, head_norms="head", head_norms_key="qk_norm_type", never_tied=True, further=("further words",),
+        defaults={"additional_vocab_size": 128}, only={"qk_norm_type": ("qwen3", "olmo"), "use_qk_norm": (True,)},
+    ),
+    **dict.fromkeys(("step3p5", "step3p7"), replace(
+        _QWEN3, further=("head gate",), further_mlp=True, defaults={"first_k_dense_replace": 3},
+        only={"use_head_wise_attn_gate": (True,), "use_qk_norm": (True,), "gating": (True, "per-head")},
+    )),
     **dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), ModelTypeTraits(only={"mlp_bias": (False,)})),
     "solar_open": ModelTypeTraits(switched=_QKV),
     "afmoe": _AFMOE,

@@ -34,6 +34,8 @@ class ModelTypeTraits:
     empty for none."""
     head_norms_flag: str = ""
     """The flag that asks for them; empty: they are always there."""
+    head_norms_key: str = ""
+    """The field that says over what they are, as `config_layer` reads it; empty: none."""
     head_norm_biases: bool = False
     norm_after_embedding: bool = False
     ffn_times: int = 0
@@ -104,6 +106,8 @@ class ModelTypeTraits:
     """Whether a gate of attention's output comes with the queries of latent attention."""
     whole_is_indexed: bool = False
     """Whether layers that the file calls those with full attention see what an indexer chose."""
+    wider_without_positions: bool = False
+    """Whether layers without rotary positions have the part that carries them among the plain one."""
     ffn_factor: bool = False
     """Whether the MLP's width is the hidden size times the file's factor."""
     separate_inputs: bool = False
