@@ -12,6 +12,7 @@ _QWEN4 = {
     "layer_types": ["linear_attention", "linear_attention", "full_attention", "indexed_attention"],
 }  # fmt: skip
 _ROTARY = {"rope_type": "default", "rope_theta": 10000.0}
+_SECTIONS = {"rope_parameters": {**_ROTARY, "mrope_section": [1, 1, 2]}}
 _FULL_LAST = ["sliding_attention"] * 3 + ["full_attention"]
 
 NEWER_CONFIGS: dict[str, dict[str, object]] = {
@@ -56,6 +57,7 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "num_shared_experts": 2, "prefix_dense_intermediate_size": 100, "layer_types": _FULL_LAST,
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
     },
+    "chameleon": {"model_type": "chameleon", **LLAMA, "vocabulary_map": {"<image>": 1}},
     "cohere_compass": {
         "model_type": "cohere_compass", "tie_word_embeddings": False, "text_config": {
             "model_type": "cohere_compass_text", **LLAMA, "rope_parameters": {"full_attention": _ROTARY},
@@ -71,6 +73,12 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "position_bias_num_buckets": 7,
     },
     "ctrl": {"model_type": "ctrl", "n_embd": 48, "n_head": 4, "n_layer": 3, "dff": 100, "vocab_size": 101},
+    "deepseek_ocr2": {
+        "model_type": "deepseek_ocr2", "text_config": {
+            "model_type": "deepseek_ocr2_text", **LLAMA, **MANY, **_GROUPS, "n_shared_experts": 1,
+            "mlp_layer_types": ["dense", "sparse", "dense", "sparse"],
+        },
+    },
     "deepseek_v32": {
         "model_type": "deepseek_v32", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1,
         "first_k_dense_replace": 1, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
@@ -94,6 +102,19 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
         "per_layer_config": {
             "2": {"kv_lora_rank": 26, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 16}
+        },
+    },
+    "ernie4_5_vl_moe": {
+        "model_type": "ernie4_5_vl_moe", "text_config": {
+            "model_type": "ernie4_5_vl_moe_text", **LLAMA, "moe_num_experts": 4, "moe_k": 2,
+            "moe_num_shared_experts": 2, "moe_intermediate_size": [40, 24], **_SECTIONS,
+        },
+    },
+    "ernie4_5_vl_moe, biases": {
+        "model_type": "ernie4_5_vl_moe", "text_config": {
+            "model_type": "ernie4_5_vl_moe_text", **LLAMA, "moe_num_experts": 4, "moe_k": 2, "use_bias": True,
+            "moe_num_shared_experts": 0, "moe_intermediate_size": [40, 40], **_SECTIONS,
+            "mlp_layer_types": ["dense", "sparse", "dense", "sparse"],
         },
     },
     "flint": {
@@ -139,15 +160,23 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         },
     },
     "glm_ocr": {"model_type": "glm_ocr", "text_config": {"model_type": "glm_ocr_text", **LLAMA}},
+    "gpt-sw3": {
+        "model_type": "gpt-sw3", "n_embd": 48, "n_layer": 3, "n_head": 4, "vocab_size": 101, "n_positions": 37
+    },
     "gpt_neox_japanese": {
         "model_type": "gpt_neox_japanese", "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
         "vocab_size": 101,
+    },
+    "granite4_vision": {
+        "model_type": "granite4_vision", "downsample_rate": "1/4", "deepstack_layer_map": [],
+        "text_config": {"model_type": "granite4_vision_text", **LLAMA, "attention_bias": True, "mlp_bias": True},
     },
     "granite_swa": {"model_type": "granite_swa", **LLAMA, "sliding_window": 16},
     "granitemoe_swa": {
         "model_type": "granitemoe_swa", **LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2,
         "sliding_window": 16, "shared_intermediate_size": 72,
     },
+    "hunyuan_vl": {"model_type": "hunyuan_vl", "text_config": {"model_type": "hunyuan_vl_text", **WIDE}},
     "hy_v4": {
         "model_type": "hy_v4", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1, "hc_mult": 3,
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
@@ -185,6 +214,18 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "model_type": "jetmoe", "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 3,
         "num_key_value_heads": 4, "kv_channels": 24, "vocab_size": 203, "num_local_experts": 6,
         "num_experts_per_tok": 2,
+    },
+    "kosmos-2": {
+        "model_type": "kosmos-2", "text_config": {
+            "model_type": "kosmos_2_text_model", "embed_dim": 48, "layers": 3, "attention_heads": 4, "ffn_dim": 100,
+            "vocab_size": 101,
+        },
+    },
+    "kosmos-2.5": {
+        "model_type": "kosmos-2.5", "text_config": {
+            "model_type": "kosmos_2_5_text_model", "embed_dim": 48, "layers": 3, "attention_heads": 4, "ffn_dim": 100,
+            "vocab_size": 101,
+        },
     },
     "kolibri1": {
         "model_type": "kolibri1", **WIDE, "num_local_experts": 4, "num_experts_per_tok": 2,
@@ -307,6 +348,11 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
             "moe_num_experts": 6, "moe_top_k": 2, "moe_intermediate_size": 40, "share_expert_dims": 56,
             "moe_layers_enum": "1,3", "sliding_window": 16, "layer_types": _FULL_LAST,
             "attention_other_setting": {"attention_type": "sliding_attention", "num_attention_heads": 4},
+        },
+    },
+    "unlimited_ocr": {
+        "model_type": "unlimited_ocr", "text_config": {
+            "model_type": "unlimited_ocr_text", **LLAMA, **MANY, "n_shared_experts": 1, "sliding_window": 16,
         },
     },
     "xglm": {

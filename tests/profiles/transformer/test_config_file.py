@@ -24,7 +24,7 @@ from tests.profiles.transformer.small_configs import SMALL_CONFIGS
 
 NOT_IN_TRANSFORMERS = {"deepseek", "kimi_k2", "baichuan", "internlm2", "chatglm", "qwen"}
 PARTS_OF_OTHERS = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "glm4v", "glm4v_moe", "phi4_multimodal"}
-PARTS_OF_OTHERS |= {"qwen2_5_omni", "qwen3_omni_moe", "step3p5"}
+PARTS_OF_OTHERS |= {"qwen2_5_omni", "qwen3_omni_moe", "step3p5", "kosmos_2_text_model", "kosmos_2_5_text_model"}
 
 
 def read(config: dict[str, object]) -> Described:
@@ -211,7 +211,8 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
     [
         (
             {"hidden_size": None},
-            " must have the field 'hidden_size'; write it, under this name or as n_embd, d_model, dim, embedding_dim",
+            " must have the field 'hidden_size'; write it, under this name or as n_embd, d_model, dim, embedding_dim, "
+            "embed_dim",
         ),
         (
             {"vocab_size": None},
@@ -263,6 +264,19 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
             {"model_type": "zamba"},
             ": model_type is of a model that is not read: several of its layers share their "
             "weights, and every layer of a pipeline has its own, got 'zamba'",
+        ),
+        *(
+            (
+                {"model_type": name},
+                f": model_type is of a model that is not read: its decoder reads from an encoder, and only decoders "
+                f"are predicted, got '{name}'",
+            )
+            for name in ("blip", "evolla", "diffusion_gemma_text")
+        ),
+        (
+            {"model_type": "pi0"},
+            ": model_type is of a model that is not read: a model for actions is computed beside it, and reads the "
+            "keys and values of its layers, got 'pi0'",
         ),
         (
             {"model_type": "inkling2_loop_text"},

@@ -77,6 +77,29 @@ def _inner_norms(_config: Configuration, widths: Widths) -> Further:
     )
 
 
+def _inner_mlp_norm(_config: Configuration, widths: Widths) -> Further:
+    """A norm with a shift before the MLP's last product. [Kosmos-2.5]"""
+    return Further(layer=(Addition(name="layernorm", place=Place.MLP, numbers=widths.ffn, small=2 * widths.ffn),))
+
+
+def _shifted_inner_norms(config: Configuration, widths: Widths) -> Further:
+    """Norms with a shift before attention's output product and before the MLP's last one. [Kosmos-2]"""
+    values = widths.values
+    before = Addition(name="layernorm", place=Place.ATTENTION, numbers=values, small=2 * values)
+    return Further(layer=(before,)) + _inner_mlp_norm(config, widths)
+
+
+def _head_shifts(_config: Configuration, widths: Widths) -> Further:
+    """Norms of the heads of queries and keys learn a shift of every head. [Chameleon]"""
+    small = (widths.heads + widths.kv_heads) * widths.head_dim
+    return Further(layer=(Addition(name="layernorm", place=Place.ATTENTION, small=small),))
+
+
+def _two_segments(_config: Configuration, widths: Widths) -> Further:
+    """Every token gets a vector that says whether it is of text or of an image. [Kosmos-2.5]"""
+    return Further(head=(Addition(name="embedding", numbers=widths.hidden, small=2 * widths.hidden),))
+
+
 def _head_gate(_config: Configuration, widths: Widths) -> Further:
     """A learned gate weighs every head's output."""
     gate = Addition(
@@ -410,6 +433,10 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "xielu": _xielu,
     "differences": _differences,
     "inner norms": _inner_norms,
+    "inner-MLP norm": _inner_mlp_norm,
+    "shifted-inner-norms": _shifted_inner_norms,
+    "head shifts": _head_shifts,
+    "two segments": _two_segments,
     "head gate": _head_gate,
     "head-gate-bias": _head_gate_bias,
     "expert norm": _expert_norm,

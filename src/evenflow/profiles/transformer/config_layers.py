@@ -7,6 +7,7 @@ from evenflow.predict.transformer import Experts
 from evenflow.profiles.transformer.config_states import ALONE, STATES, layer_kinds, layer_kinds_key
 from evenflow.profiles.transformer.spellings import Configuration
 from evenflow.profiles.transformer.traits import ModelTypeTraits
+from evenflow.ranges import MODEL_SIZE
 
 _WINDOWS = frozenset(
     (
@@ -19,7 +20,9 @@ _WINDOWS = frozenset(
         "heavily_compressed_attention",
     )
 )
-_WHOLE = frozenset(("full_attention", "attention", "global", "indexed_attention", "minimax_m3_sparse"))
+_WHOLE = frozenset(
+    ("full_attention", "attention", "global", "indexed_attention", "minimax_m3_sparse", "reference_sliding_attention")
+)
 _WITH_EXPERTS = frozenset(("sparse", "moe", "hash_moe"))
 
 
@@ -35,7 +38,7 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
     chosen = _layers_with_experts(config, family, layers=layers) if count else []
     if not chosen:
         return None
-    ffn = config.size("expert_ffn")
+    ffn, image_ffn = _expert_widths(config) if family.image_experts else (config.size("expert_ffn"), 0)
     if ffn is None:  # as wide as the one MLP that the file has
         ffn = config.required("ffn")
     shared = config.size("shared_ffn")
@@ -55,8 +58,16 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
         idle=config.size("idle_experts") or family.idle_experts,
         router_width=config.size("router_width") or 0,
         beside_mlp=family.experts_beside_mlp,
+        image_ffn=image_ffn,
         shared_scores=(config.size("shared_experts") or 0) if family.shared_scores else 0,
     )
+
+
+def _expert_widths(config: Configuration) -> tuple[int, int]:
+    """Return the widths of an expert for text and of one for images; raises InputError for anything but a pair."""
+    key = config.spelling("expert_ffn") or "moe_intermediate_size"
+    first, second = config.fields.integers(key, MODEL_SIZE, length=2)
+    return first, second
 
 
 def _layers_with_experts(config: Configuration, family: ModelTypeTraits, *, layers: int) -> list[int]:

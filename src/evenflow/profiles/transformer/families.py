@@ -39,10 +39,22 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
             "llama", "mistral", "mixtral", "phi3", "granite", "granitemoe", "deepseek", "deepseek_v2", "deepseek_v3",
             "kimi_k2", "baichuan", "internlm2", "ministral", "ministral3", "helium", "glm4_moe_lite",
             "granitemoeshared", "aria_text", "cwm", "iquestcoder", "phi4_multimodal", "sarvam_mla",
-                    ),
+            "granite4_vision",
+        ),
         _LLAMA,
     ),
     "glm_ocr": ModelTypeTraits(layer_norms=4),
+    "chameleon": ModelTypeTraits(head_norms="all", further=("head shifts",)),
+    "deepseek_ocr2": ModelTypeTraits(),
+    "unlimited_ocr": ModelTypeTraits(full_every=1, defaults={"first_k_dense_replace": 1}),
+    "hunyuan_vl": replace(_QWEN3, tied=True),
+    **dict.fromkeys(("kosmos-2", "kosmos_2_text_model"), replace(
+        _GPT, ffn_times=0, further=("shifted-inner-norms",),
+    )),
+    **dict.fromkeys(("kosmos-2.5", "kosmos_2_5_text_model"), replace(
+        _GPT, ffn_times=0, further=("inner-MLP norm", "two segments"),
+    )),
+    "ernie4_5_vl_moe": replace(_ERNIE, image_experts=True, defaults={"moe_layer_start_index": 1}),
     "cohere_compass": ModelTypeTraits(tied=True, layer_norms=1, full_every=1),
     "mistral_large4": ModelTypeTraits(
         wider_without_positions=True, further=("scaled heads", "learned frequencies"),
@@ -214,7 +226,7 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     "glm4_moe": _GLM4_MOE,
     "glm4v": _GLM4,
     "glm4v_moe": _GLM4_MOE,
-    "gpt2": replace(_GPT, learned_positions=True),
+    **dict.fromkeys(("gpt2", "gpt-sw3"), replace(_GPT, learned_positions=True)),
     "gpt_bigcode": replace(_GPT, learned_positions=True, multi_query=True, on=frozenset(("multi_query",))),
     "gpt_neo": replace(
         _GPT, biases=Biases(out=True, mlp=True, norms=True), learned_positions=True, full_every=2,

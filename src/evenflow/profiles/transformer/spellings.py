@@ -9,8 +9,8 @@ from evenflow.language import _
 from evenflow.ranges import MODEL_LAYERS, MODEL_SIZE, TOKENS, Range
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "hidden": ("hidden_size", "n_embd", "d_model", "dim", "embedding_dim"),
-    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_blocks"),
+    "hidden": ("hidden_size", "n_embd", "d_model", "dim", "embedding_dim", "embed_dim"),
+    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_blocks", "layers"),
     "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"),
     "kv_heads": (
         "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num",

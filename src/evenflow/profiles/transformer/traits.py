@@ -92,6 +92,8 @@ class ModelTypeTraits:
     experts_flag: str = ""
     """The flag that asks for experts; empty: they are there where their number is."""
     experts_beside_mlp: bool = False
+    image_experts: bool = False
+    """Whether tokens of images go to experts of their own, whose width follows that of the others in the file."""
     further_mlp: bool = False
     """Whether blocks that predict further tokens have an MLP, even where layers have experts."""
     attention_experts: bool = False
