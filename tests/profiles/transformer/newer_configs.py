@@ -352,7 +352,8 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     },
     "unlimited_ocr": {
         "model_type": "unlimited_ocr", "text_config": {
-            "model_type": "unlimited_ocr_text", **LLAMA, **MANY, "n_shared_experts": 1, "sliding_window": 16,
+            "model_type": "unlimited_ocr_text", **LLAMA, **MANY, "num_key_value_heads": 8, "n_shared_experts": 1,
+            "sliding_window": 16,
         },
     },
     "xglm": {

@@ -78,9 +78,10 @@ KNOWN = frozenset(
 )
 """Every name that decides what is read."""
 _OF_OTHER_MODELS = frozenset(
-    ("block_sizes", "d_head", "d_inner", "emb_pdrop", "fpn_hidden_size", "hidden_sizes", "k_groups", "l_layers",
-     "layer_type", "mamba_headdim", "mamba_ngroups", "mtp_layer_types", "n_group", "o_groups", "o_lora_rank",
-     "q_groups", "qv_bias", "r_layers", "shared_experts_intermediate_size", "sliding_windows", "type_vocab_sizes",
+    ("block_sizes", "d_head", "d_inner", "emb_pdrop", "embed_dims", "fpn_hidden_size", "hidden_sizes", "k_groups",
+     "l_layers", "layer_type", "mamba_headdim", "mamba_ngroups", "mtp_layer_types", "n_group", "o_groups",
+     "o_lora_rank", "q_groups", "qv_bias", "r_layers", "shared_experts_intermediate_size", "sliding_windows",
+     "type_vocab_sizes",
      "v_channels", "v_groups", "vlm_config", "x_layers")
 )  # fmt: skip
 """Names that configurations of transformers really have."""
