@@ -69,7 +69,7 @@ def fields_list() -> str:
             lines.append(f"- `{name}`: {read:,}; transformers builds no model of its defaults")
         elif built != read:
             lines.append(f"- `{name}`: {read:,} for {built:,}, {read / built - 1:+.3%}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines or ["- none"]) + "\n"
 
 
 def refused_list() -> str:

@@ -25,17 +25,24 @@ QWEN4 = {
     "indexer_n_heads": 16, "indexer_kv_heads": 1, "indexer_head_dim": 256, "indexer_budget": 2048,
     "indexer_compress_ratio": 16, "ple_layer_ids": [2, 6], "eos_token_id": 248044,
 }  # fmt: skip
+BY_KIND = {"rope_parameters": {"full_attention": ROTARY, "sliding_attention": ROTARY}}
 LACKING: dict[str, dict[str, Any]] = {
-    "cohere_compass_text": {"rope_parameters": {"full_attention": ROTARY, "sliding_attention": ROTARY}},
+    "chameleon": {"vocabulary_map": {"<image>": 1}},
+    "cohere_compass": {"text_config": BY_KIND},
+    "cohere_compass_text": BY_KIND,
     "dbrx": {"attn_config": {"kv_n_heads": 4, "rope_theta": 10000.0}},
+    "deepseek_ocr2": {
+        "text_config": {"num_experts_per_tok": 6, "mlp_layer_types": ["dense"] + ["sparse"] * 31}
+    },
     "deepseek_v2": {"num_experts_per_tok": 6},
     "dots1": {
         "n_routed_experts": 128, "num_experts_per_tok": 6, "n_shared_experts": 2, "first_k_dense_replace": 1
     },
     "emu3": {"vocabulary_map": {"<image>": 1, "<|extra_200|>": 2}},
-    "granite4_vision": {"deepstack_layer_map": []},
+    "granite4_vision": {"deepstack_layer_map": [], "downsample_rate": "1/4"},
     "hunyuan_v1_dense": {"rope_parameters": ROTARY, "head_dim": 128},
     "hunyuan_v1_moe": {"rope_parameters": ROTARY, "head_dim": 128},
+    "hunyuan_vl": {"text_config": {"head_dim": 128}},
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
     "ministral": {"rope_parameters": ROTARY, "head_dim": 128},
     "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
@@ -47,7 +54,7 @@ UNUSED = {
     "longcat_flash": lambda config: config.zero_expert_num * 2 * config.expert_ffn_hidden_size * config.num_layers
 }
 """Numbers for each of the hidden size that a model holds and never reads: of experts that give a token back."""
-OTHER_PARTS = ("embed_tokens_extend", "vision", "audio")
+OTHER_PARTS = ("embed_tokens_extend", "vision", "audio", "vqmodel")
 """Words in the name of a module that is not of the decoder."""
 
 

@@ -44,6 +44,8 @@ def test_every_learned_product_is_done_once_forward_and_twice_backward(name: str
     for kind in kinds(model):
         passes, learned = layer_passes(training(model), kind), layer_parameters(training(model), kind)
         experts = learned.expert * model.experts.computed / model.experts.count if model.experts else 0
+        if model.experts and model.experts.image_ffn:  # no token here is of an image
+            experts *= model.experts.ffn / (model.experts.ffn + model.experts.image_ffn)
         shared = sum(
             (parts - 1) * wide * narrow
             for addition in model.with_sizes_of(kind).additions_of(kind)

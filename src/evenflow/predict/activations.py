@@ -378,7 +378,8 @@ def _latent_attention(training: Training) -> list[Tensor]:
     width = latent.plain_dim + latent.rotary_dim
     gated = 2 * HALF * here * heads * latent.value_dim
     has_gate = model.output_gate or latent.gate_of_queries
-    narrow = latent.query_rank + latent.queried + 2 * latent.key_value_rank + latent.rotary_dim
+    narrow = latent.query_rank + latent.queried
+    narrow += 2 * latent.key_value_rank + latent.rotary_dim if model.key_products else 0
     return [
         Tensor("narrow queries, keys and values", Held.ATTENTION, HALF * spread * narrow, moved_with="qkv_linear"),
         Tensor(

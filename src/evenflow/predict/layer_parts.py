@@ -15,6 +15,8 @@ class Place(StrEnum):
     """Those with an MLP."""
     EXPERTS = "experts"
     """Those with experts."""
+    INDEXER = "indexer"
+    """Those with an indexer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

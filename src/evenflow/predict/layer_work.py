@@ -400,12 +400,13 @@ def _latent_attention(training: Training, seen: float) -> Passes:
         passes += _linear(training, here, heads * (width + latent.gate_dim), latent.queried, "mla_up_proj")
     else:
         passes += _linear(training, here, heads * width, model.hidden, "qkv")
-    passes += _linear(training, spread, latent.key_value_rank + latent.rotary_dim, model.hidden, "qkv")
+    if model.key_products:
+        passes += _linear(training, spread, latent.key_value_rank + latent.rotary_dim, model.hidden, "qkv")
     passes += _linear(
         training, here, heads * (latent.plain_dim + latent.value_dim), latent.key_value_rank, "mla_up_proj"
     )
     if latent.rotary_dim:
-        passes += _rotary(training, here * 2 * heads * width)
+        passes += _rotary(training, here * (2 if model.key_products else 1) * heads * width)
     passes += _core(training, heads * width, heads * latent.value_dim, seen=seen)
     passes += _context_exchanges(training, heads * (width + latent.value_dim))
     if model.output_gate:

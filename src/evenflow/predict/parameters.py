@@ -93,13 +93,13 @@ def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
         of_attention = hidden * sum(expert_widths(training)) * own_experts
     if not kind.experts:
         return Parameters(dense, of_attention)
-    dense += (experts.router_width or hidden) * experts.scores
+    dense += (experts.router_width or hidden) * experts.scores + (hidden * experts.count if experts.image_ffn else 0)
     dense += experts.count if model.biases.experts else 0
     if experts.shared_ffn:
         dense += _mlp(model, experts.shared_ffn / tensor) + (hidden if experts.shared_gate else 0)
     dense += 2 * hidden * experts.width + (experts.width + hidden if experts.width and model.biases.mlp else 0)
     split, width = expert_tensor(training), experts.width or hidden
-    of_expert = _matrices(model) * width * experts.ffn / split
+    of_expert = _matrices(model) * width * (experts.ffn + experts.image_ffn) / split
     if model.biases.experts:
         of_expert += (_matrices(model) - 1) * experts.ffn / split + width
     return Parameters(dense, own_experts * of_expert + of_attention)
@@ -158,6 +158,7 @@ def _attention(training: Training) -> float:
         narrow = latent.query_rank * (hidden + 1 + (1 if biases.queries else 0))
         narrow += latent.queried * heads * (width + latent.gate_dim)
     keys = (hidden + (1 if biases.queries else 0)) * (latent.key_value_rank + latent.rotary_dim) + latent.key_value_rank
+    keys = keys if model.key_products else 0
     wide = heads * (latent.key_value_rank * (latent.plain_dim + latent.value_dim) + latent.value_dim * hidden)
     gate = hidden * heads * latent.value_dim if model.output_gate else 0
     return narrow + keys + wide + gate + small

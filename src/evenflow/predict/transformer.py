@@ -35,6 +35,8 @@ class Experts:
     """Shared experts that the router weighs too."""
     router_width: int = 0
     """Width that the router reads; 0: the hidden size."""
+    image_ffn: int = 0
+    """Width of as many further experts, with a router of their own, which tokens of images alone go to; 0 without."""
     beside_mlp: bool = False
     """Whether a layer with experts has its MLP beside them."""
     capacity_factor: float | None = None
@@ -431,6 +433,7 @@ class Transformer:
             Place.ATTENTION: kind.attention,
             Place.MLP: kind.mlp,
             Place.EXPERTS: kind.experts,
+            Place.INDEXER: kind.indexer,
         }
         return tuple(addition for addition in self.additions if there[addition.place])
 

@@ -11,6 +11,8 @@ _QWEN4 = {
     "indexer_kv_heads": 1, "indexer_head_dim": 24, "indexer_budget": 6, "indexer_compress_ratio": 2,
     "layer_types": ["linear_attention", "linear_attention", "full_attention", "indexed_attention"],
 }  # fmt: skip
+_ROTARY = {"rope_type": "default", "rope_theta": 10000.0}
+_SECTIONS = {"rope_parameters": {**_ROTARY, "mrope_section": [1, 1, 2]}}
 _FULL_LAST = ["sliding_attention"] * 3 + ["full_attention"]
 
 NEWER_CONFIGS: dict[str, dict[str, object]] = {
@@ -55,12 +57,28 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "num_shared_experts": 2, "prefix_dense_intermediate_size": 100, "layer_types": _FULL_LAST,
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
     },
+    "chameleon": {"model_type": "chameleon", **LLAMA, "vocabulary_map": {"<image>": 1}},
+    "cohere_compass": {
+        "model_type": "cohere_compass", "tie_word_embeddings": False, "text_config": {
+            "model_type": "cohere_compass_text", **LLAMA, "rope_parameters": {"full_attention": _ROTARY},
+        },
+    },
+    "cohere_compass_text": {
+        "model_type": "cohere_compass_text", **LLAMA, "sliding_window": 16, "layer_types": _FULL_LAST,
+        "rope_parameters": {"full_attention": _ROTARY, "sliding_attention": _ROTARY},
+    },
     "cpmant": {
         "model_type": "cpmant", "hidden_size": 64, "num_attention_heads": 4, "dim_head": 24, "dim_ff": 100,
         "num_hidden_layers": 3, "vocab_size": 101, "prompt_types": 3, "prompt_length": 5, "segment_types": 4,
         "position_bias_num_buckets": 7,
     },
     "ctrl": {"model_type": "ctrl", "n_embd": 48, "n_head": 4, "n_layer": 3, "dff": 100, "vocab_size": 101},
+    "deepseek_ocr2": {
+        "model_type": "deepseek_ocr2", "text_config": {
+            "model_type": "deepseek_ocr2_text", **LLAMA, **MANY, **_GROUPS, "n_shared_experts": 1,
+            "mlp_layer_types": ["dense", "sparse", "dense", "sparse"],
+        },
+    },
     "deepseek_v32": {
         "model_type": "deepseek_v32", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1,
         "first_k_dense_replace": 1, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
@@ -84,6 +102,19 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
         "per_layer_config": {
             "2": {"kv_lora_rank": 26, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 16}
+        },
+    },
+    "ernie4_5_vl_moe": {
+        "model_type": "ernie4_5_vl_moe", "text_config": {
+            "model_type": "ernie4_5_vl_moe_text", **LLAMA, "moe_num_experts": 4, "moe_k": 2,
+            "moe_num_shared_experts": 2, "moe_intermediate_size": [40, 24], **_SECTIONS,
+        },
+    },
+    "ernie4_5_vl_moe, biases": {
+        "model_type": "ernie4_5_vl_moe", "text_config": {
+            "model_type": "ernie4_5_vl_moe_text", **LLAMA, "moe_num_experts": 4, "moe_k": 2, "use_bias": True,
+            "moe_num_shared_experts": 0, "moe_intermediate_size": [40, 40], **_SECTIONS,
+            "mlp_layer_types": ["dense", "sparse", "dense", "sparse"],
         },
     },
     "flint": {
@@ -128,15 +159,24 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
             "indexer_types": ["full", "full", "shared", "shared"],
         },
     },
+    "glm_ocr": {"model_type": "glm_ocr", "text_config": {"model_type": "glm_ocr_text", **LLAMA}},
+    "gpt-sw3": {
+        "model_type": "gpt-sw3", "n_embd": 48, "n_layer": 3, "n_head": 4, "vocab_size": 101, "n_positions": 37
+    },
     "gpt_neox_japanese": {
         "model_type": "gpt_neox_japanese", "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
         "vocab_size": 101,
+    },
+    "granite4_vision": {
+        "model_type": "granite4_vision", "downsample_rate": "1/4", "deepstack_layer_map": [],
+        "text_config": {"model_type": "granite4_vision_text", **LLAMA, "attention_bias": True, "mlp_bias": True},
     },
     "granite_swa": {"model_type": "granite_swa", **LLAMA, "sliding_window": 16},
     "granitemoe_swa": {
         "model_type": "granitemoe_swa", **LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2,
         "sliding_window": 16, "shared_intermediate_size": 72,
     },
+    "hunyuan_vl": {"model_type": "hunyuan_vl", "text_config": {"model_type": "hunyuan_vl_text", **WIDE}},
     "hy_v4": {
         "model_type": "hy_v4", **MLA, **MANY, **_INDEXED, **_GROUPS, "n_shared_experts": 1, "hc_mult": 3,
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
@@ -174,6 +214,18 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "model_type": "jetmoe", "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 3,
         "num_key_value_heads": 4, "kv_channels": 24, "vocab_size": 203, "num_local_experts": 6,
         "num_experts_per_tok": 2,
+    },
+    "kosmos-2": {
+        "model_type": "kosmos-2", "text_config": {
+            "model_type": "kosmos_2_text_model", "embed_dim": 48, "layers": 3, "attention_heads": 4, "ffn_dim": 100,
+            "vocab_size": 101,
+        },
+    },
+    "kosmos-2.5": {
+        "model_type": "kosmos-2.5", "text_config": {
+            "model_type": "kosmos_2_5_text_model", "embed_dim": 48, "layers": 3, "attention_heads": 4, "ffn_dim": 100,
+            "vocab_size": 101,
+        },
     },
     "kolibri1": {
         "model_type": "kolibri1", **WIDE, "num_local_experts": 4, "num_experts_per_tok": 2,
@@ -217,9 +269,30 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "layer_types": ["full_attention", "minimax_m3_sparse", "minimax_m3_sparse", "full_attention"],
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
     },
+    "mistral_large4": {
+        "model_type": "mistral_large4", "text_config": {
+            "model_type": "mistral_large4_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "q_lora_rank": None,
+            "n_shared_experts": 1,
+        },
+    },
+    "mistral_large4, shared keys": {
+        "model_type": "mistral_large4", "text_config": {
+            "model_type": "mistral_large4_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "q_lora_rank": None,
+            "n_shared_experts": 1, "attention_bias": True, "num_hidden_layers": 6,
+            "no_rope_layers": [1, 0, 1, 1, 0, 1], "kv_source_layers": [0, 1, 0, 3, 1, 3],
+            "indexer_types": ["full", "shared", "full", "full", "shared", "shared"],
+        },
+    },
     "modernbert-decoder": {"model_type": "modernbert-decoder", **_MODERN},
     "modernbert-decoder, biases": {
         "model_type": "modernbert-decoder", **_MODERN, "attention_bias": True, "mlp_bias": True, "decoder_bias": False
+    },
+    "molmo2": {"model_type": "molmo2", "text_config": {"model_type": "molmo2_text", **WIDE}},
+    "molmo2, norms of all heads": {
+        "model_type": "molmo2", "text_config": {
+            "model_type": "molmo2_text", **WIDE, "qk_norm_type": "olmo", "attention_bias": True,
+            "additional_vocab_size": 5,
+        },
     },
     "moshi": {
         "model_type": "moshi", "hidden_size": 64, "ffn_dim": 112, "num_hidden_layers": 3, "num_attention_heads": 8,
@@ -260,6 +333,28 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     },
     "sarvam_moe": {
         "model_type": "sarvam_moe", **LLAMA, **MANY, **_GROUPS, "n_shared_experts": 1, "first_k_dense_replace": 1
+    },
+    "step3p7": {
+        "model_type": "step3p7", "text_config": {
+            "model_type": "step3p5", **WIDE, **MANY, "pad_token_id": 1, "share_expert_dim": 56,
+            "num_sliding_attention_heads": 4, "sliding_window": 16, "layer_types": _FULL_LAST,
+            "mlp_layer_types": ["dense", "sparse", "sparse", "dense"],
+        },
+    },
+    "step3p7, names of its publisher": {
+        "model_type": "step3p7", "text_config": {
+            "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 4,
+            "num_attention_heads": 8, "num_attention_groups": 2, "head_dim": 24, "vocab_size": 203,
+            "moe_num_experts": 6, "moe_top_k": 2, "moe_intermediate_size": 40, "share_expert_dims": 56,
+            "moe_layers_enum": "1,3", "sliding_window": 16, "layer_types": _FULL_LAST,
+            "attention_other_setting": {"attention_type": "sliding_attention", "num_attention_heads": 4},
+        },
+    },
+    "unlimited_ocr": {
+        "model_type": "unlimited_ocr", "text_config": {
+            "model_type": "unlimited_ocr_text", **LLAMA, **MANY, "num_key_value_heads": 8, "n_shared_experts": 1,
+            "sliding_window": 16,
+        },
     },
     "xglm": {
         "model_type": "xglm", "d_model": 48, "ffn_dim": 100, "num_layers": 3, "attention_heads": 4, "vocab_size": 101

@@ -24,7 +24,7 @@ from tests.profiles.transformer.small_configs import SMALL_CONFIGS
 
 NOT_IN_TRANSFORMERS = {"deepseek", "kimi_k2", "baichuan", "internlm2", "chatglm", "qwen"}
 PARTS_OF_OTHERS = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "glm4v", "glm4v_moe", "phi4_multimodal"}
-PARTS_OF_OTHERS |= {"qwen2_5_omni", "qwen3_omni_moe"}
+PARTS_OF_OTHERS |= {"qwen2_5_omni", "qwen3_omni_moe", "step3p5", "kosmos_2_text_model", "kosmos_2_5_text_model"}
 
 
 def read(config: dict[str, object]) -> Described:
@@ -98,6 +98,11 @@ def test_layers_of_experts() -> None:
     assert layers("qwen2_moe, dense layers") == [1]
     assert layers("qwen3_moe, dense layers") == [1, 3]
     assert layers("llama") == []
+    step = SMALL_CONFIGS["step3p7, names of its publisher"]
+    assert layers("step3p7, names of its publisher") == [1, 3]
+    assert isinstance(step["text_config"], dict)
+    with pytest.raises(InputError, match="must be integers with commas between them, got '1,x'"):
+        read({**step, "text_config": {**step["text_config"], "moe_layers_enum": "1,x"}})
 
 
 def test_the_part_for_text_is_taken() -> None:
@@ -109,6 +114,19 @@ def test_the_part_for_text_is_taken() -> None:
         "the parts for images and sound are left out", "the sizes are those of the part for text (text_config)"
     )  # fmt: skip
     assert not read({**config, "tie_word_embeddings": False}).model.tied
+
+
+def test_a_part_for_text_that_does_not_say_its_type_is_of_the_type_of_the_whole() -> None:
+    text = {key: value for key, value in SMALL_CONFIGS["gemma3_text"].items() if key != "model_type"}
+    found = read({"model_type": "gemma3", "text_config": text})
+    assert found.model == read(SMALL_CONFIGS["gemma3_text"]).model
+    assert found.notes == ("the sizes are those of the part for text (text_config)",)
+
+
+def test_windows_may_have_heads_of_their_own_in_an_object() -> None:
+    found = read(SMALL_CONFIGS["step3p7, names of its publisher"]).model
+    assert [found.with_sizes_of(kind).heads for kind in found.kinds] == [4, 4, 4, 8]
+    assert found.further_kind == DENSE
 
 
 def test_an_unknown_type_is_read_by_its_fields() -> None:
@@ -193,7 +211,8 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
     [
         (
             {"hidden_size": None},
-            " must have the field 'hidden_size'; write it, under this name or as n_embd, d_model, dim, embedding_dim",
+            " must have the field 'hidden_size'; write it, under this name or as n_embd, d_model, dim, embedding_dim, "
+            "embed_dim",
         ),
         (
             {"vocab_size": None},
@@ -245,6 +264,19 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
             {"model_type": "zamba"},
             ": model_type is of a model that is not read: several of its layers share their "
             "weights, and every layer of a pipeline has its own, got 'zamba'",
+        ),
+        *(
+            (
+                {"model_type": name},
+                f": model_type is of a model that is not read: its decoder reads from an encoder, and only decoders "
+                f"are predicted, got '{name}'",
+            )
+            for name in ("blip", "evolla", "diffusion_gemma_text")
+        ),
+        (
+            {"model_type": "pi0"},
+            ": model_type is of a model that is not read: a model for actions is computed beside it, and reads the "
+            "keys and values of its layers, got 'pi0'",
         ),
         (
             {"model_type": "inkling2_loop_text"},

@@ -6,13 +6,20 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.predict.layer_parts import Indexer
-from evenflow.predict.transformer import OwnSizes, Transformer
+from evenflow.predict.layer_work import layer_passes
+from evenflow.predict.parameters import layer_parameters
+from evenflow.predict.training import Degrees, Training
+from evenflow.predict.transformer import Norms, OwnSizes, Transformer
 from tests.profiles.transformer.small_configs import SMALL_CONFIGS
 from tests.profiles.transformer.test_config_file import counted, read
 
 
 def model(name: str, **changes: object) -> Transformer:
     return read({**SMALL_CONFIGS[name], **changes}).model
+
+
+def training(found: Transformer) -> Training:
+    return Training(model=found, degrees=Degrees(), microbatch=1, global_batch=2, sequence=16)
 
 
 def test_a_list_of_equal_sizes_is_one_size() -> None:
@@ -34,6 +41,41 @@ def test_layers_with_a_window_may_have_other_heads() -> None:
     assert found.own == ()
     assert other.own == (OwnSizes(kv_heads=4), None) * 2
     assert counted(other) - counted(found) == 2 * 2 * 64 * 2 * 24
+
+
+def test_tokens_of_images_may_have_experts_of_their_own() -> None:
+    """They are held beside the others, with a router of their own, and do no work for tokens of text."""
+    experts = model("ernie4_5_vl_moe").experts
+    assert experts is not None
+    assert (experts.ffn, experts.image_ffn, experts.shared_ffn, experts.dense_layers) == (40, 24, 80, 1)
+    found = model("ernie4_5_vl_moe")
+    without = replace(found, experts=replace(experts, image_ffn=0))
+    assert counted(found) - counted(without) == 3 * (4 * 3 * 64 * 24 + 64 * 4)
+    with_experts = found.kind(1)
+    halves = [
+        layer_parameters(replace(training(one), degrees=Degrees(data=2, expert=2)), with_experts).expert
+        for one in (found, without)
+    ]
+    assert halves[0] - halves[1] == 2 * 3 * 64 * 24
+    assert layer_passes(training(found), with_experts) == layer_passes(training(without), with_experts)
+
+
+@pytest.mark.parametrize("widths", [40, [40], [40, 24, 8], [40, 0], [40, "a"]])
+def test_widths_of_experts_for_text_and_images_are_a_pair(widths: object) -> None:
+    config = SMALL_CONFIGS["ernie4_5_vl_moe"]
+    assert isinstance(config["text_config"], dict)
+    with pytest.raises(InputError, match=r"text_config\.moe_intermediate_size"):
+        read({**config, "text_config": {**config["text_config"], "moe_intermediate_size": widths}})
+
+
+def test_layers_that_window_what_they_write_alone_see_all_that_is_trained_on() -> None:
+    found = model("unlimited_ocr")
+    assert (found.window, found.unwindowed_layers) == (0, ())
+
+
+def test_norms_of_queries_and_keys_are_over_what_the_file_says() -> None:
+    assert model("molmo2").norms == Norms(queries=24, keys=24)
+    assert model("molmo2, norms of all heads").norms == Norms(queries=8 * 24, keys=2 * 24)
 
 
 def test_keys_of_earlier_layers_cost_nothing() -> None:

@@ -159,9 +159,10 @@ class _Checks:
             rule = _("must divide the {count} experts", count=experts.count)
             raise self.fault("expert", degrees.expert, rule, _use(_divisor(degrees.expert, of=experts.count)))
         split = expert_tensor(self.training)
-        if experts.ffn % split:
-            rule = _("must divide the width of an expert ({count})", count=experts.ffn)
-            raise self.fault("expert_tensor", split, rule, _use(_divisor(split, of=experts.ffn)))
+        for width in (experts.ffn, experts.image_ffn):
+            if width % split:
+                rule = _("must divide the width of an expert ({count})", count=width)
+                raise self.fault("expert_tensor", split, rule, _use(_divisor(split, of=width)))
         of_stage = degrees.tensor * degrees.context * degrees.data
         if of_stage % (degrees.expert * split):
             rule = _(

@@ -77,6 +77,29 @@ def _inner_norms(_config: Configuration, widths: Widths) -> Further:
     )
 
 
+def _inner_mlp_norm(_config: Configuration, widths: Widths) -> Further:
+    """A norm with a shift before the MLP's last product. [Kosmos-2.5]"""
+    return Further(layer=(Addition(name="layernorm", place=Place.MLP, numbers=widths.ffn, small=2 * widths.ffn),))
+
+
+def _shifted_inner_norms(config: Configuration, widths: Widths) -> Further:
+    """Norms with a shift before attention's output product and before the MLP's last one. [Kosmos-2]"""
+    values = widths.values
+    before = Addition(name="layernorm", place=Place.ATTENTION, numbers=values, small=2 * values)
+    return Further(layer=(before,)) + _inner_mlp_norm(config, widths)
+
+
+def _head_shifts(_config: Configuration, widths: Widths) -> Further:
+    """Norms of the heads of queries and keys learn a shift of every head. [Chameleon]"""
+    small = (widths.heads + widths.kv_heads) * widths.head_dim
+    return Further(layer=(Addition(name="layernorm", place=Place.ATTENTION, small=small),))
+
+
+def _two_segments(_config: Configuration, widths: Widths) -> Further:
+    """Every token gets a vector that says whether it is of text or of an image. [Kosmos-2.5]"""
+    return Further(head=(Addition(name="embedding", numbers=widths.hidden, small=2 * widths.hidden),))
+
+
 def _head_gate(_config: Configuration, widths: Widths) -> Further:
     """A learned gate weighs every head's output."""
     gate = Addition(
@@ -348,6 +371,32 @@ def _further_word(_config: Configuration, widths: Widths) -> Further:
     return Further(head=(Addition(name="embedding", small=widths.hidden),))
 
 
+def _further_words(config: Configuration, widths: Widths) -> Further:
+    """The embedding has rows beyond the vocabulary, which no output layer gives. [Molmo 2]"""
+    rows = config.size("further_vocabulary") or 0
+    return Further(head=(Addition(name="embedding", table=rows * widths.hidden),) if rows else ())
+
+
+def _scaled_heads(config: Configuration, widths: Widths) -> Further:
+    """Every head learns how its queries grow with the logarithm of their place, those of the indexer too.
+
+    It norms what these queries are projected from. [Mistral Large 4]
+    """
+    numbers = widths.heads * (config.required("plain_dim") + config.required("rotary_dim"))
+    heads = config.required("index_heads")
+    indexer = Addition(
+        name="indexer", place=Place.INDEXER, numbers=widths.hidden + heads * config.required("index_width"),
+        small=2 * widths.hidden + 2 * heads,
+    )  # fmt: skip
+    queries = Addition(name="core_attn", place=Place.ATTENTION, numbers=numbers, small=2 * widths.heads)
+    return Further(layer=(queries, indexer))
+
+
+def _learned_frequencies(config: Configuration, _widths: Widths) -> Further:
+    """Scales of the frequencies of rotary positions, which all layers share. [Mistral Large 4]"""
+    return Further(head=(Addition(name="rotary", small=config.required("rotary_dim") // 2),))
+
+
 def _prompts(config: Configuration, widths: Widths) -> Further:
     """Tables of segments, prompts and relative positions. [CPM-Ant]"""
     segments, prompts = config.required("segments"), config.required("prompts")
@@ -384,6 +433,10 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "xielu": _xielu,
     "differences": _differences,
     "inner norms": _inner_norms,
+    "inner-MLP norm": _inner_mlp_norm,
+    "shifted-inner-norms": _shifted_inner_norms,
+    "head shifts": _head_shifts,
+    "two segments": _two_segments,
     "head gate": _head_gate,
     "head-gate-bias": _head_gate_bias,
     "expert norm": _expert_norm,
@@ -414,6 +467,9 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "output block": _output_block,
     "last bias": _last_bias,
     "further word": _further_word,
+    "further words": _further_words,
+    "scaled heads": _scaled_heads,
+    "learned frequencies": _learned_frequencies,
     "prompts": _prompts,
     "dynamic mask": _dynamic_mask,
     "receptance": _receptance,

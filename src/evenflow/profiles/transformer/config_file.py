@@ -137,9 +137,10 @@ def _read(config: Fields, *, name: str) -> Described:
 
 
 def _with_outer(part: Fields, outer: Fields) -> Fields:
-    """Return the part for text with what stands beside it of the blocks that predict further tokens."""
-    further = {key: outer.values[key] for key in BESIDE_TEXT if key in outer.values and key not in part.values}
-    return replace(part, values={**further, **part.values})
+    """Return the part for text with what stands beside it: of blocks that predict further tokens, and its type."""
+    beside = (*BESIDE_TEXT, "model_type")
+    further = {key: outer.values[key] for key in beside if key in outer.values and part.values.get(key) is None}
+    return replace(part, values={**part.values, **further})
 
 
 def _tied(config: Fields) -> bool | None:

@@ -10,6 +10,9 @@ from evenflow.profiles.transformer.spellings import Configuration
 from evenflow.profiles.transformer.traits import ModelTypeTraits
 from evenflow.ranges import MODEL_SIZE
 
+_HEAD_NORMS = {"qwen3": "head", "olmo": "all"}
+"""Over what norms of queries and keys are, by the type of models that a file names for it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerSizes:
@@ -137,9 +140,10 @@ def _norms(config: Configuration, family: ModelTypeTraits, *, queries: int, keys
     has_norms = bool(family.head_norms)
     if family.head_norms_flag:
         has_norms = config.flag(family.head_norms_flag, default=family.head_norms_flag in family.on)
+    over = _HEAD_NORMS.get(str(config.value(family.head_norms_key)), family.head_norms)
     if not has_norms:
         queries = keys = 0
-    elif family.head_norms in ("head", "keys"):
+    elif over in ("head", "keys"):
         queries = keys = width * (2 if family.head_norm_biases else 1)
     return Norms(
         of_layer=of_layer, queries=0 if family.head_norms == "keys" else queries, keys=keys, last=family.last_norm,

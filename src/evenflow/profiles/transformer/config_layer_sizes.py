@@ -8,8 +8,9 @@ from evenflow.errors import InputError
 from evenflow.fields import is_integer_list
 from evenflow.language import _
 from evenflow.predict.layer_parts import Addition
-from evenflow.predict.transformer import LayersWithState, OwnSizes
+from evenflow.predict.transformer import LatentAttention, LayersWithState, OwnSizes
 from evenflow.profiles.transformer.config_additions import Further
+from evenflow.profiles.transformer.config_latent import key_sources, sizes_without_positions, with_key_source
 from evenflow.profiles.transformer.config_layer import LayerSizes, layer_sizes
 from evenflow.profiles.transformer.config_layers import check_length
 from evenflow.profiles.transformer.config_ngrams import ngram_parts
@@ -26,6 +27,8 @@ _LISTED = {
 }
 """Fields that may list a size for each layer, and the field that says it for all."""
 _OF_WINDOWS = {
+    "attention_other_setting.num_attention_heads": "num_attention_heads",
+    "num_sliding_attention_heads": "num_attention_heads",
     "swa_num_attention_heads": "num_attention_heads",
     "swa_num_key_value_heads": "num_key_value_heads",
     "swa_head_dim": "head_dim",
@@ -73,6 +76,7 @@ def sizes_of_layers(
     usual = layer_sizes(base, family, states, layers=layers, has_experts=has_experts)
     changed = _changes(config, family, layers, windows)
     own, ngrams = [], ngram_parts(base, layers=layers)
+    sources, latents = key_sources(base, layers=layers), list[LatentAttention]()
     hidden, every = config.required("hidden"), config.size("residual_block") or 0
     for layer in range(layers):
         sizes = usual
@@ -83,6 +87,9 @@ def sizes_of_layers(
         if family.sinks_in_windows:
             sizes = replace(sizes, sinks=windows[layer])
         sizes = _with_keys(base, family, sizes, layer=layer, layers=layers, window=windows[layer])
+        if sources and sizes.latent is not None:
+            latents.append(sizes.latent)
+            sizes = with_key_source(sizes, sources, latents)
         if kinds and kinds[layer] in _COMPRESSED:
             sizes = _compressed(base, sizes, kinds[layer])
         if layer in ngrams:
@@ -116,6 +123,9 @@ def _changes(
                 changed[layer][field] = config.value(key)
         if has_window and family.doubled_keys_in_windows:
             changed[layer]["num_key_value_heads"] = 2 * config.required("kv_heads")
+    if family.wider_without_positions:
+        for layer, fields in sizes_without_positions(config, layers=layers).items():
+            changed[layer].update(fields)
     for layer, values in _listed_by_layer(config, layers).items():
         changed[layer].update(values)
     return changed

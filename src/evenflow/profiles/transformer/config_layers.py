@@ -7,6 +7,7 @@ from evenflow.predict.transformer import Experts
 from evenflow.profiles.transformer.config_states import ALONE, STATES, layer_kinds, layer_kinds_key
 from evenflow.profiles.transformer.spellings import Configuration
 from evenflow.profiles.transformer.traits import ModelTypeTraits
+from evenflow.ranges import MODEL_SIZE
 
 _WINDOWS = frozenset(
     (
@@ -19,7 +20,9 @@ _WINDOWS = frozenset(
         "heavily_compressed_attention",
     )
 )
-_WHOLE = frozenset(("full_attention", "attention", "global", "indexed_attention", "minimax_m3_sparse"))
+_WHOLE = frozenset(
+    ("full_attention", "attention", "global", "indexed_attention", "minimax_m3_sparse", "reference_sliding_attention")
+)
 _WITH_EXPERTS = frozenset(("sparse", "moe", "hash_moe"))
 
 
@@ -35,7 +38,7 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
     chosen = _layers_with_experts(config, family, layers=layers) if count else []
     if not chosen:
         return None
-    ffn = config.size("expert_ffn")
+    ffn, image_ffn = _expert_widths(config) if family.image_experts else (config.size("expert_ffn"), 0)
     if ffn is None:  # as wide as the one MLP that the file has
         ffn = config.required("ffn")
     shared = config.size("shared_ffn")
@@ -55,8 +58,16 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
         idle=config.size("idle_experts") or family.idle_experts,
         router_width=config.size("router_width") or 0,
         beside_mlp=family.experts_beside_mlp,
+        image_ffn=image_ffn,
         shared_scores=(config.size("shared_experts") or 0) if family.shared_scores else 0,
     )
+
+
+def _expert_widths(config: Configuration) -> tuple[int, int]:
+    """Return the widths of an expert for text and of one for images; raises InputError for anything but a pair."""
+    key = config.spelling("expert_ffn") or "moe_intermediate_size"
+    first, second = config.fields.integers(key, MODEL_SIZE, length=2)
+    return first, second
 
 
 def _layers_with_experts(config: Configuration, family: ModelTypeTraits, *, layers: int) -> list[int]:
@@ -73,6 +84,8 @@ def _layers_with_experts(config: Configuration, family: ModelTypeTraits, *, laye
         return [layer for layer, kind in enumerate(kinds) if kind in _WITH_EXPERTS]
     if isinstance(config.value("moe_layers"), list):
         return sorted(set(config.integers("moe_layers")) & set(range(layers)))
+    if config.value("moe_layers_enum") is not None:
+        return sorted(set(_enumerated(config, "moe_layers_enum")) & set(range(layers)))
     every = config.value("moe_layer_freq")
     if isinstance(every, list):
         check_length(config, "moe_layer_freq", layers)
@@ -87,6 +100,18 @@ def _layers_with_experts(config: Configuration, family: ModelTypeTraits, *, laye
         chosen = [layer for layer in chosen if (layer + 1) % config.step(key) == 0]
     without = config.integers("mlp_only_layers") if config.value("mlp_only_layers") is not None else []
     return [layer for layer in chosen if layer not in set(without)]
+
+
+def _enumerated(config: Configuration, key: str) -> list[int]:
+    """Return integers that the file lists, or has in a text with commas; raises InputError for anything else."""
+    value = config.value(key)
+    if not isinstance(value, str):
+        return config.integers(key)
+    numbers = [number.strip() for number in value.split(",") if number.strip()]
+    if not all(number.isdecimal() for number in numbers):
+        rule = _("must be integers with commas between them")
+        raise InputError(value=value, rule=rule, place=config.fields.place(key))
+    return [int(number) for number in numbers]
 
 
 def check_length(config: Configuration, key: str, layers: int) -> None:

@@ -41,7 +41,8 @@ _OTHERS = (
     "use_double_wide_mlp", "num_attention_heads_per_layer", "swa_num_attention_heads", "swa_num_key_value_heads",
     "swa_head_dim", "swa_v_head_dim", "global_head_dim", "num_global_key_value_heads", "intermediate_multiple_size",
     "qk_dim_factor", "v_dim_factor", "ffn_proj_factor", "ffn_round_up_to_multiple_of", "output_vocab_size",
-    "projector_bias", "projector_ln_mid",
+    "projector_bias", "projector_ln_mid", "attention_other_setting", "num_sliding_attention_heads", "moe_layers_enum",
+    "no_rope_layers", "no_rope_layer_interval", "kv_source_layers",
 )  # fmt: skip
 KNOWN = frozenset(
     [part for names in SPELLINGS.values() for name in names for part in name.split(".")]
@@ -67,6 +68,7 @@ KNOWN = frozenset(
             *ONLY,
             family.one_norm_flag,
             family.head_norms_flag,
+            family.head_norms_key,
             family.four_norms_flag,
             family.gate_key,
             family.experts_flag,
@@ -76,9 +78,10 @@ KNOWN = frozenset(
 )
 """Every name that decides what is read."""
 _OF_OTHER_MODELS = frozenset(
-    ("block_sizes", "d_head", "d_inner", "emb_pdrop", "fpn_hidden_size", "hidden_sizes", "k_groups", "l_layers",
-     "layer_type", "mamba_headdim", "mamba_ngroups", "mtp_layer_types", "n_group", "o_groups", "o_lora_rank",
-     "q_groups", "qv_bias", "r_layers", "shared_experts_intermediate_size", "sliding_windows", "type_vocab_sizes",
+    ("block_sizes", "d_head", "d_inner", "emb_pdrop", "embed_dims", "fpn_hidden_size", "hidden_sizes", "k_groups",
+     "l_layers", "layer_type", "mamba_headdim", "mamba_ngroups", "mtp_layer_types", "n_group", "o_groups",
+     "o_lora_rank", "q_groups", "qv_bias", "r_layers", "shared_experts_intermediate_size", "sliding_windows",
+     "type_vocab_sizes",
      "v_channels", "v_groups", "vlm_config", "x_layers")
 )  # fmt: skip
 """Names that configurations of transformers really have."""

@@ -14,6 +14,7 @@ _CROSS = to_translate("some of its layers attend to images, whose number of toke
 _BYTES = to_translate("it has three decoders, two of them over bytes, whose number in a token its fields do not tell")
 _PERMUTED = to_translate("it is trained on tokens in two streams, and only decoders of one are predicted")
 _HASHED = to_translate("its attention sees the tokens that hashes choose, which are not predicted")
+_ACTIONS = to_translate("a model for actions is computed beside it, and reads the keys and values of its layers")
 _FURTHER = to_translate("it has further parts in every layer, which its fields do not tell")
 
 REFUSED: Mapping[str, str] = {
@@ -21,6 +22,7 @@ REFUSED: Mapping[str, str] = {
         (
             "t5", "mt5", "umt5", "longt5", "switch_transformers", "t5gemma", "bart", "mbart", "pegasus", "marian",
             "blenderbot", "whisper", "m2m_100", "nllb-moe", "led", "prophetnet", "plbart", "bigbird_pegasus", "trocr",
+            "blip", "blip_text_model", "diffusion_gemma", "diffusion_gemma_text", "evolla",
         ),
         _ENCODER_DECODER,
     ),
@@ -44,6 +46,7 @@ REFUSED: Mapping[str, str] = {
     "idefics": _CROSS,
     "mllama_text_model": _CROSS,
     "blt": _BYTES,
+    "pi0": _ACTIONS,
     "xlnet": _PERMUTED,
     "reformer": _HASHED,
     "xlm": _ENCODER,

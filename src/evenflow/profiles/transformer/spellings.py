@@ -9,12 +9,12 @@ from evenflow.language import _
 from evenflow.ranges import MODEL_LAYERS, MODEL_SIZE, TOKENS, Range
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "hidden": ("hidden_size", "n_embd", "d_model", "dim", "embedding_dim"),
-    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_blocks"),
+    "hidden": ("hidden_size", "n_embd", "d_model", "dim", "embedding_dim", "embed_dim"),
+    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_blocks", "layers"),
     "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"),
     "kv_heads": (
         "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num",
-        "attn_config.kv_n_heads",
+        "attn_config.kv_n_heads", "num_attention_groups",
     ),
     "head_dim": ("head_dim", "kv_channels", "attention_head_dim", "dim_head"),
     "ffn": ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "dff", "dim_ff"),
@@ -34,7 +34,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     ),
     "shared_ffn": (
         "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size",
-        "shared_experts_intermediate_size",
+        "shared_experts_intermediate_size", "share_expert_dims", "share_expert_dim",
     ),
     "dense_layers": ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index", "dense_mlp_idx"),
     "query_rank": ("q_lora_rank",),
@@ -92,6 +92,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "bias_reach": ("rel_extent",),
     "residual_block": ("n_layers_per_attn_res_block",),
     "output_vocabulary": ("unpadded_vocab_size",),
+    "further_vocabulary": ("additional_vocab_size",),
     "short_kernel": ("sconv_kernel_size", "conv_kernel_size"),
     "segments": ("segment_types",),
     "prompts": ("prompt_types",),
@@ -123,6 +124,7 @@ _MAY_BE_ZERO = frozenset(
         "layer_input",
         "shared_key_layers",
         "idle_experts",
+        "further_vocabulary",
     )
 )
 _MAY_FOLLOW = frozenset(("state_head_dim", "step_rank"))

@@ -34,6 +34,8 @@ class ModelTypeTraits:
     empty for none."""
     head_norms_flag: str = ""
     """The flag that asks for them; empty: they are always there."""
+    head_norms_key: str = ""
+    """The field that says over what they are, as `config_layer` reads it; empty: none."""
     head_norm_biases: bool = False
     norm_after_embedding: bool = False
     ffn_times: int = 0
@@ -90,6 +92,8 @@ class ModelTypeTraits:
     experts_flag: str = ""
     """The flag that asks for experts; empty: they are there where their number is."""
     experts_beside_mlp: bool = False
+    image_experts: bool = False
+    """Whether tokens of images go to experts of their own, whose width follows that of the others in the file."""
     further_mlp: bool = False
     """Whether blocks that predict further tokens have an MLP, even where layers have experts."""
     attention_experts: bool = False
@@ -104,6 +108,8 @@ class ModelTypeTraits:
     """Whether a gate of attention's output comes with the queries of latent attention."""
     whole_is_indexed: bool = False
     """Whether layers that the file calls those with full attention see what an indexer chose."""
+    wider_without_positions: bool = False
+    """Whether layers without rotary positions have the part that carries them among the plain one."""
     ffn_factor: bool = False
     """Whether the MLP's width is the hidden size times the file's factor."""
     separate_inputs: bool = False
