@@ -20,6 +20,7 @@ from evenflow.solve.bounds import link_bound_ns, ramp_bound_ns
 from evenflow.solve.clock import Clock, counts_work, now_s
 from evenflow.solve.cuts.cut_graph import has_cut_graphs
 from evenflow.solve.cuts.evened import evened_plan
+from evenflow.solve.cuts.nearby import nearby_plan
 from evenflow.solve.infeasible import explain
 from evenflow.solve.known_plans import allowed_counts, even_known, shortest_known
 from evenflow.solve.memory.least_memory import least_memory
@@ -39,6 +40,14 @@ _ROUND_SECONDS = 0.1
 """Longest round of a search that takes turns with proofs."""
 _LARGE_SHARE = 0.2
 """Share of the time left that a look at the whole network may take, before the columns of the proof."""
+_NEARBY_SHARE = 0.15
+"""Share of the time left that a look at the plans near the best one may take, before a target."""
+_WORTH_LOOKING = 1e-4
+"""Fraction by which a plan found so is shorter at least: the proof finds the rest."""
+_NEARBY_ROUNDS_S = 0.3
+"""Seconds of short rounds of a search from such a plan; those of the search in its own thread have become long."""
+_WIDEST = 4
+"""Most layers from a cut of the best plan where such a look has others."""
 _SETTLE_SHARE = 0.05
 """Share of the time limit without a better plan that a search is waited for, if that is shorter."""
 
@@ -118,6 +127,8 @@ class ProverThread:
         """Whether the program over parts of layers has been solved."""
         self._mixtures: list[NDArray[np.float64]] = []
         """Its mixture of paths, by which a search of cuts begins."""
+        self._looked_near, self._width = 0, 1
+        """Makespan of the plan near whose cuts others were looked for, and how near the next look is."""
         self._has_evened = False
         """Whether the ranks of one chunk each have been evened out."""
 
@@ -306,6 +317,8 @@ class ProverThread:
         if len(self._problem.network.runs) >= MANY_RUNS:  # columns will be too many to begin with them
             self._learn_at_large(search, clock)
         while not self._is_over(clock):
+            if not aim.is_first or len(self._problem.network.runs) >= MANY_RUNS:
+                self._look_nearby(search, prover, clock)
             makespan, counts = search.incumbent
             if cutoff_ns is not None:
                 makespan = min(makespan, cutoff_ns)
@@ -333,6 +346,43 @@ class ProverThread:
                 prover.forget()
                 self._learn_at_large(search, clock)
 
+    def _look_nearby(self, search: Annealing, prover: Prover, clock: Clock) -> None:
+        """Look for shorter plans whose cuts are near those of the best one, farther away where none is closer.
+
+        Where layers are equal, single moves do as well.
+        """
+        if self._problem.network.is_uniform or not has_cut_graphs(self._problem):
+            return
+        goes_on = self._for_a_share(clock, _NEARBY_SHARE)
+        while goes_on():
+            makespan_ns, counts = search.incumbent
+            if self._looked_near != makespan_ns:
+                self._looked_near, self._width = makespan_ns, 1
+            if self._width > _WIDEST:
+                return
+            began = now_s()
+            prover.learn(counts)
+            nearby = nearby_plan(
+                self._problem,
+                counts,
+                prover.paths,
+                target_ns=makespan_ns - max(1, int(makespan_ns * _WORTH_LOOKING)),
+                width=self._width,
+                keep_going=goes_on,
+            )
+            if nearby is not None:
+                search.offer(self._annealed(nearby))
+            if search.incumbent[0] == makespan_ns:
+                self._width = self._width + 1 if goes_on() else _WIDEST + 1  # wider ones would not be done in time
+            if counts_work():
+                self._search(now_s() - began)
+
+    def _annealed(self, counts: Integers) -> Integers:
+        """Return the best plan of a short search from a plan."""
+        polished, end_s = Annealing(problem=self._problem, counts=counts.copy()), now_s() + _NEARBY_ROUNDS_S
+        polished.run(stop=lambda: now_s() >= end_s, longest_round_s=_NEARBY_ROUNDS_S)
+        return polished.incumbent[1]
+
     def _learn_at_large(self, search: Annealing, clock: Clock) -> None:
         """Take bound and plan of a look at the whole network, once, where there are several types of layers."""
         if self._problem.network.is_uniform:
@@ -353,7 +403,7 @@ class ProverThread:
             if evened.counts is not None:
                 search.offer(evened.counts)
 
-    def _for_a_share(self, clock: Clock) -> Callable[[], bool]:
-        """Return whether a look at the whole network may go on, to be asked again and again."""
-        end_s = now_s() + _LARGE_SHARE * clock.left_s
+    def _for_a_share(self, clock: Clock, share: float = _LARGE_SHARE) -> Callable[[], bool]:
+        """Return whether a look that may take a share of the time left goes on, to be asked again and again."""
+        end_s = now_s() + share * clock.left_s
         return lambda: now_s() < end_s and not self._is_over(clock)

@@ -7,6 +7,7 @@ contain them: a rank computes nothing before its first forward can reach it nor 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,17 @@ MAX_COLUMNS = 1_500_000
 """Most columns of all ranks together; with more, cells are chosen one by one instead of ranks."""
 MAX_STEPS = 300_000_000
 """Most steps, about a second, for the combinations of one rank; with more, cells are chosen one by one too."""
+_STEPS = 200
+"""As many for each column that there may be."""
 _FIRST_CAPACITY = 200_000
 """Most columns of a rank that room is made for at first; where there are more, they are counted and found again."""
+
+
+class Borders(NamedTuple):
+    """Between how many layers before each cell, and behind the last, plans are looked for; shape [num_cells + 1]."""
+
+    low: Integers
+    high: Integers
 
 
 @dataclass(eq=False, kw_only=True)
@@ -70,8 +80,11 @@ class ColumnGroup:
         return np.stack([options.counts[self.chosen[column, at]] for at, options in enumerate(self.options)])
 
 
-def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
-    """Return the options of each cell in plans of at most `target_ns`; None when there is no such plan."""
+def all_options(problem: Problem, target_ns: int, *, borders: Borders | None = None) -> list[CellOptions] | None:
+    """Return the options of each cell in plans of at most `target_ns`; None when there is no such plan.
+
+    With `borders`, those of plans within them, and perhaps others.
+    """
     loads = np.array(_max_loads(problem, target_ns), dtype=np.int64)
     if loads.min() < 0:
         return None
@@ -89,6 +102,9 @@ def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
             problem.num_layers - (num_cells - cell) * least, int(np.searchsorted(work, earlier, side="right")) - 1
         )
         end_low = max((cell + 1) * least, int(np.searchsorted(work, int(work[-1]) - later, side="left")))
+        if borders is not None:
+            start_low, start_high = max(start_low, int(borders.low[cell])), min(start_high, int(borders.high[cell]))
+            end_low = max(end_low, int(borders.low[cell + 1]))
         last = len(segments.run_ends) - 1
         first_runs = range(
             int(np.searchsorted(segments.run_ends, start_low, side="right")),
@@ -126,7 +142,8 @@ def rank_groups(
     for rank, load in enumerate(loads):
         if not keep_going():
             return None
-        group = _combine(problem, options, rank, load, min(most, MAX_COLUMNS) - sum(map(len, groups)))
+        capacity = min(most, MAX_COLUMNS) - sum(map(len, groups))
+        group = _combine(problem, options, rank, load, capacity, most_steps=min(MAX_STEPS, _STEPS * most))
         if group is None:
             return None
         groups.append(group)
@@ -150,6 +167,8 @@ def _combine(
     rank: int,
     max_load: int,
     capacity: int,
+    *,
+    most_steps: int,
 ) -> ColumnGroup | None:
     """Return the columns of one rank; None when there are more than `capacity` or they take too many steps."""
     cells = tuple(problem.schedule.stage_table[:, rank].tolist())
@@ -178,7 +197,7 @@ def _combine(
             room,
             max_load,
             capacity,
-            MAX_STEPS,
+            most_steps,
             columns,
         )
         if num_columns < 0:

@@ -24,6 +24,7 @@ from evenflow.simulate.compiled import compiled
 from evenflow.solve.bounds import ramps_by_place_ns
 from evenflow.solve.clock import spend
 from evenflow.solve.columns.cell_options import CellOptions
+from evenflow.solve.columns.rank_columns import Borders
 from evenflow.solve.cuts.cut_kernels import connect, follow, sweep, walk
 from evenflow.solve.cuts.placed_options import PlacedOptions, PlacedRuns, no_options
 from evenflow.solve.cuts.rank_alone import Places, ranks_alone
@@ -139,11 +140,18 @@ class CutGraphs:
     """The cut graphs of a problem, which are made one by one; together they hold all plans of at most a target."""
 
     def __init__(
-        self, problem: Problem, options: list[CellOptions], target_ns: int, *, middles: Sequence[int] | None = None
+        self,
+        problem: Problem,
+        options: list[CellOptions],
+        target_ns: int,
+        *,
+        middles: Sequence[int] | None = None,
+        borders: Borders | None = None,
     ) -> None:
         """Prepare graphs of the `options` of each cell; `problem` must have them (see `has_cut_graphs`).
 
-        `middles` are the places where the first chunk may end; left out, all are.
+        `middles` are the places where the first chunk may end; left out, all are. With `borders`, the graphs hold the
+        plans within them alone.
         """
         steps = _steps(problem.schedule)
         assert steps is not None
@@ -165,6 +173,8 @@ class CutGraphs:
         """Most time that each step may take for a unit, by the place where its first chunk is taken up."""
         self._target_ns = target_ns
         self._alone = ranks_alone(problem)
+        self._within = None if borders is None else self._behind(borders)
+        """Least and most places of both chunks behind each step, shape [2, num_steps, 2]; None: anywhere."""
         ops = problem.schedule.used_ops
         self.classes = np.array([[NUM_OPS * cell + op for cell in own for op in ops] for own in self._cells])
         """As in all of the graphs."""
@@ -325,8 +335,20 @@ class CutGraphs:
         origins = [own.origins[chosen[:, chunk]] for chunk, own in enumerate(placed)]
         options = np.stack(origins[: problem.num_chunks], axis=1).astype(np.int32)
         arcs = _Step(sources, np.stack(behind, axis=1), options)
+        if self._within is not None:
+            least_places, most_places = self._within[:, step]
+            arcs = arcs.keep(((arcs.behind >= least_places) & (arcs.behind <= most_places)).all(axis=1))
+            sources, options = arcs.sources, arcs.options
         durations_ns = self._durations(self._cells[step].tolist(), options)
         return arcs.keep(~self._exceeds(step, states[sources], arcs.behind, durations_ns))
+
+    def _behind(self, borders: Borders) -> Integers:
+        """Return `borders` as places of both chunks behind each step, shape [2, num_steps, 2]."""
+        behind = self._cells + 1
+        if self._turns_back:
+            behind[:, 1] -= 1
+        places = np.stack(borders)[:, behind]
+        return places if self.problem.num_chunks > 1 else np.pad(places, ((0, 0), (0, 0), (0, 1)))
 
     def _exceeds(
         self, step: int, before: Places, behind: Places, durations_ns: Floats, *, gradients: Floats | None = None
