@@ -79,8 +79,7 @@ setup: $(VENV)/.stamp-setup
 
 demo: setup
 	@mkdir -p output
-	$(BIN)/evenflow plan examples/llama2_70b.json --ranks 8 --chunks 2 --microbatches 32 --memory 56GB \
-		--time-limit 60 --json output/llama2_70b.plan.json --svg output/llama2_70b.svg --html output/llama2_70b.html
+	$(BIN)/evenflow demo --json output/llama2_70b.plan.json --svg output/llama2_70b.svg --html output/llama2_70b.html
 
 demo-175b: setup
 	$(BIN)/python run_pipeline_balance.py --init ./cfgs/init_llama.yaml -m demo -s 16 -i 3 -mb 16 -mem 56000 -lm 1 -t 60

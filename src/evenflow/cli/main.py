@@ -18,6 +18,7 @@ from evenflow.language import _
 from evenflow.torch_house import needs_torch_house
 
 VERBS = {
+    "demo": "A first look: the plan of a 70B model, with nothing but this word.",
     "predict": "Step time and memory of a training from its configuration and a device's name.",
     "tune": "Which degrees of parallelism: all ways to split a training, ranked, with a proof.",
     "calibrate": "What your accelerators reach, fitted to runs that you measured.",
