@@ -209,6 +209,7 @@ BASES: tuple[tuple[str, ...], ...] = (
     ("export", "whole.json", "--to", "megatron", "--memory", "1GB", *FAST), ("export", "whole.json", "--to", "torchtitan", "-o", "out", *FAST),
     ("apply", "whole.json", "train.yaml", "--to", "mindformers", *FAST), ("apply", "whole.json", "train.sh", *FAST),
     ("compare", "in.json", "--baseline", "train.sh", "--memory", "1GB", *FAST),
+    ("demo", "--json", "out.json", *FAST),
     ("schedules",),
     ("schedule", "show", "1f1b", "--ranks", "2", "--microbatches", "4"),
     ("schedule", "show", "interleaved", "--ranks", "3", "--chunks", "2", "--microbatches", "5"),
