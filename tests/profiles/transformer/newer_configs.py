@@ -191,7 +191,8 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     "hyperclovax": {"model_type": "hyperclovax", **LLAMA, "head_dim": 8},
     "hyperclovax, two norms": {"model_type": "hyperclovax", **LLAMA, "head_dim": 8, "use_post_norm": False},
     "inkling2_text": {
-        "model_type": "inkling2_text", **WIDE, **MANY, "num_hidden_layers": 7, "swa_num_attention_heads": 4,
+        "model_type": "inkling2_text", **WIDE, **MANY, "intermediate_size": 40, "num_hidden_layers": 7,
+        "swa_num_attention_heads": 4,
         "swa_num_key_value_heads": 4, "swa_head_dim": 16, "sliding_window_size": 8, "d_rel": 5, "rel_extent": 24,
         "conv_kernel_size": 3, "n_layers_per_attn_res_block": 3, "unpadded_vocab_size": 199,
         "layer_types": ["hybrid_sliding", "hybrid_sliding", "hybrid"] * 2 + ["hybrid_sliding"],
