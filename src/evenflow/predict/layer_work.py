@@ -136,13 +136,13 @@ def tokens(training: Training) -> float:
 def message_bytes(training: Training) -> int:
     """Return the bytes of what a stage sends on, before the devices of a tensor group share it out.
 
-    It is what a layer of the model's own sizes gives; see `own_message_bytes`.
+    It is what a layer of the model's own sizes gives, the least of all layers (`own_message_bytes`): bounds count it.
     """
     return round(HALF * tokens(training) * training.model.message_width)
 
 
 def own_message_bytes(training: Training, kind: LayerKind) -> int | None:
-    """Return the same behind a layer that gives more, or less, than one of the model's sizes; None: it does not."""
+    """Return the same behind a layer that gives more than one of the model's own sizes; None: it does not."""
     size = message_bytes(with_sizes_of(training, kind))
     return None if size == message_bytes(training) else size
 

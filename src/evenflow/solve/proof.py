@@ -183,7 +183,7 @@ class Prover:
                 answer = self._search_cuts(search, floor_ns)
             if not search.is_too_large:
                 return answer
-            groups = self._groups(options, target_ns, most=MAX_COLUMNS)
+            groups = self._groups(options, target_ns)
         self._suspended, self.searches_cuts = None, False
         answer = self._search_columns(options, groups, target_ns, floor_ns)
         self._prefers_columns = answer.refuted or answer.counts is not None
@@ -200,7 +200,7 @@ class Prover:
             # Once cells have fewer contents left, there may be few enough of ranks.
             master, floor_ns = self._narrow(cell_groups(options), target_ns, floor_ns, by_cell=True)
             if master is not None:
-                groups = self._groups(master.options_left(), target_ns, most=MAX_COLUMNS)
+                groups = self._groups(master.options_left(), target_ns)
         if groups is not None:
             master, floor_ns = self._narrow(groups, target_ns, floor_ns, by_cell=False)
         return self._decide(master, floor_ns, target_ns)
@@ -214,7 +214,9 @@ class Prover:
         self._report(_("integer program"), floor_ns)
         return self._finish(master, target_ns, floor_ns)
 
-    def _groups(self, options: list[CellOptions], target_ns: int, *, most: int) -> list[ColumnGroup] | None:
+    def _groups(
+        self, options: list[CellOptions], target_ns: int, *, most: int = MAX_COLUMNS
+    ) -> list[ColumnGroup] | None:
         """Return the columns of each rank; None where there are more than `most`, or the time is up."""
         return rank_groups(self.problem, options, target_ns, most=most, keep_going=lambda: now_s() < self._deadline)
 

@@ -42,8 +42,8 @@ _LARGE_SHARE = 0.2
 """Share of the time left that a look at the whole network may take, before the columns of the proof."""
 _NEARBY_SHARE = 0.15
 """Share of the time left that a look at the plans near the best one may take, before a target."""
-_WORTH_LOOKING = 1e-4
-"""Fraction by which a plan found so is shorter at least: the proof finds the rest."""
+_SHORTER = Aim(margin=1e-4)
+"""How much shorter a plan found so is at least: the proof finds the rest."""
 _NEARBY_ROUNDS_S = 0.3
 """Seconds of short rounds of a search from such a plan; those of the search in its own thread have become long."""
 _WIDEST = 4
@@ -317,13 +317,14 @@ class ProverThread:
         if len(self._problem.network.runs) >= MANY_RUNS:  # columns will be too many to begin with them
             self._learn_at_large(search, clock)
         while not self._is_over(clock):
-            if not aim.is_first or len(self._problem.network.runs) >= MANY_RUNS:
+            looks = not aim.is_first or len(self._problem.network.runs) >= MANY_RUNS
+            if looks and not self._is_met(search, cutoff_ns):
                 self._look_nearby(search, prover, clock)
+            if self._is_met(search, cutoff_ns):
+                return
             makespan, counts = search.incumbent
             if cutoff_ns is not None:
                 makespan = min(makespan, cutoff_ns)
-            if 1 - standing.lower_bound_ns / makespan <= 2 * TOLERANCE:
-                return
             prover.learn(counts)
             target, began = aim.target_ns(makespan, bound_ns=standing.lower_bound_ns), now_s()
             limit_s, left_s = clock.limit_s, clock.left_s
@@ -346,6 +347,11 @@ class ProverThread:
                 prover.forget()
                 self._learn_at_large(search, clock)
 
+    def _is_met(self, search: Annealing, cutoff_ns: int | None) -> bool:
+        """Return whether the bound meets the best plan, or the cutoff below it."""
+        makespan_ns = min(search.incumbent[0], cutoff_ns or search.incumbent[0])
+        return 1 - self.standing.lower_bound_ns / makespan_ns <= 2 * TOLERANCE
+
     def _look_nearby(self, search: Annealing, prover: Prover, clock: Clock) -> None:
         """Look for shorter plans whose cuts are near those of the best one, farther away where none is closer.
 
@@ -362,13 +368,9 @@ class ProverThread:
                 return
             began = now_s()
             prover.learn(counts)
+            target_ns = _SHORTER.target_ns(makespan_ns, bound_ns=self.standing.lower_bound_ns)
             nearby = nearby_plan(
-                self._problem,
-                counts,
-                prover.paths,
-                target_ns=makespan_ns - max(1, int(makespan_ns * _WORTH_LOOKING)),
-                width=self._width,
-                keep_going=goes_on,
+                self._problem, counts, prover.paths, target_ns=target_ns, width=self._width, keep_going=goes_on
             )
             if nearby is not None:
                 search.offer(self._annealed(nearby))

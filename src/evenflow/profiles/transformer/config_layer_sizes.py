@@ -94,11 +94,11 @@ def sizes_of_layers(
             sizes = _compressed(base, sizes, kinds[layer])
         if layer in ngrams:
             sizes = replace(sizes, further=sizes.further + Further(layer=(ngrams[layer],)))
-        if family.separate_inputs and not windows[layer]:
+        is_separate = family.separate_inputs and not windows[layer]
+        if is_separate:
             sizes = with_separate_inputs(base, sizes)
         if every:
-            queries = 3 if family.separate_inputs and not windows[layer] else 1
-            of_blocks = residual_of_layer(hidden, layer=layer, every=every, queries=queries)
+            of_blocks = residual_of_layer(hidden, layer=layer, every=every, queries=3 if is_separate else 1)
             sizes = replace(sizes, further=sizes.further + of_blocks)
         own.append(sizes.beside(usual))
     if every:
