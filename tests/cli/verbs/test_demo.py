@@ -28,6 +28,12 @@ def test_options_of_plan_go_in_the_place_of_its_own(folder, evenflow) -> None:
     assert (folder / "plan.json").is_file()
 
 
+def test_it_ends_with_the_status_of_plan(evenflow) -> None:
+    result = evenflow("demo", "--memory", "1GB", "--time-limit", 10)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "1,024 MB" in result.stderr
+
+
 def test_a_wrong_option_is_refused_as_that_of_plan(evenflow) -> None:
     result = evenflow("demo", "--rank", 4)
     assert result.exit_code == 2

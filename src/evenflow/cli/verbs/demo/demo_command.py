@@ -14,7 +14,7 @@ SIZES = ("--ranks", "8", "--chunks", "2", "--microbatches", "32", "--memory", "5
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("options", metavar="[OPTION OF PLAN]...", nargs=-1, type=click.UNPROCESSED)
-def demo(options: tuple[str, ...]) -> None:
+def demo(options: tuple[str, ...]) -> object:
     """Plan a 70B model on 8 ranks, for a first look: nothing else is needed.
 
     It says the command that it runs, and takes every option of `evenflow plan`, also in the place of its own.
@@ -25,4 +25,4 @@ def demo(options: tuple[str, ...]) -> None:
     """
     arguments = (str(LAYERS), *SIZES, *options)
     click.echo(f"evenflow plan {shlex.join(arguments)}\n", err=True)
-    plan.main(args=list(arguments), prog_name="evenflow plan", standalone_mode=False)
+    return plan.main(args=list(arguments), prog_name="evenflow plan", standalone_mode=False)
