@@ -25,6 +25,7 @@ from evenflow.solve.columns.cell_options import CellOptions
 from evenflow.solve.columns.rank_columns import MAX_COLUMNS, ColumnGroup, all_options, cell_groups, rank_groups
 from evenflow.solve.cuts.cut_graph import CutGraphs, has_cut_graphs, middles_outwards
 from evenflow.solve.cuts.cut_search import CutSearch
+from evenflow.solve.cuts.refuters import Refuters
 from evenflow.solve.master.critical_paths import CriticalPaths, LongestPaths
 from evenflow.solve.master.master import Master
 from evenflow.solve.master.matrix import Floats
@@ -96,6 +97,8 @@ class Prover:
         """End of the present search over cuts, if that is before the deadline."""
         self._mixtures: Sequence[Floats] = ()
         """Mixtures of paths by which it begins."""
+        self._refuters = Refuters()
+        """Those of all searches over cuts."""
         self.searches_cuts = False
         """Whether the last target was left to a search over cuts."""
         self._prefers_columns = False
@@ -256,7 +259,14 @@ class Prover:
         if last is not None and target_ns < last.target_ns:
             middles = last.open_middles
         graphs = CutGraphs(self.problem, options, target_ns, middles=middles)
-        return CutSearch(graphs, self.paths, target_ns=target_ns, mixtures=self._mixtures, middles=middles)
+        return CutSearch(
+            graphs,
+            self.paths,
+            target_ns=target_ns,
+            middles=middles,
+            mixtures=self._mixtures,
+            refuters=self._refuters,
+        )
 
     def _search_cuts(self, search: CutSearch, floor_ns: float, *, seconds: float = float("inf")) -> TargetAnswer:
         """Search the cut graphs until the target is decided or the time is up."""

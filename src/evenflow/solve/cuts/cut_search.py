@@ -5,13 +5,13 @@ than the time so weighed. That time is a sum over ranks, so the plan of least we
 graph, found in microseconds. The graphs, one for each cut between the chunks, are the first nodes; at each node, for
 its part of a cut graph,
 
-1. arcs go by which a rank alone would exceed the target (`rank_alone`); a shortest path bounds all other plans, and
-   arcs that are on no path within the target go too;
-2. the plan of that path and its own longest paths join the game of plans and paths (`cut_game`), whose solution weighs
-   anew, until the bound exceeds the target or the value of the game says that it cannot;
-3. all plans that are left are tried, from the first rank on and from the last (`trial`);
-4. where these are too many, it is split in two: the plans in which a rank keeps to a threshold, and those in which it
-   does not.
+1. arcs go by which a rank alone would exceed the target (`rank_alone`), or that are on no path within it under a
+   mixture that has refuted others (`refuters`);
+2. the game of plans and paths (`play`) looks for a mixture that refutes the rest, too;
+3. all plans that are left are tried, from the first rank on and from the last (`trial`); where these are too many, the
+   game is played for the plans through each state of the graph, and those that are left are tried again;
+4. where these still are too many, it is split in two: the plans in which a rank keeps to a threshold, and those in
+   which it does not.
 
 The bound of a node mixes whole plans with one cut between the chunks, so it is higher than that of the linear program
 over columns, and it rises fast with every split.
@@ -25,31 +25,30 @@ from itertools import count, permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.schedule import NUM_OPS
 from evenflow.simulate import Integers
-from evenflow.solve.cuts.cut_game import Game
+from evenflow.solve.clock import now_s
 from evenflow.solve.cuts.cut_graph import CutGraph, CutGraphs, middles_outwards
+from evenflow.solve.cuts.cut_part import NOISE, CutPart
+from evenflow.solve.cuts.play import Played, Player
+from evenflow.solve.cuts.refuters import Refuters
 from evenflow.solve.cuts.trial import Trial, may_try
 from evenflow.solve.master.critical_paths import CriticalPaths
 from evenflow.solve.master.matrix import Floats
 
-_NOISE = 1e-9
-"""Fraction by which a bound is lowered before it counts: it is a sum in floating point."""
-_CLOSE = 1e-4
-"""Fraction of the target: where bound and value of the game differ by less, splitting helps more than bounding."""
 _REMEMBERED = 4
-"""Number of mixtures that a node tries from the nodes above it, and of those that last refuted others, before it plays.
-"""
-_TRIAL_ROUNDS = 1000
-"""Times that both trials of a part go on before it is split."""
+"""Number of mixtures that a node tries from the nodes above it before it plays."""
+_FIRST_TRIAL_S, _LAST_TRIAL_S = 1.0, 150.0
+"""Seconds of the trials of a part before its states are looked at alone, and before it is split."""
+_TRIED_AGAIN = 0.5
+"""Time for the trials of a part after the states behind a step were looked at, as a share of what that took."""
+_TRIED_MIXTURES = 40
+"""Mixtures that bound the plans of a trial beside single paths."""
+_PROBE_TURNS = 40
+"""Most turns of the game of the plans through a state."""
 _MOST_TURNS = 300
 """Most games of a node: within the solver's tolerance the same plans and paths could return without end."""
-_VIOLATION = 1e-5
-"""Fraction by which a path must exceed the value of a game to be missing from it; less is within the tolerance."""
 _WORTH_NARROWING = 0.8
 """Fraction of the arcs left above which ranks alone are not looked at again."""
-_WORTH_COPYING = 0.8
-"""Fraction of the arcs left below which they are copied together."""
 _WORTH_KEEPING = 0.25
 """Fraction of the arcs of a graph left below which the parts of a node get a graph of their own."""
 _MOST_ARCS = 20_000_000
@@ -97,19 +96,6 @@ class _Split:
     threshold: _Threshold | None
 
 
-class _Part:
-    """The part of a graph at the node being worked on, which loses arcs while its bound rises."""
-
-    def __init__(self, node: _Node) -> None:
-        self.whole, self.arcs, self.bound_ns = node.graph, node.arcs, node.bound_ns
-        self.graph = self.whole.select(node.arcs)
-
-    def keep(self, alive: Integers) -> None:
-        """Drop all arcs but those at the indices `alive`."""
-        self.arcs = self.arcs[alive]
-        self.graph = self.graph.select(alive)
-
-
 class CutSearch:
     """A search for a plan that meets one target; it can be interrupted and resumed."""
 
@@ -121,23 +107,24 @@ class CutSearch:
         target_ns: int,
         middles: Sequence[int],
         mixtures: Sequence[Floats] = (),
+        refuters: Refuters | None = None,
     ) -> None:
         """Prepare a search of the graphs whose first chunk ends at one of `middles`, the last of them first.
 
         `mixtures` of paths are known to bound plans well: mean counts of every class of durations (see `Graph`), then
-        the time of messages in ns; shape [NUM_OPS * num_cells + 1] each.
+        the time of messages in ns; shape [NUM_OPS * num_cells + 1] each. `refuters` are those of earlier searches of
+        the same problem, which this one adds to.
         """
         self.target_ns = target_ns
         self.graphs = graphs
-        self._paths = paths
-        self._classes = graphs.classes.ravel()
         self._keep_going: Callable[[], bool] = lambda: True
-        self._first = [mixture[np.append(self._classes, -1)] for mixture in mixtures]
+        self._player = Player(paths, graphs.classes, target_ns=target_ns)
+        classes = graphs.classes.ravel()
+        self._first = [mixture[np.append(classes, -1)] for mixture in mixtures]
         """Mixtures to begin with."""
-        self._refuters: list[Floats] = []
-        """Mixtures that refuted nodes last."""
+        self._refuters = Refuters() if refuters is None else refuters
         self._root_mixtures: tuple[Floats, ...] = ()
-        self._root_paths: Floats = np.zeros((0, len(self._classes) + 1))
+        self._root_paths: Floats = np.zeros((0, len(classes) + 1))
         self._phases = _phases(graphs)
         """Durations of a rank that paths meet about as often as each other, and a weight of each of these phases."""
         self._middles = list(middles)
@@ -168,14 +155,14 @@ class CutSearch:
         """Lower bound on the plans of the graphs that meet the target; infinite where there is none."""
         if self._middles:
             return 0.0
-        return self._open[0][0] * (1 - _NOISE) if self._open else float("inf")
+        return self._open[0][0] * (1 - NOISE) if self._open else float("inf")
 
     def run(self, keep_going: Callable[[], bool], report: Callable[[float], None]) -> None:
         """Search until a plan is `found`, the target is `refuted` or `keep_going` says no; `report` gets the bound.
 
         It also ends where a graph `is_too_large`.
         """
-        self._keep_going = keep_going
+        self._keep_going = self._player.keep_going = keep_going
         if self._middles and not self.graphs.make(keep_going):
             return
         while not self.refuted and not self.is_too_large and keep_going():
@@ -204,7 +191,7 @@ class CutSearch:
         if not self._first:
             steps = range(len(graph.classes))
             middle = np.concatenate([graph.durations_ns[graph.step(step)].mean(axis=0) for step in steps])
-            self._first = [self._longest(middle, above_ns=-1.0).mean(axis=0)]
+            self._first = [self._player.longest(middle).mean(axis=0)]
         return _Node(
             graph=graph,
             arcs=np.arange(len(graph), dtype=np.int32),
@@ -216,55 +203,29 @@ class CutSearch:
 
     def _expand(self, node: _Node) -> list[_Node]:
         """Return the children of a node: none if all its plans exceed the target, or one that does not is found."""
-        part = _Part(node)
-        if not self._narrow(part):
+        part = CutPart(node.graph, node.arcs, target_ns=self.target_ns, bound_ns=node.bound_ns)
+        if not self._narrow(part) or not self._refuters.narrow(part):
             return []
-        known = (*self._first, *self._refuters, *node.mixtures)
-        if any(self._shortest(part, mixture) is None for mixture in known):
+        mixtures = (*self._first, *node.mixtures)
+        played = self._player.play(part, mixtures, plans=node.plans, paths=node.paths, most_turns=_MOST_TURNS)
+        if self._is_over(played, part) or self._is_decided(part, played.paths):
             return []
-        game = Game(len(self._classes), self.target_ns, self._keep_going)
-        game.add(paths=node.paths, plans=self._durations(node.graph, node.plans))
-        plans = [*node.plans]
-        best_ns, mixture = 0.0, known[-1]
-        best = mixture
-        for turn in range(1, _MOST_TURNS + 1):
-            shortest = self._shortest(part, mixture)
-            if shortest is None:
-                self._refuters = [*self._refuters[1 - _REMEMBERED :], mixture]
-                return []
-            bound_ns, plan = shortest
-            if bound_ns > best_ns:
-                best_ns, best = bound_ns, mixture
-            durations = self._durations(node.graph, plan)
-            if self._paths.makespan(self._by_class(durations)) <= self.target_ns:
-                self.found = self.graphs.counts(node.graph, plan)
-                return []
-            plans.append(plan)
-            game.add(paths=self._longest(durations, above_ns=-1.0), plans=durations[np.newaxis])
-            mixed, paths = game.solve(), game.paths
-            mean = mixed.plans @ game.plans
-            # No mixture of paths refutes a node whose plans have a mixture within the target.
-            if self._paths.makespan(self._by_class(mean)) <= self.target_ns or not self._keep_going():
-                break
-            missed = self._longest(mean, above_ns=mixed.value_ns * (1 + _VIOLATION))
-            if len(missed):
-                game.add(paths=missed)
-            elif mixed.value_ns <= max(self.target_ns, best_ns + _CLOSE * self.target_ns):
-                break
-            latest = mixed.paths @ paths
-            # Between the best and the latest mixture the bound is steadier than at either.
-            mixture = latest if turn % 3 == 0 else (best + latest) / 2
-        if self._is_decided(part, paths):
-            return []
-        split = self._split(part, np.array(plans), mixed.plans, node.threshold)
-        mixtures = (*node.mixtures[1 - _REMEMBERED :], best)
+        split = self._split(part, played.plans, played.shares, node.threshold)
+        mixtures = (*node.mixtures[1 - _REMEMBERED :], played.best)
+        paths = played.paths[played.path_shares > _SHARE]
         if self._middles:
-            self._root_mixtures, self._root_paths = mixtures, paths[mixed.paths > _SHARE]
-        return self._children(part, split, np.array(plans), mixtures, paths[mixed.paths > _SHARE])
+            self._root_mixtures, self._root_paths = mixtures, paths
+        return self._children(part, split, played.plans, mixtures, paths)
 
-    # 1. ---------------------------------------------------------------------------------------------------------
+    def _is_over(self, played: Played, part: CutPart) -> bool:
+        """Take note of a refuter or plan; returns whether there is one."""
+        if played.plan is not None:
+            self.found = self.graphs.counts(part.whole, played.plan)
+        if played.refuter is not None:
+            self._refuters.add(played.refuter)
+        return played.plan is not None or played.refuter is not None
 
-    def _narrow(self, part: _Part) -> bool:
+    def _narrow(self, part: CutPart) -> bool:
         """Drop arcs by which a rank alone exceeds the target, until few go; returns whether any are left."""
         while True:
             number = len(part.graph)
@@ -274,64 +235,73 @@ class CutSearch:
             if len(part.graph) > _WORTH_NARROWING * number:
                 return True
 
-    def _shortest(self, part: _Part, mixture: Floats) -> tuple[float, Integers] | None:
-        """Bound a part under a mixture and drop the arcs of no plan within the target.
-
-        Returns the bound and the arcs of the plan that attains it; None when no arc is left.
-        """
-        graph, message_ns = part.graph, float(mixture[-1])
-        weights = mixture[:-1].reshape(graph.classes.shape)
-        path = graph.shortest(weights, limit=self.target_ns * (1 + _NOISE) - message_ns)
-        if path is None:
-            return None
-        plan = part.arcs[path.arcs].astype(np.int64)
-        bound_ns = path.length + message_ns
-        part.bound_ns = max(part.bound_ns, bound_ns)
-        if len(path.within) < _WORTH_COPYING * len(graph):
-            part.keep(path.within)
-        return bound_ns, plan
-
-    # 2. ---------------------------------------------------------------------------------------------------------
-
-    def _durations(self, graph: CutGraph, plans: Integers) -> Floats:
-        """Return the durations of plans given by their arcs, shape [..., num_slots]."""
-        return graph.durations_ns[plans].reshape(*plans.shape[:-1], len(self._classes))
-
-    def _by_class(self, durations: Floats) -> Integers:
-        """Return `durations` [num_slots] as a table by class, rounded down."""
-        result = np.zeros(NUM_OPS * (int(self._classes.max()) // NUM_OPS + 1), dtype=np.int64)
-        result[self._classes] = durations
-        return result
-
-    def _longest(self, durations: Floats, *, above_ns: float) -> Floats:
-        """Return longest paths through each rank, shape [num_paths, num_slots + 1]."""
-        paths = self._paths.count_longest(self._by_class(durations), above_ns=above_ns)
-        rows = (paths.counts[:, self._classes], paths.messages_ns[:, np.newaxis])
-        return np.concatenate(rows, axis=1).astype(np.float64)
-
     # 3. ---------------------------------------------------------------------------------------------------------
 
-    def _is_decided(self, part: _Part, paths: Floats) -> bool:
-        """Try all plans of a part, from both ends; returns whether one is `found` or it is known that none meets it."""
-        if not may_try(part.graph, num_paths=len(paths)):
+    def _is_decided(self, part: CutPart, paths: Floats) -> bool:
+        """Try all plans of a part; where they are many, look at every state alone, and try those that are left.
+
+        Returns whether a plan is `found` or it is known that none meets the target.
+        """
+        if self._is_tried(part, paths, seconds=_FIRST_TRIAL_S):
+            return True
+        if not self._may_try(part, paths):
             return False
+        widths = [len(part.states_behind(step)) for step in range(len(part.graph.classes) - 1)]
+        for step in np.argsort(widths)[::-1].tolist():
+            began = now_s()
+            if not self._probe(part, step, paths) or self._is_tried(
+                part, paths, seconds=_TRIED_AGAIN * (now_s() - began)
+            ):
+                return True
+            if not self._keep_going():
+                return False
+        return self._is_tried(part, paths, seconds=_LAST_TRIAL_S)
+
+    def _probe(self, part: CutPart, step: int, paths: Floats) -> bool:
+        """Drop the states behind a step through which no plan is in time; returns whether it is open what is left."""
+        for state in part.states_behind(step).tolist():
+            if not self._keep_going():
+                return True
+            through = part.through(step, state)
+            mixtures = (*self._first, *self._refuters.latest)
+            played = self._player.play(
+                through, mixtures, plans=np.zeros((0, len(part.graph.classes)), dtype=np.int64), paths=paths,
+                most_turns=_PROBE_TURNS,
+            )  # fmt: skip
+            if not self._is_over(played, part):
+                continue
+            if played.refuter is None:
+                return False
+            part.avoid(step, state)
+            if not part.narrow(played.refuter):
+                return False
+        return True
+
+    def _may_try(self, part: CutPart, paths: Floats) -> bool:
+        return may_try(part.graph, num_paths=len(paths) + _TRIED_MIXTURES)
+
+    def _is_tried(self, part: CutPart, paths: Floats, *, seconds: float) -> bool:
+        """Try all plans of a part, from both ends; returns whether one is `found` or it is known that none meets it."""
+        if not self._may_try(part, paths):
+            return False
+        mixtures = self._refuters.rounded(_TRIED_MIXTURES, target_ns=self.target_ns)
+        known = np.concatenate((mixtures, paths)) if len(mixtures) else paths
         trials = [
-            Trial(part.graph, self.graphs.problem, paths=paths, target_ns=self.target_ns, from_last=from_last)
+            Trial(part.graph, self.graphs.problem, paths=known, target_ns=self.target_ns, from_last=from_last)
             for from_last in (False, True)
         ]
-        for _round in range(_TRIAL_ROUNDS):
+        end_s = now_s() + seconds
+        while now_s() < end_s and self._keep_going():
             for trial in trials:
                 if not trial.goes_on():
                     if trial.found is not None:
                         self.found = self.graphs.counts(part.graph, trial.found)
                     return True
-                if not self._keep_going():
-                    return False
         return False
 
     # 4. ---------------------------------------------------------------------------------------------------------
 
-    def _split(self, part: _Part, plans: Integers, shares: Floats, threshold: _Threshold | None) -> _Split:
+    def _split(self, part: CutPart, plans: Integers, shares: Floats, threshold: _Threshold | None) -> _Split:
         """Return where to split a part whose plans are mixed in these shares; `threshold` is that of the node above.
 
         A mixture is short because the plans in it are long at different ranks. So a threshold is set that the longest
@@ -367,7 +337,7 @@ class CutSearch:
             most = ascending[np.searchsorted(ascending, most) - 1]
         return _Threshold(ops=ops[phase], most_ns=float(most))
 
-    def _split_at_cut(self, part: _Part, plans: Integers, shares: Floats) -> _Split:
+    def _split_at_cut(self, part: CutPart, plans: Integers, shares: Floats) -> _Split:
         """Return a split of the cut on which the plans differ most in work, or of the widest choice that is left."""
         graph, works = part.whole, self.graphs.works
         cuts = np.stack(
@@ -387,7 +357,7 @@ class CutSearch:
         return _Split(step=step, low=low, threshold=None)
 
     def _children(
-        self, part: _Part, split: _Split, plans: Integers, mixtures: tuple[Floats, ...], paths: Floats
+        self, part: CutPart, split: _Split, plans: Integers, mixtures: tuple[Floats, ...], paths: Floats
     ) -> list[_Node]:
         """Return the two nodes of a split, which share no plan."""
         is_small = len(part.graph) < _WORTH_KEEPING * len(part.whole)
