@@ -135,7 +135,7 @@ def fill_drain_note(idle: FillDrain) -> str:
 
 
 def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
-    """Return one sentence on the memory limit."""
+    """Return one sentence on whether the plan fits, and by how much."""
     if not simulation.network.has_memory:
         return _("memory: the layer file has no memory data, so no limit is checked")
     peak = max(simulation.peak_memory_bytes)
@@ -148,16 +148,14 @@ def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
         return _("memory: {where}; no limit was given (--memory), so none is checked", where=peak_text)
     limit = _("the limit of {limit_mb:,.1f} MB", limit_mb=megabytes(memory_limit_bytes))
     if simulation.fits(memory_limit_bytes):
-        return _("memory: {where}, within {limit}", where=peak_text, limit=limit)
+        left_mb = megabytes(memory_limit_bytes - peak)
+        return _("fits: {where}, {left_mb:,.1f} MB within {limit}", where=peak_text, left_mb=left_mb, limit=limit)
     over = [rank for rank, held in enumerate(simulation.peak_memory_bytes) if held > memory_limit_bytes]
-    return _n(
-        "memory: {where}; over {limit} on rank {ranks}",
-        "memory: {where}; over {limit} on ranks {ranks}",
-        count=len(over),
-        where=peak_text,
-        limit=limit,
-        ranks=shown_order(over),
-    )
+    over_mb = megabytes(peak - memory_limit_bytes)
+    verdict = _("does not fit: {where}, {over_mb:,.1f} MB over {limit}", where=peak_text, over_mb=over_mb, limit=limit)
+    if len(over) == 1:
+        return verdict
+    return _("{verdict}; over it on ranks {ranks}", verdict=verdict, ranks=shown_order(over))
 
 
 def host_note(simulation: Simulation) -> str:

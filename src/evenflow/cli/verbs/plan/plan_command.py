@@ -29,6 +29,7 @@ from evenflow.cli.text.block_text import block_to_paste, without_environment
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
 from evenflow.cli.text.shorter_neighbour_text import neighbour_line, shorter_neighbour
 from evenflow.cli.text.tables import binding_note, without_host_note
+from evenflow.cli.verbs.plan.first_lines import first_lines, next_line
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, in_layers_of_framework, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
@@ -214,11 +215,13 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         if outputs.sentence and not quiet:
             click.echo(outputs.sentence, err=True)
         return
-    if job.options.target is None:
-        block = block_to_paste(simulation, outcome.memory_limit_bytes)
-    else:
+    if job.options.target is not None:
         network = simulation.network
         block = block_text(job.options.target, job.version, simulation.plan, network=network, quiet=quiet)
+    elif quiet or job.applied_file is not None:
+        block = block_to_paste(simulation, outcome.memory_limit_bytes)
+    else:
+        block = ""
     if quiet:
         click.echo(block, nl=bool(block))
         return
@@ -237,10 +240,12 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         simulation,
         outcome.memory_limit_bytes,
         certificate=certificate,
+        first=first_lines(simulation, job),
+        ahead=("" if others else _shorter(neighbours, outcome), next_line(job)),
         binding=notes,
         rank_order=outcome.rank_order,
     )
-    outputs.say(answered, others or _shorter(neighbours, outcome), block)
+    outputs.say(answered, others, block)
 
 
 def _shorter(neighbours: Neighbours, outcome: Outcome) -> str:

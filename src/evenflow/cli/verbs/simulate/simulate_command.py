@@ -135,7 +135,7 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
     )
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan
-    answer = plan_text(simulation, limit, certificate=makespan)
+    answer = plan_text(simulation, limit, first=[makespan])
     answer = f"{answer}\n\n{aa_coverage_text(coverage)}" if coverage else answer
     outputs.say(answer, block_to_paste(simulation, limit))
     return 0
