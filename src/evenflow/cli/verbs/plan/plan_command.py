@@ -108,7 +108,7 @@ def plan(request: PlanOptions) -> int:
         click.echo(_("note: the layer file has no memory data, so --memory is not checked"), err=True)
     budget = TimeBudget.of(plan_options.time_limit, outputs, num_actions=job.num_actions)
     job = job.within(budget.search_s)
-    with shown_progress(quiet=plan_options.quiet) as progress:
+    with shown_progress(time_limit_s=job.options.time_limit, quiet=plan_options.quiet) as progress:
         answer = solve_job(job, progress)
     note_compiling()
     try:
