@@ -23,7 +23,7 @@ from evenflow.cli.shared.targets.target_text import block_text
 from evenflow.cli.shared.time_budget import TimeBudget
 from evenflow.cli.shared.training.configuration_options import ConfigurableCommand
 from evenflow.cli.shared.training.configured_model import read_planned_model
-from evenflow.cli.shared.training.training_options import options_given
+from evenflow.cli.shared.training.training_options import options_typed
 from evenflow.cli.text.best_text import best_text, elsewhere_text
 from evenflow.cli.text.block_text import block_to_paste, without_environment
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
@@ -86,7 +86,7 @@ def plan(request: PlanOptions) -> int:
     request = request.with_gpipe()
     model = read_planned_model(request, completed=in_layers_of_framework(request))
     model.say_remarks()
-    plan_options = model.completed(request, written_out=options_given())
+    plan_options = model.completed(request, written_out=options_typed())
     job = plan_job(plan_options, model)
     if job.applied_file is None:
         check_scripts()  # nothing of them is read
