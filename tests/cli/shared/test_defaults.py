@@ -56,6 +56,15 @@ def test_what_a_plan_file_says_goes_before_the_file(folder, evenflow):
     assert "within the limit of 250.0 MB" in evenflow("export", "p.json", "--to", "megatron").stdout
 
 
+def test_a_framework_of_the_file_is_that_of_the_plan(folder, evenflow):
+    assert limit_of(evenflow, *SIZES, "--memory", "250MB") == 250
+    write('target = "mindformers"\n')
+    result = evenflow("plan", "p.json", "--schedule", "1f1b")
+    assert result.exit_code == 0, result.stderr
+    assert "defaults of evenflow.toml: --target=mindformers" in result.stderr
+    assert "model_config" in result.stdout
+
+
 def test_options_of_configurations_are_left_aside_beside_a_layer_file(folder, evenflow):
     write('accelerator = "h100"\n')
     result = evenflow("plan", *SIZES)

@@ -5,13 +5,14 @@ home folder. A key is the long name of an option without its dashes.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from evenflow.asking import question_of
 from evenflow.errors import FileError, InputError
 from evenflow.language import _
 
@@ -260,9 +261,9 @@ def _without(request: RequestType, names: Collection[str]) -> RequestType:
     context = click.get_current_context()
     changes: dict[str, object] = {}
     for field in fields(request):
-        value = getattr(request, field.name)
-        if is_dataclass(value) and not isinstance(value, type):
-            changes[field.name] = _without(value, names)
+        question = question_of(field)
+        if question is not None and question.group is not None:
+            changes[field.name] = _without(getattr(request, field.name), names)
         elif field.name in names and from_file(field.name, context):
             changes[field.name] = None if field.default is MISSING else field.default
     return replace(request, **changes)

@@ -15,8 +15,8 @@ from evenflow.schedule import FAMILIES, default_family
 from evenflow.simulate import Simulation, simulate
 from evenflow.units import milliseconds
 
-_MOST_ACTIONS = 500_000
-"""Actions of a step beyond which no other plan is simulated beside it."""
+_MOST_ACTIONS = 100_000
+"""Actions of a step beyond which no other plan is simulated beside it: that is no part of the time limit."""
 _STANDARD_OUTPUT = Path("-")
 
 
@@ -52,9 +52,8 @@ def _others(simulation: Simulation, job: PlanJob) -> Iterator[tuple[str, Simulat
     """
     if simulation.timeline.schedule.num_actions > _MOST_ACTIONS:
         return
-    for known in job.contest.known[:1]:
-        if (own := _simulated(known, simulation)) is not None:
-            yield _("the plan of the file"), own
+    if job.file_plan is not None and (own := _simulated(job.file_plan, simulation)) is not None:
+        yield _("the plan of the file"), own
     for named in _equal_stages(simulation, job):
         yield _equal_words(named, simulation), named.simulation
 
