@@ -57,8 +57,10 @@ def test_the_page_shows_what_is_predicted_and_what_is_applied(language: str, fol
     assert shown(page, "86.9 GB") in run(language, line["predict"], status=3)
     target = line["plan"].index("--target")
     simulated = run(language, ["simulate", *line["plan"][1:target], "--layers", LAYERS, "--json", "plan.json"])
-    rows = shown(page, "llama3_70b").rstrip().splitlines()[:11]
-    assert "\n".join(rows) + "\n" in simulated
+    first, answer, table = shown(page, "llama3_70b").rstrip().split("\n\n")
+    assert f"\n{first}\n\n" in simulated
+    assert f"\n{answer.splitlines()[3]}\n" in simulated
+    assert f"\n{table}\n" in simulated
     assert "18,248.099 ms" in simulated
     assert shown(page, "Megatron-LM") in run(language, line["apply"])
     assert "18,248.099 ms" in run(language, line["export"])
@@ -68,7 +70,10 @@ def test_the_page_shows_what_is_predicted_and_what_is_applied(language: str, fol
 def test_the_plan_of_the_page_is_found_and_proven(folder: Path) -> None:
     page = PAGES["en"]
     line = commands(page)
-    certificate = re.search(r"^optimal: .* ms", shown(page, "llama3_70b"), re.MULTILINE)
-    assert certificate is not None
-    assert certificate[0] in run("en", [*line["plan"], *LONG])
+    found = re.sub(r"solved in .*", "", run("en", [*line["plan"], *LONG]))
+    _first, answer, _table = shown(page, "llama3_70b").split("\n\n")
+    # Which of equally short plans it is, and so how much it holds, is not said.
+    same = [line for line in re.sub(r"solved in .*", "", answer).splitlines() if not line.startswith("fits: ")]
+    assert len(same) == 5
+    assert [line for line in same if f"\n{line}\n" not in found] == []
     assert shown(page, "step ms") in run("en", [*line["compare"], *LONG])

@@ -2,8 +2,7 @@
 
 import evenflow
 
-network = evenflow.read_layer_file("examples/llama2_70b.json")
-outcome = evenflow.plan(network, num_ranks=8, num_microbatches=32, memory_limit_bytes=56 * 2**30)
+outcome = evenflow.plan("examples/llama2_70b.json", num_ranks=8, num_microbatches=32, memory_limit_bytes=56 * 2**30)
 print(outcome.summary())
 
 Every name here is loaded when it is first used, so importing evenflow stays cheap. `evenflow.auto` (two-level planning)
@@ -14,6 +13,7 @@ import importlib
 import sys
 from types import ModuleType
 
+from evenflow.network_files import read_networks_with
 from evenflow.notebook import show_with
 
 TYPE_CHECKING = False  # as type checkers know it, without the time that `typing` takes
@@ -240,7 +240,13 @@ def _in_notebook(value: object) -> "str | None":
     return made
 
 
+def _in_file(path: str) -> object:
+    """Return the network in a layer file, whose reader is loaded now."""
+    return importlib.import_module("evenflow.profiles.layer_file").read_layer_file(path)
+
+
 show_with(_in_notebook)
+read_networks_with(_in_file)
 
 
 class _Facade(ModuleType):

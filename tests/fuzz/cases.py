@@ -201,7 +201,7 @@ _NSIGHT = ("read-trace", "traces", "--layers", "2", "--microbatches", "2", "--he
 BASES: tuple[tuple[str, ...], ...] = (
     _plan(), _plan("--chunks", "2", "--schedule", "best"), _plan("--schedule", "search", "--split-backward", "--order", "out.csv"),
     ("simulate", "in.json", "--layers", "3,3", "--microbatches", "4", "--recompute", "full=1,1", "--memory", "1GB"),
-    ("simulate", "in.json", "plan.json"),
+    ("simulate", "in.json", "plan.json"), ("config",),
     _plan("--target", "megatron", "--chunks", "2"), _plan("--target", "deepspeed", "--schedule", "best"),
     ("compare", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST),
     ("compare", "in.json", "--baseline", "train.yaml", "--baseline-of", "mindformers", "--memory", "1GB", *FAST),

@@ -4,7 +4,7 @@ import numba
 import pytest
 from numba.extending import overload
 
-from evenflow.simulate import compiled, is_compiling, is_kept
+from evenflow.simulate import compiled, compiles_now, compiling, is_compiling, is_kept
 
 
 def double(number: int) -> int:
@@ -19,7 +19,7 @@ def test_compiling_is_known_while_it_lasts_and_only_then():
 
     @overload(probe)
     def while_compiling():
-        seen.append(is_compiling())
+        seen.append(is_compiling() and compiles_now())
         return lambda: 7
 
     compiled.compiled(double)  # from here on the compiler tells
@@ -32,6 +32,19 @@ def test_compiling_is_known_while_it_lasts_and_only_then():
     assert machine_code() == 8
     assert seen
     assert all(seen)
+    assert not is_compiling()
+
+
+def test_reading_from_the_disk_is_no_compiling():
+    """What a thread does before its first loop is compiled is reading; behind it, it goes on to compile."""
+    compiled.compiled(double)
+    with compiling():
+        assert is_compiling()
+        assert not compiles_now()
+        numba.njit(lambda number: number + 1)(1)
+        assert compiles_now()
+    with compiling():
+        assert not compiles_now()
     assert not is_compiling()
 
 

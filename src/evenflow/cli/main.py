@@ -10,6 +10,7 @@ import click
 import evenflow
 from evenflow import joining
 from evenflow.cli.exit_status import run_command
+from evenflow.cli.shared.defaults import use_defaults
 from evenflow.cli.shared.help_language import speaking_as_asked, with_language
 from evenflow.errors import InputError
 from evenflow.fields import nearest
@@ -38,6 +39,7 @@ VERBS = {
     "run": "Train a model as planned on torch.distributed; predicted against measured.",
     "auto": "Two-level plan: stages on parts of a cluster, and the sharding of every operator.",
     "profile": "A layer file for a model that never ran, from its configuration.",
+    "config": "The defaults of options in your evenflow.toml, and which verbs take them.",
     "quick-tune": "The SAPP guide's rule of thumb for few ranks, step by step, beside the optimum.",
 }
 """Every verb with its sentence in the help; `evenflow.cli.verbs.VERB` has the command, with `_` for `-`."""
@@ -70,16 +72,22 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the verb and its arguments; words that people try ask for help and version too."""
+        """Return the verb, which gets the defaults of the user's file, and its arguments.
+
+        Words that people try ask for help and version too.
+        """
         if args[0] == "help" and len(args) > 1:
-            return super().resolve_command(ctx, [args[1], "--help"])
+            return self.resolve_command(ctx, [args[1], "--help"])
         if args[0] in ("help", "version"):
             click.echo(ctx.get_help() if args[0] == "help" else f"evenflow, version {evenflow.__version__}")
             ctx.exit()
         near = nearest(args[0], self.list_commands(ctx)) if self.get_command(ctx, args[0]) is None else ""
         if near:
             ctx.fail(_("No such command '{name}'; did you mean {near}?", name=args[0], near=near))
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and command is not None:
+            use_defaults(ctx, name, command)
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of verbs, without importing evenflow's own."""

@@ -20,6 +20,7 @@ from evenflow.model.fewer_kinds import without_idle_kinds, without_offload
 from evenflow.model.halves import Halves, PassHalves, saved_ns
 from evenflow.model.host_link import HostLink
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model.network_source import NetworkSource, as_network
 from evenflow.model.offloaded import with_offload
 from evenflow.model.plan import Cells, Plan, cells
 from evenflow.model.rank_traits import RankTraits
@@ -68,6 +69,7 @@ __all__ = [
     "Mode",
     "Mtp",
     "Network",
+    "NetworkSource",
     "PassHalves",
     "Plan",
     "RankTraits",
@@ -78,6 +80,7 @@ __all__ = [
     "SizeRule",
     "Sizes",
     "StageRule",
+    "as_network",
     "blocks_of",
     "cells",
     "check_cut",

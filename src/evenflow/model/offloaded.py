@@ -7,18 +7,20 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.host_link import HostLink
 from evenflow.model.network import Layer, LayerRun, Mode, Network
+from evenflow.model.network_source import NetworkSource, as_network
 from evenflow.model.recompute import NONE, OFFLOAD
 
 
-def with_offload(network: Network, link: HostLink) -> Network:
+def with_offload(network: NetworkSource, link: HostLink) -> Network:
     """Return the network whose layers may move all that they keep under a recompute kind over `link`, for every kind.
 
     The kinds are ``offload`` for `none`, and ``full+offload`` for `full`, whose input moves. Layers that keep nothing
-    have them too.
+    have them too. The network may be the path of its layer file.
 
     Raises:
         InputError: a network that has one of these kinds already.
     """
+    network = as_network(network)
     taken = next((kind for kind in network.kinds if _moved_kind(kind) in network.kinds), None)
     if taken is not None:
         raise InputError(

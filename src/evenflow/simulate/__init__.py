@@ -1,7 +1,7 @@
 """The exact simulator of a step: the time of every action, the memory of every rank, and the causes of idle time."""
 
 from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fractions, idle_times, runs_by_cause
-from evenflow.simulate.compiled import compiling, is_compiling, is_kept
+from evenflow.simulate.compiled import compiles_now, compiling, is_compiling, is_kept
 from evenflow.simulate.copies import away, with_copies
 from evenflow.simulate.costs import (
     HalvesTable,
@@ -60,6 +60,7 @@ __all__ = [
     "changes_at_both_ends",
     "check_pairs",
     "compared_families",
+    "compiles_now",
     "compiling",
     "costs_of_counts",
     "duration_table",

@@ -17,6 +17,8 @@ class _Compiling:
     """Functions that are being compiled now, one for the sake of the other: the compiler works for one thread."""
     num_threads = 0
     """Threads that compile several of them, one after the other."""
+    has_compiled = False
+    """Whether these have compiled one, and not only read what is kept on the disk."""
     is_kept = True
     """Whether there is a folder for the machine code."""
 
@@ -33,6 +35,7 @@ def _watch() -> None:
     class Listener(event.Listener):  # type: ignore[misc]
         def on_start(self, event: object) -> None:
             _Compiling.num_functions += 1
+            _Compiling.has_compiled = True
 
         def on_end(self, event: object) -> None:
             _Compiling.num_functions -= 1
@@ -59,13 +62,20 @@ def compiled(function: Callable[..., Any], *, inline: str = "never") -> Callable
 
 
 def is_compiling() -> bool:
-    """Return whether a loop is compiled at this moment, in whichever thread."""
+    """Return whether a loop is compiled or read from the disk at this moment, in whichever thread."""
     return _Compiling.num_functions > 0 or _Compiling.num_threads > 0
+
+
+def compiles_now() -> bool:
+    """Return whether loops are compiled at this moment, and not only read from the disk, which takes no time."""
+    return _Compiling.num_functions > 0 or (_Compiling.num_threads > 0 and _Compiling.has_compiled)
 
 
 @contextmanager
 def compiling() -> Iterator[None]:
     """Let `is_compiling` be so for the whole block, also between two loops: one thread at a time may say so."""
+    if not _Compiling.num_threads:
+        _Compiling.has_compiled = False
     _Compiling.num_threads += 1
     try:
         yield

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from evenflow.model import Communication, Network, Plan, check_step
+from evenflow.model import Communication, Network, NetworkSource, Plan, as_network, check_step
 from evenflow.notebook import InNotebook
 from evenflow.schedule import Op, Schedule, check_complete, check_sizes_of, schedule_of
 from evenflow.simulate.bubbles import (
@@ -113,14 +113,19 @@ class Simulation(InNotebook):
 
 
 def simulate(
-    network: Network, plan: Plan, *, schedule: Schedule | None = None, communication: Communication | None = None
+    network: NetworkSource,
+    plan: Plan,
+    *,
+    schedule: Schedule | None = None,
+    communication: Communication | None = None,
 ) -> Simulation:
-    """Simulate one step of `plan`.
+    """Simulate one step of `plan` for a network, which may be the path of its layer file.
 
     The order is the plan's own or that of its family unless `schedule` gives another, which must have the plan's sizes.
     Raises InputError when plan, network and schedule do not fit, ScheduleError when the order is incomplete or
     deadlocks.
     """
+    network = as_network(network)
     check_step(network, plan.sizes, communication)
     if communication is None and network.longest_link_ns:
         communication = Communication()

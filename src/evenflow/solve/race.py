@@ -16,7 +16,7 @@ from evenflow.errors import Interrupted
 from evenflow.interruption import on_interrupt
 from evenflow.language import _
 from evenflow.model import Plan
-from evenflow.simulate import is_compiling, is_kept
+from evenflow.simulate import compiles_now, is_compiling, is_kept
 from evenflow.solve.clock import Clock, counts_work
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem
@@ -138,7 +138,7 @@ class Race:
         incumbent = standing.incumbent
         return Progress(
             seconds=clock.spent_s,
-            phase=_compiling() if is_compiling() else standing.phase,
+            phase=_compiling() if compiles_now() else standing.phase,
             makespan_ns=incumbent[0] if incumbent else None,
             lower_bound_ns=standing.lower_bound_ns,
         )

@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evenflow.asking import check_fields
-from evenflow.errors import InputError
-from evenflow.language import _
-from evenflow.model import Cells, Communication, HostLink, Network, Plan, Request, Sizes, mixing
+from evenflow.model import Cells, Communication, HostLink, NetworkSource, Plan, Request, Sizes, as_network, mixing
 from evenflow.questions import (
     MEMORY_LIMIT,
     NUM_CHUNKS,
@@ -51,7 +49,8 @@ class ContestSearch(Search):
 class PipelineRequest(Search):
     """What every planner is asked for: a network, the sizes of its pipeline, and limits."""
 
-    network: Network = field(kw_only=False)
+    network: NetworkSource = field(kw_only=False)
+    """The network, or the path of its layer file."""
     num_ranks: int = field(metadata=NUM_RANKS)
     num_microbatches: int = field(metadata=NUM_MICROBATCHES)
     sequence_splits: int = field(default=1, metadata=NUM_SEQUENCE_SPLITS)
@@ -60,13 +59,6 @@ class PipelineRequest(Search):
     communication: Communication | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.network, Network):
-            raise InputError(
-                value=self.network,
-                rule=_("must be a Network"),
-                place="network",
-                remedy=_("read a layer file with evenflow.read_layer_file"),
-            )
         check_fields(self)
 
     def problem(
@@ -80,7 +72,7 @@ class PipelineRequest(Search):
             sequence_splits=self.sequence_splits,
         )
         return Request(
-            network=self.network,
+            network=as_network(self.network),
             sizes=sizes,
             memory_limit_bytes=self.memory_limit_bytes,
             cell_rule=mixing(mix_any),

@@ -1,7 +1,7 @@
 """Planning, fitting and writing for a framework by its name, as `evenflow` has them in its face."""
 
 from evenflow.asking import takes
-from evenflow.model import Communication, Network, Plan
+from evenflow.model import Communication, NetworkSource, Plan, as_network
 from evenflow.solve import BestOutcome, ProgressCallback
 from evenflow.solve.for_target import solve_for_target
 from evenflow.solve.requests import TargetRequest
@@ -27,7 +27,7 @@ def plan_for_target(request: TargetRequest) -> BestOutcome:
 
 def fit_plan(
     plan: Plan,
-    network: Network,
+    network: NetworkSource,
     target: str,
     *,
     version: str | None = None,
@@ -44,13 +44,15 @@ def fit_plan(
     cells may be empty with `allow_empty`. Where nothing fits, the plan that comes nearest to fitting is returned: see
     `Simulation.fits`.
 
+    The network may be the path of its layer file.
+
     Raises InputError for an unknown framework, for sizes that it cannot run at all, and where no plan was found in the
     time given.
     """
     chosen = target_named(target, place="target")
     return fitted(
         plan,
-        network,
+        as_network(network),
         communication,
         memory_limit_bytes,
         chosen.abilities(chosen.version(version)),

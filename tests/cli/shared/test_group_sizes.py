@@ -17,7 +17,6 @@ def test_a_plan_keeps_its_group_size_on_every_way(folder, evenflow):
     assert "interleaved in groups of 4" in result.stdout
     assert "5 microbatches in groups of 4" in (folder / "p.svg").read_text()
     assert read_plan_file("p.json").group_size == 4
-    assert "no block for MindFormers; group size must be 2" in result.stderr
     order = make_schedule("interleaved", num_ranks=2, num_chunks=2, num_microbatches=5, group_size=4)
     rows = (folder / "order.csv").read_text().splitlines()
     assert [row.replace(" ", "").split(",") for row in rows] == [
@@ -30,8 +29,7 @@ def test_a_plan_keeps_its_group_size_on_every_way(folder, evenflow):
 
 
 def test_the_usual_size_is_left_out(folder, evenflow):
-    result = evenflow(*PLAN, "--group-size", 2, "--json", "p.json")
-    assert "To put in yaml configuration" in result.stdout
+    assert evenflow(*PLAN, "--group-size", 2, "--json", "p.json").exit_code == 0
     assert "group_size" not in json.loads((folder / "p.json").read_text())
 
 

@@ -59,6 +59,7 @@ CASES = {
     ),
     "plan": ("tiny.json", *SIZES, "--time-limit", 1),
     "demo": ("--time-limit", 1),
+    "config": (),
     "simulate": ("tiny.json", "--layers", "2,2", "--microbatches", 2),
     "compare": ("tiny.json", *SIZES),
     "replan": ("plan.json", "--rank-speed", "1:0.5", "--time-limit", 1),

@@ -48,9 +48,9 @@ def test_kinds_and_chunks_in_use_have_their_columns(folder):
 def test_ranks_over_the_limit_are_named(folder):
     network = read_layer_file("tiny.json")
     simulation = simulate(network, Plan(schedule="1f1b", num_microbatches=2, layers=((2, 2),)))
-    assert memory_note(simulation, 239 * MEGABYTE).endswith("over the limit of 239.0 MB on rank 0")
-    assert memory_note(simulation, 200 * MEGABYTE).endswith("on ranks 0-1")
-    assert memory_note(simulation, 240 * MEGABYTE).endswith("within the limit of 240.0 MB")
+    assert memory_note(simulation, 239 * MEGABYTE).endswith("1.0 MB over the limit of 239.0 MB")
+    assert memory_note(simulation, 200 * MEGABYTE).endswith("over it on ranks 0-1")
+    assert memory_note(simulation, 240 * MEGABYTE).endswith("0.0 MB within the limit of 240.0 MB")
 
 
 def test_bubbles_below_zero_are_explained():

@@ -19,7 +19,7 @@ tiny: 4 layers on 2 ranks x 1 chunk, 2 microbatches, 1f1b
 0  layers dealt evenly, none recomputed   2 2   0 0   6.0 6.0        0.0  240 220   18.000  OVER
 1  recompute 1 on rank 0                  2 2   1 0   7.0 6.0        1.0  222 220   19.000  fits
 
-memory: peak 222.0 MB on rank 0, within the limit of 230.0 MB
+fits: peak 222.0 MB on rank 0, 8.0 MB within the limit of 230.0 MB
 """
 
 

@@ -140,7 +140,7 @@ def _stage_table(result: "AutoPlan") -> str:
         ]
         for stage in result.stages
     ]
-    return aligned(header, rows, left={2, 3, 7})
+    return aligned(header, rows, left={2, 3, 7}, leaving=(5, 4))
 
 
 def _cost_table(result: "AutoPlan") -> str:
@@ -171,7 +171,7 @@ def _cost_table(result: "AutoPlan") -> str:
         rows.append(
             [_("stage {stage}", stage=stage.stage), *(f"{milliseconds(part):,.3f}" for part in parts), f"{sent:,.3f}"]
         )
-    return aligned(header, rows, left={0})
+    return aligned(header, rows, left={0}, leaving=(8, 6, 5, 4))
 
 
 def _messages_ms(result: "AutoPlan") -> list[float]:
@@ -210,7 +210,7 @@ def _batches(result: "AutoPlan") -> str:
     header = ["", _("microbatch"), _("microbatches"), _("simulated ms"), _("bound ms"), _("outcome")]
     global_batch = result.batches[0].microbatch * result.batches[0].num_microbatches
     title = _("sizes of a microbatch ({global_batch} sequences a step)", global_batch=global_batch)
-    return f"{title}\n{aligned(header, rows, left={0, 5})}"
+    return f"{title}\n{aligned(header, rows, left={0, 5}, leaving=(4,))}"
 
 
 def _alternatives(result: "AutoPlan") -> str:
@@ -229,7 +229,10 @@ def _alternatives(result: "AutoPlan") -> str:
             ]
         )
     table = aligned(
-        ["", _("stages"), _("by equation ms"), _("bound ms"), _("simulated ms"), _("sharding")], rows, left={0, 5}
+        ["", _("stages"), _("by equation ms"), _("bound ms"), _("simulated ms"), _("sharding")],
+        rows,
+        left={0, 5},
+        leaving=(3, 2),
     )
     title = _("alternatives ({count:,} different stages evaluated)", count=result.search.num_evaluated)
     return f"{title}\n{table}"
@@ -289,7 +292,12 @@ def _refinement(result: "AutoPlan") -> str:
         ]
         for tried in refinement.tried
     ]
-    table = aligned([_("schedule"), _("status"), _("simulated ms"), _("bound ms"), _("sharding")], rows, left={0, 1, 4})
+    table = aligned(
+        [_("schedule"), _("status"), _("simulated ms"), _("bound ms"), _("sharding")],
+        rows,
+        left={0, 1, 4},
+        leaving=(3,),
+    )
     sentence = _("refinement by the exact solver adds {saved:.1f} %", saved=100 * refinement.saved)
     if refinement.best:
         sentence = _(

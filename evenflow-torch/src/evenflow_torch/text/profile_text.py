@@ -62,7 +62,8 @@ def _part_table(profile: "ModelProfile") -> str:
         row += [f"{part.forward_flops / 1e12:,.3f}", _ms(times.forward_ns)]
         row += [_ms(plain_ns - times.weight_ns), _ms(times.weight_ns)]
         rows.append(row + ([f"{100 * (times.spread or 0):.0f}"] if measured else []))
-    return aligned(header + ([_("spread %")] if measured else []), rows, left={0, 1})
+    titles = header + ([_("spread %")] if measured else [])
+    return aligned(titles, rows, left={0, 1}, leaving=(5, *range(9, len(titles)), 4, 3))
 
 
 def _kind_table(profile: "ModelProfile") -> str:

@@ -143,7 +143,7 @@ def _recommend(
         known=known,
     )
     comparison_s = 0.0 if flags.quiet else comparison_seconds(left_s)
-    with shown_progress(quiet=flags.quiet) as progress:
+    with shown_progress(time_limit_s=left_s, quiet=flags.quiet) as progress:
         outcome = solve.solve(
             request, schedule=settings.schedule, time_limit_s=left_s - comparison_s, progress=progress, known=known
         )

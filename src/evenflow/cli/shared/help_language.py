@@ -6,9 +6,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from typing import Any
 
 import click
 
+from evenflow.cli.shared.defaults import say_defaults
 from evenflow.cli.text.display_width import wrapped
 from evenflow.language import (
     CATALOGUES,
@@ -113,6 +115,11 @@ class _Formatter(click.HelpFormatter):
 
 class _Context(click.Context):
     formatter_class = _Formatter
+
+    def invoke(self, callback: Any, /, *args: Any, **keywords: Any) -> Any:
+        """Run a command, and say first which defaults it has from the user's file."""
+        say_defaults(self)
+        return super().invoke(callback, *args, **keywords)
 
 
 def _looked_up(text: str) -> str:

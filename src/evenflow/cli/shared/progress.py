@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import isfinite
 from typing import Generic, Protocol, TypeVar
 
@@ -30,20 +31,22 @@ _Report = TypeVar("_Report", bound=_Timed)
 
 
 @contextmanager
-def shown_progress(*, quiet: bool = False) -> Iterator[ProgressCallback | None]:
+def shown_progress(*, time_limit_s: float, quiet: bool = False) -> Iterator[ProgressCallback | None]:
     """Give a callback for `evenflow.plan` that shows the progress while the block runs; None when `quiet`."""
     if quiet:
         yield None
         return
-    with _shown(progress_text, lambda progress: (progress.makespan_ns, progress.lower_bound_ns)) as callback:
+    text = partial(progress_text, time_limit_s=time_limit_s)
+    with _shown(text, lambda progress: (progress.makespan_ns, progress.lower_bound_ns)) as callback:
         yield callback
 
 
 @contextmanager
-def shown_tuning() -> Iterator[Callable[[TuningProgress], None]]:
+def shown_tuning(*, time_limit_s: float) -> Iterator[Callable[[TuningProgress], None]]:
     """Give a callback for `evenflow.tune` that shows the progress while the block runs."""
+    text = partial(tuning_text, time_limit_s=time_limit_s)
     with _shown(
-        tuning_text, lambda progress: (progress.best_ns, progress.lower_bound_ns, progress.refuted, progress.solved)
+        text, lambda progress: (progress.best_ns, progress.lower_bound_ns, progress.refuted, progress.solved)
     ) as callback:
         yield callback
 
@@ -59,9 +62,9 @@ def _shown(text: Callable[[_Report], str], state: Callable[[_Report], Hashable])
         yield lambda report: status.update(_one_line(text(report), width=console.width - SPINNER_WIDTH))
 
 
-def progress_text(progress: Progress) -> str:
+def progress_text(progress: Progress, *, time_limit_s: float) -> str:
     """Return one line: time, phase, best plan, bound and gap."""
-    parts = [f"{progress.seconds:6.1f} s", progress.phase]
+    parts = [_time(progress.seconds, time_limit_s), progress.phase]
     if progress.makespan_ns is not None:
         parts.append(_("best {ms:,.3f} ms", ms=milliseconds(progress.makespan_ns)))
     if progress.lower_bound_ns > 0:
@@ -71,10 +74,10 @@ def progress_text(progress: Progress) -> str:
     return "  ".join(parts)
 
 
-def tuning_text(progress: TuningProgress) -> str:
+def tuning_text(progress: TuningProgress, *, time_limit_s: float) -> str:
     """Return one line: time, configurations refuted, solved and left, best step and bound on all."""
     parts = [
-        f"{progress.seconds:6.1f} s",
+        _time(progress.seconds, time_limit_s),
         _(
             "{refuted:,} refuted, {solved:,} solved, {left:,} left",
             refuted=progress.refuted,
@@ -87,6 +90,12 @@ def tuning_text(progress: TuningProgress) -> str:
     if progress.lower_bound_ns > 0 and isfinite(progress.lower_bound_ns):
         parts.append(_("bound {ms:,.3f} ms", ms=progress.lower_bound_ns / 1e6))
     return "  ".join(parts)
+
+
+def _time(seconds: float, time_limit_s: float) -> str:
+    """Return the time that is over, and which share that is of the time that there is."""
+    share = min(1.0, seconds / time_limit_s) if time_limit_s > 0 else 1.0
+    return _("{seconds:6.1f} s, {percent:.0f} % of the time", seconds=seconds, percent=100 * share)
 
 
 def _one_line(line: str, *, width: int) -> Text:

@@ -82,7 +82,10 @@ def _table(best: BestOutcome) -> str:
         rows.append(
             [*names, *numbers, best.verdict(open_one if open_one and candidate is not best.best else candidate)]
         )
-    return aligned(header, rows, left={0, len(header) - 1})
+    longer = header.index(_("longer"))
+    bound, bubble, peak = longer + 1, longer + 2, longer + 3
+    leaving = (bubble, *([peak] if has_memory else []), bound, longer)
+    return aligned(header, rows, left={0, len(header) - 1}, leaving=leaving)
 
 
 def _by_schedule(candidates: Sequence[ScheduleCandidate]) -> list[list[ScheduleCandidate]]:

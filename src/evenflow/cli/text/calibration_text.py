@@ -46,7 +46,7 @@ def _estimates_table(estimates: tuple[ParameterEstimate, ...]) -> str:
         ]
         for estimate in estimates
     ]
-    return aligned(header, rows, left={0, 5})
+    return aligned(header, rows, left={0, 5}, leaving=(4, 3))
 
 
 def _correlated(fitted: FittedReach) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _runs_table(part: QuantityFit) -> str:
         for residual in by_error[:_MOST_RUNS]
     ]
     header = [_("run, the worst first"), unit, _("predicted"), _("before %"), _("after %")]
-    table = aligned(header, rows, left={0})
+    table = aligned(header, rows, left={0}, leaving=(3,))
     more = len(by_error) - len(rows)
     return f"{table}\n{_n('and {count} more', 'and {count} more', count=more)}" if more else table
 

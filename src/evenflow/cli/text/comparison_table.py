@@ -35,7 +35,10 @@ def comparison_table(plans: Sequence[NamedPlan], memory_limit_bytes: int | None)
                 _verdict(plan, memory_limit_bytes),
             ]
         )
-    return "\n".join([aligned(header, rows, left={0, len(header) - 1}), *_fill_drain_notes(plans)])
+    # The parts of a bubble, then the bubble: how long a step is, and whether it fits, decide.
+    parts = range(4, len(header) - (2 if has_memory else 1))
+    table = aligned(header, rows, left={0, len(header) - 1}, leaving=(*parts, 3))
+    return "\n".join([table, *_fill_drain_notes(plans)])
 
 
 def _fill_drain_notes(plans: Sequence[NamedPlan]) -> list[str]:

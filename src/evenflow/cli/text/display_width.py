@@ -1,12 +1,30 @@
 """How wide a text is on a terminal, where a Chinese character fills two cells, and lines of at most a width."""
 
+import os
 import re
+import sys
 import unicodedata
 
 _OPENING = "([（《〈“‘「『【［"
 _CLOSING = ")]，。、；：！？）》〉”’」』】］…—"
+_WIDEST = 120
+"""Cells of a line of text that can still be read."""
 _PIECE = re.compile(r"\s+|[^\s\u2e80-\uffef]+|.")
 """Space, a word in Latin letters, or one character of a script that has no spaces."""
+
+
+def output_width() -> int | None:
+    """Return the columns of what the answer is printed to: ``COLUMNS``, or those of a terminal; None: any number.
+
+    A file and a pipe have no width: all columns of a table go there.
+    """
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdecimal() and int(stated):
+        return int(stated)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except (OSError, ValueError):  # no terminal, or no file at all
+        return None
 
 
 def display_width(text: str) -> int:
@@ -16,6 +34,17 @@ def display_width(text: str) -> int:
     10
     """
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def text_width(most: int = _WIDEST) -> int:
+    """Return how wide lines of text may be: as wide as what they are printed to, and at most so many cells."""
+    return min(most, output_width() or most)
+
+
+def fits_output(text: str) -> bool:
+    """Return whether no line of `text` is wider than what it is printed to."""
+    width = output_width()
+    return width is None or max(map(display_width, text.splitlines()), default=0) <= width
 
 
 def padded(text: str, width: int, *, left: bool = True) -> str:

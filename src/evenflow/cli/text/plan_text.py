@@ -24,33 +24,38 @@ def plan_text(
     simulation: Simulation,
     memory_limit_bytes: int | None,
     *,
-    certificate: str,
+    certificate: str = "",
+    first: Sequence[str] = (),
+    ahead: Sequence[str] = (),
     binding: str = "",
     rank_order: Sequence[int] = (),
 ) -> str:
-    """Return headline, plan, certificate, memory with the limits that bind (`binding`), bubbles, as paragraphs.
+    """Return what people come for, below the headline, then the plan, notes on it, and bubbles, as paragraphs.
 
-    `rank_order` says where ranks were placed.
+    People come for the lines `first`, whether the plan fits, the certificate, and the lines `ahead` on what is next.
+    Of the notes, `binding` are those on the memory limits that bind; `rank_order` says where ranks were placed.
     """
-    memory = memory_note(simulation, memory_limit_bytes)
+    answer = [*first, memory_note(simulation, memory_limit_bytes), certificate, *ahead]
     notes = [
-        certificate,
         encoders_note(simulation),
-        memory,
         host_note(simulation),
         pairs_note(simulation),
         binding,
         ranks_note(simulation.network, rank_order),
         message_note(simulation),
     ]
-    return "\n\n".join(
-        (
-            headline(simulation),
-            plan_table(simulation, memory_limit_bytes),
-            "\n".join(note for note in notes if note),
-            bubble_table(simulation),
-        )
+    paragraphs = (
+        headline(simulation),
+        _lines(answer),
+        plan_table(simulation, memory_limit_bytes),
+        _lines(notes),
+        bubble_table(simulation),
     )
+    return "\n\n".join(filter(None, paragraphs))
+
+
+def _lines(sentences: Sequence[str]) -> str:
+    return "\n".join(filter(None, sentences))
 
 
 def no_plan_text(outcome: Outcome) -> str:

@@ -46,7 +46,9 @@ def quick_tune_text(steps: Sequence[TuningStep], limit: int | None) -> str:
         verdict += "\n" + _(
             "the rule of thumb has no answer: with layers dealt evenly, full recomputation is not enough"
         )
-    return "\n\n".join((headline(last), aligned(header, rows, left={1, len(header) - 1}), verdict))
+    return "\n\n".join(
+        (headline(last), aligned(header, rows, left={1, len(header) - 1}, leaving=(5, 4, 6, 0)), verdict)
+    )
 
 
 def _verdict(simulation: Simulation, limit: int | None) -> str:

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 from evenflow.baselines.equal_stages import idle_of_equal_stages, idle_shares, peak_live
+from evenflow.cli.text.display_width import output_width
 from evenflow.cli.text.tables import aligned
 from evenflow.draw.plan_picture import timeline_svg
 from evenflow.draw.text_grid import text_grid
@@ -61,7 +62,8 @@ def bubble_table(simulation: Simulation, formula: Formula) -> str:
     text = [_("bubbles in ms, by formula | simulated:")]
     if any(bubbles is None for bubbles in formula):
         text.append(_("(? means no formula for these sizes and times)"))
-    return f"{' '.join(text)}\n{aligned(header, rows)}"
+    by_width = sorted(range(1, len(places) + 1), key=lambda column: -max(len(row[column]) for row in rows))
+    return f"{' '.join(text)}\n{aligned(header, rows, leaving=by_width)}"
 
 
 def live_note(simulation: Simulation) -> str:
@@ -150,7 +152,7 @@ def _headline(simulation: Simulation) -> str:
 
 
 def _grid(simulation: Simulation) -> str:
-    grid, unit_ns = text_grid(simulation.timeline)
+    grid, unit_ns = text_grid(simulation.timeline, most=output_width())
     if not grid:
         return _(
             "(no grid: at one column for each {unit_ms} ms it would be too wide; --svg draws it)", unit_ms=_ms(unit_ns)

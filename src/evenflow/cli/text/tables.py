@@ -3,7 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from evenflow.cli.text.display_width import display_width, padded
+from evenflow.cli.text.columns import Column, fitted_columns
+from evenflow.cli.text.display_width import fits_output, output_width
 from evenflow.language import _, _n
 from evenflow.model import NONE, Network
 from evenflow.plain_text import on_one_line
@@ -17,19 +18,23 @@ from evenflow.units import MEGABYTE, megabytes, milliseconds
 BAR_WIDTH = 10
 
 
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[int] = ()) -> str:
-    """Return a table with two spaces between columns; columns in `left` are flush left, the others flush right."""
+def aligned(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: Collection[int] = (),
+    leaving: Sequence[int] = (),
+    most: int | None = None,
+) -> str:
+    """Return a table with two spaces between columns; columns in `left` are flush left, the others flush right.
+
+    Where it is wider than the output, or than `most` cells, the columns `leaving` are left out, in this order, as far
+    as need be, and a line below names them. Where that is not enough, a last column of text goes on below itself.
+    """
     table = [[on_one_line(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(display_width(row[column]) for row in table) for column in range(len(header))]
-
-    def line(row: Sequence[str]) -> str:
-        parts = (
-            padded(text, width, left=column in left)
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        )
-        return "  ".join(parts).rstrip()
-
-    return "\n".join(line(row) for row in table)
+    columns = [Column([row[number] for row in table], is_left=number in left) for number in range(len(header))]
+    limit = min((width for width in (output_width(), most) if width is not None), default=None)
+    return fitted_columns(columns, limit, leaving=[columns[number] for number in leaving])
 
 
 def headline(simulation: Simulation) -> str:
@@ -56,7 +61,15 @@ def headline(simulation: Simulation) -> str:
 
 
 def plan_table(simulation: Simulation, memory_limit_bytes: int | None) -> str:
-    """Return for each rank layers and recompute counts by chunk, time of a microbatch, peak memory, idle share."""
+    """Return for each rank layers and recompute counts by chunk, time of a microbatch, peak memory, idle share.
+
+    Where the table is too wide, first bars are left out.
+    """
+    table = _plan_table(simulation, memory_limit_bytes, has_bars=True)
+    return table if fits_output(table) else _plan_table(simulation, memory_limit_bytes, has_bars=False)
+
+
+def _plan_table(simulation: Simulation, memory_limit_bytes: int | None, *, has_bars: bool) -> str:
     plan, costs = simulation.plan, simulation.costs
     kinds = [kind for kind in simulation.network.kinds if kind != NONE and any(map(any, plan.recompute.get(kind, ())))]
     has_memory = simulation.network.has_memory
@@ -74,17 +87,24 @@ def plan_table(simulation: Simulation, memory_limit_bytes: int | None) -> str:
             peak = simulation.peak_memory_bytes[rank]
             row.append(f"{megabytes(peak):,.1f}")
             if memory_limit_bytes:
-                row.append(limit_bar(peak, memory_limit_bytes))
+                row.append((limit_bar if has_bars else limit_share)(peak, memory_limit_bytes))
         row.append(f"{100 * simulation.idle[rank].total_ns / simulation.makespan_ns:.1f}")
         rows.append(row)
-    return aligned(header, rows, left=left)
+    kinds_end, last = 2 + len(kinds), len(header) - 1
+    leaving = () if has_bars else (last, kinds_end, *range(kinds_end - 1, 1, -1))
+    return aligned(header, rows, left=left, leaving=leaving)
 
 
 def limit_bar(peak_bytes: int, limit_bytes: int) -> str:
     """Return how full a rank is: ``████████░░  81.4 %``."""
     filled = min(BAR_WIDTH, BAR_WIDTH * peak_bytes // limit_bytes)
+    return f"{'█' * filled}{'░' * (BAR_WIDTH - filled)} {limit_share(peak_bytes, limit_bytes)}"
+
+
+def limit_share(peak_bytes: int, limit_bytes: int) -> str:
+    """Return the share of the limit that a rank holds, and whether that is too much."""
     over = "  " + _("OVER") if peak_bytes > limit_bytes else ""
-    return f"{'█' * filled}{'░' * (BAR_WIDTH - filled)} {100 * peak_bytes / limit_bytes:5.1f} %{over}"
+    return f"{100 * peak_bytes / limit_bytes:5.1f} %{over}"
 
 
 def bubble_table(simulation: Simulation) -> str:
@@ -110,7 +130,7 @@ def bubble_table(simulation: Simulation) -> str:
                 *(_signed(100 * part / simulation.makespan_ns, 1) for part in parts),
             ]
         )
-    table = aligned(["", _("all"), *causes], rows, left={0})
+    table = aligned(["", _("all"), *causes], rows, left={0}, leaving=range(len(causes) + 1, 1, -1))
     table += "\n" + fill_drain_note(simulation.fill_drain)
     if not any(cell.startswith("-") for row in rows for cell in row[1:]):
         return table
@@ -135,7 +155,7 @@ def fill_drain_note(idle: FillDrain) -> str:
 
 
 def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
-    """Return one sentence on the memory limit."""
+    """Return one sentence on whether the plan fits, and by how much."""
     if not simulation.network.has_memory:
         return _("memory: the layer file has no memory data, so no limit is checked")
     peak = max(simulation.peak_memory_bytes)
@@ -148,16 +168,14 @@ def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
         return _("memory: {where}; no limit was given (--memory), so none is checked", where=peak_text)
     limit = _("the limit of {limit_mb:,.1f} MB", limit_mb=megabytes(memory_limit_bytes))
     if simulation.fits(memory_limit_bytes):
-        return _("memory: {where}, within {limit}", where=peak_text, limit=limit)
+        left_mb = megabytes(memory_limit_bytes - peak)
+        return _("fits: {where}, {left_mb:,.1f} MB within {limit}", where=peak_text, left_mb=left_mb, limit=limit)
     over = [rank for rank, held in enumerate(simulation.peak_memory_bytes) if held > memory_limit_bytes]
-    return _n(
-        "memory: {where}; over {limit} on rank {ranks}",
-        "memory: {where}; over {limit} on ranks {ranks}",
-        count=len(over),
-        where=peak_text,
-        limit=limit,
-        ranks=shown_order(over),
-    )
+    over_mb = megabytes(peak - memory_limit_bytes)
+    verdict = _("does not fit: {where}, {over_mb:,.1f} MB over {limit}", where=peak_text, over_mb=over_mb, limit=limit)
+    if len(over) == 1:
+        return verdict
+    return _("{verdict}; over it on ranks {ranks}", verdict=verdict, ranks=shown_order(over))
 
 
 def host_note(simulation: Simulation) -> str:

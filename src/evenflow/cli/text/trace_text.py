@@ -64,7 +64,7 @@ def _time_table(times: TraceTimes) -> str:
                 origin = _("measured, {counted}", counted=_counted(block))
             rows.append([role, block.name, phase, _ms(mean), *spreads, origin])
     header = ["", _("layer"), "", _("ms"), _("least"), _("median"), _("most"), _("from")]
-    return _("one layer, one microbatch") + "\n" + aligned(header, rows, left={0, 1, 2, 7})
+    return _("one layer, one microbatch") + "\n" + aligned(header, rows, left={0, 1, 2, 7}, leaving=(5, 4, 6))
 
 
 def _exchange_table(blocks: Sequence[BlockTime]) -> str:

@@ -106,7 +106,7 @@ def _offers(network: Network) -> dict[str, Network]:
 
 
 def _solve(network: Network, sizes: Sizes, *, limit: int | None, time_limit_s: float, known: Sequence[Plan]) -> Outcome:
-    with shown_progress() as progress:
+    with shown_progress(time_limit_s=time_limit_s) as progress:
         request = Request(network=network, sizes=sizes, memory_limit_bytes=limit, allow_empty=False)
         return solve.solve(request, schedule=SCHEDULE, time_limit_s=time_limit_s, progress=progress, known=known)
 

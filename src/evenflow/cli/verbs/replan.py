@@ -83,7 +83,7 @@ def replan(plan: str, measured: str | None, request: ReplanOptions) -> int:
     assert planned.network is not None
     running = simulate(planned.network, planned.plan, communication=planned.communication)
     ranks, limit = _ranks(running, limit, measured, request)
-    with shown_progress() as progress:
+    with shown_progress(time_limit_s=request.time_limit) as progress:
         answer = replanned_for(
             running,
             ranks,

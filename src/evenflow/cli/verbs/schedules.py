@@ -10,12 +10,12 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
-from evenflow.cli.text.display_width import padded, wrapped
+from evenflow.cli.text.display_width import padded, text_width, wrapped
 from evenflow.export.results.schedule_fields import family_fields
 from evenflow.language import _, looked_up
 from evenflow.schedule import ALIAS_NOTES, ALIASES, FAMILIES
 
-_WIDTH = 110
+_WIDEST = 110
 _INDENT = 10
 
 
@@ -42,7 +42,7 @@ def schedules(request: SchedulesOptions) -> int:
         "whole-rank activations of one microbatch. The bubble is the idle share of a step with equal stages and free "
         "messages."
     )
-    paragraphs = ["\n".join(wrapped(symbols, _WIDTH + 5))]
+    paragraphs = ["\n".join(wrapped(symbols, text_width(_WIDEST + 5)))]
     for name, family in FAMILIES.items():
         rows = [
             (_("idea"), looked_up(family.idea)),
@@ -59,7 +59,7 @@ def schedules(request: SchedulesOptions) -> int:
         ]
         lines = []
         for title, text in rows:
-            first, *more = wrapped(text, _WIDTH - _INDENT)
+            first, *more = wrapped(text, text_width(_WIDEST) - _INDENT)
             lines.append(f"  {padded(title, _INDENT - 2)}{first}")
             lines += [" " * _INDENT + line for line in more]
         paragraphs.append("\n".join([name, *lines]))

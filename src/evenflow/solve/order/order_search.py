@@ -8,7 +8,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.interruption import abandonable
 from evenflow.language import _
-from evenflow.model import Communication, Network, Plan
+from evenflow.model import Communication, NetworkSource, Plan, as_network
 from evenflow.schedule import (
     Schedule,
     check_complete,
@@ -57,7 +57,7 @@ class OrderOutcome:
 
 def search_order(
     plan: Plan,
-    network: Network,
+    network: NetworkSource,
     *,
     memory_limit_bytes: int | None,
     communication: Communication | None = None,
@@ -70,6 +70,7 @@ def search_order(
 ) -> OrderOutcome:
     """Return the shortest order found for the cells of `plan`, on its placement and within the memory limit.
 
+    The network may be the path of its layer file.
     Starts from all families of these sizes and placement and from `start`, and is never longer than any of them that
     fits. With `split_backward` stages may split their backwards; otherwise none does. With `in_pairs` forwards run
     beside backwards where layers exchange tokens and that saves time; otherwise none does, nor in any of those that it
@@ -79,6 +80,7 @@ def search_order(
     Raises InputError when not even one microbatch at a time fits, and for steps without backward.
     """
     began = now_s()
+    network = as_network(network)
     load_kernels()
     schedule = schedule_of(plan)
     in_pairs = in_pairs and pairs_save(network, communication)

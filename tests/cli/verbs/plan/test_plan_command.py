@@ -16,19 +16,21 @@ SIZES = ("--ranks", 2, "--microbatches", 2)
 PLAN_TEXT = """\
 tiny: 4 layers on 2 ranks x 1 chunk, 2 microbatches, 1f1b
 
+step 18.000 ms
+as long as equal stages, nothing recomputed
+fits: peak 240.0 MB on rank 0, 10.0 MB within the limit of 250.0 MB
+within 25.00 % of optimal: 18.000 ms, bound 13.500 ms (solved in 1.5 s)
+next: --target NAME prints it for your framework, --json plan.json keeps it
+
 rank  layers  ms/microbatch  peak MB  of limit            idle %
    0       2          6.000    240.0  █████████░  96.0 %    33.3
    1       2          6.000    220.0  ████████░░  88.0 %    33.3
-
-within 25.00 % of optimal: 18.000 ms, bound 13.500 ms (solved in 1.5 s)
-memory: peak 240.0 MB on rank 0, within the limit of 250.0 MB
 
                            all  fill/drain  imbalance  recompute
 bubble, of model time   0.5000      0.5000     0.0000     0.0000
 rank 0 idle, % of step    33.3        33.3        0.0        0.0
 rank 1 idle, % of step    33.3        33.3        0.0        0.0
 fill/drain of equal stages: 0.5000 by formula, 0.5000 simulated; idle time (p-1) (f+b)
-
 """
 BLOCK = """\
 To put in yaml configuration:
@@ -54,10 +56,46 @@ parallel:
 pytestmark = pytest.mark.usefixtures("fake_solver")
 
 
-def test_prints_the_plan_and_the_block(folder, evenflow):
+def test_prints_what_people_come_for_then_the_plan(folder, evenflow):
     result = evenflow("plan", "tiny.json", *SIZES, "--memory", "250MB")
     assert result.exit_code == 0
-    assert result.stdout == PLAN_TEXT + BLOCK
+    assert result.stdout == PLAN_TEXT
+
+
+def test_the_lines_of_a_framework_come_with_its_name_alone(folder, evenflow):
+    command = ("plan", "tiny.json", *SIZES, "--memory", "250MB", "--schedule", "1f1b")
+    assert "model_config" not in evenflow(*command).stdout
+    for_framework = evenflow(*command, "--target", "mindformers", "--json", "plan.json").stdout
+    assert "\nnext: evenflow apply plan.json FILE edits your own file\n" in for_framework
+    assert "model_config" in for_framework
+    kept = evenflow(*command, "--json", "plan.json")
+    assert "\nnext: evenflow export plan.json --to NAME prints it for your framework\n" in kept.stdout
+
+
+def test_the_plan_of_a_file_and_equal_stages_stand_beside_the_step(folder, evenflow):
+    """Both stages have 2 layers of 3 ms and 1 ms of recomputation in the file: 24 ms. Without it, 240 MB are needed."""
+    recomputing = ("--layers", "2,2", "--recompute", "full=2,2", "--microbatches", 2, "--json", "plan.json")
+    assert evenflow("simulate", "tiny.json", *recomputing, "--memory", "230MB").exit_code == 0
+    lines = evenflow("plan", "plan.json", "--memory", "250MB").stdout.splitlines()
+    assert lines[2:4] == ["step 18.000 ms", "25.0 % shorter than the plan of the file: 24.0 ms"]
+    tight = evenflow("plan", "tiny.json", *SIZES, "--memory", "230MB").stdout.splitlines()
+    assert tight[2:5] == [
+        "step 24.000 ms",
+        "33.3 % longer than equal stages, nothing recomputed: 18.0 ms, does not fit",
+        "as long as equal stages, recompute full everywhere",
+    ]
+
+
+def test_tokens_are_counted_where_the_model_says_them(folder, evenflow):
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 4}
+    config |= {"num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 320}
+    Path("config.json").write_text(json.dumps(config))
+    sizes = (*SIZES, "--tensor", 2, "--data", 2, "--microbatch", 3, "--seq", 100)
+    result = evenflow("plan", "config.json", "--accelerator", "h100", *sizes, "--json", "plan.json")
+    assert result.exit_code == 0, result.stderr
+    step_s = json.loads(Path("plan.json").read_text())["makespan_ms"] / 1000
+    # 2 microbatches of 3 sequences of 100 tokens on each of 2 copies, by 2 x 2 x 2 devices
+    assert f", at most {2 * 3 * 100 * 2 / step_s / 8:,.1f} tokens/s per device\n" in result.stdout
 
 
 def test_quiet_prints_only_the_block(folder, evenflow):
@@ -175,14 +213,14 @@ def test_says_that_no_limit_is_checked(folder, evenflow):
     assert "--memory is not checked" in result.stderr
 
 
-def test_a_plan_that_mindformers_cannot_express_is_still_shown(folder, evenflow, monkeypatch):
+def test_a_plan_that_mindformers_cannot_express_has_no_block(folder, evenflow, monkeypatch):
     def refuse(_plan, **_):
         raise InputError(value="swap", rule="must be a kind it has", place="recompute")
 
     monkeypatch.setattr("evenflow.cli.text.block_text.format_mindformers", refuse)
-    result = evenflow("plan", "tiny.json", *SIZES, "--memory", "250MB")
+    result = evenflow("plan", "tiny.json", *SIZES, "--memory", "250MB", "--quiet")
     assert result.exit_code == 0
-    assert result.stdout == PLAN_TEXT.rstrip("\n") + "\n"
+    assert result.stdout == ""
     assert "note: no block for MindFormers; recompute must be a kind it has" in result.stderr
 
 
@@ -248,7 +286,7 @@ def test_a_file_that_fails_late_does_not_take_the_plan_with_it(folder, evenflow,
     monkeypatch.setattr("evenflow.cli.shared.files.output_files.write_whole", full_disk)
     result = evenflow("plan", "tiny.json", *SIZES, "--json", "plan.json")
     assert result.exit_code == 2
-    assert BLOCK in result.stdout
+    assert PLAN_TEXT.splitlines()[0] in result.stdout
     assert "no space left" in result.stderr
 
 
@@ -258,7 +296,6 @@ def test_chunks_follow_the_schedule(evenflow, folder):
     )
     assert result.exit_code == 0
     assert "2 ranks x 2 chunks, 4 microbatches, zbv" in result.stdout
-    assert "note: no block for MindFormers; schedule must be one of 1f1b" in result.stderr
     again = evenflow("simulate", "tiny.json", "plan.json")
     assert again.exit_code == 0
     assert "2 ranks x 2 chunks, 4 microbatches, zbv" in again.stdout

@@ -32,7 +32,7 @@ def with_sizes(request: AutoRequest, own: OwnPlan) -> AutoRequest:
         value, given = getattr(own, key), getattr(request, name)
         if value is None:
             continue
-        if source(name) is not ParameterSource.DEFAULT and given != value:
+        if source(name) not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP) and given != value:
             raise InputError(
                 value=given,
                 rule=_("must be {value}, as {file} says", value=value, file=own.file),

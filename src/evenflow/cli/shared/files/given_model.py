@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from evenflow.cli.missing import missing_options
+from evenflow.cli.shared.defaults import typed_of, without_defaults
 from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.model_config import ModelConfig, config_of, config_path
 from evenflow.cli.shared.options import SEARCH
@@ -22,6 +23,13 @@ from evenflow.schedule import FAMILIES, schedule_of
 from evenflow.targets.target import Target
 
 RequestType = TypeVar("RequestType", bound=Any)
+SIZES_OF_PLANS = ("ranks", "microbatches", "chunks", "schedule", "less_memory", "group_size", "sequence_splits")
+MESSAGES_OF_PLANS = (
+    *("p2p_latency", "p2p_bandwidth", "boundary", "p2p_latency_us", "p2p_bandwidth_gbps", "boundary_mb"),
+    "p2p_exclusive",
+)
+SAID_BY_PLANS = (*SIZES_OF_PLANS, *MESSAGES_OF_PLANS, "memory")
+"""Options that a plan file answers: no default of the user's file stands in its way."""
 _DECIDING = ("schedule", "chunks", "less_memory")
 """Options of which each decides the order of work: beside one of them, that of the plan file does not count."""
 
@@ -54,6 +62,7 @@ class GivenModel:
             click.UsageError: sizes that neither the command line nor the file has.
         """
         if self.planned is not None:
+            request = without_defaults(request, SAID_BY_PLANS)
             known = _sizes_of(self.planned.plan) | _free_of(self.planned.plan, request, written_out)
             request = replace(request, **{name: value for name, value in known.items() if name not in written_out})
         sizes = {f"--{name}": getattr(request, name) for name in ("ranks", "microbatches")}
@@ -147,8 +156,11 @@ def _is_plan(fields: Fields) -> bool:
 
 
 def refuse_without_configuration(only_configured: Collection[str], *, place: str) -> None:
-    """Raise InputError for the first of some options that go with a configuration only, beside the file `place`."""
-    for option in only_configured:
+    """Raise InputError for the first of some options that go with a configuration only, beside the file `place`.
+
+    Those that are defaults of the user's file are left aside, which is said.
+    """
+    for option in typed_of(only_configured):
         raise InputError(
             rule=_("must come with the configuration of a model; {file} has its times and memory already", file=place),
             place=option,

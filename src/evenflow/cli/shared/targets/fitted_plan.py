@@ -76,7 +76,7 @@ def fit_plan(
                 remedy=_("name the model with --layers, for the nearest plan that {title} runs", title=target.title),
             )
         return FittedPlan(original=planned.plan, plan=planned.plan, fitted=None, memory_limit_bytes=limit)
-    with shown_progress(quiet=quiet) as progress:
+    with shown_progress(time_limit_s=time_limit_s, quiet=quiet) as progress:
         nearest = fitted(
             planned.plan,
             planned.network,

@@ -9,6 +9,7 @@ from click.core import ParameterSource
 from evenflow import ranges
 from evenflow.asking import Metadata, asked, asked_as, optional
 from evenflow.cli.shared import options
+from evenflow.cli.shared.defaults import from_file
 from evenflow.cli.shared.training import sections
 from evenflow.cli.shared.training.software_options import SoftwareOptions
 from evenflow.cluster.accelerators import Accelerator
@@ -157,6 +158,12 @@ def usual_precision(accelerator: Accelerator) -> str:
 
 
 def options_given() -> Collection[str]:
-    """Return the names of the options that the command line has, of the command that runs."""
+    """Return the names of the options that the command line or a file of defaults has, of the command that runs."""
     context = click.get_current_context()
     return {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+
+
+def options_typed() -> Collection[str]:
+    """Return the same without those that are defaults of the user's file, which mean nothing beside some inputs."""
+    context = click.get_current_context()
+    return {name for name in options_given() if not from_file(name, context)}

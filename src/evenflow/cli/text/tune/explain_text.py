@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from evenflow.cli.text.display_width import wrapped
+from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.cli.text.predict_text import part_name
 from evenflow.cli.text.tables import aligned
 from evenflow.language import _
 from evenflow.tune.answers.explain import COMPUTE, RECOMPUTATION, AxisChange, Difference, PartDifference, whole
 
-WIDTH = 120
 _TENTH = 1e5
 """A tenth of a millisecond, the unit of the table."""
 _MOST_REASONS = 3
@@ -27,7 +26,7 @@ def explain_text(difference: Difference, *, first: str, other: str, is_tied: boo
         [
             _title(difference, first=first, other=other),
             _table(difference, first=first, other=other),
-            *(line for sentence in sentences for line in wrapped(sentence, WIDTH)),
+            *(line for sentence in sentences for line in wrapped(sentence, text_width())),
         ]
     )
 
@@ -71,7 +70,7 @@ def _title(difference: Difference, *, first: str, other: str) -> str:
         text = _("{other} takes {time} ms longer than {first} ({share} %): {changes}", time=time, **values)
     else:
         text = _("{other} takes {time} ms less than {first} ({share} %): {changes}", time=time, **values)
-    return "\n".join(wrapped(text, WIDTH))
+    return "\n".join(wrapped(text, text_width()))
 
 
 def _table(difference: Difference, *, first: str, other: str) -> str:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from evenflow.cli.text.display_width import wrapped
+from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.cli.text.tables import aligned
-from evenflow.cli.text.tune.explain_text import WIDTH, gigabytes, ms
+from evenflow.cli.text.tune.explain_text import gigabytes, ms
 from evenflow.language import _
 from evenflow.tune.answers.explain import changes_between
 from evenflow.tune.answers.neighbours import Neighbour
@@ -17,7 +17,7 @@ def neighbours_text(chosen: Candidate, neighbours: Sequence[Neighbour]) -> str:
     title = _("one step away from #1 on each axis, with the layers and recomputation that are best there")
     rows = [row for neighbour in neighbours if (row := _row(chosen, neighbour)) is not None]
     header = [_("axis"), _("now"), _("then"), _("step ms"), _("more ms"), "%", _("peak GB"), _("with it")]
-    table = aligned(header, rows, left={0, len(header) - 1})
+    table = aligned(header, rows, left={0, len(header) - 1}, leaving=(4,))
     reasons = [line for neighbour in neighbours for line in _reason(neighbour)]
     untried = ", ".join(
         f"{neighbour.axis} {neighbour.value}"
@@ -25,8 +25,8 @@ def neighbours_text(chosen: Candidate, neighbours: Sequence[Neighbour]) -> str:
         if neighbour.candidate is None and neighbour.refusal is None
     )
     if untried:
-        reasons += wrapped(_("not solved for, the time was over: {what}", what=untried), WIDTH)
-    return "\n".join([*wrapped(title, WIDTH), *([table] if rows else []), *reasons])
+        reasons += wrapped(_("not solved for, the time was over: {what}", what=untried), text_width())
+    return "\n".join([*wrapped(title, text_width()), *([table] if rows else []), *reasons])
 
 
 def _row(chosen: Candidate, neighbour: Neighbour) -> list[str] | None:
@@ -56,10 +56,14 @@ def _reason(neighbour: Neighbour) -> list[str]:
     name = f"{neighbour.axis} {neighbour.value}"
     if neighbour.refusal is not None:
         refusal = neighbour.refusal
-        return wrapped(_("{name} cannot be: {place} {rule}", name=name, place=refusal.place, rule=refusal.rule), WIDTH)
+        return wrapped(
+            _("{name} cannot be: {place} {rule}", name=name, place=refusal.place, rule=refusal.rule), text_width()
+        )
     if neighbour.candidate is None or neighbour.candidate.found is not None:
         return []
     if neighbour.missing_bytes is None:
-        return wrapped(_("{name}: no plan was found in the time given", name=name), WIDTH)
+        return wrapped(_("{name}: no plan was found in the time given", name=name), text_width())
     missing = gigabytes(neighbour.missing_bytes + 2**30 // 20)  # never 0.0
-    return wrapped(_("{name} does not fit: {missing} GB of memory are missing", name=name, missing=missing), WIDTH)
+    return wrapped(
+        _("{name} does not fit: {missing} GB of memory are missing", name=name, missing=missing), text_width()
+    )

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from evenflow.cli.text.display_width import wrapped
+from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.cli.text.tables import round_up_megabytes
-from evenflow.cli.text.tune.explain_text import WIDTH, gigabytes
+from evenflow.cli.text.tune.explain_text import gigabytes
 from evenflow.cli.text.tune.proof_text import option_word
 from evenflow.language import _
 from evenflow.tune.answers.infeasible import Needed
@@ -13,7 +13,7 @@ from evenflow.tune.tuned import Tuned
 
 def needed_text(tuned: Tuned, needed: Needed) -> str:
     """Return why there is no ranking: the rule that excludes most, and the memory and devices that would suffice."""
-    return "\n".join(line for sentence in _sentences(tuned, needed) for line in wrapped(sentence, WIDTH))
+    return "\n".join(line for sentence in _sentences(tuned, needed) for line in wrapped(sentence, text_width()))
 
 
 def _sentences(tuned: Tuned, needed: Needed) -> Iterator[str]:

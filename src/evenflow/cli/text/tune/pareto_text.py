@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from evenflow.cli.text.display_width import wrapped
+from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.cli.text.tables import aligned
-from evenflow.cli.text.tune.explain_text import WIDTH, gigabytes, ms
+from evenflow.cli.text.tune.explain_text import gigabytes, ms
 from evenflow.language import _, _n
 from evenflow.model import NONE
 from evenflow.tune.answers.explain import changes_between
@@ -51,7 +51,9 @@ def devices_text(by_devices: Sequence[OnDevices], without: Sequence[int]) -> str
     if not without:
         return table
     counts = ", ".join(f"{count:,}" for count in without)
-    return "\n".join([table, *wrapped(_("nothing was found that fits on {counts} devices", counts=counts), WIDTH)])
+    return "\n".join(
+        [table, *wrapped(_("nothing was found that fits on {counts} devices", counts=counts), text_width())]
+    )
 
 
 def distance_text(today: Candidate, candidates: Sequence[Candidate]) -> str:
@@ -71,11 +73,11 @@ def untried_text(limits: Sequence[int], devices: Sequence[int]) -> str:
     """Return a sentence on the memory limits (bytes) and numbers of devices that there was no time to solve for."""
     untried = [_("{size} GB of memory", size=gigabytes(limit)) for limit in limits]
     untried += [_n("1 device", "{count:,} devices", count=count) for count in devices]
-    return "\n".join(wrapped(_("not solved for, the time was over: {what}", what=", ".join(untried)), WIDTH))
+    return "\n".join(wrapped(_("not solved for, the time was over: {what}", what=", ".join(untried)), text_width()))
 
 
 def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join([*wrapped(title, WIDTH), aligned(header, rows, left={len(header) - 1})])
+    return "\n".join([*wrapped(title, text_width()), aligned(header, rows, left={len(header) - 1})])
 
 
 def _times(candidate: Candidate, first_ns: float) -> list[str]:

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from evenflow.cli.text.display_width import wrapped
-from evenflow.cli.text.tune.explain_text import WIDTH
+from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.language import _, _n
 from evenflow.solve.clock import counts_work
 from evenflow.tune.axes import Axis
@@ -31,7 +30,7 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
             "sequences of a microbatch; tokens/s: of a device; peak, free: GB of the fullest device, and below the "
             "limit; limited by: what takes most of the step beside computation, memory by what it makes recompute",
         ),
-        WIDTH,
+        text_width(),
     )
     yield from wrapped(
         _(
@@ -40,7 +39,7 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
             low_ms=low / 1e6,
             high_ms=high / 1e6,
         ),
-        WIDTH,
+        text_width(),
     )
     same = tied(tuned.ranked)
     if same:
@@ -52,7 +51,7 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
             all=len(tuned.ranked),
             share=100 * uncertain_ns(best.prediction) / best.step_ns,
         )
-        yield from wrapped(sentence, WIDTH)
+        yield from wrapped(sentence, text_width())
     shown = tuned.ranked[:rows]
     sure = _sure_rows(tuned, shown)
     if sure < len(shown):
@@ -68,7 +67,7 @@ def _sure_rows(tuned: Tuned, rows: Sequence[Candidate]) -> int:
 def proof(tuned: Tuned) -> Iterator[str]:
     """Yield what is proven, how many configurations were refuted and solved, and which rules exclude combinations."""
     legal, excluded = tuned.num_legal, sum(tuned.excluded.values())
-    yield from wrapped(tuned.certificate(), WIDTH)
+    yield from wrapped(tuned.certificate(), text_width())
     if legal:
         counts = _n("1 legal configuration", "{count:,} legal configurations", count=legal)
         values = {"counts": counts, "refuted": tuned.num_refuted, "solved": tuned.num_solved}
@@ -85,7 +84,7 @@ def proof(tuned: Tuned) -> Iterator[str]:
                 seconds=seconds,
                 **values,
             )
-        yield from wrapped(sentence, WIDTH)
+        yield from wrapped(sentence, text_width())
     if excluded:
         most = sorted(tuned.excluded.items(), key=lambda rule: -rule[1])
         yield from wrapped(
@@ -94,7 +93,7 @@ def proof(tuned: Tuned) -> Iterator[str]:
                 count=excluded,
                 rules=", ".join(f"{option_word(name)} {number:,}" for name, number in most),
             ),
-            WIDTH,
+            text_width(),
         )
     if tuned.interrupted:
         yield _("interrupted: this is the ranking so far, with its bound")
@@ -118,8 +117,8 @@ def space(question: TuningQuestion) -> Iterator[str]:
     tried = ", ".join(names)
     if Axis.SCHEDULE not in fixed and set(names) >= set(all_schedules(question.model)):
         tried = _("all schedules")
-    yield from wrapped(_("the space: {tried}; at most {limits} (--max-…)", tried=tried, limits=limits), WIDTH)
+    yield from wrapped(_("the space: {tried}; at most {limits} (--max-…)", tried=tried, limits=limits), text_width())
     if question.allow_empty:
         yield _("cells may hold no layer")
     if decided:
-        yield from wrapped(_("decided: {decided}", decided=decided), WIDTH)
+        yield from wrapped(_("decided: {decided}", decided=decided), text_width())

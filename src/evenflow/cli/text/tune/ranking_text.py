@@ -1,10 +1,10 @@
-"""A ranking of degrees as text, for terminals of 120 columns."""
+"""A ranking of degrees as text, for terminals of 80 to 120 columns."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from evenflow.cli.text.display_width import display_width, wrapped
+from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.cli.text.tables import aligned
 from evenflow.cli.text.tune.proof_text import TIE, legend, proof, space
 from evenflow.export.results.tune_fields import TuneSetting
@@ -20,7 +20,6 @@ from evenflow.tune.question import TuningQuestion
 from evenflow.tune.tuned import Tuned
 from evenflow.tune.wording import recompute_words
 
-WIDTH = 120
 _GIGABYTE = 2**30
 
 
@@ -110,26 +109,26 @@ def _columns(tuned: Tuned, rows: Sequence[Candidate], yours: Candidate | None) -
             _("recompute"), lambda _candidate, prediction: recompute_words(prediction.simulation.plan), is_left=True
         ),
         _Column(_("step ms"), lambda candidate, _prediction: f"{candidate.step_ns / 1e6:,.1f}"),
-        _Column("±%", lambda _candidate, prediction: f"{100 * _half_width(prediction):.0f}"),
-        _Column(_("tokens/s"), lambda _candidate, prediction: f"{prediction.tokens_per_device_s:,.1f}", can_go=3),
-        _Column("MFU%", lambda _candidate, prediction: f"{100 * prediction.utilisation:.1f}", can_go=2),
-        _Column(_("peak"), lambda _candidate, prediction: f"{peak(prediction) / _GIGABYTE:.1f}"),
-        _Column(_("free"), lambda _candidate, prediction: f"{(limit - peak(prediction)) / _GIGABYTE:.1f}"),
-        _Column(_("limited by"), lambda candidate, _prediction: _limit(candidate), is_left=True, can_go=1),
+        _Column("±%", lambda _candidate, prediction: f"{100 * _half_width(prediction):.0f}", can_go=3),
+        _Column(_("tokens/s"), lambda _candidate, prediction: f"{prediction.tokens_per_device_s:,.1f}", can_go=6),
+        _Column("MFU%", lambda _candidate, prediction: f"{100 * prediction.utilisation:.1f}", can_go=5),
+        _Column(_("peak"), lambda _candidate, prediction: f"{peak(prediction) / _GIGABYTE:.1f}", can_go=1),
+        _Column(_("free"), lambda _candidate, prediction: f"{(limit - peak(prediction)) / _GIGABYTE:.1f}", can_go=2),
+        _Column(_("limited by"), lambda candidate, _prediction: _limit(candidate), is_left=True, can_go=4),
     ]
 
 
 def _table(tuned: Tuned, most: int, yours: Candidate | None) -> str:
-    """Return the ranking in at most `WIDTH` columns where that can be."""
+    """Return the ranking in as many columns as there is room for."""
     columns, rows = _whole_table(tuned, most, yours)
-    while True:
-        cells = _cells(columns, rows)
-        left = {number for number, column in enumerate(columns) if column.is_left}
-        table = aligned([column.title for column in columns], cells, left=left)
-        last = max(columns, key=lambda column: column.can_go)
-        if not last.can_go or max(map(display_width, table.splitlines())) <= WIDTH:
-            return table
-        columns.remove(last)
+    able = [number for number, column in enumerate(columns) if column.can_go]
+    return aligned(
+        [column.title for column in columns],
+        _cells(columns, rows),
+        left={number for number, column in enumerate(columns) if column.is_left},
+        leaving=sorted(able, key=lambda number: -columns[number].can_go),
+        most=text_width(),
+    )
 
 
 def ranking_table(tuned: Tuned, most: int, yours: Candidate | None) -> tuple[list[str], list[list[str]]]:
@@ -210,6 +209,6 @@ def _next(setting: TuneSetting, plan_file: str | None) -> str:
 
 def _notes(setting: TuneSetting) -> Iterator[str]:
     if setting.notes:
-        yield from wrapped(_("of the model: {notes}", notes=joined(setting.notes)), WIDTH)
+        yield from wrapped(_("of the model: {notes}", notes=joined(setting.notes)), text_width())
     if setting.assumed:
-        yield from wrapped(_("assumed: {options}", options=", ".join(setting.assumed)), WIDTH)
+        yield from wrapped(_("assumed: {options}", options=", ".join(setting.assumed)), text_width())

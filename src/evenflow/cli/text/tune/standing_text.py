@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from evenflow.cli.text.display_width import wrapped
-from evenflow.cli.text.tune.explain_text import WIDTH, change_words, gigabytes, ms, why
+from evenflow.cli.text.display_width import text_width, wrapped
+from evenflow.cli.text.tune.explain_text import change_words, gigabytes, ms, why
 from evenflow.language import _
 from evenflow.tune.answers.explain import difference
 from evenflow.tune.answers.standing import Standing
@@ -12,7 +12,7 @@ from evenflow.tune.candidate import Candidate
 
 def standing_text(first: Candidate | None, yours: Standing, *, file: str) -> str:
     """Return the rank of the training in a file, why it is not the first, and what keeps it out of the space."""
-    return "\n".join(line for sentence in _sentences(first, yours, file) for line in wrapped(sentence, WIDTH))
+    return "\n".join(line for sentence in _sentences(first, yours, file) for line in wrapped(sentence, text_width()))
 
 
 def rank_words(yours: Standing) -> str:

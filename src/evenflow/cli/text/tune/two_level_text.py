@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from evenflow.cli.text.display_width import wrapped
+from evenflow.cli.text.display_width import text_width, wrapped
 from evenflow.cli.text.tables import aligned
-from evenflow.cli.text.tune.explain_text import WIDTH, gigabytes, ms
+from evenflow.cli.text.tune.explain_text import gigabytes, ms
 from evenflow.language import _
 from evenflow.tune.answers.two_level import TwoLevel, TwoLevelStep
 from evenflow.tune.candidate import Candidate
@@ -17,7 +17,7 @@ def two_level_text(answer: TwoLevel, candidate: Candidate | None, *, command: st
     """
     best, free = answer.best_degrees, answer.free
     if best is None or free is None or answer.degrees is None or candidate is None:
-        return "\n".join(wrapped(_("--refine auto has no answer: {reason}", reason=answer.reason), WIDTH))
+        return "\n".join(wrapped(_("--refine auto has no answer: {reason}", reason=answer.reason), text_width()))
     title = _(
         "shardings of every operator beside degrees, all planned by `evenflow auto` at the costs of single operators"
     )
@@ -27,9 +27,11 @@ def two_level_text(answer: TwoLevel, candidate: Candidate | None, *, command: st
         (_("every operator freely"), free),
     ]
     header = ["", _("step ms"), "%", _("microbatches"), _("schedule"), _("peak GB")]
-    table = aligned(header, [_row(name, step, answer.degrees) for name, step in named], left={0, 4})
+    table = aligned(header, [_row(name, step, answer.degrees) for name, step in named], left={0, 4}, leaving=(3, 4))
     sentences = [f"{name}: {step.description}" for name, step in named] + list(_sentences(answer, candidate))
-    return "\n".join([title, table, *(line for sentence in sentences for line in wrapped(sentence, WIDTH)), command])
+    return "\n".join(
+        [title, table, *(line for sentence in sentences for line in wrapped(sentence, text_width())), command]
+    )
 
 
 def _row(name: str, step: TwoLevelStep, first: TwoLevelStep) -> list[str]:

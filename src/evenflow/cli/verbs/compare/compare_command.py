@@ -102,7 +102,7 @@ def compare(compare_options: CompareOptions) -> int:
     drawn = [plan.simulation.timeline.schedule.num_actions for plan in others if isinstance(plan, NamedPlan)]
     actions = max(drawn, default=0) * (len(drawn) + 1)  # the recommended plan has about as many as the longest
     budget = TimeBudget.of(compare_options.time_limit, outputs, num_actions=actions)
-    with shown_progress() as progress:
+    with shown_progress(time_limit_s=budget.search_s) as progress:
         beside = [plan for plan in others if isinstance(plan, NamedPlan)]
         outcome = recommended(job, beside, time_limit_s=budget.search_s, progress=progress)
     note_compiling()

@@ -6,7 +6,8 @@ from pathlib import Path
 from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.missing import missing_options
 from evenflow.cli.shared import options
-from evenflow.cli.shared.files.given_model import GivenModel, mixes_any
+from evenflow.cli.shared.defaults import without_defaults
+from evenflow.cli.shared.files.given_model import SAID_BY_PLANS, GivenModel, mixes_any
 from evenflow.cli.shared.host_options import HostOptions
 from evenflow.cli.shared.memory_margin import with_error_free
 from evenflow.cli.shared.message_options import MessageOptions
@@ -121,6 +122,8 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
     if compare_options.baseline_of is not None and compare_options.baseline_file is None:
         rule = _("must come with {option}, the file that it is about", option=BASELINE)
         raise InputError(value=compare_options.baseline_of.name, rule=rule, place=BASELINE_OF)
+    if model.planned is not None:
+        compare_options = without_defaults(compare_options, SAID_BY_PLANS)
     file = _baseline_file(compare_options)
     if file is not None:
         model = in_layers_of(model, file.target, file.version)

@@ -23,12 +23,13 @@ from evenflow.cli.shared.targets.target_text import block_text
 from evenflow.cli.shared.time_budget import TimeBudget
 from evenflow.cli.shared.training.configuration_options import ConfigurableCommand
 from evenflow.cli.shared.training.configured_model import read_planned_model
-from evenflow.cli.shared.training.training_options import options_given
+from evenflow.cli.shared.training.training_options import options_typed
 from evenflow.cli.text.best_text import best_text, elsewhere_text
 from evenflow.cli.text.block_text import block_to_paste, without_environment
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
 from evenflow.cli.text.shorter_neighbour_text import neighbour_line, shorter_neighbour
 from evenflow.cli.text.tables import binding_note, without_host_note
+from evenflow.cli.verbs.plan.first_lines import first_lines, next_line
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, in_layers_of_framework, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
@@ -85,7 +86,7 @@ def plan(request: PlanOptions) -> int:
     request = request.with_gpipe()
     model = read_planned_model(request, completed=in_layers_of_framework(request))
     model.say_remarks()
-    plan_options = model.completed(request, written_out=options_given())
+    plan_options = model.completed(request, written_out=options_typed())
     job = plan_job(plan_options, model)
     if job.applied_file is None:
         check_scripts()  # nothing of them is read
@@ -107,7 +108,7 @@ def plan(request: PlanOptions) -> int:
         click.echo(_("note: the layer file has no memory data, so --memory is not checked"), err=True)
     budget = TimeBudget.of(plan_options.time_limit, outputs, num_actions=job.num_actions)
     job = job.within(budget.search_s)
-    with shown_progress(quiet=plan_options.quiet) as progress:
+    with shown_progress(time_limit_s=job.options.time_limit, quiet=plan_options.quiet) as progress:
         answer = solve_job(job, progress)
     note_compiling()
     try:
@@ -214,11 +215,13 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         if outputs.sentence and not quiet:
             click.echo(outputs.sentence, err=True)
         return
-    if job.options.target is None:
-        block = block_to_paste(simulation, outcome.memory_limit_bytes)
-    else:
+    if job.options.target is not None:
         network = simulation.network
         block = block_text(job.options.target, job.version, simulation.plan, network=network, quiet=quiet)
+    elif quiet or job.applied_file is not None:
+        block = block_to_paste(simulation, outcome.memory_limit_bytes)
+    else:
+        block = ""
     if quiet:
         click.echo(block, nl=bool(block))
         return
@@ -237,10 +240,12 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         simulation,
         outcome.memory_limit_bytes,
         certificate=certificate,
+        first=first_lines(simulation, job),
+        ahead=("" if others else _shorter(neighbours, outcome), next_line(job)),
         binding=notes,
         rank_order=outcome.rank_order,
     )
-    outputs.say(answered, others or _shorter(neighbours, outcome), block)
+    outputs.say(answered, others, block)
 
 
 def _shorter(neighbours: Neighbours, outcome: Outcome) -> str:

@@ -67,6 +67,8 @@ class PlanJob:
     """Name of the schedule family, or of the task."""
     contest: ContestSearch
     """The search over all that is left free."""
+    file_plan: Plan | None
+    """The plan of a plan file in the place of a layer file; None for another file."""
     applied_file: TargetFile | None
     """File that the plan goes into."""
     version: str
@@ -177,7 +179,8 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         communication=communication,
         layers=None if kept is None or task is Task.BEST_SCHEDULE else kept[num_chunks],
     )
-    known: tuple[Plan, ...] = () if model.planned is None else (model.planned.plan,)
+    file_plan = None if model.planned is None else model.planned.plan
+    known: tuple[Plan, ...] = () if file_plan is None else (file_plan,)
     if plan_options.memory is not None:  # that of a plan file has nothing to leave free any more
         request, left_s, known = with_margin(
             request,
@@ -201,6 +204,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
             place_ranks=plan_options.place_ranks,
             host_links=plan_options.host.tried(network),
         ),
+        file_plan=file_plan,
         applied_file=applied,
         version=version,
         degrees=model.degrees,

@@ -105,11 +105,14 @@ class PlanOptions:
         "--target",
         kind=TargetName(),
         metavar="NAME",
-        help="Plan only what this framework can run, and print the plan for it.  [default: MindFormers]",
+        help="Plan only what this framework can run, and print the plan for it.  [default: any order and cut; no "
+        "framework's lines are printed]",
     )
     asked_version: str | None = field(default=None, metadata=VERSION)
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)
-    quiet: bool = optional("--quiet", default=False, help="Print only the block to paste.")
+    quiet: bool = optional(
+        "--quiet", default=False, help="Print only the block to paste, for MindFormers unless --target names another."
+    )
     configuration: ConfigurationOptions = field(metadata=asked(group=ConfigurationOptions))
 
     @property

@@ -10,6 +10,8 @@ from evenflow.asking import asked, optional
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.shared import options
 from evenflow.cli.shared.decided_plans import decided
+from evenflow.cli.shared.defaults import without_defaults
+from evenflow.cli.shared.files.given_model import MESSAGES_OF_PLANS, SIZES_OF_PLANS
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.group_sizes import best_simulated
 from evenflow.cli.shared.host_options import HostOptions
@@ -91,6 +93,9 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
         only_configured=only_for_configurations(written),
     )
     check_rank_options(request)
+    if plan is not None:
+        messages = MESSAGES_OF_PLANS if len(files) == 1 else ()  # beside a layer file those of the plan do not count
+        request = without_defaults(request, (*SIZES_OF_PLANS, *messages))
     model.say_remarks()
     network = model.network
     limit = model.memory_limit_bytes if request.memory is None else options.memory_limit(request.memory)
@@ -135,7 +140,7 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
     )
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan
-    answer = plan_text(simulation, limit, certificate=makespan)
+    answer = plan_text(simulation, limit, first=[makespan])
     answer = f"{answer}\n\n{aa_coverage_text(coverage)}" if coverage else answer
     outputs.say(answer, block_to_paste(simulation, limit))
     return 0

@@ -80,8 +80,8 @@ def tune(request: TuneOptions) -> int:
         print_notes(file, notes=yours.notes, unknown=yours.unknown)
     check_scripts()
     time_left = TimeLeft.of_command(request.time_limit)
-    with shown_tuning() as progress:
-        seconds = time_left.seconds * ranking_share(request.after)
+    seconds = time_left.seconds * ranking_share(request.after)
+    with shown_tuning(time_limit_s=seconds) as progress:
         found = search(job.question, rows=request.rows, time_limit_s=seconds, progress=progress)
     note_compiling()
     answer_exists()  # a signal leaves the ranking, or that there is none, and ends what comes after it
