@@ -156,6 +156,20 @@ def sets_among(kinds: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     return tuple(modules for modules in named if all(module in SET_MODULES for module in modules))
 
 
+def moved_chain(kind: str) -> tuple[str, ...]:
+    """Return the kinds from that which moves nothing to `kind`, each with one module more; none unless that moves some.
+
+    >>> moved_chain("layernorm+offload_core_attn+offload_moe_act")
+    ('layernorm', 'layernorm+offload_core_attn', 'layernorm+offload_core_attn+offload_moe_act')
+    """
+    modules = tuple(kind.split("+"))
+    again = tuple(module for module in modules if not module.startswith(MOVES))
+    moved = modules[len(again) :]
+    if not moved or modules not in sets_among([kind]):
+        return ()
+    return tuple(set_kind((*again, *moved[:count])) or NONE for count in range(len(moved) + 1))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
     """One optimizer step of a transformer."""

@@ -165,7 +165,9 @@ def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterato
 
 def _is_expressible(plan: Plan, way: Recomputation) -> bool:
     """Return whether the recomputation of `plan` is one that this way has."""
-    if not set(plan.used_kinds) <= set(way.kinds):
+    moved = plan.moved_share
+    chain = way.chain(moved.kind) if moved is not None and moved.kind in way.kinds else ()
+    if not set(plan.used_kinds) <= {*way.kinds, *chain}:
         return False
     cells = [
         {kind: plan.count(kind, chunk, rank) for kind in (*plan.used_kinds, FULL, NONE)}
@@ -177,6 +179,8 @@ def _is_expressible(plan: Plan, way: Recomputation) -> bool:
         return way.apart is None or not any(set(way.apart) <= each for each in under)
     if way.scope is Scope.CELL:
         return all(len(each) <= 1 for each in under)
+    if chain:
+        return set().union(*under) <= set(chain)
     if way.scope is Scope.MODEL:
         lengths = [segment_length(kind) or 1 for kind in plan.used_kinds]
         return len(set().union(*under)) <= 1 and has_whole_segments(plan.layers, lengths)
