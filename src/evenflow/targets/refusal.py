@@ -107,12 +107,13 @@ def _mtp_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[Inpu
 def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:
     """Yield why no way of the framework has the plan's recomputation: a kind, two that share a cell, the rest.
 
-    Full recomputation would drop keys and values of a split sequence (see `Network.split_sequence`).
+    Full recomputation would drop keys and values of a split sequence (see `Network.split_sequence`), and no framework
+    moves layers to the host beside one.
     """
     used = plan.used_kinds
     ways = abilities.recomputation
     if plan.sequence_splits > 1:
-        ways = tuple(replace(way, kinds=tuple(kind for kind in way.kinds if kind != FULL)) for way in ways)
+        ways = tuple(replace(way, kinds=tuple(kind for kind in way.kinds if kind not in _WHOLE)) for way in ways)
     if not used or any(_is_expressible(plan, way) for way in ways):
         return
     remedy = _("plan for it with --target, or write the plan for another framework")
@@ -161,6 +162,10 @@ def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterato
                     )
     rule = _("must be recomputation that {title} has a way for", title=title)
     yield InputError(value=", ".join(used), rule=rule, place="recompute", remedy=remedy)
+
+
+_WHOLE = (FULL, OFFLOAD)
+"""Kinds that leave nothing of a layer on the device."""
 
 
 def _is_expressible(plan: Plan, way: Recomputation) -> bool:
