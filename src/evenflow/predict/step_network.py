@@ -162,9 +162,9 @@ def _pass_of(training: Training, topology: Topology, known: PassesKnown) -> Pric
 def on_one_device(training: Training) -> Training:
     """Return the training of one microbatch without copies of the model and ranks."""
     return replace(
-        training, global_batch=training.microbatch, schedule=None, layout=(), group_size=None,
+        training, global_batch=training.microbatch, schedule=None, layout=(), group_size=None, host_update=None,
         degrees=replace(
-            training.degrees, pipeline=1, chunks=1, data=1, sharding=Sharding.NOTHING,
+            training.degrees, pipeline=1, chunks=1, data=1, sharding=Sharding.NOTHING, optimizer_offload=0.0,
             expert_tensor=expert_tensor(training),
         ),
     )  # fmt: skip

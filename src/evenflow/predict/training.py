@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from evenflow.model import FULL, NONE, OFFLOAD, SELECT, HostLink, Sizes
+from evenflow.predict.host_update import HostUpdate
 from evenflow.predict.transformer import Transformer
 
 CONTEXT_EXCHANGES = ("ring", "all-gather", "all-to-all")
@@ -37,6 +38,8 @@ class Degrees:
     """Ways that an expert's matrices are split; None: as `tensor`, or 1 where experts are distributed."""
     sequence_parallel: bool = True
     sharding: Sharding = Sharding.OPTIMIZER
+    optimizer_offload: float = 0.0
+    """Part of the parameters whose optimizer state the host keeps and updates."""
     data_outermost: bool = False
     """Whether copies of the model lie furthest apart and pipeline ranks next to each other, instead of the reverse.
 
@@ -196,6 +199,8 @@ class Training:
     """
     host_link: HostLink | None = None
     """The link over which they move."""
+    host_update: HostUpdate | None = None
+    """How fast the host updates what it keeps; None: not known, and it keeps nothing."""
     full_layers: int | None = None
     """Under `full`, how many layers of each cell; None: all."""
     layout: tuple[tuple[int, ...], ...] = ()

@@ -69,7 +69,13 @@ LISTS = _PLAN_LISTS | {"num_experts"}
 """Arguments with any number of values."""
 KNOWN = frozenset(SWITCHES | _INTEGERS | _SHARES | _TEXTS | _PLAN_LISTS)
 """Arguments that are read."""
-DEGREE_SWITCHES = {"sequence_parallel", "use_distributed_optimizer", "use_megatron_fsdp", "use_torch_fsdp2"}
+DEGREE_SWITCHES = {
+    "sequence_parallel",
+    "use_distributed_optimizer",
+    "use_megatron_fsdp",
+    "use_torch_fsdp2",
+    "optimizer_cpu_offload",
+}
 _DEGREE_INTEGERS = {"expert_model_parallel_size", "expert_tensor_parallel_size", "seq_length"}
 OF_DEGREES = KNOWN | DEGREE_SWITCHES | _DEGREE_INTEGERS | {"data_parallel_sharding_strategy", "cp_comm_type"}
 """Arguments that are read for degrees and the batch too."""

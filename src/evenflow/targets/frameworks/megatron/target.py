@@ -117,6 +117,7 @@ TARGET = Target(
     abilities=_abilities,
     frozen_parts=FROZEN_PARTS,
     write=_write,
+    offloads_optimizer=lambda version: version in _BY_LAYOUT,
     degree_rules=_degree_rules,
     write_degrees=_write_degrees,
     told_version=_told_version,
