@@ -1,5 +1,6 @@
 """Megatron-LM: the flags of its training scripts."""
 
+from dataclasses import replace
 from functools import partial
 
 from evenflow.language import _
@@ -7,7 +8,7 @@ from evenflow.model import Abilities, Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron_family.baseline import is_run, read_run
 from evenflow.targets.megatron_family.degrees.degree_flags import degree_notes, older_degree_flags, parallel_flags
-from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules, older_rules
+from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules, offload_rule, older_rules
 from evenflow.targets.megatron_family.degrees.degree_settings import check_pairs
 from evenflow.targets.megatron_family.degrees.stated import stated_in_run
 from evenflow.targets.megatron_family.edit import apply_flags
@@ -87,7 +88,10 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
 
 
 def _degree_rules(version: str) -> DegreeRules:
-    return megatron_rules() if version in _BY_LAYOUT else older_rules(has_axes=version == BY_LAYERS)
+    if version not in _BY_LAYOUT:
+        return older_rules(has_axes=version == BY_LAYERS)
+    rules = megatron_rules()
+    return replace(rules, rules=(*rules.rules, offload_rule()))
 
 
 def _told_version(text: str, file: str) -> str | None:

@@ -24,6 +24,15 @@ def can_offload(degrees: Degrees) -> bool:
     return degrees.sharding is Sharding.OPTIMIZER or (degrees.sharding is Sharding.NOTHING and alone)
 
 
+def offload_rule() -> DegreeRule:
+    """Return what the host's part of the optimizer's state must keep to."""
+    return DegreeRule(
+        axis=Axis.ZERO,
+        text=_("must be 1 where the host keeps the optimizer's state"),
+        holds=lambda training: not training.degrees.optimizer_offload or can_offload(training.degrees),
+    )
+
+
 def older_rules(*, has_axes: bool) -> DegreeRules:
     """Return what the degrees of a Megatron-LM before core 0.13 must keep to, or of one before core.
 
@@ -70,11 +79,6 @@ def megatron_rules(*, has_fsdp: bool = True) -> DegreeRules:
                 holds=lambda training: (
                     training.model.experts is None or not training.model.biases.experts or expert_tensor(training) == 1
                 ),
-            ),
-            DegreeRule(
-                axis=Axis.ZERO,
-                text=_("must be 1 where the host keeps the optimizer's state"),
-                holds=lambda training: not training.degrees.optimizer_offload or can_offload(training.degrees),
             ),
         ),
     )
