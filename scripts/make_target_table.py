@@ -37,7 +37,8 @@ def _shown(kind: str) -> str:
 
 def way_text(way: Recomputation) -> str:
     """Return one way of recomputing in a few words."""
-    kinds = ", ".join(dict.fromkeys(_shown(kind) for kind in way.kinds))
+    names = dict.fromkeys(_shown(kind) for kind in way.kinds)
+    kinds = ", ".join(names) + (" or a share of them" if any(map(way.chain, way.kinds)) else "")
     if way.scope is Scope.LAYERS:
         apart = f", not {' beside '.join(way.apart)}" if way.apart else ""
         return f"**by layer**: {kinds}{apart}"

@@ -127,4 +127,6 @@ CONFIDENCE = Range(least=0.5, most=0.999999, is_whole=False)
 PEAKS = Range(least=0, most=1_000_000)
 SHARE = Range(least=0.0001, most=1, is_whole=False)
 """Share of a peak rate that is reached."""
+PART = Range(least=0, most=1, is_whole=False)
+"""Part of a whole."""
 LEARNING_RATE = Range(least=0, most=1000, is_whole=False)

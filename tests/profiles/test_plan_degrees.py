@@ -32,6 +32,7 @@ TOP = {"microbatch": 16, "microbatches": 4, "sequence": 4096, "degrees": DEGREES
         expert_tensor=st.none() | SIZES,
         sharding=st.sampled_from(Sharding),
         context_exchange=st.sampled_from(("ring", "all-gather", "all-to-all")),
+        optimizer_offload=st.sampled_from([0.0, 0.5, 1.0]),
     ),
     SIZES,
     SIZES,

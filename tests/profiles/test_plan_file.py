@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.export.results.json_text import format_object
-from evenflow.model import Communication, HostLink, Network, Plan, cells, with_offload
+from evenflow.model import NONE, Communication, HostLink, LayerRun, Mode, MovedShare, Network, Plan, cells, with_offload
 from evenflow.profiles.plan_fields import network_fields, plan_fields, simulation_fields
 from evenflow.profiles.plan_file import parse_host_link, parse_plan, parse_plan_file, read_host_link, read_plan_file
 from evenflow.simulate import BubbleTable, FillDrain, Simulation, simulate
@@ -77,6 +78,32 @@ def test_the_link_to_the_host_is_that_of_the_network(tmp_path: Path):
         path.write_text(format_object(simulation_fields(simulation, None) | network_fields(simulation)))
         assert read_host_link(path) == found
     assert parse_host_link("{}", place="p.json") is None
+
+
+def test_counts_of_a_share_are_those_of_the_network():
+    share = MovedShare(kind="offload_core_attn", share=0.5)
+    link = HostLink(bytes_per_s=10**9)
+    plain = plain_network(2)
+    modes = {
+        NONE: Mode(activation_bytes=9, backward_ns=2),
+        share.kind: Mode(activation_bytes=2, offloaded_bytes=7, backward_ns=2),
+    }
+    layer = replace(plain.layers[0], modes=modes)
+    network = replace(plain, runs=(LayerRun(layer=layer, count=4),), host_link=link)
+    counts = {share.kind: ((1, 1),)}
+    plan = Plan(schedule="1f1b", num_microbatches=2, layers=((2, 2),), recompute=counts, moved_share=share)
+    simulation = simulate(network, plan)
+    text = format_object(simulation_fields(simulation, None) | network_fields(simulation))
+    assert parse_plan_file(text, place="p.json").plan == plan
+    fields = json.loads(text)
+    for change, says in (
+        ({"recompute": {share.kind: [[2, 1]]}}, "must have the counts that the share of 'moved_share' makes"),
+        ({"moved_share": {"kind": "full", "share": 0.5}}, "must be a set of modules of which some move"),
+        ({"moved_share": {"kind": share.kind, "share": 2}}, "must be a number from 0 to 1"),
+        ({"moved_share": {"kind": f"{share.kind}+offload_moe_act", "share": 0.5}}, "must have all kinds up to"),
+    ):
+        with pytest.raises(InputError, match=re.escape(says)):
+            parse_plan_file(json.dumps(fields | change), place="p.json")
 
 
 @given(plans())

@@ -167,3 +167,14 @@ def test_sets_of_modules_are_kinds(asked, sets):
 def test_sets_that_cannot_be_tuned_with(more, message):
     with pytest.raises(InputError, match=message):
         evenflow.tune(LLAMA, "h100", **ASKED, **more)
+
+
+def test_frameworks_without_an_optimizer_on_the_host_refuse_one(asked):
+    on_host = {**ASKED, "optimizer_offload": 0.5, "host_link_bytes_per_s": 10**10}
+    evenflow.tune(LLAMA, DEVICE, target="megatron", **on_host)
+    (question, _limits) = asked[-1]
+    assert question.offloads == (0.0, 0.5)
+    with pytest.raises(InputError, match="optimizer_offload must be 0 for torchtitan"):
+        evenflow.tune(LLAMA, DEVICE, target="torchtitan", **on_host)
+    with pytest.raises(InputError, match="optimizer_offload must come with host_link"):
+        evenflow.tune(LLAMA, DEVICE, **ASKED, optimizer_offload=0.5)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
 from evenflow.model import FULL, SELECT, Plan
+from evenflow.predict.host_update import HostUpdate
 from evenflow.predict.training import Sharding, Software
 from evenflow.predict.transformer import Experts, Transformer
 from evenflow.tune.axes import Axis, schedule_of
@@ -24,6 +25,8 @@ SOFTWARE = [
     Software(overlaps_pipeline=False),
     Software(overlaps_pipeline=False, messages_in_turn=True, overlaps_gradients=False, overlaps_parameters=False),
 ]
+HOST = HostUpdate(link_bytes_per_s=50 * 10**9)
+"""Where messages are not hidden and gradients are, half of the optimizer's state may be on the host."""
 FAMILIES = ("1f1b", "interleaved", "interleaved-less-memory", "zb-h1", "zbv", "1f1b-v", "f-then-b")
 PAIRED = ("1f1b-overlap", "interleaved-overlap", "dualpipe-v-overlap", "zbv-overlap")
 
@@ -50,6 +53,7 @@ def asked(
         software=SOFTWARE[number],
         schedules=FAMILIES if model.experts is None else (*FAMILIES, *PAIRED),
         allow_empty=allow_empty,
+        **({"optimizer_offload": 0.5, "host_update": HOST} if number == 1 else {}),
     )
     pricing = Pricing(question=question)
     return pricing, StepBounds(pricing=pricing), space_of(question).legal

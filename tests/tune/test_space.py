@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from evenflow.predict.host_update import HostUpdate
 from evenflow.predict.prediction import predict
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.schedule import FAMILIES
@@ -126,3 +127,21 @@ def test_what_there_was_no_time_for_is_not_claimed() -> None:
     assert not part.is_whole
     assert part.splits == whole.splits[: len(part.splits)]
     assert 0 < len(part.splits) < len(whole.splits)
+
+
+@pytest.mark.parametrize("target", ["megatron", "deepspeed"])
+def test_every_configuration_is_there_with_and_without_state_on_the_host(target: str) -> None:
+    plain = asked(target, DENSE, devices=8)
+    question = replace(plain, optimizer_offload=0.5, host_update=HostUpdate(link_bytes_per_s=10**10))
+    legal = space_of(question).legal
+    without = [replace(one, host_update=None) for one in legal if not one.degrees.optimizer_offload]
+    assert without == space_of(plain).legal
+    offloaded = {one for one in legal if one.degrees.optimizer_offload}
+    expected = set()
+    for one in legal:
+        part = replace(one, degrees=replace(one.degrees, optimizer_offload=0.5))
+        if next(refusals(question, part), None) is None:
+            expected.add(part)
+    assert offloaded == expected
+    assert all(one.degrees.sharding is not Sharding.PARAMETERS for one in offloaded)
+    assert len(set(legal)) == len(legal) == sum(len(split) for split in space_of(question).splits)

@@ -19,10 +19,11 @@ from evenflow.model.encoder_work import EncoderWork
 from evenflow.model.fewer_kinds import without_idle_kinds, without_offload
 from evenflow.model.halves import Halves, PassHalves, saved_ns
 from evenflow.model.host_link import HostLink
+from evenflow.model.moved_share import MovedGroups, shares_between, with_chain, with_moved_share
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.network_source import NetworkSource, as_network
 from evenflow.model.offloaded import with_offload
-from evenflow.model.plan import Cells, Plan, cells
+from evenflow.model.plan import Cells, MovedShare, Plan, cells
 from evenflow.model.rank_traits import RankTraits
 from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, OFFLOAD, SELECT, ordered_kinds
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
@@ -67,6 +68,8 @@ __all__ = [
     "LayerBlocks",
     "LayerRun",
     "Mode",
+    "MovedGroups",
+    "MovedShare",
     "Mtp",
     "Network",
     "NetworkSource",
@@ -98,10 +101,13 @@ __all__ = [
     "saved_ns",
     "segment_kind",
     "segment_length",
+    "shares_between",
     "stage_cells",
     "stage_table",
     "v_shaped",
     "whole_blocks_of",
+    "with_chain",
+    "with_moved_share",
     "with_offload",
     "with_segments",
     "without_idle_kinds",

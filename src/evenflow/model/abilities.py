@@ -40,6 +40,10 @@ class Recomputation:
     """
     apart: tuple[str, str] | None = None
     """Two kinds that may not share a cell, with `Scope.LAYERS`."""
+    chain: Callable[[str], tuple[str, ...]] = lambda kind: ()
+    """Returns the kinds of which every cell may hold a share, with `Scope.MODEL`, from one that moves nothing to the
+    host to `kind` itself (see `MovedGroups`); none where all layers of the model are under `kind`.
+    """
 
     def rule(self) -> CellRule:
         """Return the rule that every cell keeps, for the scopes of which one rule says all."""

@@ -26,6 +26,8 @@ class Mode:
     """Bytes live for one microbatch from the layer's forward to the end of its backward."""
     offloaded_bytes: int = 0
     """Bytes that the host keeps between forward and backward, beside `activation_bytes`, which stay on the device."""
+    moved_parts: tuple[int, ...] = ()
+    """Those of each module that moves, in the order of the forward, where they are known apart."""
     backward_ns: int
     """Time of the whole backward of one microbatch, recomputation included."""
     working_bytes: int = 0

@@ -8,7 +8,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.recompute import NONE
 from evenflow.model.sizes import Sizes
-from evenflow.ranges import LAYERS
+from evenflow.ranges import LAYERS, PART
 
 Cells: TypeAlias = tuple[tuple[int, ...], ...]
 """One integer per cell, indexed ``[chunk][rank]``."""
@@ -17,6 +17,19 @@ Cells: TypeAlias = tuple[tuple[int, ...], ...]
 def cells(rows: Sequence[Sequence[int]]) -> Cells:
     """Return `rows` as an immutable ``[chunk][rank]`` table."""
     return tuple(tuple(int(value) for value in row) for row in rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedShare:
+    """One share of what moves to the host, by which a framework makes the counts of every cell."""
+
+    kind: str
+    """The recompute kind of layers of which all moves that can."""
+    share: float
+    """Of the modules of a cell, those that move, the first ones (see `evenflow.model.moved_share`)."""
+
+    def __post_init__(self) -> None:
+        PART.check(self.share, place="moved_share")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +58,8 @@ class Plan:
     """Whether encoders run on all ranks beside this pipeline, which no framework does."""
     continuing_layers: int = 0
     """How many of the layers continue the block of the layer before them, which few frameworks count as layers."""
+    moved_share: MovedShare | None = None
+    """The share that the counts of kinds that move to the host come from; None where cells have counts of their own."""
     order: tuple[str, ...] = ()
     """The plan's own order of work where it is not that of a family: one line per rank, its actions in the text form of
     `evenflow.schedule.text`, such as ``0F0,0F1,0B0,0B1``. Stages are on the ranks that run them.

@@ -24,7 +24,10 @@ KNOWN_KINDS = (FULL, BOTH, SELECT, COMM)
 
 
 def ordered_kinds(names: set[str]) -> tuple[str, ...]:
-    """Return `names` in the order in which their layers stand in a cell: full, both, select, comm, others, none."""
+    """Return `names` in the order in which their layers stand in a cell: full, both, select, comm, others, none.
+
+    Of sets of modules those come first that have more behind the same ones, as first layers move more to the host.
+    """
     known = [kind for kind in KNOWN_KINDS if kind in names]
-    others = sorted(names - set(KNOWN_KINDS) - {NONE})
+    others = sorted(names - set(KNOWN_KINDS) - {NONE}, key=lambda name: f"{name}~")
     return (*known, *others, NONE)

@@ -7,9 +7,12 @@ from functools import cached_property
 from evenflow.cluster.topology import Topology
 from evenflow.model import Network, Plan
 from evenflow.predict.expected_error import ErrorRange, expected_error
+from evenflow.predict.host_update import HOST_BYTES
 from evenflow.predict.memory import RankMemory, rank_memory
 from evenflow.predict.model_flops import model_flops
+from evenflow.predict.parameters import Parameters
 from evenflow.predict.pricing import Spending
+from evenflow.predict.state import updated_by_host
 from evenflow.predict.step.cells import plan_of
 from evenflow.predict.step.data_parallel import RankExchanges, norm_ns, rank_exchanges
 from evenflow.predict.step.messages import simulated
@@ -56,6 +59,14 @@ class Prediction:
     def memory(self) -> tuple[RankMemory, ...]:
         """The memory of every pipeline rank."""
         return rank_memory(self.training, self.simulation, self.topology.accelerator.reached)
+
+    @cached_property
+    def host_bytes(self) -> tuple[int, ...]:
+        """What the host keeps of the optimizer's state and gradients for a device of every rank."""
+        table = self.simulation.timeline.schedule.stage_table
+        stages = stage_sums(self.priced, self.simulation.plan, table)
+        parameters = [sum((stages[stage].parameters for stage in own), Parameters()) for own in table.T.tolist()]
+        return tuple(round(HOST_BYTES * updated_by_host(self.training, of_rank)) for of_rank in parameters)
 
     @property
     def busiest_rank(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from evenflow.cluster import Collective
@@ -38,7 +39,7 @@ from evenflow.predict.parameters import (
 )
 from evenflow.predict.pricing import SLOWED, Spending, halves_of, overlapped, priced
 from evenflow.predict.state import state_bytes
-from evenflow.predict.training import PRODUCTS, Sharding, Training
+from evenflow.predict.training import PRODUCTS, Sharding, Training, moved_chain
 from evenflow.predict.transformer import LayerKind
 from evenflow.predict.work import Operators, Spent, Work
 
@@ -80,6 +81,8 @@ class LayerBytes(NamedTuple):
     """Of the backward, at its fullest moment."""
     moved: int
     """On the host."""
+    moved_parts: tuple[int, ...] = ()
+    """Of every module that moves, in the order of the forward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +162,9 @@ def _pass_of(training: Training, topology: Topology, known: PassesKnown) -> Pric
 def on_one_device(training: Training) -> Training:
     """Return the training of one microbatch without copies of the model and ranks."""
     return replace(
-        training, global_batch=training.microbatch, schedule=None, layout=(), group_size=None,
+        training, global_batch=training.microbatch, schedule=None, layout=(), group_size=None, host_update=None,
         degrees=replace(
-            training.degrees, pipeline=1, chunks=1, data=1, sharding=Sharding.NOTHING,
+            training.degrees, pipeline=1, chunks=1, data=1, sharding=Sharding.NOTHING, optimizer_offload=0.0,
             expert_tensor=expert_tensor(training),
         ),
     )  # fmt: skip
@@ -228,9 +231,16 @@ def kept_by_kind(training: Training, layer: LayerKind) -> dict[str, LayerBytes]:
             activations=total(layer_activations(training, layer, kind=kind)),
             working=total(layer_working(training, layer, kind=kind)),
             moved=moved_bytes(training, layer, kind=kind),
+            moved_parts=_moved_parts(training, layer, kind),
         )
         for kind in training.kinds
     }
+
+
+def _moved_parts(training: Training, layer: LayerKind, kind: str) -> tuple[int, ...]:
+    """Return the bytes that each module of a kind keeps on the host, which add up to those of the kind."""
+    moved = [moved_bytes(training, layer, kind=part) for part in moved_chain(kind)]
+    return tuple(after - before for before, after in pairwise(moved))
 
 
 def sharded(training: Training, topology: Topology, part: PricedPart) -> PricedPart:
@@ -289,6 +299,7 @@ def layer_of(training: Training, kind: LayerKind, part: PricedPart, kept: Mappin
         mode: Mode(
             activation_bytes=size.activations,
             offloaded_bytes=size.moved,
+            moved_parts=size.moved_parts,
             backward_ns=round(part.backward[mode].total_ns),
             working_bytes=size.working,
         )

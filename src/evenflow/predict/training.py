@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from evenflow.model import FULL, NONE, OFFLOAD, SELECT, HostLink, Sizes
+from evenflow.predict.host_update import HostUpdate
 from evenflow.predict.transformer import Transformer
 
 CONTEXT_EXCHANGES = ("ring", "all-gather", "all-to-all")
@@ -37,6 +38,8 @@ class Degrees:
     """Ways that an expert's matrices are split; None: as `tensor`, or 1 where experts are distributed."""
     sequence_parallel: bool = True
     sharding: Sharding = Sharding.OPTIMIZER
+    optimizer_offload: float = 0.0
+    """Part of the parameters whose optimizer state the host keeps and updates."""
     data_outermost: bool = False
     """Whether copies of the model lie furthest apart and pipeline ranks next to each other, instead of the reverse.
 
@@ -156,6 +159,20 @@ def sets_among(kinds: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     return tuple(modules for modules in named if all(module in SET_MODULES for module in modules))
 
 
+def moved_chain(kind: str) -> tuple[str, ...]:
+    """Return the kinds from that which moves nothing to `kind`, each with one module more; none unless that moves some.
+
+    >>> moved_chain("layernorm+offload_core_attn+offload_moe_act")
+    ('layernorm', 'layernorm+offload_core_attn', 'layernorm+offload_core_attn+offload_moe_act')
+    """
+    modules = tuple(kind.split("+"))
+    again = tuple(module for module in modules if not module.startswith(MOVES))
+    moved = modules[len(again) :]
+    if not moved or modules not in sets_among([kind]):
+        return ()
+    return tuple(set_kind((*again, *moved[:count])) or NONE for count in range(len(moved) + 1))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
     """One optimizer step of a transformer."""
@@ -182,6 +199,8 @@ class Training:
     """
     host_link: HostLink | None = None
     """The link over which they move."""
+    host_update: HostUpdate | None = None
+    """How fast the host updates what it keeps; None: not known, and it keeps nothing."""
     full_layers: int | None = None
     """Under `full`, how many layers of each cell; None: all."""
     layout: tuple[tuple[int, ...], ...] = ()

@@ -6,7 +6,7 @@ from evenflow.fields import Fields, not_one_of
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import CONTEXT_EXCHANGES, Degrees, Sharding
-from evenflow.ranges import CHUNKS, DEVICES, EXPERT_CAPACITY, MILLISECONDS, RANKS, SEQUENCES, TOKENS
+from evenflow.ranges import CHUNKS, DEVICES, EXPERT_CAPACITY, MILLISECONDS, PART, RANKS, SEQUENCES, TOKENS
 
 _NAMES = ("tensor", "context", "data", "expert", "replicas")
 
@@ -72,6 +72,7 @@ def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
             chunks=split.integer("chunks", CHUNKS),
             sequence_parallel=split.flag("sequence_parallel"),
             sharding=Sharding(zero),
+            optimizer_offload=split.number("optimizer_offload", PART) if "optimizer_offload" in split else 0.0,
             # in a ring where the file does not say
             context_exchange=(
                 split.choice("context_exchange", CONTEXT_EXCHANGES)
@@ -124,6 +125,7 @@ def degrees_fields(degrees: Degrees, *, replicas: int = 1) -> dict[str, object]:
         "data": degrees.data,
         "replicas": replicas,
         "zero": degrees.sharding.value,
+        **({"optimizer_offload": degrees.optimizer_offload} if degrees.optimizer_offload else {}),
         "pipeline": degrees.pipeline,
         "chunks": degrees.chunks,
         "sequence_parallel": degrees.sequence_parallel,

@@ -1,6 +1,7 @@
 """A plan and what is known of it, as the fields of ``docs/result-schema.md``."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Communication
 from evenflow.profiles.layer_file import layer_file_fields
@@ -46,6 +47,7 @@ def plan_fields(
         **({"encodes_apart": True} if plan.encodes_apart else {}),
         **({"continuing_layers": plan.continuing_layers} if plan.continuing_layers else {}),
         "layers": plan.layers,
+        **({"moved_share": asdict(plan.moved_share)} if plan.moved_share is not None else {}),
         "recompute": {kind: plan.recompute.get(kind, nothing) for kind in (*_ALWAYS_LISTED, *sorted(named))},
         "peak_memory_mb": [megabytes(peak) for peak in simulation.peak_memory_bytes],
         "memory_limit_mb": None if memory_limit_bytes is None else megabytes(memory_limit_bytes),

@@ -5,7 +5,18 @@ from pathlib import Path
 
 from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
-from evenflow.model import Cells, Communication, HostLink, Network, Plan, cells
+from evenflow.model import (
+    Cells,
+    Communication,
+    HostLink,
+    MovedGroups,
+    MovedShare,
+    Network,
+    Plan,
+    cells,
+    with_moved_share,
+)
+from evenflow.predict.training import moved_chain
 from evenflow.profiles.layer_file import network_of
 from evenflow.profiles.model_configuration import refuse_configuration
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees, read_degrees
@@ -17,10 +28,12 @@ from evenflow.ranges import (
     MEGABYTES,
     MICROBATCHES,
     MILLISECONDS,
+    PART,
     RANKS,
     SEQUENCE_SPLITS,
     Range,
 )
+from evenflow.schedule import schedule_of
 from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
 
 _COUNT = Range(least=0, most=LAYERS.most)
@@ -53,8 +66,8 @@ def parse_plan(text: str, *, place: str) -> Plan:
 
     Only what makes the plan is read: `layers` and `recompute` (``[chunk][rank]``, exclusive counts), `ranks`,
     `chunks`, `microbatches`, `schedule`, `sequence_splits`, `group_size` where it is not the usual one, `mtp_layers`,
-    `encoder_layers` and `continuing_layers` where there are some, and `order` where the plan has its own. Other fields
-    are ignored. A kind that no layer has is left out of `Plan.recompute`.
+    `encoder_layers` and `continuing_layers` where there are some, `moved_share` where counts come from one, and `order`
+    where the plan has its own. Other fields are ignored. A kind that no layer has is left out of `Plan.recompute`.
 
     Raises:
         InputError: text that is not JSON, or a field that is missing, of a wrong type or against the others.
@@ -69,9 +82,12 @@ def parse_plan_file(text: str, *, place: str) -> PlanFile:
         InputError: as `parse_plan` and `evenflow.profiles.layer_file.network_of` do.
     """
     fields = as_fields(load_json(text, file=place), file=place)
+    plan = _plan(fields)
+    network = network_of(fields.inner("network")) if "network" in fields else None
+    _check_share(fields, plan, network)
     return PlanFile(
-        plan=_plan(fields),
-        network=network_of(fields.inner("network")) if "network" in fields else None,
+        plan=plan,
+        network=network,
         communication=_communication(fields),
         memory_limit_bytes=_memory_limit(fields),
         degrees=read_degrees(fields),
@@ -98,6 +114,7 @@ def _plan(fields: Fields) -> Plan:
     encoder_layers = fields.integer("encoder_layers", _COUNT) if "encoder_layers" in fields else 0
     continuing_layers = fields.integer("continuing_layers", _COUNT) if "continuing_layers" in fields else 0
     encodes_apart = fields.flag("encodes_apart") if "encodes_apart" in fields else False
+    moved_share = _moved_share(fields)
     order = fields.texts("order") if "order" in fields else ()
     with fields.at():
         return Plan(
@@ -111,8 +128,31 @@ def _plan(fields: Fields) -> Plan:
             encoder_layers=encoder_layers,
             encodes_apart=encodes_apart,
             continuing_layers=continuing_layers,
+            moved_share=moved_share,
             order=order,
         )
+
+
+def _moved_share(fields: Fields) -> MovedShare | None:
+    if "moved_share" not in fields:
+        return None
+    of_share = fields.inner("moved_share")
+    kind = of_share.text("kind")
+    if not moved_chain(kind):
+        raise of_share.error("kind", _("must be a set of modules of which some move to the host"))
+    return MovedShare(kind=kind, share=of_share.number("share", PART))
+
+
+def _check_share(fields: Fields, plan: Plan, network: Network | None) -> None:
+    """Raise InputError where the share of a plan makes other counts of its network."""
+    if plan.moved_share is None or network is None or plan.num_layers != network.num_layers:
+        return
+    groups = MovedGroups.of(network, moved_chain(plan.moved_share.kind))
+    if groups is None:
+        rule = _("must have all kinds up to {kind}, of whose modules a share moves", kind=plan.moved_share.kind)
+        raise fields.inner("network").error("layers", rule)
+    if with_moved_share(plan, groups, schedule_of(plan).stage_table).recompute != plan.recompute:
+        raise fields.error("recompute", _("must have the counts that the share of 'moved_share' makes"))
 
 
 def parse_memory_limit(text: str, *, place: str) -> int | None:

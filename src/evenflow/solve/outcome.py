@@ -81,6 +81,8 @@ class Outcome(InNotebook):
     """Whether every cell was to hold a layer: bound and limit are those of plans without empty cells."""
     kept_apart: tuple[str, str] | None = None
     """Two recompute kinds that no cell was to mix: bound and limit are those of such plans."""
+    moves_alike: bool = False
+    """Whether bound and limit are those of plans that move the same to the host in all layers, though others can."""
     rank_order: tuple[int, ...] = ()
     """For each rank of the plan, which of those of the request it is, where they were placed; else empty."""
     title: str = ""
@@ -107,7 +109,7 @@ class Outcome(InNotebook):
     def with_layers(self) -> str:
         """What the plans have in common that bound and limit are for, as words behind "plan"."""
         layers = _("these layers") if self.fixed_layers else _("a layer in every cell") if self.full_cells else ""
-        apart = ""
+        apart = _("the same modules moved in all layers") if self.moves_alike else ""
         if self.kept_apart is not None:
             apart = _("{one} and {other} in different cells", one=self.kept_apart[0], other=self.kept_apart[1])
         if layers and apart:

@@ -49,6 +49,8 @@ class RecomputeWay:
     """Layers of every cell under `full`, the least where the rule only bounds; None without such a number."""
     bounds: BoundPurpose | None = None
     """What the rule only bounds, where it also allows what the framework cannot run; None where it can run all."""
+    chain: tuple[str, ...] = ()
+    """The kinds of which every cell may hold a share instead; none where there is no other way."""
     less: CellRule | None = None
     """The rule that recomputes less, which memory may forbid; None where cells recompute as little as they can."""
 
@@ -77,6 +79,7 @@ def recompute_ways(request: Request, abilities: Abilities, *, known: Sequence[Pl
                 RecomputeWay(
                     rule=CellRule(kinds=(kind,)),
                     name=_("{kind} in all layers", kind=kind),
+                    chain=way.chain(kind),
                     less=plain,
                 )
                 for kind in offered

@@ -3,8 +3,9 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from evenflow.model import SELECT
-from evenflow.predict.training import MOVES, set_kind, sets_among
+from evenflow.model import SELECT, MovedGroups, Network, with_moved_share
+from evenflow.predict.training import MOVES, moved_chain, set_kind, sets_among
+from evenflow.schedule import schedule_of
 from evenflow.targets.target import Baseline
 
 
@@ -15,6 +16,10 @@ def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
     which layers do not offer where it saves nothing.
     """
     recompute, unknown = dict(baseline.plan.recompute), list(baseline.unknown)
+    share = baseline.plan.moved_share
+    if share is not None and not set(moved_chain(share.kind)) <= set(kinds):
+        share = None
+        unknown.append("activation_offload_fraction")
     for modules in sets_among(baseline.plan.used_kinds):
         kind = set_kind(modules)
         if kind in kinds:
@@ -33,4 +38,16 @@ def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
     if SELECT in recompute and SELECT not in kinds:
         del recompute[SELECT]
         unknown.append("recompute_modules: core_attn")
-    return replace(baseline, plan=replace(baseline.plan, recompute=recompute), unknown=tuple(unknown))
+    plan = replace(baseline.plan, recompute=recompute, moved_share=share)
+    return replace(baseline, plan=plan, unknown=tuple(unknown))
+
+
+def with_own_counts(baseline: Baseline, network: Network) -> Baseline:
+    """Return a baseline of `network`, whose kinds it has, with the layers of every cell that a share of what moves
+    makes.
+    """
+    plan = baseline.plan
+    groups = None if plan.moved_share is None else MovedGroups.of(network, moved_chain(plan.moved_share.kind))
+    if groups is None or plan.num_layers != network.num_layers:
+        return baseline
+    return replace(baseline, plan=with_moved_share(plan, groups, schedule_of(plan).stage_table))

@@ -107,12 +107,13 @@ def _mtp_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[Inpu
 def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:
     """Yield why no way of the framework has the plan's recomputation: a kind, two that share a cell, the rest.
 
-    Full recomputation would drop keys and values of a split sequence (see `Network.split_sequence`).
+    Full recomputation would drop keys and values of a split sequence (see `Network.split_sequence`), and no framework
+    moves layers to the host beside one.
     """
     used = plan.used_kinds
     ways = abilities.recomputation
     if plan.sequence_splits > 1:
-        ways = tuple(replace(way, kinds=tuple(kind for kind in way.kinds if kind != FULL)) for way in ways)
+        ways = tuple(replace(way, kinds=tuple(kind for kind in way.kinds if kind not in _WHOLE)) for way in ways)
     if not used or any(_is_expressible(plan, way) for way in ways):
         return
     remedy = _("plan for it with --target, or write the plan for another framework")
@@ -163,9 +164,15 @@ def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterato
     yield InputError(value=", ".join(used), rule=rule, place="recompute", remedy=remedy)
 
 
+_WHOLE = (FULL, OFFLOAD)
+"""Kinds that leave nothing of a layer on the device."""
+
+
 def _is_expressible(plan: Plan, way: Recomputation) -> bool:
     """Return whether the recomputation of `plan` is one that this way has."""
-    if not set(plan.used_kinds) <= set(way.kinds):
+    moved = plan.moved_share
+    chain = way.chain(moved.kind) if moved is not None and moved.kind in way.kinds else ()
+    if not set(plan.used_kinds) <= {*way.kinds, *chain}:
         return False
     cells = [
         {kind: plan.count(kind, chunk, rank) for kind in (*plan.used_kinds, FULL, NONE)}
@@ -177,6 +184,8 @@ def _is_expressible(plan: Plan, way: Recomputation) -> bool:
         return way.apart is None or not any(set(way.apart) <= each for each in under)
     if way.scope is Scope.CELL:
         return all(len(each) <= 1 for each in under)
+    if chain:
+        return set().union(*under) <= set(chain)
     if way.scope is Scope.MODEL:
         lengths = [segment_length(kind) or 1 for kind in plan.used_kinds]
         return len(set().union(*under)) <= 1 and has_whole_segments(plan.layers, lengths)

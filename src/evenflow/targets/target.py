@@ -106,6 +106,8 @@ class Target:
     """
     degrees_checked_with: str = ""
     """The package whose own code builds devices and layers of the degrees that are written; empty where none has."""
+    offloads_optimizer: Callable[[str], bool] = lambda version: False
+    """Whether the host can keep and update a part of the optimizer's state, as `write_degrees` then says."""
     degree_rules: Callable[[str], DegreeRules] = lambda version: DegreeRules()
     """What the degrees of a training must keep to; by default what no training can."""
     software: Callable[[str], Software] = usual_software
@@ -138,8 +140,15 @@ class Target:
     def written_degrees(self, plan: Plan, planned: PlannedDegrees, version: str) -> Written:
         """Return the same with what stages of several devices do, of a framework that can be told."""
         assert self.write_degrees is not None
+        self.check_offload(planned.degrees.optimizer_offload, version)
         written = self.write_degrees(self.counted(plan, version), planned, version)
         return self._with_mtp_note(written, plan, version)
+
+    def check_offload(self, part: float, version: str) -> None:
+        """Raise InputError unless the host can keep this part of the optimizer's state."""
+        if part and not self.offloads_optimizer(version):
+            rule = _("must be 0 for {title}, for which evenflow knows no optimizer on the host", title=self.title)
+            raise InputError(value=part, rule=rule, place="optimizer_offload")
 
     def counted(self, plan: Plan, version: str) -> Plan:
         """Return `plan` with the layers that the framework counts: most leave out those that predict further tokens."""

@@ -13,6 +13,7 @@ from evenflow.fields import Fields, check_one_of
 from evenflow.language import _
 from evenflow.model import Abilities, Empty
 from evenflow.predict.chosen_sets import ModuleSets, chosen_sets
+from evenflow.predict.host_update import HostUpdate
 from evenflow.predict.training import Software, moved_of, set_kind
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
@@ -46,6 +47,8 @@ class TuneRequest:
     fixed: Mapping[str, Value] | None = None
     most: Mapping[str, int] | None = None
     allow_empty: bool = True
+    optimizer_offload: float = 0.0
+    host_link_bytes_per_s: int | None = None
     recompute: str | None = None
     recompute_sets: ModuleSets = ()
     rows: int = field(default=10, metadata=NUM_ROWS)
@@ -69,11 +72,18 @@ class TuneRequest:
             fixed={_axis(name, "fixed"): value for name, value in (self.fixed or {}).items()},
             most={_axis(name, "most"): value for name, value in (self.most or {}).items()},
             allow_empty=self.allow_empty,
+            optimizer_offload=self.optimizer_offload,
+            host_update=self._host_update,
             recompute=self.recompute,
         )
         target = None if self.target is None else target_named(self.target, place="target")
         question = for_framework(question, target, self.version, schedules=self.schedules)
         return question if self.software is None else replace(question, software=self.software)
+
+    @property
+    def _host_update(self) -> HostUpdate | None:
+        link = self.host_link_bytes_per_s
+        return None if link is None else HostUpdate(link_bytes_per_s=link)
 
 
 @takes(TuneRequest)
@@ -96,6 +106,9 @@ def tune(request: TuneRequest) -> Tuned:
         fixed: what is decided, by axis: ``{"tensor": 8}``.
         most: the largest values, by axis.
         allow_empty: whether cells may hold no layer.
+        optimizer_offload: part of the optimizer's state that the host may keep and update; configurations are tried
+            with it and without.
+        host_link_bytes_per_s: of a device to the host's memory, in one direction; None: the host keeps nothing.
         recompute: the one kind that layers may be under beside ``none``, or ``none`` alone; None: all kinds.
         recompute_sets: sets of modules that layers may compute again, each a kind in the place of ``select``, such as
             ``[["layernorm"], ["layernorm", "moe_act"]]``, or ``"best"`` for those that no others beat; empty: none.
@@ -124,6 +137,7 @@ def for_framework(
     """
     if target is not None:
         known = target.version(version)
+        target.check_offload(question.optimizer_offload, known)
         abilities = target.abilities(known)
         usual = of_target(question.schedules, abilities)
         question = replace(

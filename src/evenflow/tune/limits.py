@@ -9,7 +9,7 @@ from evenflow.fields import check_one_of
 from evenflow.language import _, _n
 from evenflow.model import FULL, NONE, SELECT
 from evenflow.predict.limits.checks import check_training
-from evenflow.predict.training import Sharding
+from evenflow.predict.training import Degrees, Sharding
 from evenflow.predict.transformer import Transformer
 from evenflow.ranges import CHUNKS, DEVICES, MEMORY_BYTES, RANKS, SEQUENCES, Range
 from evenflow.schedule import FAMILIES, family_name
@@ -51,8 +51,9 @@ def check_question(question: TuningQuestion, *, named: Callable[[str], str] = st
     _LIMIT.check(question.memory_limit_bytes, place=named("memory_limit_bytes"))
     if question.recompute is not None:
         check_one_of(question.recompute, _KINDS, place=named("recompute"))
+    degrees = Degrees(optimizer_offload=question.optimizer_offload)
     check_training(
-        question.on_one_device,
+        replace(question.on_one_device, degrees=degrees, host_update=question.host_update),
         question.topology.accelerator,
         named=named,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from evenflow.cluster.topology import Topology
 from evenflow.model import Abilities, Empty
+from evenflow.predict.host_update import HostUpdate
 from evenflow.predict.training import Degrees, Software, Training
 from evenflow.predict.transformer import Transformer
 from evenflow.tune.axes import Axis, Value
@@ -43,6 +44,10 @@ class TuningQuestion:
     """Whether cells may hold no layer."""
     recompute_sets: tuple[tuple[str, ...], ...] = ()
     """Sets of modules that are recompute kinds of their own, in the place of `select`."""
+    optimizer_offload: float = 0.0
+    """Part of the optimizer's state that the host may keep and update; configurations are tried without too."""
+    host_update: HostUpdate | None = None
+    """How fast the host does so; None where it keeps nothing."""
     recompute: str | None = None
     """The one recompute kind that layers may be under beside `none`, or `none` alone; None: all kinds."""
 
@@ -57,6 +62,11 @@ class TuningQuestion:
     def min_layers(self) -> int:
         """Fewest layers that a cell may hold."""
         return 0 if self.allow_empty else 1
+
+    @property
+    def offloads(self) -> tuple[float, ...]:
+        """The parts of the optimizer's state that the host keeps, of which each is tried."""
+        return (0.0, self.optimizer_offload) if self.optimizer_offload else (0.0,)
 
     @property
     def on_one_device(self) -> Training:

@@ -74,7 +74,7 @@ def space_of(question: TuningQuestion, *, is_over: Callable[[], bool] = lambda: 
             for refusal in tried[key].refused:
                 space.exclude(refusal, len(kept))
             if tried[key].legal:
-                space.splits.append(split_of(first, kept, tried[key].legal))
+                space.splits.append(split_of(first, kept, tried[key].legal, _legal_offloads(question, first, kept)))
     return space
 
 
@@ -114,6 +114,21 @@ def _legal_shardings(
         else:
             space.exclude(refusal, count)
     return kept
+
+
+def _legal_offloads(
+    question: TuningQuestion, training: Training, shardings: Sequence[Sharding]
+) -> dict[Sharding, tuple[float, ...]]:
+    """Return the parts of the optimizer's state that the host can keep, by the stage of ZeRO."""
+
+    def is_legal(sharding: Sharding, part: float) -> bool:
+        degrees = replace(training.degrees, sharding=sharding, optimizer_offload=part)
+        return next(refusals(question, replace(training, degrees=degrees)), None) is None
+
+    return {
+        sharding: tuple(part for part in question.offloads if not part or is_legal(sharding, part))
+        for sharding in shardings
+    }
 
 
 def most_of(question: TuningQuestion) -> dict[Axis, int]:
@@ -231,6 +246,7 @@ def _training(question: TuningQuestion, degrees: Degrees, microbatch: int, sched
         layout=dealt(question.model.layers, degrees.pipeline, chunks),
         recompute_sets=question.recompute_sets,
         software=question.software,
+        host_update=question.host_update,
     )
 
 

@@ -13,6 +13,8 @@ def split_words(training: Training) -> str:
     ways += [f"context {degrees.context}"] if degrees.context > 1 else []
     ways += [f"data {degrees.data}"]
     ways += [f"expert {degrees.expert}"] if training.model.experts else []
+    if degrees.optimizer_offload:
+        ways += [_("{share:g} % of the optimizer on the host", share=100 * degrees.optimizer_offload)]
     return ", ".join(ways)
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import Plan, segment_length
+from evenflow.model import NONE, MovedShare, Plan, segment_length
 from evenflow.model.plan import cells
+from evenflow.predict.training import moved_chain
 from evenflow.targets.baseline_sets import in_offered_kinds
 from evenflow.targets.frameworks.megatron.target import TARGET
 from evenflow.targets.megatron_family.baseline import read_run
@@ -381,6 +382,22 @@ def test_any_set_of_modules_is_read_back(plan: Plan, kind: str) -> None:
     assert bool(written.environment) is moves
 
 
+@given(
+    plan=flag_plans(), kind=st.sampled_from([kind for kind in _SETS if "offload" in kind]), share=st.floats(0.01, 0.99)
+)
+def test_a_share_of_what_moves_is_written_and_read_back(plan: Plan, kind: str, share: float) -> None:
+    moved = MovedShare(kind=kind, share=round(share, 4))
+    shared = replace(plan, recompute={kind: plan.layers}, moved_share=moved)
+    first = moved_chain(kind)[1]
+    in_parts = replace(shared, recompute={first: plan.layers})
+    for allowed in (shared, in_parts):
+        assert refusal(allowed, TARGET.abilities("0.19"), title=TARGET.title) is None
+        text = TARGET.write(allowed, "0.19").pieces[0].text
+        found = read_run(text, "run.sh", GivenSizes(num_microbatches=plan.num_microbatches))
+        assert found.plan == shared
+        assert found.unknown == ()
+
+
 def test_a_set_that_layers_do_not_offer_is_named() -> None:
     text = (
         "--num-layers 4 --pipeline-model-parallel-size 2 --recompute-granularity selective --recompute-modules "
@@ -432,16 +449,45 @@ def test_what_moves_as_no_plan_does_is_named(text: str, kinds: tuple[str, ...], 
     assert found.unknown == tuple(f"run.sh, line 1: offload_modules: {module}" for module in unknown)
 
 
-def test_how_much_moves_of_it_is_not_understood() -> None:
+@pytest.mark.parametrize(
+    ("share", "kinds", "read"),
+    [("0.5", ("offload_core_attn",), 0.5), ("1.0", ("offload_core_attn",), None), ("0", (), None)],
+)
+def test_a_share_of_what_moves_is_read_and_a_slope_is_not(
+    share: str, kinds: tuple[str, ...], read: float | None
+) -> None:
     text = (
         "--num-layers 4 --pipeline-model-parallel-size 2 --fine-grained-activation-offloading "
-        "--offload-modules core_attn --activation-offload-fraction 0.5 --delta-offload-bytes-across-pp-ranks 1000"
+        f"--offload-modules core_attn --activation-offload-fraction {share} --delta-offload-bytes-across-pp-ranks 1000"
     )
     found = read_run(text, "run.sh", GivenSizes(num_microbatches=4))
-    assert found.unknown == (
-        "run.sh, line 1: --activation-offload-fraction",
-        "run.sh, line 1: --delta-offload-bytes-across-pp-ranks",
+    assert found.plan.used_kinds == kinds
+    assert found.plan.moved_share == (None if read is None else MovedShare(kind="offload_core_attn", share=read))
+    assert found.unknown == ("run.sh, line 1: --delta-offload-bytes-across-pp-ranks",)
+
+
+@pytest.mark.parametrize("share", ["1.5", "-0.1", "half"])
+def test_what_is_no_share_is_refused(share: str) -> None:
+    text = (
+        "--num-layers 4 --pipeline-model-parallel-size 2 --fine-grained-activation-offloading "
+        f"--offload-modules core_attn --activation-offload-fraction {share}"
     )
+    with pytest.raises(InputError, match="must be a number from 0 to 1"):
+        read_run(text, "run.sh", GivenSizes(num_microbatches=4))
+
+
+def test_a_share_needs_kinds_for_parts_of_its_modules() -> None:
+    text = (
+        "--num-layers 4 --pipeline-model-parallel-size 2 --fine-grained-activation-offloading "
+        "--offload-modules core_attn expert_fc1 --activation-offload-fraction 0.5"
+    )
+    found = read_run(text, "run.sh", GivenSizes(num_microbatches=4))
+    whole = "offload_core_attn+offload_expert_fc1"
+    kept = in_offered_kinds(found, ("offload_core_attn", whole, NONE))
+    assert kept.plan == found.plan
+    left = in_offered_kinds(found, (whole, NONE))
+    assert left.plan.moved_share is None
+    assert left.unknown == ("activation_offload_fraction",)
 
 
 PAIRS = (

@@ -28,12 +28,12 @@ PLAN = Plan(
 @pytest.mark.parametrize(
     ("more", "name", "version"),
     [
-        ("", "megatron", "0.16"),
+        ("", "megatron", "0.19"),
         ("--enable-zero-bubble", "megatron", "0.2"),
         ("--checkpoint-activations", "megatron", "0.1"),
         ("--activations-checkpoint-method block", "megatron", "0.1"),
         ("--DDP-impl local", "megatron", "0.2"),
-        ("--enable-zero-bubble --pipeline-model-parallel-layout 'Et*4|t*4|t*4|t*4L'", "megatron", "0.16"),
+        ("--enable-zero-bubble --pipeline-model-parallel-layout 'Et*4|t*4|t*4|t*4L'", "megatron", "0.19"),
         ("--deepspeed --deepspeed_config ds.json", "megatron-deepspeed", "3.0"),
         ("--pp-partition-method type:transformer", "megatron-deepspeed", "2.4"),
         ("--deepspeed --embed-layernorm", "megatron-deepspeed", "2.4"),
@@ -91,7 +91,7 @@ def test_a_checkout_says_whether_it_has_layouts(tmp_path, has_layout):
         (core / "pipeline_parallel_layer_layout.py").write_text("")
     file = tmp_path / "Megatron-LM" / "examples" / "run.sh"
     assert knows_no_layout(SCRIPT, str(file)) is not has_layout
-    assert MEGATRON.version_of(SCRIPT, str(file)) == ("0.16" if has_layout else "0.2")
+    assert MEGATRON.version_of(SCRIPT, str(file)) == (MEGATRON.versions[-1] if has_layout else "0.2")
 
 
 def test_without_layouts_a_plan_is_equal_stages():

@@ -193,6 +193,15 @@ def _limit(prediction: Prediction, limit_bytes: int) -> Iterator[str]:
             over=f"{math.ceil(10 * (peak - limit_bytes) / GIGABYTE) / 10:.1f}",  # never 0.0
             limit=_gb(limit_bytes),
         )
+    if any(prediction.host_bytes):
+        most = max(prediction.host_bytes)
+        yield _(
+            "the host keeps up to {most} GB for a device (rank {rank}): {share:g} % of the optimizer's state, and its "
+            "gradients",
+            most=_gb(most),
+            rank=prediction.host_bytes.index(most),
+            share=100 * prediction.training.degrees.optimizer_offload,
+        )
 
 
 def _change(prediction: Prediction, setting: PredictionSetting) -> Iterator[str]:

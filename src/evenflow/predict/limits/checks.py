@@ -10,9 +10,9 @@ from evenflow.fields import did_you_mean
 from evenflow.language import _
 from evenflow.model import FULL, NONE, SELECT, Sizes
 from evenflow.predict.layer_work import expert_tensor
-from evenflow.predict.training import CONTEXT_EXCHANGES, FORMATS, RECOMPUTE_MODULES, Training
+from evenflow.predict.training import CONTEXT_EXCHANGES, FORMATS, RECOMPUTE_MODULES, Sharding, Training
 from evenflow.predict.transformer import Transformer
-from evenflow.ranges import CHUNKS, DEVICES, LAYERS, MODEL_SIZE, RANKS, SEQUENCES, TOKENS
+from evenflow.ranges import CHUNKS, DEVICES, LAYERS, MODEL_SIZE, PART, RANKS, SEQUENCES, TOKENS
 from evenflow.schedule import chunk_count, family_name
 
 _KINDS = (NONE, SELECT, FULL)
@@ -36,6 +36,7 @@ def check_training(training: Training, accelerator: Accelerator, *, named: Calla
     checks.sequence()
     checks.experts()
     checks.batch()
+    checks.optimizer()
     checks.recompute()
     checks.precision(accelerator)
 
@@ -69,6 +70,19 @@ class _Checks:
         ):
             within.check(value, place=self.named(field))
         DEVICES.check(degrees.devices, place=_("tensor x pipeline x context x data"), remedy=_("use fewer devices"))
+
+    def optimizer(self) -> None:
+        """Check what the host keeps of the optimizer's state."""
+        degrees, field = self.training.degrees, "optimizer_offload"
+        PART.check(degrees.optimizer_offload, place=self.named(field))
+        if not degrees.optimizer_offload:
+            return
+        if self.training.host_update is None:
+            rule = _("must come with {option}, the bandwidth to the host's memory", option=self.named("host_link"))
+            raise self.fault(field, degrees.optimizer_offload, rule)
+        if degrees.sharding is Sharding.PARAMETERS or self.training.precision == "fp32":
+            rule = _("must be 0 with fully sharded or 32-bit parameters, which are part of the state themselves")
+            raise self.fault(field, degrees.optimizer_offload, rule)
 
     def tensor(self) -> None:
         """Check what tensor parallelism splits."""

@@ -6,7 +6,7 @@ hidden. Parameters that the optimizer has changed are gathered in the order of t
 there in time, the step begins later by as much.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from evenflow.cluster.topology import DeviceGroup, Topology
 from evenflow.predict.layer_work import SINGLE
 from evenflow.predict.parameters import Parameters, padded_vocabulary, shares
 from evenflow.predict.pricing import slowed_by_ns
+from evenflow.predict.state import updated_by_host
 from evenflow.predict.step.buckets import (
     Buckets,
     gather_of,
@@ -27,7 +28,7 @@ from evenflow.predict.step.buckets import (
     longest_wait_ns,
     reduction_of,
 )
-from evenflow.predict.step.optimizer import optimizer_bytes
+from evenflow.predict.step.optimizer import clipped_bytes, optimizer_bytes
 from evenflow.predict.step.stage_sums import StageSum
 from evenflow.predict.training import Sharding, Training
 from evenflow.schedule import Op, Schedule
@@ -110,9 +111,13 @@ def after_one_stage_ns(
 def after_rank_ns(training: Training, topology: Topology, parameters: Parameters) -> float:
     """Return a lower bound on a rank's work for these parameters after its last backward; it adds up over parts.
 
-    The optimizer, as fast as memory is; and where gradients are reduced behind the pipeline, that in full buckets.
+    The optimizer, as fast as memory is, or the host where it updates anything; and where gradients are reduced behind
+    the pipeline, that in full buckets.
     """
-    nanoseconds = topology.accelerator.time_ns(flops=0, moved_bytes=_optimizer_traffic(training, parameters), calls=0)
+    moved_bytes = _clipping_traffic(training, parameters)
+    moved_bytes += 0 if training.degrees.optimizer_offload else _update_traffic(training, parameters)
+    nanoseconds = topology.accelerator.time_ns(flops=0, moved_bytes=moved_bytes, calls=0)
+    nanoseconds += _host_ns(training, parameters)
     if not training.software.overlaps_gradients:
         nanoseconds += in_full_buckets_ns(training, topology, parameters, reduction_of(training))
     return nanoseconds
@@ -183,18 +188,46 @@ def _tie_ns(training: Training, topology: Topology) -> float:
 
 
 def _optimizer_ns(training: Training, topology: Topology, windows: Sequence[_Window]) -> float:
-    """Return the time of the optimizer, which memory traffic limits, with gradients set to zero."""
-    traffic = sum(_optimizer_traffic(training, window.parameters) for window in windows)
-    return topology.accelerator.time_ns(flops=0, moved_bytes=traffic, calls=_OPTIMIZER_CALLS)
+    """Return the time of the optimizer, which memory traffic limits, with gradients set to zero.
+
+    The host updates what it keeps beside the device, after gradients are clipped.
+    """
+    device = topology.accelerator
+    parameters = sum((window.parameters for window in windows), Parameters())
+    clipping, update = _clipping_traffic(training, parameters), _update_traffic(training, parameters)
+    whole_ns = device.time_ns(flops=0, moved_bytes=clipping + update, calls=_OPTIMIZER_CALLS)
+    if not training.degrees.optimizer_offload:
+        return whole_ns
+    clipped_ns = device.time_ns(flops=0, moved_bytes=clipping, calls=0)
+    return max(whole_ns, clipped_ns + _host_ns(training, parameters))
 
 
-def _optimizer_traffic(training: Training, parameters: Parameters) -> float:
-    """Return the bytes that the optimizer reads and writes for these of a rank's parameters."""
-    is_whole, traffic = training.degrees.sharding is Sharding.NOTHING, 0.0
+def _clipping_traffic(training: Training, parameters: Parameters) -> float:
+    """Return the bytes read and written for a rank's gradients: their norm, clipping, and setting them to zero."""
+    return sum(
+        (clipped_bytes() / size + training.software.gradient_bytes) * count
+        for size, count in _owners(training, parameters)
+    )
+
+
+def _update_traffic(training: Training, parameters: Parameters) -> float:
+    """Return the bytes that a device's optimizer reads and writes for what it updates itself."""
+    here = 1 - training.degrees.optimizer_offload
+    own = sum(count / size for size, count in _owners(training, parameters))
+    return here * (optimizer_bytes() - clipped_bytes()) * own
+
+
+def _owners(training: Training, parameters: Parameters) -> Iterator[tuple[int, float]]:
+    """Yield how many devices share out the state of parameters, and how many of them a device holds."""
+    is_whole = training.degrees.sharding is Sharding.NOTHING
     for group, count in shares(training, parameters):
-        traffic += optimizer_bytes() * count / (1 if is_whole else group.size)
-        traffic += training.software.gradient_bytes * count
-    return traffic
+        yield 1 if is_whole else group.size, count
+
+
+def _host_ns(training: Training, parameters: Parameters) -> float:
+    """Return how long the host updates the part of these parameters that it keeps; it adds up over parts."""
+    host = training.host_update
+    return 0.0 if host is None else host.ns(updated_by_host(training, parameters))
 
 
 def norm_ns(training: Training, topology: Topology) -> float:

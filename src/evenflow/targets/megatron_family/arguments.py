@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.logs.log_lines import PRINTED
-from evenflow.ranges import RANKS, Range
+from evenflow.ranges import PART, RANKS, Range
 
 ALIASES: Mapping[str, str] = {
     "microbatch_group_size_per_virtual_pipeline_stage": "microbatch_group_size_per_vp_stage",
@@ -63,12 +63,19 @@ _TEXTS = {
     "recompute_method",
     "activations_checkpoint_method",
 }
+_SHARES = {"activation_offload_fraction"}
 _PLAN_LISTS = {"recompute_modules", "offload_modules", "rampup_batch_size"}
 LISTS = _PLAN_LISTS | {"num_experts"}
 """Arguments with any number of values."""
-KNOWN = frozenset(SWITCHES | _INTEGERS | _TEXTS | _PLAN_LISTS)
+KNOWN = frozenset(SWITCHES | _INTEGERS | _SHARES | _TEXTS | _PLAN_LISTS)
 """Arguments that are read."""
-DEGREE_SWITCHES = {"sequence_parallel", "use_distributed_optimizer", "use_megatron_fsdp", "use_torch_fsdp2"}
+DEGREE_SWITCHES = {
+    "sequence_parallel",
+    "use_distributed_optimizer",
+    "use_megatron_fsdp",
+    "use_torch_fsdp2",
+    "optimizer_cpu_offload",
+}
 _DEGREE_INTEGERS = {"expert_model_parallel_size", "expert_tensor_parallel_size", "seq_length"}
 OF_DEGREES = KNOWN | DEGREE_SWITCHES | _DEGREE_INTEGERS | {"data_parallel_sharding_strategy", "cp_comm_type"}
 """Arguments that are read for degrees and the batch too."""
@@ -85,7 +92,7 @@ _ALL_INTEGERS = _INTEGERS | _DEGREE_INTEGERS | _DEEPSPEED_INTEGERS
 _RELEVANT = re.compile(
     r"pipeline|virtual|vpp|recompute|microbatch|micro_batches|layer_split|layer_list|noop_layers|layers_per_stage"
     r"|checkpoint(ed)?_activations|activations_checkpoint|hybrid.*pattern|decoder_num_layers|embedding_stage|delta_offload|cpu_offloading"
-    r"|activation_offload|delay_wgrad_compute|schedules_method|zero_bubble"
+    r"|delay_wgrad_compute|schedules_method|zero_bubble"
 )
 """Names that have to do with the pipeline or with activations."""
 _HARMLESS = re.compile(
@@ -95,8 +102,6 @@ _HARMLESS = re.compile(
 )
 """Names that match, but decide neither the cut, nor the order, nor recomputation of the training."""
 _OFF = ("None", "False", "0", "0.0", "[]", "")
-_USUAL = (("activation_offload_fraction", "1.0"), ("activation_offload_fraction", "1"))
-"""Arguments that are on by themselves, with the values under which they change nothing."""
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 
 
@@ -159,6 +164,19 @@ class Arguments:
         if not isinstance(value, bool):
             raise self.error(key, _("must be true or false"))
         return value
+
+    def share(self, key: str) -> float | None:
+        """Return a part of a whole; None where the argument is not given."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        try:
+            share = float(str(value))
+        except ValueError:
+            share = -1.0
+        if share not in PART:
+            raise self.error(key, PART.rule)
+        return share
 
     def choice(self, key: str, choices: Sequence[str]) -> str | None:
         """Return one of some words; None where the argument is not given."""
@@ -229,7 +247,7 @@ def arguments_of(
     unknown = tuple(
         f"{line_place(file, numbers.get(key))}: {key}"
         for key, value in named.items()
-        if key not in known and is_relevant(key) and str(value) not in _OFF and (key, str(value)) not in _USUAL
+        if key not in known and is_relevant(key) and str(value) not in _OFF
     )
     kept = {key: value for key, value in named.items() if key in known and value is not None}
     return Arguments(values=kept, file=file, lines=numbers, unknown=unknown)

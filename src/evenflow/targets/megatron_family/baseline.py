@@ -4,9 +4,17 @@ from collections.abc import Iterable, Mapping
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, SELECT, Cells, Groups, Plan, segment_kind
+from evenflow.model import FULL, SELECT, Cells, Groups, MovedShare, Plan, segment_kind
 from evenflow.model.plan import cells
-from evenflow.predict.training import MOVED_MODULES, MOVES, RECOMPUTE_MODULES, SET_MODULES, is_possible_set, set_kind
+from evenflow.predict.training import (
+    MOVED_MODULES,
+    MOVES,
+    RECOMPUTE_MODULES,
+    SET_MODULES,
+    is_possible_set,
+    moved_chain,
+    set_kind,
+)
 from evenflow.ranges import DEVICES, LAYERS, MICROBATCHES, TRAINED_SIZE, Range
 from evenflow.schedule import group_allowed
 from evenflow.targets.megatron_family.arguments import KNOWN, Arguments, flag_name, is_printed, printed_arguments
@@ -30,6 +38,7 @@ from evenflow.targets.target import Baseline, GivenSizes
 
 LAYOUT = "pipeline_model_parallel_layout"
 GROUP = "microbatch_group_size_per_vp_stage"
+SHARE = "activation_offload_fraction"
 
 
 def is_run(text: str, file: str) -> bool:
@@ -72,6 +81,7 @@ def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: bool = False)
         layers=layers,
         mtp_layers=sizes.mtp_layers,
         recompute=recompute,
+        moved_share=_moved_share(arguments, recompute),
         group_size=None if group_size == num_ranks else group_size,
     )
     if len(layers) > 1 and num_ranks == 1:
@@ -250,7 +260,7 @@ def _recompute(arguments: Arguments, layers: Cells, notes: list[str]) -> tuple[M
 
 def _moved(arguments: Arguments) -> tuple[str, ...]:
     """Return the modules whose inputs move to the host, as they are in a set; those that no set has too."""
-    if not arguments.switch("fine_grained_activation_offloading"):
+    if not arguments.switch("fine_grained_activation_offloading") or arguments.share(SHARE) == 0:
         return ()
     modules = arguments.texts("offload_modules")
     if not modules:
@@ -260,6 +270,13 @@ def _moved(arguments: Arguments) -> tuple[str, ...]:
         raise arguments.error("offload_modules", _("must have core_attn with attn_proj, whose input that keeps"))
     others = tuple(module for module in modules if module not in MOVED_MODULES)
     return tuple(f"{MOVES}{module}" for module in (*MOVED_MODULES, *others) if module in modules)
+
+
+def _moved_share(arguments: Arguments, recompute: Mapping[str, Cells]) -> MovedShare | None:
+    """Return the share of the modules of every cell that moves, of a run that moves some; None where all of them do."""
+    share = arguments.share(SHARE)
+    moved = next((kind for kind in recompute if moved_chain(kind)), None)
+    return None if share in (None, 1) or moved is None else MovedShare(kind=moved, share=share)
 
 
 def _not_moved(arguments: Arguments, moved: Iterable[str]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from evenflow.model import (
     segment_kind,
     segment_length,
 )
-from evenflow.predict.training import MOVED_MODULES, MOVES, is_possible_set, moved_of, set_kind, sets_among
+from evenflow.predict.training import MOVED_MODULES, MOVES, is_possible_set, moved_chain, moved_of, set_kind, sets_among
 from evenflow.targets.megatron_family.layout import format_plan
 from evenflow.targets.target import Piece
 
@@ -131,13 +131,17 @@ WAYS_WITH_SETS = (STOCK_WAYS[0], Recomputation(scope=Scope.MODEL, kinds=(FULL, S
 
 
 @cache
-def ways_with_moves() -> tuple[Recomputation, ...]:
-    """Return the same, with any set of modules whose inputs move to the host as well."""
+def ways_with_moves(*, in_share: bool = False) -> tuple[Recomputation, ...]:
+    """Return the same, with any set of modules whose inputs move to the host as well, or a share of them.
+
+    `in_share` says whether Megatron-LM knows `--activation-offload-fraction`.
+    """
     moves = [f"{MOVES}{module}" for module in MOVED_MODULES]
     moved = [modules for size in range(1, len(moves) + 1) for modules in combinations(moves, size)]
     every = (again + more for again in ((), *_SETS) for more in moved if is_possible_set((*again, *more)))
     counted, alike = WAYS_WITH_SETS
-    return (counted, replace(alike, kinds=(*alike.kinds, *map(set_kind, every))))
+    ways = replace(alike, kinds=(*alike.kinds, *map(set_kind, every)))
+    return (counted, replace(ways, chain=moved_chain) if in_share else ways)
 
 
 PAIRED = ("1f1b-overlap", "interleaved-overlap")
@@ -200,12 +204,15 @@ def recompute_flags(plan: Plan, *, has_modules: bool = True) -> dict[str, tuple[
                 "--recompute-method": ("uniform",),
                 "--recompute-num-layers": (str(length),),
             }
-    moved = moved_modules(plan)
-    sets = sets_among(plan.used_kinds)
+    sets = sets_among(_whole_kinds(plan))
     if sets:
         again = tuple(module for module in sets[0] if not module.startswith(MOVES))
         flags = {"--recompute-granularity": ("selective",), "--recompute-modules": again} if again else {}
-        return flags | ({OFFLOAD_FLAGS[0]: (), OFFLOAD_FLAGS[1]: moved} if moved else {})
+        if moved := moved_modules(plan):
+            flags |= {OFFLOAD_FLAGS[0]: (), OFFLOAD_FLAGS[1]: moved}
+        if plan.moved_share is not None:
+            flags[OFFLOAD_FLAGS[2]] = (f"{plan.moved_share.share:g}",)
+        return flags
     if any(map(any, plan.recompute.get(SELECT, ()))):
         modules = {"--recompute-modules": ("core_attn",)} if has_modules else {}
         return {"--recompute-granularity": ("selective",), **modules}
@@ -213,9 +220,14 @@ def recompute_flags(plan: Plan, *, has_modules: bool = True) -> dict[str, tuple[
 
 
 def moved_modules(plan: Plan) -> tuple[str, ...]:
-    """Return the modules whose inputs a plan moves to the host, in all its layers."""
-    moved = {module for modules in sets_among(plan.used_kinds) for module in moved_of(modules)}
+    """Return the modules whose inputs a plan moves to the host, in all its layers or in a share of them."""
+    moved = {module for modules in sets_among(_whole_kinds(plan)) for module in moved_of(modules)}
     return tuple(module for module in MOVED_MODULES if module in moved)
+
+
+def _whole_kinds(plan: Plan) -> tuple[str, ...]:
+    """Return the recompute kinds of a plan, of one that moves a share the kind of which that is."""
+    return plan.used_kinds if plan.moved_share is None else (plan.moved_share.kind,)
 
 
 def offload_environment(plan: Plan) -> dict[str, str]:

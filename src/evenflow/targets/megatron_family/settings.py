@@ -76,6 +76,8 @@ def recompute_settings(plan: Plan) -> dict[str, Setting]:
     settings: dict[str, Setting] = dict.fromkeys((GRANULARITY, "recompute_method", "recompute_num_layers", *of_pairs))
     for name, values in flags.items():
         settings[name] = values if name in (MODULES, OFFLOAD_MODULES) else _value(values)
+    if plan.moved_share is not None:
+        settings[OFFLOADS_ALL] = plan.moved_share.share
     return settings
 
 
@@ -112,7 +114,8 @@ def module_names(value: object) -> list[str]:
 
 def offload_corrections(plan: Plan) -> dict[str, Setting]:
     """Return settings of activations on the host that must be so under `plan` wherever a file has them."""
-    return {OFFLOADS_ALL: 1.0, OFFLOADS_LESS: 0} if moved_modules(plan) else {OFFLOADS: False}
+    share = 1.0 if plan.moved_share is None else plan.moved_share.share
+    return {OFFLOADS_ALL: share, OFFLOADS_LESS: 0} if moved_modules(plan) else {OFFLOADS: False}
 
 
 def override_array(settings: Iterable[tuple[str, Setting]]) -> str:

@@ -97,6 +97,7 @@ def moved(question: TuningQuestion, training: Training, axis: Axis, value: Value
             data=question.devices // of_copy,
             expert_tensor=split if question.model.experts else None,
             sharding=sharding,
+            optimizer_offload=0.0 if sharding is Sharding.PARAMETERS else degrees.optimizer_offload,
             sequence_parallel=degrees.sequence_parallel,
             context_exchange=degrees.context_exchange,
         ),

@@ -55,7 +55,8 @@ def that_hold_least(split: Split) -> Iterable[Training]:
     """Return the configurations that may hold the least: with parameters fully sharded (gathered), and without."""
     by_gathering = {kept is Sharding.PARAMETERS: kept for kept in split.shardings}
     for sharding in by_gathering.values():
-        yield replace(split.first, degrees=replace(split.first.degrees, sharding=sharding))
+        part = split.offloads_of(sharding)[-1]
+        yield replace(split.first, degrees=replace(split.first.degrees, sharding=sharding, optimizer_offload=part))
 
 
 def _may_fit(bounds: StepBounds, training: Training) -> bool:

@@ -219,6 +219,10 @@ def test_the_printed_command_plans_a_step_that_is_not_longer(evenflow, folder, o
         (("--seq", 0), "--seq must be an integer from 1 to 10,000,000"),
         (("--global-batch", "many"), "--global-batch must be an integer"),
         (("--zero", 4), "'4' is not one of"),
+        (("--optimizer-offload", 0.5), "--optimizer-offload must come with --host-link"),
+        (("--optimizer-offload", 2, "--host-link", "5GBps"), "--optimizer-offload must be a number from 0 to 1"),
+        (("--host-link", "5GBps"), "--host-link must come with --optimizer-offload"),
+        (("--optimizer-offload", 1, "--host-link", "fast"), "--host-link must be a number with K, M, G or T"),
     ],
 )
 def test_bad_input_is_one_message(evenflow, options, message):

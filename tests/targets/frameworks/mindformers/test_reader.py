@@ -139,7 +139,10 @@ def test_what_mindformers_refuses_is_said():
         (users(select="much"), "select_recompute must be true, false"),
         (users().replace('"1f1b"', "zero_bubble_v"), "pipeline_scheduler must be 1f1b, gpipe"),
         (users().replace('"1f1b"', "[seqvpp]"), "pipeline_scheduler must be 1f1b, gpipe"),
-        (users() + "swap_config: {swap: True}", "swap_config.swap must be off"),
+        (
+            users(recompute="[[0, 1], [0, 0]]") + "swap_config: {swap: True}",
+            "recompute must be true, false or a list of numbers of layers",
+        ),
         (users().replace("pipeline_stage: 2", "pipeline_stage: 100000000"), "the number of ranks must be"),
         (
             users().replace("hidden_layers: 9", "hidden_layers: 100000000"),

@@ -65,7 +65,6 @@ def test_a_plan_already_in_the_file_changes_nothing():
             r"^train.yaml: model.model_config.num_layers must be .* the plan \(9\), got 8",
         ),
         ("model: {model_config: {num_hidden_layers: 8}}", r"num_hidden_layers must be .* the plan \(9\)"),
-        ("swap_config: {swap: True}", "^train.yaml: swap_config.swap must be off"),
         ("model: 3", "^train.yaml, line 1: model must be a mapping"),
     ],
 )

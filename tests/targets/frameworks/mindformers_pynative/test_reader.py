@@ -71,6 +71,11 @@ def test_keys_that_are_not_read_are_named():
     )
 
 
+def test_swap_is_refused_with_a_pipeline_as_mindformers_does():
+    with pytest.raises(InputError, match="enable must be off with a pipeline"):
+        read(more="swap: {enable: True, layer_swap: [{layers: ['0']}]}\n")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

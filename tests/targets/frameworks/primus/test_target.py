@@ -215,6 +215,14 @@ def test_the_plan_of_a_users_file() -> None:
     assert found.unknown == ("mine.yaml, line 12: recompute_mtp_layer_ids",)
 
 
+@pytest.mark.parametrize("key", ["offload", "cpu_offload"])
+def test_what_moves_to_the_host_is_named(key: str) -> None:
+    assert TARGET.read is not None
+    text = USER_FILE.replace("overlap_grad_reduce: true", f"{key}: true")
+    found = TARGET.read(text, "mine.yaml", GivenSizes(num_layers=64, num_microbatches=16))
+    assert found.unknown == (f"mine.yaml, line 12: modules.pre_trainer.overrides.{key}",)
+
+
 @pytest.mark.parametrize("ids", ['"0,1,7,11,27"', "[27, 0, 1, 7, 11, 11]", '" 0, 1, 7, 11, 27 "'])
 def test_ids_of_recomputed_layers_are_counted_in_their_cells(ids: str) -> None:
     found = read(

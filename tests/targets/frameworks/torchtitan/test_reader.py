@@ -215,6 +215,21 @@ def test_the_cut_that_torchtitan_makes_itself() -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "unknown"),
+    [
+        ('[compile]\nmemory_policy = "sac_and_offload"\n', ("run.toml: compile.memory_policy",)),
+        ('[compile]\nmemory_policy = "default"\n', ()),
+    ],
+)
+def test_what_moves_to_the_host_is_named(settings: str, unknown: tuple[str, ...]) -> None:
+    assert read(TOML + settings, "run.toml", GivenSizes(num_layers=30)).unknown == unknown
+    on_host = TOML.replace("[training]", "[training]\nenable_cpu_offload = true")
+    assert on_host != TOML
+    found = read(on_host, "run.toml", GivenSizes(num_layers=30))
+    assert found.unknown == ("run.toml: training.enable_cpu_offload",)
+
+
+@pytest.mark.parametrize(
     ("section", "full", "unknown"),
     [
         ('mode = "full"', ((7, 8, 8, 7),), ()),

@@ -40,6 +40,34 @@ def printed(flags):
     return MEGATRON.fields(parsed(lines).stated)
 
 
+@pytest.mark.parametrize(
+    ("degrees", "is_written"),
+    [
+        ({"data": 4, "sharding": Sharding.OPTIMIZER}, True),
+        ({"sharding": Sharding.NOTHING}, True),
+        ({"data": 4, "sharding": Sharding.NOTHING}, False),
+        ({"context": 2, "sharding": Sharding.NOTHING}, False),
+        ({"data": 4, "sharding": Sharding.GRADIENTS}, False),
+    ],
+)
+def test_state_on_the_host(degrees, is_written):
+    offloaded = planned(**degrees, optimizer_offload=0.5)
+    if not is_written:
+        with pytest.raises(InputError, match="zero must be 1 where the host keeps"):
+            degree_flags(offloaded)
+        return
+    flags = degree_flags(offloaded)
+    assert flags["--optimizer-offload-fraction"] == ("0.5",)
+    for flag in ("optimizer-cpu-offload", "use-precision-aware-optimizer", "use-distributed-optimizer"):
+        assert flags[f"--{flag}"] == ()
+    assert not any("offload" in flag for flag in degree_flags(planned(**degrees)))
+
+
+def test_state_on_the_host_of_a_script_is_named():
+    text = "--num-layers 8 --pipeline-model-parallel-size 2 --use-distributed-optimizer --optimizer-cpu-offload"
+    assert TARGET.read_degrees(text, "run.sh").unknown == ("run.sh, line 1: optimizer_cpu_offload",)
+
+
 @given(SIZES, SIZES, SIZES, SIZES, SIZES, st.sampled_from(Sharding), st.booleans())
 def test_degrees_read_back(tensor, context, data, expert, microbatch, sharding, sequence_parallel):
     found = planned(

@@ -7,7 +7,7 @@ from evenflow.baselines.even_plan import even_layers
 from evenflow.cli.shared import options
 from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layers_per_rank import kept_layers
-from evenflow.cli.shared.training.training_options import KINDS, TrainingOptions, usual_precision
+from evenflow.cli.shared.training.training_options import KINDS, TrainingOptions, host_update, usual_precision
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
@@ -77,6 +77,7 @@ def _training(settings: TrainingOptions, model: Transformer, accelerator: Accele
         expert_tensor=settings.expert_tensor,
         sequence_parallel=not settings.no_sequence_parallel,
         sharding=Sharding(settings.zero),
+        optimizer_offload=settings.optimizer_offload or 0.0,
         context_exchange=settings.behaviour.context_exchange,
     )
     _check_recompute(settings)
@@ -101,6 +102,7 @@ def _training(settings: TrainingOptions, model: Transformer, accelerator: Accele
         layout=layers or (),
         ends_are_layers=layers is None and _ends_count(model.layers, settings.pipeline * chunks),
         software=settings.behaviour.software(),
+        host_update=host_update(settings.optimizer_offload, settings.host_link, settings.host_update),
     )
     if settings.recompute_modules is None:
         return training

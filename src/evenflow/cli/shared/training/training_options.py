@@ -13,9 +13,13 @@ from evenflow.cli.shared.defaults import from_file
 from evenflow.cli.shared.training import sections
 from evenflow.cli.shared.training.software_options import SoftwareOptions
 from evenflow.cluster.accelerators import Accelerator
+from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import FULL, NONE, SELECT
+from evenflow.predict.host_update import HostUpdate
 from evenflow.predict.training import FORMATS
 from evenflow.questions import NUM_CHUNKS, NUM_RANKS
+from evenflow.units import parse_bandwidth
 
 KIND_WORDS = {NONE: "none", SELECT: "selective", FULL: "full"}
 """Word of ``--recompute`` by recompute kind."""
@@ -66,6 +70,26 @@ ZERO = asked(
     shows_default=True,
     help="What the copies share out: nothing, the optimizer, gradients too, parameters too (FSDP).",
 )
+OPTIMIZER_OFFLOAD = asked(
+    ranges.PART,
+    option="--optimizer-offload",
+    section=sections.DEGREES,
+    metavar="SHARE",
+    help="Part of the optimizer's state that the host keeps and updates, from 0 to 1; needs --host-link.  [default: 0]",
+)
+HOST_LINK = asked(
+    option="--host-link",
+    section=sections.DEVICES,
+    metavar="RATE",
+    help="Bandwidth of a device to the host's memory in one direction, such as 50GBps; with --optimizer-offload.",
+)
+HOST_UPDATE = asked(
+    option="--host-update",
+    section=sections.DEVICES,
+    metavar="RATE",
+    help="Bytes of parameters, gradients and state that the host's processors go through for one device, read and "
+    "written; with --optimizer-offload.  [default: 22GBps]",
+)
 NO_SEQUENCE_PARALLEL = asked(
     option="--no-sequence-parallel",
     section=sections.DEGREES,
@@ -115,6 +139,9 @@ class TrainingOptions:
     expert: int = field(default=1, metadata=EXPERT)
     expert_tensor: int | None = field(default=None, metadata=EXPERT_TENSOR)
     zero: str = field(default="1", metadata=ZERO)
+    optimizer_offload: float | None = field(default=None, metadata=OPTIMIZER_OFFLOAD)
+    host_link: str | None = field(default=None, metadata=HOST_LINK)
+    host_update: str | None = field(default=None, metadata=HOST_UPDATE)
     no_sequence_parallel: bool = field(default=False, metadata=NO_SEQUENCE_PARALLEL)
     global_batch: int = field(metadata=GLOBAL_BATCH)
     microbatch: int = field(default=1, metadata=MICROBATCH)
@@ -150,6 +177,25 @@ class TrainingOptions:
         "for each chunk, in their order.  [default: dealt evenly]",
     )
     allow_empty: bool | None = field(default=None, metadata=asked_as(options.ALLOWS_EMPTY, section=sections.STEP))
+
+
+def host_update(offload: float | None, link: str | None, update: str | None) -> HostUpdate | None:
+    """Return how fast the host updates what it keeps, by the options; None where it keeps nothing.
+
+    Raises:
+        InputError: rates without a part of the state that the host keeps, or that part without a link.
+    """
+    if not offload:
+        for value, option in ((link, "--host-link"), (update, "--host-update")):
+            if value is not None:
+                rule = _("must come with --optimizer-offload, the part of the state that the host keeps")
+                raise InputError(value=value, rule=rule, place=option)
+        return None
+    if link is None:
+        rule = _("must come with {option}, the bandwidth to the host's memory", option="--host-link")
+        raise InputError(value=offload, rule=rule, place="--optimizer-offload")
+    rates = {} if update is None else {"update_bytes_per_s": round(parse_bandwidth(update, place="--host-update"))}
+    return HostUpdate(link_bytes_per_s=round(parse_bandwidth(link, place="--host-link")), **rates)
 
 
 def usual_precision(accelerator: Accelerator) -> str:

@@ -106,6 +106,11 @@ def _columns(tuned: Tuned, rows: Sequence[Candidate], yours: Candidate | None) -
         _Column(_("schedule"), lambda candidate, prediction: prediction.simulation.plan.schedule, is_left=True),
         _Column("ZeRO", lambda candidate, _prediction: candidate.training.degrees.sharding.value),
         _Column(
+            _("host%"),
+            lambda candidate, _prediction: f"{100 * candidate.training.degrees.optimizer_offload:g}",
+            shown_for=lambda training: training.degrees.optimizer_offload > 0,
+        ),
+        _Column(
             _("recompute"), lambda _candidate, prediction: recompute_words(prediction.simulation.plan), is_left=True
         ),
         _Column(_("step ms"), lambda candidate, _prediction: f"{candidate.step_ns / 1e6:,.1f}"),

@@ -1,6 +1,5 @@
 """``--baseline``: what the user runs today, read from the framework's own file and simulated."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import click
@@ -13,7 +12,7 @@ from evenflow.language import _, _n
 from evenflow.model import Communication, Network
 from evenflow.schedule import FAMILIES, schedule_of
 from evenflow.simulate import Simulation, compared_families, simulate
-from evenflow.targets.baseline_sets import in_offered_kinds
+from evenflow.targets.baseline_sets import in_offered_kinds, with_own_counts
 from evenflow.targets.further_tokens import with_mtp_last
 from evenflow.targets.refusal import refusal
 from evenflow.targets.target import Baseline, GivenSizes, Target
@@ -40,9 +39,9 @@ class GivenBaseline:
             baseline = replace(baseline, plan=with_mtp_last(baseline.plan, sizes.mtp_layers))
         return cls(file=file, baseline=baseline)
 
-    def in_kinds(self, kinds: Collection[str]) -> "GivenBaseline":
-        """Return the same for layers that offer `kinds`."""
-        return replace(self, baseline=in_offered_kinds(self.baseline, kinds))
+    def of_network(self, network: Network) -> "GivenBaseline":
+        """Return the same for the layers of `network`, with the kinds that they offer."""
+        return replace(self, baseline=with_own_counts(in_offered_kinds(self.baseline, network.kinds), network))
 
     @property
     def target(self) -> Target:

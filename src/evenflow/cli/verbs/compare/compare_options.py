@@ -25,6 +25,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan, Request, Sizes, mixing, offering
 from evenflow.predict.half_blocks import count_half_blocks
+from evenflow.predict.training import moved_chain
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_file import PlanFile
 from evenflow.questions import NUM_CHUNKS, NUM_MICROBATCHES, NUM_RANKS, NUM_SEQUENCE_SPLITS, SEARCH_TIME
@@ -132,7 +133,7 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
     if file is not None:
         own_layers = network.num_layers - network.mtp_layers
         baseline = _baseline(compare_options, file, num_layers=own_layers, mtp_layers=network.mtp_layers)
-        baseline = baseline.in_kinds(network.kinds)
+        baseline = baseline.of_network(network)
     plan = _plan(baseline, planned)
     tries_all = baseline is not None and (compare_options.schedule or "").lower() == options.BEST
     sizes, schedule = _sizes(replace(compare_options, schedule=None) if tries_all else compare_options, plan)
@@ -187,7 +188,7 @@ def as_in_baseline(compare_options: CompareOptions) -> Completed:
             ranks=pipeline.ranks or plan.num_ranks,
             microbatches=pipeline.microbatches or plan.num_microbatches,
             chunks=pipeline.chunks or (plan.num_chunks if pipeline.schedule is None else None),
-            used_kinds=plan.used_kinds,
+            used_kinds=(*plan.used_kinds, *(moved_chain(plan.moved_share.kind) if plan.moved_share else ())),
         )
 
     return completed

@@ -8,7 +8,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.targets.empty_cells import may_be_empty
 from evenflow.cli.shared.training.recompute_sets import PLACE, named_sets
 from evenflow.cli.shared.training.software_options import written_out
-from evenflow.cli.shared.training.training_options import KINDS, usual_precision
+from evenflow.cli.shared.training.training_options import KINDS, host_update, usual_precision
 from evenflow.cli.text.tables import round_up_megabytes
 from evenflow.cli.verbs.tune.axis_options import option_of
 from evenflow.cli.verbs.tune.tune_options import ALL, TuneOptions
@@ -56,6 +56,8 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
         precision=asked.precision or usual_precision(accelerator),
         fixed=asked.axes.fixed,
         most=asked.axes.most,
+        optimizer_offload=asked.optimizer_offload or 0.0,
+        host_update=host_update(asked.optimizer_offload, asked.host_link, asked.host_update),
         allow_empty=may_be_empty(asked.allow_empty, asked.target, asked.asked_version, everywhere=True),
         recompute=None if asked.recompute is None else KINDS[asked.recompute],
     )

@@ -32,6 +32,16 @@ class TuneOptions:
     gpus: int = field(metadata=asked_as(training_options.GPUS, help="Devices in all."))
     gpus_per_node: int | None = field(default=None, metadata=training_options.GPUS_PER_NODE)
     memory: str | None = field(default=None, metadata=training_options.MEMORY)
+    optimizer_offload: float | None = field(
+        default=None,
+        metadata=asked_as(
+            training_options.OPTIMIZER_OFFLOAD,
+            help="Part of the optimizer's state that the host may keep and update, from 0 to 1: every configuration is "
+            "tried with it and without; needs --host-link.  [default: 0]",
+        ),
+    )
+    host_link: str | None = field(default=None, metadata=training_options.HOST_LINK)
+    host_update: str | None = field(default=None, metadata=training_options.HOST_UPDATE)
     global_batch: int = field(metadata=training_options.GLOBAL_BATCH)
     sequence: int = field(metadata=training_options.SEQUENCE)
     precision: str | None = field(default=None, metadata=training_options.PRECISION)

@@ -1,5 +1,6 @@
 """Megatron-LM: the flags of its training scripts."""
 
+from dataclasses import replace
 from functools import partial
 
 from evenflow.language import _
@@ -7,7 +8,7 @@ from evenflow.model import Abilities, Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron_family.baseline import is_run, read_run
 from evenflow.targets.megatron_family.degrees.degree_flags import degree_notes, older_degree_flags, parallel_flags
-from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules, older_rules
+from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules, offload_rule, older_rules
 from evenflow.targets.megatron_family.degrees.degree_settings import check_pairs
 from evenflow.targets.megatron_family.degrees.stated import stated_in_run
 from evenflow.targets.megatron_family.edit import apply_flags
@@ -37,17 +38,18 @@ from evenflow.targets.megatron_family.settings import FROZEN_PARTS
 from evenflow.targets.target import Target, Written
 from evenflow.tune.rules import DegreeRules
 
-BEFORE_CORE, BY_LAYERS, BY_LAYOUT, WITH_PAIRS, WITH_OFFLOAD = "0.1", "0.2", "0.13", "0.14", "0.16"
+BEFORE_CORE, BY_LAYERS, BY_LAYOUT, WITH_PAIRS, WITH_OFFLOAD, WITH_SHARE = "0.1", "0.2", "0.13", "0.14", "0.16", "0.19"
 """Versions of megatron-core by how they cut the network: equal cells, or any by a layout. The first stands for
-Megatron-LM 2, which had no core, and recomputes by other flags; later ones run forwards beside backwards, and the last
-moves activations to the host too.
+Megatron-LM 2, which had no core, and recomputes by other flags; later ones run forwards beside backwards, then move
+activations to the host too, and the last a share of them.
 """
-_BY_LAYOUT = (BY_LAYOUT, WITH_PAIRS, WITH_OFFLOAD)
+_BY_LAYOUT = (BY_LAYOUT, WITH_PAIRS, WITH_OFFLOAD, WITH_SHARE)
+_MOVING = (WITH_OFFLOAD, WITH_SHARE)
 
 
 def _abilities(version: str) -> Abilities:
     if version in _BY_LAYOUT:
-        ways = ways_with_moves() if version == WITH_OFFLOAD else WAYS_WITH_SETS
+        ways = ways_with_moves(in_share=version == WITH_SHARE) if version in _MOVING else WAYS_WITH_SETS
         return megatron_abilities(ways, in_pairs=version != BY_LAYOUT)
     return without_layout_abilities(OLD_WAYS if version == BEFORE_CORE else STOCK_WAYS)
 
@@ -86,7 +88,10 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
 
 
 def _degree_rules(version: str) -> DegreeRules:
-    return megatron_rules() if version in _BY_LAYOUT else older_rules(has_axes=version == BY_LAYERS)
+    if version not in _BY_LAYOUT:
+        return older_rules(has_axes=version == BY_LAYERS)
+    rules = megatron_rules()
+    return replace(rules, rules=(*rules.rules, offload_rule()))
 
 
 def _told_version(text: str, file: str) -> str | None:
@@ -108,7 +113,7 @@ _OTHERS = (is_mindspeed_script, is_megatron_deepspeed, is_hybrid)
 TARGET = Target(
     name="megatron",
     title="Megatron-LM",
-    versions=(BEFORE_CORE, BY_LAYERS, BY_LAYOUT, WITH_PAIRS, WITH_OFFLOAD),
+    versions=(BEFORE_CORE, BY_LAYERS, *_BY_LAYOUT),
     unchecked_versions=(BEFORE_CORE, BY_LAYERS),
     checked_with="megatron-core 0.16.1, 0.19.0",
     degrees_checked_with="megatron-core 0.16.1",
@@ -116,6 +121,7 @@ TARGET = Target(
     abilities=_abilities,
     frozen_parts=FROZEN_PARTS,
     write=_write,
+    offloads_optimizer=lambda version: version in _BY_LAYOUT,
     degree_rules=_degree_rules,
     write_degrees=_write_degrees,
     told_version=_told_version,

@@ -20,7 +20,7 @@ import numpy as np
 
 from evenflow.export.mindformers import mindformers_lists
 from evenflow.language import _
-from evenflow.model import NONE, Network, Plan, cells, ordered_kinds
+from evenflow.model import NONE, OFFLOAD, Network, Plan, cells, ordered_kinds
 from evenflow.profiles.yaml_text import block_text, nested
 from evenflow.targets.frameworks.mindformers.values import check_writable, environment, training_values, why_not
 
@@ -66,7 +66,7 @@ def format_bodies(network: Network, plan: Plan) -> str:
     """
     check_writable(plan)
     bodies = body_plans(network, plan)
-    if len(bodies) < 2:
+    if len(bodies) < 2 or OFFLOAD in plan.used_kinds:  # beside what moves there are no lists of counts
         return ""
     lines = []
     for name, body in bodies.items():

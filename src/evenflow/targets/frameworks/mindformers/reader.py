@@ -13,7 +13,7 @@ from evenflow.profiles.training_file import LAYER_KEYS, training_sizes
 from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.ranges import CHUNKS, LAYERS, SEQUENCE_SPLITS
 from evenflow.targets.frameworks.mindformers.recompute_lists import counts_by_cell, pattern_counts
-from evenflow.targets.frameworks.mindformers.training_yaml import check_no_swap
+from evenflow.targets.frameworks.mindformers.swap import swapped_plan, swaps
 from evenflow.targets.frameworks.mindformers.values import environment, why_not
 from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
@@ -42,7 +42,6 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
     """
     top = load_yaml(text, file=file)
     check_own_keys(top, _SECTIONS, title="MindFormers")
-    check_no_swap(top.values, file=file)
     found = training_sizes(top)
     model = optional_section(optional_section(top, "model"), "model_config")
     parallel = optional_section(top, "parallel_config")
@@ -68,16 +67,21 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
         place=model.place("offset"),
         cell=lambda chunk, rank: _("chunk {chunk}, rank {rank}", chunk=chunk, rank=rank),
     )
-    select, select_patterns = pattern_counts(recompute, "select_recompute", layers)
-    comm, comm_patterns = pattern_counts(recompute, "select_comm_recompute", layers)
     schedule = _SCHEDULERS[scheduler]
-    plan = Plan(
+    bare = Plan(
         schedule="interleaved" if schedule == "1f1b" and num_chunks > 1 else schedule,
         num_microbatches=num_microbatches,
         layers=layers,
-        recompute=exclusive_counts(counts_by_cell(recompute, "recompute", layers), select, comm),
         sequence_splits=splits,
     )
+    if swaps(top):
+        plan, moved, notes = swapped_plan(bare, top)
+        unknown = (*_unknown(model, parallel, recompute, pipeline), *moved)
+        return Baseline(plan=plan, unknown=unknown, notes=(*notes, *_notes(plan, {}, unused=asked > num_chunks)))
+    select, select_patterns = pattern_counts(recompute, "select_recompute", layers)
+    comm, comm_patterns = pattern_counts(recompute, "select_comm_recompute", layers)
+    full = counts_by_cell(recompute, "recompute", layers)
+    plan = replace(bare, recompute=exclusive_counts(full, select, comm))
     return Baseline(
         plan=plan,
         unknown=tuple(_unknown(model, parallel, recompute, pipeline)),

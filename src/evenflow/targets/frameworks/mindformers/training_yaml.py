@@ -21,8 +21,7 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
 
     Raises:
         InputError: as `training_values` and `apply_to_training_yaml` do; a plan that MindFormers refuses (see
-            `why_not`); a file with another number of layers than the plan, or with ``swap_config.swap`` on, which gives
-            the recompute lists another meaning.
+            `why_not`); a file with another number of layers than the plan.
     """
     values: dict[str, object] = dict(training_values(plan))
     refused = why_not(plan)
@@ -34,19 +33,13 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
         if isinstance(given, int) and given != plan.num_layers:
             rule = _("must be the number of layers of the plan ({num_layers})", num_layers=plan.num_layers)
             raise InputError(value=given, rule=rule, place=f"{file}: model.model_config.{key}")
-    check_no_swap(document, file=file)
+    if value_at(document, ("swap_config", "swap")) is True:
+        values.setdefault("swap_config.swap", False)  # it gives the recompute lists another meaning
     for name in _PATTERN_KEYS:
         key = f"recompute_config.{name}"
         patterns = value_at(document, key.split("."))
         if isinstance(patterns, Mapping) or (
             isinstance(patterns, list) and patterns and all(isinstance(item, str) for item in patterns)
         ):
-            values[key] = dict.fromkeys(patterns, values[key])
+            values[key] = dict.fromkeys(patterns, values[key] or [])
     return apply_to_training_yaml(text, file=file, values=values)
-
-
-def check_no_swap(document: object, *, file: str) -> None:
-    """Refuse a training YAML with ``swap_config.swap`` on, which gives the recompute lists another meaning."""
-    if value_at(document, ("swap_config", "swap")) is True:
-        rule = _("must be off: with it, MindFormers reads recompute lists as numbers of layers, not as counts of cells")
-        raise InputError(value=True, rule=rule, place=f"{file}: swap_config.swap", remedy=_("turn swap off"))

@@ -6,19 +6,35 @@ from dataclasses import replace
 from evenflow.errors import InputError
 from evenflow.export.mindformers import mindformers_lists
 from evenflow.language import _
-from evenflow.model import BOTH, COMM, FULL, SELECT, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule
+from evenflow.model import (
+    BOTH,
+    COMM,
+    FULL,
+    OFFLOAD,
+    SELECT,
+    Abilities,
+    Empty,
+    Groups,
+    Plan,
+    Recomputation,
+    Scope,
+    SizeRule,
+)
+from evenflow.targets.frameworks.mindformers.swap import swap_values
 from evenflow.targets.refusal import refusal
 
 TITLE = "MindFormers"
 SCHEDULES = ("1f1b", "interleaved", "interleaved-less-memory", "f-then-b")
 """Schedule families that MindFormers runs in the same order."""
 
+_KINDS = (FULL, BOTH, SELECT, COMM, OFFLOAD)
+
 
 def abilities() -> Abilities:
     """Return what MindFormers can run. [MindFormers: LayerSetting, base_trainer; MindSpore: its pipeline splitting]"""
     return Abilities(
         schedules=SCHEDULES,
-        recomputation=(Recomputation(scope=Scope.LAYERS, kinds=(FULL, BOTH, SELECT, COMM), apart=(SELECT, COMM)),),
+        recomputation=(Recomputation(scope=Scope.LAYERS, kinds=_KINDS, apart=(SELECT, COMM)),),
         empty=Empty.ENDS,
         groups=Groups.USUAL,
         splits_sequences=True,
@@ -84,6 +100,7 @@ def training_values(plan: Plan) -> Mapping[str, object]:
         # Every scheduler but 1f1b needs this, also with one chunk.
         "parallel.pipeline_config.pipeline_interleave": plan.num_chunks > 1 or scheduler != "1f1b",
         "parallel.pipeline_config.pipeline_scheduler": scheduler,
+        **swap_values(plan),
     }
 
 

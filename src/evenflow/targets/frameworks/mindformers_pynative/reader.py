@@ -67,6 +67,10 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
         raise recompute.error("mode", _("must be None, full or select"))
     full = layer_ids(recompute, "full_recompute_layer", recompute.values.get("full_recompute_layer"))
     select, modules = _select(recompute)
+    swap = optional_section(top, "swap")
+    if num_ranks > 1 and swap.flag("enable"):
+        rule = _("must be off with a pipeline, beside which MindFormers refuses it")
+        raise swap.error("enable", rule, remedy=_("recompute instead, or use the static graph"))
     by_kind = {FULL: full if mode in ("full", "select") else (), SELECT: select if mode == "select" else ()}
     counted = _counted(bare, by_kind)
     plan = Plan(

@@ -22,6 +22,10 @@ LAYER_IDS = "recompute_layer_ids"
 SPLIT = "decoder_pipeline_manual_split_list"
 OWN_RUNTIME, ALGORITHM, OLD_RUNTIME = "patch_primus_pipeline", "pp_algorithm", "patch_zero_bubble"
 _OWN_KEYS = (LAYER_IDS, SPLIT, OWN_RUNTIME, ALGORITHM, OLD_RUNTIME)
+_MOVES = ("offload", "cpu_offload")
+"""What moves attention's inputs of the first chunk to the host and back, under orders that no family has, and what does
+so under schedules of `patch_zero_bubble`.
+"""
 _CHUNKS = "num_virtual_stages_per_pipeline_rank"
 _DEFAULT_ALGORITHM = "1f1b-interleaved"
 _VARIABLE = re.compile(r"\$\{(\w+):([^{}]*)\}")
@@ -48,7 +52,9 @@ def read_overrides(section: Fields, sizes: GivenSizes) -> Baseline:
         settings |= {"recompute_granularity": None, "recompute_num_layers": None}
     found = baseline(arguments_of(settings, file=fields.file, lines=fields.lines), sizes, in_pairs=True)
     plan = found.plan if ids is None else _recomputing(found.plan, ids, fields, notes)
-    return replace(found, plan=_scheduled(plan, fields), notes=(*notes, *found.notes))
+    moved = tuple(fields.place(key) for key in _MOVES if fields.values.get(key))
+    unknown = (*found.unknown, *moved)
+    return replace(found, plan=_scheduled(plan, fields), unknown=unknown, notes=(*notes, *found.notes))
 
 
 def stated_in_overrides(section: Fields) -> StatedDegrees:

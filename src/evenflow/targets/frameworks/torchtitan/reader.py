@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from evenflow.errors import InputError
@@ -36,6 +37,8 @@ _KNOWN = (
     _COUNT,
     "pipeline_parallel_expert_parallel_overlap",
 )
+_ALL_ON_HOST, _POLICY = "enable_cpu_offload", "memory_policy"
+"""Of parameters and their state; of the experiment `graph_trainer`, which also moves activations."""
 _LESS = Range(least=0, most=LAYERS.most)
 
 
@@ -69,6 +72,7 @@ def read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
         unknown=(
             *(parallelism.place(key) for key in parallelism.values if key.startswith("pipeline") and key not in _KNOWN),
             *recomputed.unknown,
+            *_moved(top),
         ),
         notes=(*recomputed.notes, *_python_notes(file)),
         place_of_sets=recomputed.place_of_sets,
@@ -90,10 +94,19 @@ def _alone(top: Fields, sizes: GivenSizes) -> Baseline:
     recompute = {kind: ((count,),) for kind, count in counts.items() if kind != NONE}
     return Baseline(
         plan=replace(plan, recompute=recompute),
-        unknown=recomputed.unknown,
+        unknown=(*recomputed.unknown, *_moved(top)),
         notes=(*recomputed.notes, *_python_notes(top.file)),
         place_of_sets=recomputed.place_of_sets,
     )
+
+
+def _moved(top: Fields) -> Iterator[str]:
+    """Yield the places of settings that move something to the host, or let a compiler choose what is kept."""
+    training, compiled = optional_section(top, "training"), optional_section(top, "compile")
+    if training.values.get(_ALL_ON_HOST):
+        yield training.place(_ALL_ON_HOST)
+    if compiled.values.get(_POLICY, "default") != "default":
+        yield compiled.place(_POLICY)
 
 
 def _microbatches(top: Fields, parallelism: Fields) -> int:

@@ -5,6 +5,7 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.megatron_family.degrees.degree_rules import can_offload
 from evenflow.targets.megatron_family.degrees.degree_settings import (
     EXCHANGES,
     FULLY_SHARED,
@@ -39,8 +40,14 @@ def degree_flags(planned: PlannedDegrees) -> dict[str, tuple[str, ...]]:
         flags["--expert-tensor-parallel-size"] = (str(split),)
     if planned.expert_capacity is not None:
         flags["--moe-expert-capacity-factor"] = (str(planned.expert_capacity),)
-    if degrees.sharding is not Sharding.NOTHING:
+    if degrees.sharding is not Sharding.NOTHING or degrees.optimizer_offload:
         flags["--use-distributed-optimizer"] = ()
+    if degrees.optimizer_offload:
+        _check_offload(planned)
+        flags["--optimizer-cpu-offload"] = ()
+        flags["--optimizer-offload-fraction"] = (f"{degrees.optimizer_offload:g}",)
+        flags["--overlap-cpu-optimizer-d2h-h2d"] = ()
+        flags["--use-precision-aware-optimizer"] = ()
     if planned.replicas > 1:
         flags["--num-distributed-optimizer-instances"] = (str(planned.replicas),)
     if degrees.sharding in FULLY_SHARED:
@@ -50,6 +57,14 @@ def degree_flags(planned: PlannedDegrees) -> dict[str, tuple[str, ...]]:
         flags["--no-gradient-accumulation-fusion"] = ()
         flags["--ckpt-format"] = ("fsdp_dtensor",)
     return flags
+
+
+def _check_offload(planned: PlannedDegrees) -> None:
+    """Refuse state on the host that Megatron-LM would share out otherwise."""
+    if not can_offload(planned.degrees):
+        rule = _("must be 1 where the host keeps the optimizer's state")
+        remedy = _("plan again with --fix zero=1")
+        raise InputError(value=planned.degrees.sharding.value, rule=rule, place="zero", remedy=remedy)
 
 
 def older_degree_flags(planned: PlannedDegrees, *, has_axes: bool) -> dict[str, tuple[str, ...]]:

@@ -9,13 +9,28 @@ from dataclasses import replace
 
 from evenflow.language import _
 from evenflow.predict.layer_work import expert_tensor
-from evenflow.predict.training import Sharding
+from evenflow.predict.training import Degrees, Sharding
 from evenflow.targets.degree_rules import experts_split_sequences
 from evenflow.tune.axes import Axis
 from evenflow.tune.rules import DegreeRule, DegreeRules
 
 _ALL: tuple[Sharding, ...] = tuple(Sharding)
 _OPTIMIZER = (Sharding.NOTHING, Sharding.OPTIMIZER)
+
+
+def can_offload(degrees: Degrees) -> bool:
+    """Return whether the host can keep the optimizer's state, which Megatron-LM then shares out among all copies."""
+    alone = degrees.data * degrees.context == 1
+    return degrees.sharding is Sharding.OPTIMIZER or (degrees.sharding is Sharding.NOTHING and alone)
+
+
+def offload_rule() -> DegreeRule:
+    """Return what the host's part of the optimizer's state must keep to."""
+    return DegreeRule(
+        axis=Axis.ZERO,
+        text=_("must be 1 where the host keeps the optimizer's state"),
+        holds=lambda training: not training.degrees.optimizer_offload or can_offload(training.degrees),
+    )
 
 
 def older_rules(*, has_axes: bool) -> DegreeRules:

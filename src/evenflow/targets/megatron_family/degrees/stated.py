@@ -24,6 +24,8 @@ _NUMBERS: Mapping[str, tuple[str, Range]] = {
 _ABSENT = {"tensor": 1, "context": 1, "expert": 1, "pipeline": 1}
 """What Megatron-LM runs without the argument."""
 _SHARED, _FSDP, _TORCH_FSDP = "use_distributed_optimizer", "use_megatron_fsdp", "use_torch_fsdp2"
+_ON_HOST = "optimizer_cpu_offload"
+"""What keeps state on the host, whose rates no file tells."""
 _STRATEGY, _EXCHANGE = "data_parallel_sharding_strategy", "cp_comm_type"
 _STRATEGIES: Mapping[str, Sharding] = {
     "no_shard": Sharding.NOTHING,
@@ -72,6 +74,7 @@ def stated_degrees(arguments: Arguments, *, has_recipe: bool = False) -> StatedD
         sharding=_sharding(arguments, has_recipe=has_recipe),
         sequence_parallel=arguments.switch("sequence_parallel") if has_switch else None,
         context_exchange=None if exchange is None else words[exchange],
+        unknown=(arguments.place(_ON_HOST),) if arguments.switch(_ON_HOST) else (),
         places={name: arguments.place(key) for name, (key, _within) in _NUMBERS.items() if key in arguments.values},
     )
 
