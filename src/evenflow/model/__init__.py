@@ -23,7 +23,18 @@ from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.offloaded import with_offload
 from evenflow.model.plan import Cells, Plan, cells
 from evenflow.model.rank_traits import RankTraits
-from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, OFFLOAD, SELECT, ordered_kinds
+from evenflow.model.recompute import (
+    BOTH,
+    COMM,
+    FULL,
+    KNOWN_KINDS,
+    NONE,
+    OFFLOAD,
+    SELECT,
+    SET_JOINT,
+    is_kind_name,
+    ordered_kinds,
+)
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
 from evenflow.model.request import Request, check_step
 from evenflow.model.segments import (
@@ -51,6 +62,7 @@ __all__ = [
     "RECOMPUTE_PARTS",
     "SELECT",
     "SELECT_OR_COMM",
+    "SET_JOINT",
     "WHOLE",
     "Abilities",
     "CellRule",
@@ -86,6 +98,7 @@ __all__ = [
     "deal_layers",
     "even_cut",
     "has_whole_segments",
+    "is_kind_name",
     "looped",
     "mixing",
     "offering",
