@@ -3,27 +3,35 @@
 from collections.abc import Collection
 from dataclasses import replace
 
+from evenflow.language import _
 from evenflow.model import SELECT
-from evenflow.predict.training import MOVES, set_kind, sets_among
+from evenflow.predict.training import FULL_ATTENTION, MOVES, set_kind, sets_among
 from evenflow.targets.target import Baseline
 
 
 def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
     """Return a baseline of which sets of modules that are not among `kinds` are named as not understood.
 
-    `select` stands for one that computes core attention again, nothing for the others. So it is with `select` itself,
-    which layers do not offer where it saves nothing.
+    `select` stands for one that computes core attention again, or that is `select` in the file, nothing for the others.
+    So it is with `select` itself, which layers do not offer where it saves nothing.
     """
-    recompute, unknown = dict(baseline.plan.recompute), list(baseline.unknown)
+    recompute, unknown, notes = dict(baseline.plan.recompute), list(baseline.unknown), list(baseline.notes)
     for modules in sets_among(baseline.plan.used_kinds):
         kind = set_kind(modules)
         if kind in kinds:
             continue
         cells = recompute.pop(kind)
-        stands = "core_attn" in modules and SELECT in kinds
+        stands = ("core_attn" in modules or kind == baseline.select_set) and SELECT in kinds
         if stands:
             recompute[SELECT] = cells
+        if kind == baseline.select_set and stands:
+            if modules != (FULL_ATTENTION,):
+                note = _("{kind} recompute is of the operators {names}", kind=SELECT, names=", ".join(modules))
+                notes.append(note)
+            continue
         if baseline.place_of_sets:
+            if stands and modules == ("core_attn",):
+                continue
             unknown += [baseline.place_of_sets] if baseline.place_of_sets not in unknown else []
             continue
         for module in modules:
@@ -33,4 +41,5 @@ def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
     if SELECT in recompute and SELECT not in kinds:
         del recompute[SELECT]
         unknown.append("recompute_modules: core_attn")
-    return replace(baseline, plan=replace(baseline.plan, recompute=recompute), unknown=tuple(unknown))
+    plan = replace(baseline.plan, recompute=recompute)
+    return replace(baseline, plan=plan, unknown=tuple(unknown), notes=tuple(notes))
