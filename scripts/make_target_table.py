@@ -40,8 +40,10 @@ def way_text(way: Recomputation) -> str:
     names = dict.fromkeys(_shown(kind) for kind in way.kinds)
     kinds = ", ".join(names) + (" or a share of them" if any(map(way.chain, way.kinds)) else "")
     if way.scope is Scope.LAYERS:
-        apart = f", not {' beside '.join(way.apart)}" if way.apart else ""
-        return f"**by layer**: {kinds}{apart}"
+        pairs = dict.fromkeys(tuple(map(_shown, pair)) for pair in way.apart)
+        apart = [" beside ".join(pair) for pair in pairs if len(set(pair)) == len(pair)]
+        in_turn = ", each in the one before" if len(apart) < len(pairs) else ""
+        return f"**by layer**: {kinds}{in_turn}{f', not {apart[0]}' if apart else ''}"
     if way.scope is Scope.CELL:
         return f"a whole cell: {kinds}"
     if way.scope is Scope.COUNT:

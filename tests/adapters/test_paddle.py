@@ -58,7 +58,7 @@ def test_one_chunk_needs_no_entries_of_its_own(paddle: None) -> None:
 
 def test_what_cannot_be_planned_is_refused() -> None:
     plan = Plan(schedule="1f1b", num_microbatches=8, layers=((6,),), recompute={COMM: ((1,),)})
-    with pytest.raises(InputError, match="recompute must be full recomputation for Paddle, got 'comm'"):
+    with pytest.raises(InputError, match="recompute must be of the kinds full, full_attn for Paddle, got 'comm'"):
         planned_layers([], plan, head=0, tail=0)
     plan = Plan(schedule="dualpipe-v", num_microbatches=8, layers=((1, 1), (1, 1)))
     with pytest.raises(InputError, match="must be a family whose chunks go through the ranks from first to last"):

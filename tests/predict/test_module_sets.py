@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.model import FULL, NONE, SELECT, HostLink
+from evenflow.model import FULL, NONE, SELECT, HostLink, ordered_kinds
 from evenflow.predict.module_sets import best_module_sets, corners, with_moved_sets
 from evenflow.predict.separate_tower import with_separate_tower
 from evenflow.predict.step_network import priced_network
@@ -56,7 +56,7 @@ def test_corners_are_what_no_mixture_of_others_beats(costs):
 def test_a_set_costs_what_select_costs_with_it(model, modules):
     as_select = priced_network(training(model=model, recompute_modules=modules), TOPOLOGY).network
     as_set = priced_network(training(model=model, recompute_sets=(modules, ("core_attn",))), TOPOLOGY).network
-    assert as_set.kinds == (FULL, *sorted([set_kind(modules), "core_attn"]), NONE)
+    assert as_set.kinds == ordered_kinds({FULL, set_kind(modules), "core_attn", NONE})
     for one, other in zip(as_select.layers, as_set.layers, strict=True):
         assert other.modes[set_kind(modules)] == one.modes[SELECT]
         assert other.modes[NONE] == one.modes[NONE]

@@ -64,8 +64,14 @@ def test_kinds_of_ones_own_have_a_time_or_a_coefficient():
         ({"recompute_time": 19}, "at least the backward without recomputation"),
         ({"memory_activation": None}, "memory_activation"),
         ({"memory_activation": 0}, "memory_activation"),
-        ({"recompute_kinds": {"full": {"memory": 1, "coef": 1}}}, "identifier other than none"),
-        ({"recompute_kinds": {"a b": {"memory": 1, "coef": 1}}}, "identifier other than none"),
+        (
+            {"recompute_kinds": {"full": {"memory": 1, "coef": 1}}},
+            "identifiers or paths of modules, joined with \\+, other than none",
+        ),
+        (
+            {"recompute_kinds": {"a b": {"memory": 1, "coef": 1}}},
+            "identifiers or paths of modules, joined with \\+, other than none",
+        ),
         ({"recompute_kinds": {"own": {"memory": 1}}}, "one of the fields 'time' and 'coef'"),
         ({"recompute_kinds": {"own": {"memory": 1, "coef": 1, "time": 30}}}, "one of the fields 'time' and 'coef'"),
         ({"recompute_kinds": {"own": {"memory": 0, "coef": 1}}}, "memory"),

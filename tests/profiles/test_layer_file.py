@@ -213,7 +213,11 @@ def test_without_body_memory_there_is_none_at_all():
         ),
         (body(recompute_kinds=[]), "recompute_kinds", "named fields"),
         (body(recompute_kinds={"full": {"memory": 1, "coef": 1}}), "recompute_kinds", "other than none"),
-        (body(recompute_kinds={"my kind": {"memory": 1, "coef": 1}}), "recompute_kinds", "an identifier"),
+        (
+            body(recompute_kinds={"my kind": {"memory": 1, "coef": 1}}),
+            "recompute_kinds",
+            "by identifiers or paths of modules",
+        ),
         (
             body(recompute_kinds={"mine": {"memory": 1}}),
             "recompute_kinds.mine",

@@ -277,7 +277,7 @@ def _segments(network: Network, layers: Sequence[Layer], kinds: Sequence[str]) -
 
 def _allowed(kinds: tuple[str, ...], rule: CellRule) -> bool:
     """Whether the layers of a cell may be under these kinds, one for each layer."""
-    if rule.apart and set(rule.apart) <= set(kinds):
+    if any(set(pair) <= set(kinds) for pair in rule.apart):
         return False
     if rule.alike and len(set(kinds)) > 1:
         return False

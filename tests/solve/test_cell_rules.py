@@ -1,6 +1,7 @@
 """Plans whose cells keep a rule, such as one number of recomputed layers for all, against every such plan."""
 
 from dataclasses import replace
+from itertools import combinations
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -31,7 +32,8 @@ RULES = [
     CellRule(full=(1, None)),
     CellRule(full=(0, 1)),
     CellRule(full=(99, None)),
-    CellRule(kinds=(SELECT, COMM, NONE), apart=(SELECT, COMM)),
+    CellRule(kinds=(SELECT, COMM, NONE), apart=((SELECT, COMM),)),
+    CellRule(apart=((FULL, SELECT), (SELECT, COMM))),
 ]
 
 
@@ -90,7 +92,19 @@ def test_the_first_plan_keeps_the_rule(case):
 def test_a_rule_tells_contents_apart():
     """Three layers under each of three kinds are in no cell that has a rule."""
     kinds = (FULL, SELECT, COMM, NONE)
-    for rule in RULES[:-1]:
+    for rule in RULES[:-2]:
         families = rule.families(kinds)
         assert not any(len(family) > 2 for family in families)
-    assert RULES[-1].families(kinds) == ((2, 3), (1, 3))
+    assert RULES[-2].families(kinds) == ((2, 3), (1, 3))
+    assert RULES[-1].families(kinds) == ((1, 3), (0, 2, 3))
+
+
+@given(data=st.data())
+def test_families_are_the_largest_sets_without_a_pair(data):
+    kinds = "abcdef"
+    pairs = tuple(data.draw(st.lists(st.sampled_from(list(combinations(kinds, 2))), unique=True)))
+    allowed = [set(some) for size in range(7) for some in combinations(range(6), size)]
+    allowed = [some for some in allowed if not any({kinds.index(kind) for kind in pair} <= some for pair in pairs)]
+    largest = [some for some in allowed if not any(some < other for other in allowed)]
+    families = CellRule(apart=pairs).families(kinds)
+    assert sorted(map(sorted, families)) == sorted(map(sorted, largest))

@@ -39,7 +39,11 @@ WAYS = {
     "one number": (Recomputation(scope=Scope.COUNT), Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT))),
     "by cell": (Recomputation(scope=Scope.CELL, kinds=(FULL, SELECT)),),
     "all or none": (Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT, COMM)),),
-    "by layer": (Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT, COMM), apart=(SELECT, COMM)),),
+    "by layer": (Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT, COMM), apart=((SELECT, COMM),)),),
+    "sets in turn": (
+        Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT)),
+        Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT, COMM), apart=((FULL, SELECT), (SELECT, COMM))),
+    ),
     "full by layer, or one kind": (
         Recomputation(scope=Scope.LAYERS),
         Recomputation(scope=Scope.MODEL, kinds=(SELECT,)),
@@ -61,7 +65,10 @@ def rules(name, kinds, most):
     if name == "all or none":
         return [CellRule(kinds=(kind,)) for kind in (FULL, SELECT, COMM, NONE) if kind in kinds]
     if name == "by layer":
-        return [CellRule(kinds=(FULL, SELECT, COMM, NONE), apart=(SELECT, COMM))]
+        return [CellRule(kinds=(FULL, SELECT, COMM, NONE), apart=((SELECT, COMM),))]
+    if name == "sets in turn":
+        apart = ((FULL, SELECT), (SELECT, COMM))
+        return [CellRule(kinds=(FULL, SELECT, NONE)), CellRule(kinds=(FULL, SELECT, COMM, NONE), apart=apart)]
     return [CellRule(kinds=(FULL, NONE)), *([CellRule(kinds=(SELECT,))] if SELECT in kinds else [])]
 
 

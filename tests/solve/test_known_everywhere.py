@@ -27,7 +27,7 @@ from tests.solve.test_known_plans import NO_TIME, is_allowed, plans_of
 from tests.thoroughness import examples
 
 WAYS = {
-    "by layer": (Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT, COMM), apart=(SELECT, COMM)),),
+    "by layer": (Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT, COMM), apart=((SELECT, COMM),)),),
     "by cell": (Recomputation(scope=Scope.CELL, kinds=(FULL, SELECT)),),
     "one number": (Recomputation(scope=Scope.COUNT), Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT))),
 }

@@ -7,6 +7,7 @@ from evenflow import ranges
 from evenflow.asking import Metadata, asked, asked_as, optional
 from evenflow.cluster import FEWEST_AXES, Accelerator, Dtype
 from evenflow.model.kept_per_parameter import OPTIMIZERS
+from evenflow.predict.chosen_sets import ModuleSets, named_sets
 from evenflow.predict.overlaps import STAGE_OVERLAPS, stage_overlaps_named, usual
 from evenflow.profiles.own_plan_file import SCHEDULES
 from evenflow.questions import NUM_MICROBATCHES
@@ -146,4 +147,11 @@ class ProfileRequest:
         choices=(FUSED, EAGER),
         shows_default=True,
         help="Norms, activation functions and residuals: fused or compiled, or one by one, as they are measured.",
+    )
+    recompute_sets: ModuleSets | None = optional(
+        "--recompute-sets",
+        read=named_sets,
+        metavar="SETS|best",
+        help="Sets of modules of a layer, by their names in the model, that it may compute again, each a recompute "
+        "kind: mlp,input_layernorm+mlp; best for those that no others beat.  [default: comm, select and both]",
     )

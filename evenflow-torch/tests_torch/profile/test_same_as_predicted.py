@@ -10,8 +10,8 @@ from evenflow.cluster import accelerator_named
 from evenflow.cluster.topology import Topology
 from evenflow.fields import as_fields
 from evenflow.model import FULL, NONE, EndBlock, Layer, Network
-from evenflow.predict.step_network import priced_network
-from evenflow.predict.training import Degrees, Training
+from evenflow.predict.step_network import kept_by_kind, priced_layer_of, priced_network
+from evenflow.predict.training import FULL_ATTENTION, Degrees, Sharding, Training
 from evenflow.profiles.transformer.config_file import transformer_of_config
 from evenflow_torch.profile import profile_config
 from evenflow_torch.profile.model_profile import ModelProfile
@@ -133,3 +133,20 @@ def test_eager_operators_keep_more_and_take_longer() -> None:
 def test_a_model_that_the_tables_do_not_know_says_so() -> None:
     found = profile_config(CONFIGS["llama3_8b"], sequence=64, accelerator="h100", dtype="fp32")
     assert found.notes[-1].startswith("the tables of evenflow predict do not know this model")
+
+
+@pytest.mark.parametrize("name", ["llama3_8b", "deepseek_v3"])
+def test_full_attention_is_what_torch_has_under_a_checkpoint_of_it(name: str) -> None:
+    found = profile_config(CONFIGS[name], sequence=SEQUENCE, accelerator="h100", recompute_sets=[["self_attn"]])
+    model = transformer_of_config(as_fields(CONFIGS[name], file=name)).model
+    training = Training(
+        model=model, degrees=Degrees(sequence_parallel=False, sharding=Sharding.NOTHING), microbatch=1, global_batch=1,
+        sequence=SEQUENCE, recompute_sets=((FULL_ATTENTION,),),
+    )  # fmt: skip
+    topology = Topology(accelerator=accelerator_named("h100"), domain_devices=1)
+    for layer, kind in zip(found.layers, model.kinds, strict=True):
+        kept = kept_by_kind(training, kind)[FULL_ATTENTION].activations
+        again_ns = priced_layer_of(training, topology, kind).backward[FULL_ATTENTION].total_ns
+        assert layer.activation_bytes["self_attn"] == pytest.approx(kept, rel=NEAR)
+        # Torch's checkpoint ends before the last product, whose result nothing needs.
+        assert layer.times.backward_ns["self_attn"] == pytest.approx(again_ns, rel=0.05)

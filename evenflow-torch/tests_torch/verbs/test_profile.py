@@ -76,6 +76,17 @@ class TestProfile:
         assert plan.exit_code == 0
         assert plan.stdout.startswith("small: 4 layers on 2 ranks")
 
+    def test_sets_of_modules_are_planned_with(self, config, evenflow, fake_solver):
+        sets = ("--recompute-sets", "mlp,input_layernorm+mlp", "--elementwise", "eager")
+        layers = evenflow("profile", "--model", config, *SIZES, *sets).stdout
+        network = parse_layer_file(layers, place="stdout")
+        assert network.kinds == ("full", "mlp+input_layernorm", "mlp", "none")
+        plan = evenflow("plan", "-", "--ranks", "2", "--microbatches", "2", "--json", "plan.json", stdin=layers)
+        assert plan.exit_code == 0
+        refused = evenflow("profile", "--model", config, *SIZES, "--recompute-sets", "mpl")
+        assert refused.exit_code == 2
+        assert "--recompute-sets must be modules of a layer: self_attn" in refused.stderr
+
     @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
     def test_experts_in_every_number_format(self, config, evenflow, dtype):
         config.write_text(json.dumps({**SMALL_LLAMA, "model_type": "mixtral", "num_local_experts": 4}))

@@ -20,16 +20,18 @@ def given_plan(plan: Plan | Path | str) -> Plan:
     return plan if isinstance(plan, Plan) else read_plan_file(plan)
 
 
-def stage_counts(plan: Plan, *, title: str) -> tuple[list[int], list[int]]:
+def stage_counts(plan: Plan, *, title: str, beside: Sequence[str] = ()) -> tuple[list[int], list[int]]:
     """Return the layers of every stage, and how many first ones of them recompute fully, in the order of the network.
 
     Raises:
-        InputError: a plan with another recomputation than `full`, or whose stages go back on a V; `title` is the
-            framework's name for people.
+        InputError: a plan with another recomputation than `full` and the kinds `beside` it, or whose stages go back on
+            a V; `title` is the framework's name for people.
     """
-    others = [kind for kind in plan.used_kinds if kind != FULL]
+    others = [kind for kind in plan.used_kinds if kind not in (FULL, *beside)]
     if others:
         rule = _("must be full recomputation for {title}", title=title)
+        if beside:
+            rule = _("must be of the kinds {names} for {title}", names=", ".join((FULL, *beside)), title=title)
         raise InputError(value=", ".join(others), rule=rule, place="recompute", remedy=_("plan for it with --target"))
     family = FAMILIES.get(plan.schedule)
     if plan.order or family is None or family.is_v_shaped:
@@ -37,11 +39,12 @@ def stage_counts(plan: Plan, *, title: str) -> tuple[list[int], list[int]]:
         raise InputError(
             value=plan.schedule, rule=rule, place="schedule", remedy=_("plan for {title} with --target", title=title)
         )
-    cells = [(chunk, rank) for chunk in range(plan.num_chunks) for rank in range(plan.num_ranks)]
-    return (
-        [plan.layers[chunk][rank] for chunk, rank in cells],
-        [plan.count(FULL, chunk, rank) for chunk, rank in cells],
-    )
+    return [count for row in plan.layers for count in row], counts_of_kind(plan, FULL)
+
+
+def counts_of_kind(plan: Plan, kind: str) -> list[int]:
+    """Return how many layers of every stage are under a kind, of a plan whose chunks go round the ranks."""
+    return [plan.count(kind, chunk, rank) for chunk in range(plan.num_chunks) for rank in range(plan.num_ranks)]
 
 
 def check_entries(count: int, layers: Sequence[int], *, head: int, tail: int) -> None:

@@ -25,7 +25,18 @@ from evenflow.model.network_source import NetworkSource, as_network
 from evenflow.model.offloaded import with_offload
 from evenflow.model.plan import Cells, MovedShare, Plan, cells
 from evenflow.model.rank_traits import RankTraits
-from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, OFFLOAD, SELECT, ordered_kinds
+from evenflow.model.recompute import (
+    BOTH,
+    COMM,
+    FULL,
+    KNOWN_KINDS,
+    NONE,
+    OFFLOAD,
+    SELECT,
+    SET_JOINT,
+    is_kind_name,
+    ordered_kinds,
+)
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
 from evenflow.model.request import Request, check_step
 from evenflow.model.segments import (
@@ -53,6 +64,7 @@ __all__ = [
     "RECOMPUTE_PARTS",
     "SELECT",
     "SELECT_OR_COMM",
+    "SET_JOINT",
     "WHOLE",
     "Abilities",
     "CellRule",
@@ -92,6 +104,7 @@ __all__ = [
     "deal_layers",
     "even_cut",
     "has_whole_segments",
+    "is_kind_name",
     "looped",
     "mixing",
     "offering",

@@ -38,8 +38,8 @@ class Recomputation:
     """Kinds that layers may be under, beside `none`; with `Scope.COUNT` only `full`. Segments only in cells that hold a
     multiple of their length: what is left would be a segment beyond the end of the cell. [Megatron-LM]
     """
-    apart: tuple[str, str] | None = None
-    """Two kinds that may not share a cell, with `Scope.LAYERS`."""
+    apart: tuple[tuple[str, str], ...] = ()
+    """Pairs of kinds that may not share a cell, with `Scope.LAYERS`."""
     chain: Callable[[str], tuple[str, ...]] = lambda kind: ()
     """Returns the kinds of which every cell may hold a share, with `Scope.MODEL`, from one that moves nothing to the
     host to `kind` itself (see `MovedGroups`); none where all layers of the model are under `kind`.

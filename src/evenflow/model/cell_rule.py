@@ -12,8 +12,8 @@ class CellRule:
 
     kinds: tuple[str, ...] = ()
     """Kinds that layers may be under, `none` among them where it is allowed; empty: all."""
-    apart: tuple[str, str] | None = None
-    """Two kinds that may not share a cell."""
+    apart: tuple[tuple[str, str], ...] = ()
+    """Pairs of kinds that may not share a cell."""
     alike: bool = False
     """Whether all layers of a cell are under one kind."""
     full: tuple[int, int | None] | None = None
@@ -26,16 +26,21 @@ class CellRule:
 
         How many layers may be under `full` comes beside.
 
-        >>> CellRule(apart=("select", "comm")).families(("full", "select", "comm", "none"))
+        >>> CellRule(apart=(("select", "comm"),)).families(("full", "select", "comm", "none"))
         ((0, 2, 3), (0, 1, 3))
+        >>> CellRule(apart=(("a", "b"), ("b", "c"))).families(("a", "b", "c", "none"))
+        ((1, 3), (0, 2, 3))
         """
         allowed = [index for index, kind in enumerate(kinds) if self._allows(kind)]
         if self.alike:
             return tuple((index,) for index in allowed)
-        if self.apart is not None and all(kind in kinds and self._allows(kind) for kind in self.apart):
-            banned = [kinds.index(kind) for kind in self.apart]
-            return tuple(tuple(index for index in allowed if index != left_out) for left_out in banned)
-        return (tuple(allowed),)
+        found = [tuple(allowed)]
+        for pair in self.apart:
+            if set(pair) <= set(kinds):
+                banned = [kinds.index(kind) for kind in pair]
+                found = list(dict.fromkeys(part for family in found for part in _without_pair(family, banned)))
+        largest = [family for family in found if not any(set(family) < set(other) for other in found)]
+        return tuple(largest)
 
     def _allows(self, kind: str) -> bool:
         if self.full is not None:
@@ -52,7 +57,14 @@ class CellRule:
         return min(least, num_layers), num_layers if most is None else min(most, num_layers)
 
 
-SELECT_OR_COMM = CellRule(apart=(SELECT, COMM))
+def _without_pair(family: tuple[int, ...], pair: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Return the family without either kind of a pair, or as it is where it has not both."""
+    if not set(pair) <= set(family):
+        return (family,)
+    return tuple(tuple(index for index in family if index != left_out) for left_out in pair)
+
+
+SELECT_OR_COMM = CellRule(apart=((SELECT, COMM),))
 """The rule of MindFormers, whose recompute lists are nested: a cell has no layers under `select` alone beside others
 under `comm` alone. [SAPP guide, Step 5]
 """

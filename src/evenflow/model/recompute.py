@@ -9,7 +9,8 @@
     offload  nothing: the host's memory keeps    nothing
              everything until the backward
 
-A user may name further kinds in a layer file; they take their place after the known ones.
+A user may name further kinds in a layer file; they take their place after the known ones. Names of modules joined with
+``+`` are a kind that computes these again.
 """
 
 NONE = "none"
@@ -23,11 +24,26 @@ KNOWN_KINDS = (FULL, BOTH, SELECT, COMM)
 """The kinds of the SAPP guide, strongest first: the order of the layers of a cell (see `Plan`)."""
 
 
+SET_JOINT = "+"
+"""Between the names of a kind that is a set."""
+
+
+def is_kind_name(text: str) -> bool:
+    """Return whether a kind may have this name: identifiers, or paths of modules, joined with ``+``.
+
+    >>> [is_kind_name(text) for text in ("norms", "mlp.act+mlp.0", "mlp+", "a b", "mlp..act")]
+    [True, True, False, False, False]
+    """
+    pieces = (piece for name in text.split(SET_JOINT) for piece in name.split("."))
+    return all(piece.isidentifier() or piece.isdecimal() for piece in pieces)
+
+
 def ordered_kinds(names: set[str]) -> tuple[str, ...]:
     """Return `names` in the order in which their layers stand in a cell: full, both, select, comm, others, none.
 
-    Of sets of modules those come first that have more behind the same ones, as first layers move more to the host.
+    Of the others those of most modules come first, so that a set stands before what is in it, and first layers move
+    more to the host.
     """
     known = [kind for kind in KNOWN_KINDS if kind in names]
-    others = sorted(names - set(KNOWN_KINDS) - {NONE}, key=lambda name: f"{name}~")
+    others = sorted(names - set(KNOWN_KINDS) - {NONE}, key=lambda name: (-name.count(SET_JOINT), name))
     return (*known, *others, NONE)

@@ -12,12 +12,14 @@ arXiv:2205.05198, §5]. `comm` is the norms, as MindFormers chooses them: with s
 that the ranks gather, so computing a norm again repeats the gather instead of keeping what it gave.
 
 A part keeps its inputs, and what comes after it may keep its outputs; everything between is dropped.
+
+A kind that is none of these is a set of submodules by their own names, joined with ``+``: ``input_layernorm+mlp``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from evenflow.model.recompute import BOTH, COMM, FULL, NONE, SELECT
+from evenflow.model.recompute import BOTH, COMM, FULL, NONE, SELECT, SET_JOINT
 
 _ATTENTION = ("self_attn", "attn", "self_attention", "attention")
 _NORMS = ("*norm", "*norm[0-9]", "ln_[0-9]", "*.ln_[0-9]")
@@ -38,15 +40,16 @@ def recomputed_parts(
     """Return the names among `submodules` that `kind` recomputes, in their order; none if the layer does not offer it.
 
     `submodules` are the names of ``layer.named_modules()``, the layer itself as the empty name. A part inside another
-    part is left out: it is recomputed with the outer one. `patterns` are those of `RECOMPUTE_PARTS` unless given.
+    part is left out: it is recomputed with the outer one. `patterns` are those of `RECOMPUTE_PARTS` unless given; a
+    kind without any is a set of names.
 
     >>> recomputed_parts("both", ["", "self_attn", "self_attn.q_norm", "mlp", "input_layernorm"])
     ('self_attn', 'input_layernorm')
-
-    Raises:
-        KeyError: the kind has no patterns.
+    >>> recomputed_parts("mlp+self_attn.q_norm", ["", "self_attn", "self_attn.q_norm", "mlp"])
+    ('self_attn.q_norm', 'mlp')
     """
-    matches = [name for name in submodules if any(fnmatchcase(name, pattern) for pattern in patterns[kind])]
+    chosen = patterns[kind] if kind in patterns else kind.split(SET_JOINT)
+    matches = [name for name in submodules if any(fnmatchcase(name, pattern) for pattern in chosen)]
     return tuple(name for name in matches if not any(_holds(outer, name) for outer in matches))
 
 

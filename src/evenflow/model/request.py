@@ -53,8 +53,7 @@ class Request:
     @property
     def kept_apart(self) -> tuple[str, str] | None:
         """Two recompute kinds of the network that no cell may mix although simulation and runtime could; None: none."""
-        apart = self.cell_rule.apart
-        return apart if apart is not None and set(apart) <= set(self.network.kinds) else None
+        return next((pair for pair in self.cell_rule.apart if set(pair) <= set(self.network.kinds)), None)
 
     @property
     def message_ns(self) -> int:

@@ -23,7 +23,7 @@ from evenflow.predict.layer_work import (
 )
 from evenflow.predict.parameters import dense_group, padded_vocabulary
 from evenflow.predict.tower import TowerPart, tower_parts
-from evenflow.predict.training import FORMATS, PRODUCTS, Sharding, Training
+from evenflow.predict.training import FORMATS, FULL_ATTENTION, PRODUCTS, Sharding, Training
 from evenflow.predict.transformer import LayerKind
 from evenflow.predict.work import Operators
 
@@ -336,17 +336,20 @@ def _attention(training: Training) -> list[Tensor]:
     normed = (queries if model.norms.queries else 0) + (keys if model.norms.keys else 0)
     ends = model.narrow_ends
     narrow = (ends.query_rank + ends.out_groups * ends.out_rank) / degrees.tensor if ends else 0
-    unnormed = Tensor("queries and keys before their norms", Held.ATTENTION, HALF * here * normed)
+    unnormed = _of_attention("queries and keys before their norms", HALF * here * normed)
     return [
         *([unnormed] if normed else []),
-        *([Tensor("narrow queries and outputs", Held.ATTENTION, HALF * here * narrow)] if narrow else []),
-        Tensor(
-            "queries, keys and values", Held.ATTENTION, HALF * here * (queries + keys + values), moved_with="core_attn"
-        ),
+        *([_of_attention("narrow queries and outputs", HALF * here * narrow)] if narrow else []),
+        _of_attention("queries, keys and values", HALF * here * (queries + keys + values), "core_attn"),
         *_core(training, out),
         *_attention_experts(training),
-        *([Tensor("gate and gated output", Held.ATTENTION, 2 * HALF * here * out)] if model.output_gate else []),
+        *([_of_attention("gate and gated output", 2 * HALF * here * out)] if model.output_gate else []),
     ]
+
+
+def _of_attention(name: str, size: float, moved_with: str = "") -> Tensor:
+    """Return a tensor inside attention, which `FULL_ATTENTION` drops."""
+    return Tensor(name, Held.ATTENTION, size, FULL_ATTENTION, moved_with=moved_with)
 
 
 def _attention_experts(training: Training) -> list[Tensor]:
@@ -357,8 +360,8 @@ def _attention_experts(training: Training) -> list[Tensor]:
     spread = tokens(training) / training.degrees.tensor
     read = model.hidden + expert_widths(training)[1] * expert_tensor(training)
     return [
-        Tensor("router of attention", Held.ATTENTION, (2 * SINGLE + MASK) * spread * experts.scores),
-        Tensor("tokens of the experts of attention", Held.ATTENTION, _saved(training) * _routed(training) * read),
+        _of_attention("router of attention", (2 * SINGLE + MASK) * spread * experts.scores),
+        _of_attention("tokens of the experts of attention", _saved(training) * _routed(training) * read),
     ]
 
 
@@ -381,13 +384,13 @@ def _latent_attention(training: Training) -> list[Tensor]:
     narrow = latent.query_rank + latent.queried
     narrow += 2 * latent.key_value_rank + latent.rotary_dim if model.key_products else 0
     return [
-        Tensor("narrow queries, keys and values", Held.ATTENTION, HALF * spread * narrow, moved_with="qkv_linear"),
+        _of_attention("narrow queries, keys and values", HALF * spread * narrow, "qkv_linear"),
         Tensor(
             "queries, keys and values", Held.ATTENTION, HALF * here * heads * (2 * width + latent.value_dim),
             "mla_up_proj", moved_with="core_attn",
         ),
         *_core(training, heads * latent.value_dim),
-        *([Tensor("gate and gated output", Held.ATTENTION, gated)] if has_gate else []),
+        *([_of_attention("gate and gated output", gated)] if has_gate else []),
     ]  # fmt: skip
 
 
@@ -395,11 +398,11 @@ def _core(training: Training, width: float) -> list[Tensor]:
     """Return what the attention core keeps; its output has `width` numbers per token."""
     model, here = training.model, tokens(training)
     heads = model.heads / training.degrees.tensor
-    out = Tensor("attention's output", Held.ATTENTION, HALF * here * width, moved_with="attn_proj")
+    out = _of_attention("attention's output", HALF * here * width, "attn_proj")
     if training.software.fused_attention:
         copy = replace(out, name="attention's output in its own order")
         copies = [copy] if training.software.transposes_attention else []
-        return [out, *copies, Tensor("attention's sums", Held.ATTENTION, SINGLE * here * heads)]
+        return [out, *copies, _of_attention("attention's sums", SINGLE * here * heads)]
     scores = heads * here * training.sequence
     # After the softmax; with dropout also its mask, and what it lets through.
     size = HALF * scores + ((MASK + HALF) * scores if model.dropout else 0)

@@ -6,12 +6,24 @@ from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.fields import did_you_mean
 from evenflow.language import _
+from evenflow.model import SET_JOINT
 from evenflow.predict.module_sets import best_module_sets, with_moved_sets
 from evenflow.predict.training import SET_MODULES, Training, is_possible_set, set_kind, sets_among
 
 BEST = "best"
 """Instead of sets: those that no others beat."""
 ModuleSets = Sequence[Sequence[str]] | str
+
+
+def named_sets(text: str) -> ModuleSets:
+    """Return the sets of modules in the text of an option, or that it asks for the best ones.
+
+    >>> named_sets("mlp, layernorm + mlp"), named_sets("best")
+    ([['mlp'], ['layernorm', 'mlp']], 'best')
+    """
+    if text == BEST:
+        return BEST
+    return [[name.strip() for name in words.split(SET_JOINT)] for words in text.split(",")]
 
 
 def chosen_sets(
@@ -53,7 +65,7 @@ def chosen_sets(
         if not is_possible_set(modules):
             rule = _(
                 "must move attn_proj only with core_attn, and nothing that is computed again: core_attn, mla_up_proj, "
-                "moe_act and moe"
+                "full_attn, moe_act and moe"
             )
             raise InputError(value=set_kind(modules), rule=rule, place=place)
         if known_kinds is not None and set_kind(modules) not in known_kinds:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.layer_parts import Addition, Indexer, NarrowEnds
-from evenflow.predict.training import FORMATS, Training
+from evenflow.predict.training import FORMATS, QUERY_NORMS, Training
 from evenflow.predict.transformer import LayerKind, StateMixer, Transformer
 from evenflow.predict.work import UNDER_PRODUCTS, Exchange, Operators, Spent, Work, elementwise, gradients, product
 
@@ -174,11 +174,11 @@ _ONE_KERNEL, _EAGER, _EAGER_IN_SINGLE = ((2, 1), (4, 2)), ((7, 3), (10, 3)), ((1
 of gated models: to 32 bits, squared, averaged, the inverse root, multiplied, to 16 bits, weighed."""
 
 
-def _norm(training: Training, numbers: float, count: int) -> Passes:
+def _norm(training: Training, numbers: float, count: int, module: str = "layernorm") -> Passes:
     """Return the work of `count` norms over `numbers` values each."""
     eager = _EAGER_IN_SINGLE if training.model.gated else _EAGER
     passes = _ONE_KERNEL if training.software.fused_elementwise else eager
-    once, again = (elementwise(times * HALF * numbers * count, n * count, "layernorm") for times, n in passes)
+    once, again = (elementwise(times * HALF * numbers * count, n * count, module) for times, n in passes)
     return Passes((once,), (again,))
 
 
@@ -253,8 +253,8 @@ def _attention(training: Training, seen: float) -> Passes:
         passes += _narrow_ends(training, narrow)
     if model.kv_heads < degrees.tensor:
         passes += _split_heads(training, width)
-    passes += _norm(training, here * queries, bool(model.norms.queries))
-    passes += _norm(training, here * keys, bool(model.norms.keys))
+    passes += _norm(training, here * queries, bool(model.norms.queries), QUERY_NORMS)
+    passes += _norm(training, here * keys, bool(model.norms.keys), QUERY_NORMS)
     passes += _rotary(training, here * (queries + keys))
     passes += _core(training, queries, out, seen=seen)
     passes += _context_exchanges(training, kv_heads * (model.head_dim + model.value_width))

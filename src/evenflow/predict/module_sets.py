@@ -4,7 +4,7 @@ Of all sets of the modules that keep anything, a layer's are the corners of the 
 set, and no two others in different layers, keep as little on average in as little time.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -19,7 +19,9 @@ from evenflow.predict.training import (
     RECOMPUTE_MODULES,
     Training,
     is_possible_set,
+    moved_of,
     set_kind,
+    sets_among,
     with_inner,
 )
 from evenflow.predict.transformer import LayerKind
@@ -37,15 +39,18 @@ def best_module_sets(
 ) -> tuple[ModuleSet, ...]:
     """Return the sets that are corners for some layer, those that keep most first; with `known_kinds` among these.
 
-    Nothing and `full` go without saying.
+    Nothing and `full` go without saying. Where these alone are corners among the sets that are known, those count that
+    no single one beats: a layer under a set is a smaller step than one under `full`.
     """
     topology, alone = captured(training, topology), on_one_device(training)
     found: dict[ModuleSet, int] = {}
     for layer in dict.fromkeys(kind for kind in training.model.kinds if not kind.frozen):
         costs = _costs(alone, topology, layer, known_kinds)
-        for modules in corners(costs):
-            if modules and modules != _ALL:
-                found[modules] = max(found.get(modules, 0), costs[modules][0])
+        best = [modules for modules in corners(costs) if modules and modules != _ALL]
+        if not best and known_kinds is not None:
+            best = _unbeaten(costs)
+        for modules in best:
+            found[modules] = max(found.get(modules, 0), costs[modules][0])
     return tuple(sorted(found, key=lambda modules: (-found[modules], modules)))
 
 
@@ -105,6 +110,16 @@ def corners(costs: Mapping[ModuleSet, _Cost]) -> list[ModuleSet]:
     return hull
 
 
+def _unbeaten(costs: Mapping[ModuleSet, _Cost]) -> list[ModuleSet]:
+    """Return the sets beside nothing and all of which no other keeps as little in as little time."""
+
+    def beats(other: _Cost, cost: _Cost) -> bool:
+        return other != cost and other[0] <= cost[0] and other[1] <= cost[1]
+
+    sets = [modules for modules in costs if modules and modules != _ALL]
+    return [modules for modules in sets if not any(beats(other, costs[modules]) for other in costs.values())]
+
+
 def _turns(first: _Cost, second: _Cost, third: _Cost) -> bool:
     """Whether the second is below the line from the first to the third."""
     return (second[1] - first[1]) * (third[0] - first[0]) < (third[1] - first[1]) * (second[0] - first[0])
@@ -118,13 +133,22 @@ def _costs(
     single = {name: _under(training, topology, layer, (name,))[SELECT] for name in RECOMPUTE_MODULES}
     present = [name for name, cost in single.items() if cost[0] < plain[NONE][0]]
     costs = {(): plain[NONE], _ALL: plain[FULL]}
-    for size in range(1, len(present) + 1):
-        for modules in combinations(present, size):
-            says_more = all(name not in with_inner(set(modules) - {name}) for name in modules)
-            is_known = known_kinds is None or set_kind(modules) in known_kinds
-            if is_known and says_more and (PRODUCTS not in modules or size == 1):  # which has most of the others inside
-                costs[modules] = _under(training, topology, layer, modules)[SELECT]
+    for modules in _tried(present, known_kinds):
+        says_more = all(name not in with_inner(set(modules) - {name}) for name in modules)
+        if says_more and (PRODUCTS not in modules or len(modules) == 1):  # which has most of the others inside
+            costs[modules] = _under(training, topology, layer, modules)[SELECT]
     return costs
+
+
+def _tried(present: Sequence[str], known_kinds: Collection[str] | None) -> Iterable[ModuleSet]:
+    """Return the sets of modules that keep anything, or those known; the smallest of those with the same of them."""
+    if known_kinds is None:
+        return (modules for size in range(1, len(present) + 1) for modules in combinations(present, size))
+    known: dict[ModuleSet, ModuleSet] = {(): ()}
+    for modules in sorted(sets_among(known_kinds), key=lambda modules: (len(modules), modules)):
+        if not moved_of(modules):
+            known.setdefault(tuple(name for name in present if name in modules), modules)
+    return (modules for modules in known.values() if modules)
 
 
 def _under(training: Training, topology: Topology, layer: LayerKind, modules: ModuleSet) -> dict[str, _Cost]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from evenflow.model import FULL, NONE, OFFLOAD, SELECT, HostLink, Sizes
+from evenflow.model import FULL, NONE, OFFLOAD, SELECT, SET_JOINT, HostLink, Sizes
 from evenflow.predict.host_update import HostUpdate
 from evenflow.predict.transformer import Transformer
 
@@ -108,10 +108,21 @@ class Software:
 
 PRODUCTS = "products"
 """A recompute module: all operators between the matrix products, and every second product."""
-RECOMPUTE_MODULES = ("core_attn", "layernorm", "mlp", "moe", "moe_act", "mla_up_proj", "shared_experts", PRODUCTS)
-"""Parts of a layer that kind `select` can compute again, as Megatron-LM names them, and `PRODUCTS`."""
-_INSIDE: Mapping[str, tuple[str, ...]] = {"moe": ("moe_act", "shared_experts")}
-"""Modules that are computed again with another, which has them inside. [Megatron-LM, `MoELayer.forward`]"""
+FULL_ATTENTION = "full_attn"
+"""A recompute module: attention with its projections, which keeps its normed input."""
+QUERY_NORMS = "qk_norm"
+"""Work of the norms of queries and keys."""
+RECOMPUTE_MODULES = (
+    "core_attn", "layernorm", "mlp", "moe", "moe_act", "mla_up_proj", "shared_experts", FULL_ATTENTION, PRODUCTS
+)  # fmt: skip
+"""Parts of a layer that kind `select` can compute again, as Megatron-LM names them; `FULL_ATTENTION`, as PaddleNLP
+does, and `PRODUCTS`."""
+_INSIDE: Mapping[str, tuple[str, ...]] = {
+    "layernorm": (QUERY_NORMS,),
+    "moe": ("moe_act", "shared_experts"),
+    FULL_ATTENTION: ("core_attn", "mla_up_proj", "attention", "qkv", "rotary", "out", QUERY_NORMS),
+}
+"""Modules and work that are computed again with a module, which has them inside. [Megatron-LM, `MoELayer.forward`]"""
 
 
 MOVED_MODULES = ("attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act")
@@ -121,7 +132,9 @@ MOVES = f"{OFFLOAD}_"
 SET_MODULES = (*RECOMPUTE_MODULES, *(f"{MOVES}{module}" for module in MOVED_MODULES))
 """What may be in a set, in the order in which it stands there."""
 _INCOMPATIBLE = {
-    "core_attn": ("mla_up_proj", "core_attn"),
+    "core_attn": ("mla_up_proj", "core_attn", FULL_ATTENTION),
+    "attn_proj": (FULL_ATTENTION,),
+    "qkv_linear": (FULL_ATTENTION,),
     "moe_act": ("moe_act", "moe"),
     "expert_fc1": ("moe",),
 }
@@ -150,12 +163,12 @@ def with_inner(modules: Iterable[str]) -> frozenset[str]:
 
 def set_kind(modules: Sequence[str]) -> str:
     """Return the recompute kind that a set of modules is."""
-    return "+".join(modules)
+    return SET_JOINT.join(modules)
 
 
 def sets_among(kinds: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     """Return the sets of modules that are among recompute kinds."""
-    named = (tuple(kind.split("+")) for kind in kinds)
+    named = (tuple(kind.split(SET_JOINT)) for kind in kinds)
     return tuple(modules for modules in named if all(module in SET_MODULES for module in modules))
 
 
@@ -220,11 +233,11 @@ class Training:
         """Return the modules that a kind other than `full` computes again."""
         if kind == SELECT:
             return with_inner(self.recompute_modules)
-        return with_inner(kind.split("+")) if kind != NONE else frozenset()
+        return with_inner(kind.split(SET_JOINT)) if kind != NONE else frozenset()
 
     def moved_under(self, kind: str) -> frozenset[str]:
         """Return the modules whose inputs a kind moves to the host."""
-        return moved_of(kind.split("+"))
+        return moved_of(kind.split(SET_JOINT))
 
     @property
     def overlaps_pipeline(self) -> bool:

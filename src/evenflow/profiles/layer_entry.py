@@ -7,7 +7,7 @@ from typing import NamedTuple
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
-from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Halves, Layer, Mode, PassHalves
+from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Halves, Layer, Mode, PassHalves, is_kind_name
 from evenflow.ranges import COEFFICIENT, LAYERS, MEGABYTES, MEMORY_BYTES, MILLISECONDS
 from evenflow.units import bytes_from_megabytes, milliseconds, nanoseconds_from_milliseconds
 
@@ -278,8 +278,11 @@ def _kinds(entry: Fields, plain_ms: float, plain_working_bytes: int) -> dict[str
     if "recompute_kinds" in entry:
         named = entry.inner("recompute_kinds")
         for kind in named.values:
-            if not all(map(str.isidentifier, kind.split("+"))) or kind in KIND_KEYS or kind == NONE:
-                rule = _("must name each kind by an identifier other than {names}", names=", ".join((NONE, *KIND_KEYS)))
+            if not is_kind_name(kind) or kind in KIND_KEYS or kind == NONE:
+                rule = _(
+                    "must name each kind by identifiers or paths of modules, joined with +, other than {names}",
+                    names=", ".join((NONE, *KIND_KEYS)),
+                )
                 raise InputError(value=kind, rule=rule, place=named.place())
             fields = named.inner(kind)
             fields.check_known(("memory", "working", "time", "coef", OFFLOADED_KEY))

@@ -61,7 +61,9 @@ def recompute_ways(request: Request, abilities: Abilities, *, known: Sequence[Pl
     That of each `known` plan with one number of recomputed layers is among them.
     """
     kinds = request.network.split_sequence(request.sizes.sequence_splits).kinds
-    free = [way for way in abilities.recomputation if way.scope in (Scope.LAYERS, Scope.CELL)]
+    free = _without_covered(
+        [way for way in abilities.recomputation if way.scope in (Scope.LAYERS, Scope.CELL)], set(kinds)
+    )
     ways = [RecomputeWay(rule=way.rule()) for way in free]
     plain = CellRule(kinds=(NONE,))
     if not free:
@@ -85,6 +87,21 @@ def recompute_ways(request: Request, abilities: Abilities, *, known: Sequence[Pl
                 for kind in offered
             ]
     return tuple({way.rule: way for way in reversed(ways)}.values())[::-1]
+
+
+def _without_covered(ways: Sequence[Recomputation], kinds: set[str]) -> list[Recomputation]:
+    """Return the ways without those whose contents of cells another one has too, for layers that offer `kinds`."""
+    left = list(dict.fromkeys(ways))
+    for way in tuple(left):
+        if any(other != way and _covers(other, way, kinds) for other in left):
+            left.remove(way)
+    return left
+
+
+def _covers(larger: Recomputation, way: Recomputation, kinds: set[str]) -> bool:
+    own = set(way.kinds) & kinds
+    apart = {pair for pair in larger.apart if set(pair) <= own}
+    return larger.scope is Scope.LAYERS and own <= set(larger.kinds) and apart <= set(way.apart)
 
 
 def _has_whole_segments(request: Request, kind: str) -> bool:

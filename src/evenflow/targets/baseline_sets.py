@@ -3,8 +3,9 @@
 from collections.abc import Collection
 from dataclasses import replace
 
+from evenflow.language import _
 from evenflow.model import SELECT, MovedGroups, Network, with_moved_share
-from evenflow.predict.training import MOVES, moved_chain, set_kind, sets_among
+from evenflow.predict.training import FULL_ATTENTION, MOVES, moved_chain, set_kind, sets_among
 from evenflow.schedule import schedule_of
 from evenflow.targets.target import Baseline
 
@@ -12,10 +13,10 @@ from evenflow.targets.target import Baseline
 def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
     """Return a baseline of which sets of modules that are not among `kinds` are named as not understood.
 
-    `select` stands for one that computes core attention again, nothing for the others. So it is with `select` itself,
-    which layers do not offer where it saves nothing.
+    `select` stands for one that computes core attention again, or that is `select` in the file, nothing for the others.
+    So it is with `select` itself, which layers do not offer where it saves nothing.
     """
-    recompute, unknown = dict(baseline.plan.recompute), list(baseline.unknown)
+    recompute, unknown, notes = dict(baseline.plan.recompute), list(baseline.unknown), list(baseline.notes)
     share = baseline.plan.moved_share
     if share is not None and not set(moved_chain(share.kind)) <= set(kinds):
         share = None
@@ -25,10 +26,17 @@ def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
         if kind in kinds:
             continue
         cells = recompute.pop(kind)
-        stands = "core_attn" in modules and SELECT in kinds
+        stands = ("core_attn" in modules or kind == baseline.select_set) and SELECT in kinds
         if stands:
             recompute[SELECT] = cells
+        if kind == baseline.select_set and stands:
+            if modules != (FULL_ATTENTION,):
+                note = _("{kind} recompute is of the operators {names}", kind=SELECT, names=", ".join(modules))
+                notes.append(note)
+            continue
         if baseline.place_of_sets:
+            if stands and modules == ("core_attn",):
+                continue
             unknown += [baseline.place_of_sets] if baseline.place_of_sets not in unknown else []
             continue
         for module in modules:
@@ -39,7 +47,7 @@ def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
         del recompute[SELECT]
         unknown.append("recompute_modules: core_attn")
     plan = replace(baseline.plan, recompute=recompute, moved_share=share)
-    return replace(baseline, plan=plan, unknown=tuple(unknown))
+    return replace(baseline, plan=plan, unknown=tuple(unknown), notes=tuple(notes))
 
 
 def with_own_counts(baseline: Baseline, network: Network) -> Baseline:

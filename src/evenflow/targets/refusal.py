@@ -143,8 +143,10 @@ def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterato
                         place=_("layers, chunk {chunk}, rank {rank}", chunk=chunk, rank=rank),
                         remedy=_("decide such layers, or segments of another length"),
                     )
-    apart = {way.apart for way in ways if way.scope is Scope.LAYERS}
-    if len(apart) == 1 and (pair := apart.pop()) is not None:
+    by_layer = [way for way in ways if way.scope is Scope.LAYERS]
+    for pair in dict.fromkeys(pair for way in by_layer for pair in way.apart):
+        if any(set(pair) <= set(way.kinds) and pair not in way.apart for way in by_layer):
+            continue  # another way has both in one cell
         for chunk in range(plan.num_chunks):
             for rank in range(plan.num_ranks):
                 counts = {kind: plan.count(kind, chunk, rank) for kind in pair}
@@ -181,7 +183,7 @@ def _is_expressible(plan: Plan, way: Recomputation) -> bool:
     ]
     under = [{kind for kind, count in cell.items() if count} for cell in cells]
     if way.scope is Scope.LAYERS:
-        return way.apart is None or not any(set(way.apart) <= each for each in under)
+        return not any(set(pair) <= each for pair in way.apart for each in under)
     if way.scope is Scope.CELL:
         return all(len(each) <= 1 for each in under)
     if chain:

@@ -71,6 +71,8 @@ class Baseline:
     """What was assumed, or is not in the plan; translated."""
     place_of_sets: str = ""
     """The key that asks for a set of modules, with its place, where that does not name the modules themselves."""
+    select_set: str = ""
+    """The set of modules, a recompute kind, that the file's own word `select` means; empty: none, or several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ def test_megatron_has_one_set_for_all_layers(evenflow, folder, model):
         assert "--recompute-modules layernorm mlp" in result.stdout
     loose, told = planned(evenflow, folder, model, "--recompute-sets", "layernorm+mlp", "--target", "megatron")
     assert loose["status"] == "optimal", told.stderr
-    for target in ("nemo-automodel", "mindformers"):
+    for target in ("nemo-automodel", "deepspeed"):
         refused = evenflow("plan", model, *TRAINED, "--recompute-sets", "layernorm", "--target", target)
         assert refused.exit_code == 2
         assert "must be a set of modules that the framework can compute again" in refused.stderr
@@ -110,6 +110,39 @@ def test_tuning_ranks_degrees_with_them_and_its_answer_is_planned_again(evenflow
     refused = evenflow(*asked, "--recompute-sets", "best", "--target", "nemo-automodel")
     assert refused.exit_code == 2
     assert "must be left out: the framework has no such sets of modules, got 'best'" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "sets", "told"),
+    [
+        ("mindformers", {"layernorm", "mlp", "layernorm+mlp"}, "select_recompute:\n"),
+        ("mindformers-pynative", {"full_attn", "mlp+moe", "mlp+moe+full_attn"}, "select_module:\n"),
+        ("paddle", {"full_attn"}, "ATTENTION = ["),
+    ],
+)
+def test_tuning_chooses_among_the_sets_that_a_framework_has(evenflow, folder, model, target, sets, told):
+    asked = (
+        "tune", "--model", model, "--accelerator", "h100", "--gpus", 2, "--gpus-per-node", 2, "--seq", 2048,
+        "--global-batch", 32, "--fix", "pipeline=2", "--fix", "microbatch=4", "--fix", "chunks=1",
+        "--memory", "7500MB", "--time-limit", 10, "--target", target,
+    )  # fmt: skip
+    steps = []
+    for options in ((), ("--recompute-sets", "best")):
+        result = evenflow(*asked, *options, "--json", "ranked.json", "--overwrite")
+        assert result.exit_code == 0, result.stderr
+        steps.append(json.loads((folder / "ranked.json").read_text())["ranked"][0]["step_ms"])
+    assert steps[1] < steps[0], "memory binds"
+    planned = evenflow("plan", "ranked.json", "--time-limit", 10, "--json", "plan.json")
+    assert planned.exit_code == 0, planned.stderr
+    used = {
+        kind
+        for kind, table in json.loads((folder / "plan.json").read_text())["recompute"].items()
+        if any(map(any, table))
+    }
+    assert used - {"full"} <= sets
+    assert used & sets
+    written = evenflow("export", "plan.json", "--to", target)
+    assert told in written.stdout
 
 
 def test_megatron_moves_one_set_of_modules_in_all_layers(evenflow, folder, model):
@@ -184,6 +217,27 @@ def test_a_script_with_modules_is_compared_as_it_is(evenflow, folder, model):
     refused = evenflow(*asked, "moves.sh")
     assert refused.exit_code == 2
     assert "modules that move must come with --host-link" in refused.stderr
+
+
+def test_mindformers_has_sets_in_turn(evenflow, folder, model):
+    plan, result = planned(evenflow, folder, model, "--recompute-sets", "best", "--target", "mindformers")
+    used = {kind for kind, table in plan["recompute"].items() if any(map(any, table))}
+    assert used & {"layernorm", "mlp", "layernorm+mlp"}, "memory binds"
+    assert "select_recompute:\n" in result.stdout
+    (folder / "train.yaml").write_text("use_legacy: False\nmodel: {model_config: {num_layers: 8}}\n")
+    applied = evenflow("apply", "plan.json", "train.yaml", "--to", "mindformers")
+    assert applied.exit_code == 0, applied.stderr
+    compared = evenflow(
+        "compare", model, "--accelerator", "h100", "--seq", 8192, "--time-limit", 3, *TIGHT, "--recompute-sets", "best",
+        "--baseline", "train.planned.yaml", "--json", "compared.json",
+    )  # fmt: skip
+    assert compared.exit_code == 0, compared.stderr
+    assert "not understood" not in compared.stdout + compared.stderr
+    yours = json.loads((folder / "compared.json").read_text())["yours"]["recompute"]
+    assert {kind: yours[kind] for kind in used} == {kind: plan["recompute"][kind] for kind in used}
+    few, _ = planned(evenflow, folder, model, "--recompute-sets", "layernorm", "--target", "mindformers")
+    assert plan["status"] == few["status"] == "optimal"
+    assert plan["makespan_ms"] <= few["makespan_ms"] * (1 + 2e-6)
 
 
 def test_torchtitan_has_its_own_sets_for_any_layers(evenflow, folder, model):

@@ -37,7 +37,7 @@ def joining_part(row: ModelRow, timer: Timer, optimizer: str, *, tensor_parallel
     norms = (module for name, module in last.module.named_modules() if name and _is_norm(module, width))
     norm = next(norms, None) or nn.RMSNorm(width, dtype=hidden.dtype, device=hidden.device)
     module = _Joining(norm, width, -(-width // tensor_parallel), like=hidden)
-    return profile_part(Part(name="joining", module=module, inputs=(hidden,)), timer, optimizer, is_layer=False)
+    return profile_part(Part(name="joining", module=module, inputs=(hidden,)), timer, optimizer)
 
 
 def further_block(layer: PartProfile, joining: PartProfile) -> PartProfile:

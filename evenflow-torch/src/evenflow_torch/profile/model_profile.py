@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 
 import torch
@@ -13,7 +14,9 @@ from evenflow.fields import Fields, as_fields
 from evenflow.language import _
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.kept_per_parameter import check_optimizer
+from evenflow.predict.chosen_sets import ModuleSets
 from evenflow.profiles.accelerator_file import accelerator_given
+from evenflow_torch.models.checkpointing import offered_kinds
 from evenflow_torch.models.equal_parts import kinds_of
 from evenflow_torch.models.parts import ModelRow, Part
 from evenflow_torch.models.rows import row_with_inputs
@@ -25,6 +28,7 @@ from evenflow_torch.profile.further_tokens import (
     predicted_tokens,
     with_losses,
 )
+from evenflow_torch.profile.module_sets import KindsOfLayer, with_module_sets
 from evenflow_torch.profile.part_profile import PartProfile, profile_part
 from evenflow_torch.profile.predicted_parts import (
     PredictedParts,
@@ -71,6 +75,11 @@ class ModelProfile:
         layers = [*self.runs, *_runs(self.further)]
         return [*head, *(("BODY", layer, count) for layer, count in layers), *tail]
 
+    def under(self, kinds: Sequence[str]) -> "ModelProfile":
+        """Return the profile with these recompute kinds of its layers alone."""
+        layers, further = ([layer.under(kinds) for layer in every] for every in (self.layers, self.further))
+        return replace(self, layers=tuple(layers), further=tuple(further))
+
     def network(self) -> Network:
         """Return the network to plan for."""
         messages = max(part.message_bytes for _, part, _ in self.parts)
@@ -97,19 +106,24 @@ def profile(
     accelerator: str | None = None,
     efficiency: float | None = None,
     optimizer: str = "adam",
+    recompute_sets: ModuleSets | None = None,
 ) -> Network:
     """Return the network of a model given as layers in order, each of which takes what the one before hands over.
 
     `head` takes `example_input`, of which shape and type matter; without a head the first layer does. `tail` gives the
     loss. Modules and input may be on the meta device, so a model needs no memory; nothing is changed in them. Of a
-    layer that gives several values, the first goes on.
+    layer that gives several values, the first goes on. With `recompute_sets`, sets of names of modules in a layer or
+    ``best``, these are the recompute kinds beside `full`.
 
     Raises:
-        InputError: no layers, or as `timer` and `check_optimizer`.
+        InputError: no layers, or as `timer`, `check_optimizer` and `with_module_sets`.
     """
     times = timer(device=device, accelerator=accelerator, efficiency=efficiency)
     row = row_with_inputs(layers, example_input, head=head, tail=tail, name=name)
-    return profile_row(row, timer=times, optimizer=optimizer).network()
+    profiled = partial(profile_row, row, timer=times, optimizer=optimizer)
+    return with_module_sets(
+        recompute_sets, row.body, lambda kinds_of_layer: profiled(kinds_of_layer=kinds_of_layer)
+    ).network()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +144,7 @@ def profile_config(request: ConfigProfileRequest) -> ModelProfile:
     `evenflow.predict` where these know the model; ``eager``, or measured, every operator of the trace is one.
 
     Raises:
-        InputError: as `read_decoder`, `timer` and `check_optimizer`.
+        InputError: as `read_decoder`, `timer`, `check_optimizer` and `with_module_sets`.
     """
     config = request.config
     fields = config if isinstance(config, Fields) else as_fields(dict(config), file=request.name)
@@ -151,8 +165,26 @@ def profile_training(
         tensor_parallel=request.tensor_parallel,
         name=name,
     )
+    return with_module_sets(
+        request.recompute_sets,
+        row.body,
+        lambda kinds_of_layer: _profiled(row, times, config, request, kinds_of_layer, progress),
+    )
+
+
+def _profiled(
+    row: ModelRow,
+    times: Timer,
+    config: Fields,
+    request: ProfileRequest,
+    kinds_of_layer: KindsOfLayer,
+    progress: Callable[[str], None],
+) -> ModelProfile:
+    """Return the profile of a row whose layers are under these recompute kinds."""
     depth = predicted_tokens(config)
-    traced = profile_row(row, timer=times, optimizer=request.optimizer, progress=progress)
+    traced = profile_row(
+        row, timer=times, optimizer=request.optimizer, kinds_of_layer=kinds_of_layer, progress=progress
+    )
     found = _by_tables(traced, config, request)
     if not depth or found.tail is None:
         return found
@@ -177,21 +209,26 @@ def _by_tables(traced: ModelProfile, config: Fields, request: ProfileRequest) ->
 
 
 def profile_row(
-    row: ModelRow, *, timer: Timer, optimizer: str, progress: Callable[[str], None] = _silent
+    row: ModelRow,
+    *,
+    timer: Timer,
+    optimizer: str,
+    kinds_of_layer: KindsOfLayer = offered_kinds,
+    progress: Callable[[str], None] = _silent,
 ) -> ModelProfile:
     """Profile every distinct part of `row` once; `progress` is told which, before it begins."""
     check_optimizer(optimizer)
 
-    def profiled(part: Part, *, is_layer: bool) -> PartProfile:
+    def profiled(part: Part, recompute_kinds: Sequence[str]) -> PartProfile:
         progress(part.name)
-        return profile_part(part, timer, optimizer, is_layer=is_layer)
+        return profile_part(part, timer, optimizer, kinds=recompute_kinds)
 
     def end(parts: tuple[Part, ...]) -> PartProfile | None:
         (part,) = parts or (None,)
-        return None if part is None else profiled(part, is_layer=False)
+        return None if part is None else profiled(part, (NONE,))
 
     kinds, order = kinds_of(row.body)
-    head, profiles = end(row.head), [profiled(part, is_layer=True) for part in kinds]
+    head, profiles = end(row.head), [profiled(part, kinds_of_layer(part.module)) for part in kinds]
     return ModelProfile(
         name=row.name,
         head=head,

@@ -1,13 +1,13 @@
 """What one part of a model costs: memory from its traces on fake tensors, times from a timer."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
 from evenflow.model import NONE
 from evenflow.model.kept_per_parameter import kept_bytes
-from evenflow_torch.models.checkpointing import offered_kinds
+from evenflow_torch.models.checkpointing import names_of_kind
 from evenflow_torch.models.part_output import runs_on_fakes
 from evenflow_torch.models.part_trace import trace
 from evenflow_torch.models.parts import Part
@@ -36,12 +36,31 @@ class PartProfile:
     """Bytes of its input and of the gradient that goes back, where the part before is on another rank."""
     times: PartTimes
 
+    def under(self, kinds: Iterable[str]) -> "PartProfile":
+        """Return the profile with these of its recompute kinds alone."""
+        kept = list(kinds)
 
-def profile_part(part: Part, timer: Timer, optimizer: str, *, is_layer: bool) -> PartProfile:
-    """Profile `part` under every recompute kind that it offers as a layer, or under ``none`` as an end of the model."""
-    kinds = offered_kinds(part.module) if is_layer else (NONE,)
+        def those(of_kinds: Mapping[str, int]) -> dict[str, int]:
+            return {kind: of_kinds[kind] for kind in kept}
+
+        return replace(
+            self,
+            activation_bytes=those(self.activation_bytes),
+            fused_activation_bytes=those(self.fused_activation_bytes),
+            working_bytes=those(self.working_bytes),
+            times=replace(self.times, backward_ns=those(self.times.backward_ns)),
+        )
+
+
+def profile_part(part: Part, timer: Timer, optimizer: str, *, kinds: Sequence[str] = (NONE,)) -> PartProfile:
+    """Profile `part` under recompute kinds, ``none`` among them; those of the same submodules are tried once."""
+    submodules = {kind: names_of_kind(part.module, kind) for kind in kinds}
+    tried = {names: kind for kind, names in reversed(submodules.items())}
     with runs_on_fakes(part.name):
-        traces = {kind: trace(part, kind) for kind in kinds}
+        of_tried = {kind: trace(part, kind) for kind in kinds if tried[submodules[kind]] == kind}
+    traces = {kind: of_tried[tried[names]] for kind, names in submodules.items()}
+    times = timer.times(part, of_tried)
+    backward_ns = {kind: times.backward_ns[tried[names]] for kind, names in submodules.items()}
     parameters = list(part.module.parameters())
     return PartProfile(
         name=part.name,
@@ -53,7 +72,7 @@ def profile_part(part: Part, timer: Timer, optimizer: str, *, is_layer: bool) ->
         until_weight_bytes=traces[NONE].until_weight_bytes,
         working_bytes={kind: part_trace.working_bytes for kind, part_trace in traces.items()},
         message_bytes=2 * part.inputs[0].nbytes if part.takes_gradient else 0,
-        times=timer.times(part, traces),
+        times=replace(times, backward_ns=backward_ns),
     )
 
 

@@ -41,6 +41,16 @@ ON_HOST = Plan(
     layers=((3, 2, 2),),
     recompute={"offload": ((1, 1, 0),), "full+offload": ((1, 1, 1),), "select+offload": ((1, 0, 1),)},
 )
+SETS = Plan(
+    schedule="1f1b",
+    num_microbatches=4,
+    layers=((3, 2, 2),),
+    recompute={
+        "mlp": ((1, 0, 1),),
+        "input_layernorm+self_attn.q_proj": ((1, 1, 0),),
+        "input_layernorm+mlp.act_fn+offload": ((1, 0, 0),),
+    },
+)
 
 AWAY = Plan(
     schedule="f-then-b",
@@ -82,6 +92,8 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "empty stages": partial(llama_case, FIRST_LAST_EMPTY),
     "segments": partial(llama_case, TOGETHER, dropout=0.2),
     "segments, split backward": partial(llama_case, replace(TOGETHER, schedule="zb-h1")),
+    "sets of modules": partial(llama_case, SETS, dropout=0.2),
+    "sets of modules, split backward": partial(llama_case, replace(SETS, schedule="zb-h1")),
     "on the host": partial(llama_case, ON_HOST, dropout=0.2),
     "on the host, split backward": partial(llama_case, replace(ON_HOST, schedule="zb-h1")),
     **MOVING,

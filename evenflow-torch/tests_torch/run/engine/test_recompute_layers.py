@@ -26,8 +26,18 @@ def test_a_kind_without_sub_modules_is_refused() -> None:
     check_kinds(plan, as_row(row(2)).parts[1:3], {"select": ("1",)})
 
 
+def test_names_of_a_set_are_those_of_some_layer() -> None:
+    layers = as_row([nn.Sequential(nn.Linear(2, 2)), nn.Linear(2, 2)]).parts
+    plan = Plan(schedule="1f1b", num_microbatches=1, layers=((2,),), recompute={"0": ((2,),)})
+    check_kinds(plan, layers)
+    unknown = Plan(schedule="1f1b", num_microbatches=1, layers=((2,),), recompute={"0+mine": ((1,),)})
+    with pytest.raises(InputError, match=r"sub-modules that layers have, joined with \+: none has mine, got '0\+mine'"):
+        check_kinds(unknown, layers)
+
+
 @pytest.mark.parametrize(
-    ("kind", "again"), [("full", {"self_attn", "mlp"}), ("select", {"self_attn"}), ("comm", set())]
+    ("kind", "again"),
+    [("full", {"self_attn", "mlp"}), ("select", {"self_attn"}), ("comm", set()), ("mlp+input_layernorm", {"mlp"})],
 )
 def test_what_recomputes_runs_once_more_in_the_backward(kind: str, again: set[str]) -> None:
     model = llama(1)
@@ -46,7 +56,7 @@ def test_what_recomputes_runs_once_more_in_the_backward(kind: str, again: set[st
     output = stage(batch(1)[0])
     assert set(runs.values()) == {1}
     output.sum().backward()
-    repeated = again | ({"input_layernorm"} if kind in ("full", "comm") else set())
+    repeated = again | ({"input_layernorm"} if kind not in ("none", "select") else set())
     assert runs == {name: 2 if name in repeated else 1 for name in runs}
 
 

@@ -118,7 +118,11 @@ def test_a_real_rank_that_raises_is_named_with_its_message() -> None:
         ({}, ["--json", "PLAN"], "must not be the same file as the plan file"),
         ({}, ["--device", "tpu"], "--device"),
         ({"sequence_splits": 2}, [], "sequence_splits must be 1"),
-        ({"recompute": {"mine": [[1, 0], [0, 0]]}}, [], "kinds that can run: full, both, select, comm, got"),
+        (
+            {"recompute": {"mine": [[1, 0], [0, 0]]}},
+            [],
+            r"kind that can run (full, both, select, comm), or sub-modules that layers have",
+        ),
         ({"schedule": "1f1b"}, [], "one chunk"),
         ({"layers": [[1, 1]]}, [], "chunks"),
     ],

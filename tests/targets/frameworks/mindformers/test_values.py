@@ -87,7 +87,7 @@ def test_split_sequences_take_no_list_of_full_recomputation():
         ({"layers": ((3, 3), (0, 3))}, "layers, chunk 1, rank 0 must be above zero"),
         (
             {"sequence_splits": 2, "recompute": {"full": ((1, 0), (0, 0))}},
-            "recompute must be of the kinds both, select, comm .*sequences are split, got .full",
+            "recompute must be of the kinds both, select, comm, .*sequences are split, got .full",
         ),
         ({"sequence_splits": 2, "schedule": "f-then-b"}, "schedule must be a 1F1B order"),
     ],

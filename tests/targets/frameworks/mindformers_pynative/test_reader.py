@@ -4,6 +4,7 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.targets.baseline_sets import in_offered_kinds
 from evenflow.targets.frameworks.mindformers_pynative.reader import is_configuration, read_plan
 from evenflow.targets.target import Baseline, GivenSizes
 
@@ -38,10 +39,10 @@ def test_a_configuration_is_a_plan():
 
 def test_full_wins_over_select():
     recompute = read(mode="select", full="[0, '3-4']", select="{self_attention: ['0-1', '3-6']}").plan.recompute
-    assert recompute == {"full": ((1, 2), (0, 0)), "select": ((1, 2), (0, 0))}
+    assert recompute == {"full": ((1, 2), (0, 0)), "full_attn": ((1, 2), (0, 0))}
 
 
-@pytest.mark.parametrize(("mode", "kinds"), [("None", set()), ("full", {"full"}), ("select", {"full", "select"})])
+@pytest.mark.parametrize(("mode", "kinds"), [("None", set()), ("full", {"full"}), ("select", {"full", "full_attn"})])
 def test_the_mode_says_what_acts(mode: str, kinds: set[str]):
     assert set(read(mode=mode, full="['0']", select="{self_attention: ['1']}").plan.recompute) == kinds
 
@@ -53,7 +54,28 @@ def test_what_is_assumed_is_said():
         "layers that recompute are counted as the first of their stage",
         "layers from 12 on, which predict further tokens, are not in the plan",
     )
-    assert read(mode="select", select="{mlp: ['0']}").notes == ("select recompute is of the operators mlp",)
+    unknown = read(mode="select", select="{mlp.router: ['0'], mlp: ['0']}")
+    assert unknown.plan.recompute == {"select": ((1, 0), (0, 0))}
+    assert unknown.notes == ("select recompute is of the operators mlp.router, mlp",)
+
+
+def test_modules_are_sets_where_layers_offer_them_and_else_select():
+    one = read(mode="select", select="{mlp: ['0']}")
+    assert one.plan.recompute == {"mlp+moe": ((1, 0), (0, 0))}
+    assert in_offered_kinds(one, ("mlp+moe", "select")) == one
+    stands = in_offered_kinds(one, ("select",))
+    assert (stands.plan.recompute, stands.unknown) == ({"select": ((1, 0), (0, 0))}, ())
+    assert stands.notes == ("select recompute is of the operators mlp, moe",)
+    assert in_offered_kinds(one, ("full",)).unknown == ("my.yaml, line 9: recompute.select_module",)
+    several = read(mode="select", select="{self_attention: ['0-1'], mlp: ['0', '3'], mlp.shared_experts: ['0', '4']}")
+    assert several.plan.recompute == {
+        "mlp+moe+full_attn": ((1, 0), (0, 0)),
+        "full_attn": ((1, 0), (0, 0)),
+        "mlp+moe": ((0, 1), (0, 0)),
+        "shared_experts": ((0, 1), (0, 0)),
+    }
+    assert several.notes == ()
+    assert in_offered_kinds(several, ("select",)).unknown == ("my.yaml, line 9: recompute.select_module",)
 
 
 def test_keys_that_are_not_read_are_named():

@@ -4,8 +4,9 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.model import FULL, SELECT, Plan, cells
+from evenflow.targets.baseline_sets import in_offered_kinds
 from evenflow.targets.frameworks.mindformers_pynative.target import TARGET
-from evenflow.targets.frameworks.mindformers_pynative.values import apply_plan
+from evenflow.targets.frameworks.mindformers_pynative.values import PATHS, apply_plan
 from evenflow.targets.refusal import refusal
 from evenflow.targets.target import GivenSizes
 from tests.thoroughness import examples
@@ -53,7 +54,7 @@ def test_ways_that_are_not_needed_are_not_written():
         (Plan(schedule="1f1b", num_microbatches=4, layers=((0, 3),)), "must be above zero in every cell"),
         (
             Plan(schedule="1f1b", num_microbatches=4, layers=((2, 3),), recompute={"comm": ((1, 0),)}),
-            "recompute must be of the kinds full, select for MindFormers PyNative, got 'comm'",
+            "kinds full, select, full_attn, shared_experts for MindFormers PyNative, got 'comm'",
         ),
         (Plan(schedule="interleaved", num_microbatches=5, layers=((1, 1), (1, 1))), "group size must be a size"),
         (Plan(schedule="f-then-b", num_microbatches=4, layers=((1, 1), (1, 1))), "chunks must be 1 under f-then-b"),
@@ -71,12 +72,11 @@ def test_what_it_cannot_run(plan: Plan, message: str):
 def plans(draw: st.DrawFn) -> Plan:
     ranks, chunks = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     layers = [[draw(st.integers(1, 5)) for _ in range(ranks)] for _ in range(chunks)]
-    full = [[draw(st.integers(0, count)) for count in row] for row in layers]
-    select = [
-        [draw(st.integers(0, layers[chunk][rank] - count)) for rank, count in enumerate(row)]
-        for chunk, row in enumerate(full)
-    ]
-    tables = {FULL: full, SELECT: select}
+    left = [list(row) for row in layers]
+    tables = {}
+    for kind in (FULL, *draw(st.sampled_from([(SELECT,), tuple(PATHS)]))):
+        tables[kind] = [[draw(st.integers(0, count)) for count in row] for row in left]
+        left = [[a - b for a, b in zip(*rows, strict=True)] for rows in zip(left, tables[kind], strict=True)]
     return Plan(
         schedule="interleaved" if chunks > 1 else draw(st.sampled_from(["1f1b", "f-then-b"])),
         num_microbatches=ranks * draw(st.integers(1, 3)),
@@ -93,12 +93,14 @@ def test_what_is_written_is_read_again(plan: Plan, other: Plan):
     text = TARGET.write(plan, "2.0.0").pieces[0].text
     assert TARGET.recognise(text, "x")
     given_sizes = GivenSizes(num_microbatches=plan.num_microbatches)
-    baseline = TARGET.read(text, "x", given_sizes)
+    offered = (FULL, *([SELECT] if SELECT in plan.used_kinds else PATHS))
+    baseline = in_offered_kinds(TARGET.read(text, "x", given_sizes), offered)
     assert baseline.plan == plan
     assert baseline.unknown == ()
     assert baseline.notes == ()
     users = TARGET.write(other, "2.0.0").pieces[0].text
-    assert TARGET.read(apply_plan(users, "x", plan), "x", given_sizes).plan == plan
+    applied = TARGET.read(apply_plan(users, "x", plan), "x", given_sizes)
+    assert in_offered_kinds(applied, offered).plan == plan
 
 
 def test_modules_of_the_user_stay():

@@ -5,6 +5,7 @@ import pytest
 from evenflow.errors import InputError
 from evenflow.model import FULL, SELECT
 from evenflow.predict.training import Sharding
+from evenflow.targets.baseline_sets import in_offered_kinds
 from evenflow.targets.frameworks.paddle.target import TARGET
 from evenflow.targets.registry import all_targets
 from evenflow.targets.target import Baseline, GivenSizes
@@ -38,10 +39,14 @@ def read(text: str) -> Baseline:
 def test_a_configuration() -> None:
     baseline = read(CONFIG)
     plan = baseline.plan
-    assert plan.layers == plan.recompute[SELECT] == ((6,) * 16,)
+    assert plan.layers == plan.recompute["core_attn"] == ((6,) * 16,)
     assert (plan.schedule, plan.num_microbatches) == ("1f1b", 32)
     assert baseline.unknown == ("gpt.yaml: _base_",)
-    assert baseline.notes == ("the recomputation of core_attn is the kind select",)
+    assert baseline.notes == ()
+    assert in_offered_kinds(baseline, (FULL, SELECT)).plan.recompute == {SELECT: plan.layers}
+    assert in_offered_kinds(baseline, (FULL, SELECT)).unknown == baseline.unknown
+    place = next(place for place in in_offered_kinds(baseline, (FULL,)).unknown if place != baseline.unknown[0])
+    assert place.endswith(": recompute_granularity")
     assert [target.name for target in all_targets().values() if target.recognise(CONFIG, "gpt.yaml")] == ["paddle"]
 
 

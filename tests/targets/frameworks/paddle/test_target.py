@@ -36,7 +36,7 @@ def test_the_pieces_of_a_plan() -> None:
     assert head == (
         "from typing import Any\n\nLAYERS = [1, 3, 2, 2, 1, 1]\nRECOMPUTED = [1, 0, 2, 0, 1, 0]\nCHUNKS = 2"
     )
-    assert function.startswith("def staged(\n    entries: list[Any], ")
+    assert function.startswith("def staged(\n    entries: list[Any],\n")
     assert "evenflow" not in module.text
     assert use.text == (
         "from evenflow_stages import CHUNKS, LAYERS, RECOMPUTED, staged\n"
@@ -120,7 +120,7 @@ def test_arguments_of_paddleformers() -> None:
         ),
         (
             Plan(schedule="1f1b", num_microbatches=8, layers=((2, 2),), recompute={SELECT: ((1, 0),)}),
-            "recompute must be of the kinds full for Paddle, got 'select'",
+            "recompute must be of the kinds full, full_attn, core_attn for Paddle, got 'select'",
         ),
         (
             Plan(schedule="interleaved", num_microbatches=9, group_size=4, layers=((2, 2, 2), (2, 2, 2))),

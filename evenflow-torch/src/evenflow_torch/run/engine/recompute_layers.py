@@ -11,7 +11,7 @@ from torch import nn
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, NONE, OFFLOAD, RECOMPUTE_PARTS, Plan, ordered_kinds, segment_length
+from evenflow.model import FULL, NONE, OFFLOAD, RECOMPUTE_PARTS, SET_JOINT, Plan, ordered_kinds, segment_length
 from evenflow_torch.models.checkpointing import Patterns, recomputed_modules, under_checkpoint
 from evenflow_torch.models.parts import Part
 from evenflow_torch.run.engine.offload import Offload
@@ -48,7 +48,7 @@ def forward_of(
     The second forward runs in the context that `inside` gives; layers of one stage that offload share an `offload`.
 
     Raises:
-        InputError: no sub-module of the part belongs to the kind.
+        InputError: no sub-module of the part belongs to a kind that has patterns.
     """
     if kind == NONE or segment_length(kind) is not None:  # segments run again together
         return part.module
@@ -80,25 +80,36 @@ def _on_device(kind: str) -> str:
 
 
 def check_kinds(plan: Plan, layers: Sequence[Part], patterns: Patterns = RECOMPUTE_PARTS) -> None:
-    """Raise InputError for a kind that some layer has no sub-modules for, before any work."""
+    """Raise InputError for a kind that some layer has no sub-modules for, before any work.
+
+    Of a set of names each must be of a module of some layer; one that has none of them computes nothing again.
+    """
     for kind in plan.used_kinds:
-        if kind not in (FULL, OFFLOAD, _FULL_ON_HOST) and segment_length(kind) is None:
-            for part in layers:
-                _chosen(part, _on_device(kind), patterns)
+        if kind in (FULL, OFFLOAD, _FULL_ON_HOST) or segment_length(kind) is not None:
+            continue
+        if _on_device(kind) not in patterns:
+            _check_set(_on_device(kind), layers, patterns)
+            continue
+        for part in layers:
+            _chosen(part, _on_device(kind), patterns)
+
+
+def _check_set(kind: str, layers: Sequence[Part], patterns: Patterns) -> None:
+    names = {name for part in layers for name, _module in part.module.named_modules() if name}
+    unknown = [name for name in kind.split(SET_JOINT) if name not in names]
+    if unknown:
+        kinds = [name for name in ordered_kinds({FULL, *patterns}) if name != NONE]
+        rule = _(
+            "must be a kind that can run ({names}), or sub-modules that layers have, joined with +: none has {unknown}",
+            names=", ".join(kinds),
+            unknown=", ".join(unknown),
+        )
+        raise InputError(value=kind, rule=rule, place=_("plan, recompute"), remedy=_remedy())
 
 
 def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
-    kinds = [name for name in ordered_kinds({FULL, *patterns}) if name != NONE]
-    remedy = _("say which sub-modules the kind runs again: recompute_modules={...}")
-    if kind not in patterns:
-        raise InputError(
-            value=kind,
-            rule=_("must have kinds that can run: {names}", names=", ".join(kinds)),
-            place=_("plan, recompute"),
-            remedy=remedy,
-        )
     chosen = recomputed_modules(part.module, kind, patterns)
-    if not chosen:
+    if not chosen and kind in patterns:
         raise InputError(
             value=kind,
             rule=_(
@@ -107,6 +118,10 @@ def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
                 names=", ".join(patterns[kind]),
             ),
             place=_("plan, recompute"),
-            remedy=remedy,
+            remedy=_remedy(),
         )
     return chosen
+
+
+def _remedy() -> str:
+    return _("say which sub-modules the kind runs again: recompute_modules={...}")

@@ -104,8 +104,7 @@ def _free_of(plan: Plan, request: Any, written_out: Collection[str]) -> dict[str
 
 def mixes_any(plan: Plan) -> bool:
     """Return whether cells mix kinds that MindFormers cannot."""
-    apart = SELECT_OR_COMM.apart
-    assert apart is not None
+    (apart,) = SELECT_OR_COMM.apart
     tables = [plan.recompute.get(kind, ()) for kind in apart]
     return any(all(counts) for rows in zip(*tables, strict=False) for counts in zip(*rows, strict=True))
 

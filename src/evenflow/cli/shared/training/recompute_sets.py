@@ -7,17 +7,10 @@ from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import SELECT, HostLink
-from evenflow.predict.chosen_sets import BEST, ModuleSets, chosen_sets
+from evenflow.predict.chosen_sets import chosen_sets, named_sets
 from evenflow.predict.training import Training, moved_of, set_kind
 
 PLACE = "--recompute-sets"
-
-
-def named_sets(text: str) -> ModuleSets:
-    """Return the sets of modules in the text of the option, or that it asks for the best ones."""
-    if text == BEST:
-        return BEST
-    return [[name.strip() for name in words.split("+")] for words in text.split(",")]
 
 
 def with_module_sets(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evenflow.cli.shared import options
 from evenflow.cli.shared.targets.empty_cells import may_be_empty
-from evenflow.cli.shared.training.recompute_sets import PLACE, named_sets
+from evenflow.cli.shared.training.recompute_sets import PLACE
 from evenflow.cli.shared.training.software_options import written_out
 from evenflow.cli.shared.training.training_options import KINDS, host_update, usual_precision
 from evenflow.cli.text.tables import round_up_megabytes
@@ -16,6 +16,7 @@ from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.predict.chosen_sets import named_sets
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path, read_accelerator_file
 from evenflow.schedule import family_name

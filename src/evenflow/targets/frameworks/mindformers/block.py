@@ -22,6 +22,7 @@ from evenflow.export.mindformers import mindformers_lists
 from evenflow.language import _
 from evenflow.model import NONE, OFFLOAD, Network, Plan, cells, ordered_kinds
 from evenflow.profiles.yaml_text import block_text, nested
+from evenflow.targets.frameworks.mindformers.module_sets import has_sets, patterns_of
 from evenflow.targets.frameworks.mindformers.values import check_writable, environment, training_values, why_not
 
 
@@ -50,6 +51,8 @@ def fragment(plan: Plan, *, without_environment: str = "", more: Mapping[str, ob
         if without_environment:
             needed = _("{needed}: without it {consequence}", needed=needed, consequence=without_environment)
         comments.append(needed)
+    if has_sets(plan):
+        comments.append(_("with use_legacy False: sets of modules are by the names of newer models"))
     if plan.sequence_splits > 1:
         comments.append(_("with use_legacy True: newer models do not split sequences"))
     refused = why_not(plan)
@@ -74,7 +77,11 @@ def format_bodies(network: Network, plan: Plan) -> str:
         lines.append(
             _("{name} alone, {part} of {count} layers:", name=name, part=body.num_layers, count=plan.num_layers)
         )
-        lines += [f"  {key}: {[list(row) for row in table]}" for key, table in mindformers_lists(body).items()]
+        for key, table in mindformers_lists(body).items():
+            if key == "select_recompute" and has_sets(plan):
+                lines += [f"  {key}, {pattern}: {counts}" for pattern, counts in patterns_of(body).items()]
+            else:
+                lines.append(f"  {key}: {[list(row) for row in table]}")
     return "\n".join(lines) + "\n"
 
 

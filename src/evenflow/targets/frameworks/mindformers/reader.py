@@ -1,18 +1,23 @@
 """The plan that a MindFormers training YAML asks for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields, is_integer_list, is_integer_table
 from evenflow.language import _
-from evenflow.model import Cells, Plan, Sizes, cells
+from evenflow.model import FULL, Cells, Plan, Sizes, cells
 from evenflow.predict.training import Sharding
 from evenflow.profiles.cell_lists import RECOMPUTE_LISTS, exclusive_counts, layers_by_cell
 from evenflow.profiles.training_file import LAYER_KEYS, training_sizes
 from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.ranges import CHUNKS, LAYERS, SEQUENCE_SPLITS
-from evenflow.targets.frameworks.mindformers.recompute_lists import counts_by_cell, pattern_counts
+from evenflow.targets.frameworks.mindformers.module_sets import are_of_modules, sets_of
+from evenflow.targets.frameworks.mindformers.recompute_lists import (
+    counts_by_cell,
+    counts_by_pattern,
+    pattern_counts,
+)
 from evenflow.targets.frameworks.mindformers.swap import swapped_plan, swaps
 from evenflow.targets.frameworks.mindformers.values import environment, why_not
 from evenflow.targets.own_keys import check_own_keys
@@ -74,18 +79,30 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
         layers=layers,
         sequence_splits=splits,
     )
+    unknown = list(_unknown(model, parallel, recompute, pipeline))
     if swaps(top):
         plan, moved, notes = swapped_plan(bare, top)
-        unknown = (*_unknown(model, parallel, recompute, pipeline), *moved)
-        return Baseline(plan=plan, unknown=unknown, notes=(*notes, *_notes(plan, {}, unused=asked > num_chunks)))
-    select, select_patterns = pattern_counts(recompute, "select_recompute", layers)
-    comm, comm_patterns = pattern_counts(recompute, "select_comm_recompute", layers)
+        notes = (*notes, *_notes(plan, {}, unused=asked > num_chunks))
+        return Baseline(plan=plan, unknown=(*unknown, *moved), notes=notes)
     full = counts_by_cell(recompute, "recompute", layers)
-    plan = replace(bare, recompute=exclusive_counts(full, select, comm))
+    asked_patterns = recompute.values.get("select_recompute")
+    of_modules = isinstance(asked_patterns, Mapping) and are_of_modules(asked_patterns)
+    none = cells([[0] * num_ranks] * num_chunks)
+    select, select_patterns = (none, ()) if of_modules else pattern_counts(recompute, "select_recompute", layers)
+    comm, comm_patterns = pattern_counts(recompute, "select_comm_recompute", layers)
+    if of_modules:
+        kinds = sets_of(counts_by_pattern(recompute, "select_recompute", layers), full)
+        kinds |= {FULL: full} if any(map(any, full)) else {}
+        if exclusive_counts(full, none, comm).keys() - {FULL}:
+            unknown.append(recompute.place("select_comm_recompute"))
+    else:
+        kinds = dict(exclusive_counts(full, select, comm))
+    plan = replace(bare, recompute=kinds)
     return Baseline(
         plan=plan,
-        unknown=tuple(_unknown(model, parallel, recompute, pipeline)),
+        unknown=tuple(unknown),
         notes=tuple(_notes(plan, {"select": select_patterns, "comm": comm_patterns}, unused=asked > num_chunks)),
+        place_of_sets=recompute.place("select_recompute") if of_modules else "",
     )
 
 

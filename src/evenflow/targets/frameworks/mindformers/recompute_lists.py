@@ -45,6 +45,13 @@ def pattern_counts(fields: Fields, key: str, layers: Cells) -> tuple[Cells, tupl
     return next(iter(tables), _none(layers)), tuple(map(str, value))
 
 
+def counts_by_pattern(fields: Fields, key: str, layers: Cells) -> dict[str, Cells]:
+    """Return the counts under each pattern of the mapping under `key`; raises InputError as `counts_by_cell` does."""
+    value = fields.values[key]
+    assert isinstance(value, Mapping)
+    return {str(pattern): _counts(counts, fields, key, layers) for pattern, counts in value.items()}
+
+
 def _counts(value: object, fields: Fields, key: str, layers: Cells) -> Cells:
     if value is None or value == 0 or isinstance(value, bool):
         return layers if value else _none(layers)

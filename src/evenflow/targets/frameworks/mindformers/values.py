@@ -20,6 +20,7 @@ from evenflow.model import (
     Scope,
     SizeRule,
 )
+from evenflow.targets.frameworks.mindformers.module_sets import APART, SETS, has_sets, patterns_of
 from evenflow.targets.frameworks.mindformers.swap import swap_values
 from evenflow.targets.refusal import refusal
 
@@ -34,7 +35,10 @@ def abilities() -> Abilities:
     """Return what MindFormers can run. [MindFormers: LayerSetting, base_trainer; MindSpore: its pipeline splitting]"""
     return Abilities(
         schedules=SCHEDULES,
-        recomputation=(Recomputation(scope=Scope.LAYERS, kinds=_KINDS, apart=(SELECT, COMM)),),
+        recomputation=(
+            Recomputation(scope=Scope.LAYERS, kinds=_KINDS, apart=((SELECT, COMM),)),
+            Recomputation(scope=Scope.LAYERS, kinds=(FULL, *SETS), apart=APART),
+        ),
         empty=Empty.ENDS,
         groups=Groups.USUAL,
         splits_sequences=True,
@@ -64,11 +68,15 @@ def check_writable(plan: Plan) -> None:
 
     Raises:
         InputError: another schedule or group size, an order of its own, a user-named recompute kind, `full` with split
-            sequences, a cell with select-only beside comm-only layers.
+            sequences, a cell with select-only beside comm-only layers, or with sets of modules neither of which is in
+            the other.
     """
     unwritable = refusal(plan, replace(abilities(), empty=Empty.ANY, sizes=()), title=TITLE)
     if unwritable is not None:
         raise unwritable
+    if has_sets(plan) and plan.sequence_splits > 1:
+        rule = _("must be 1 with sets of modules: they are those of newer models, which do not split sequences")
+        raise InputError(value=plan.sequence_splits, rule=rule, place="sequence_splits")
 
 
 def training_values(plan: Plan) -> Mapping[str, object]:
@@ -92,7 +100,7 @@ def training_values(plan: Plan) -> Mapping[str, object]:
         "model.model_config.pp_interleave_num": plan.num_chunks,
         # Sequence splits are refused beside any list here, even one of zeros.
         "recompute_config.recompute": False if plan.sequence_splits > 1 else lists["recompute"],
-        "recompute_config.select_recompute": lists["select_recompute"],
+        "recompute_config.select_recompute": patterns_of(plan) if has_sets(plan) else lists["select_recompute"],
         "recompute_config.select_comm_recompute": lists["select_comm_recompute"],
         "parallel_config.pipeline_stage": plan.num_ranks,
         "parallel_config.micro_batch_num": plan.num_microbatches,

@@ -5,18 +5,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
-from evenflow.model import FULL, SELECT, Cells, Plan, Sizes, cells
+from evenflow.model import FULL, SELECT, Cells, Plan, Sizes, cells, ordered_kinds
 from evenflow.predict.training import Sharding
 from evenflow.profiles.training_file import LAYER_KEYS
 from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.ranges import CHUNKS, LAYERS, MICROBATCHES, RANKS
 from evenflow.targets.frameworks.mindformers_pynative.layer_ranges import layer_ids, range_ends
-from evenflow.targets.frameworks.mindformers_pynative.values import SELECT_MODULE, stages
+from evenflow.targets.frameworks.mindformers_pynative.values import PARTS, set_of, stages
 from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
 
 _PIPELINE = "pipeline_parallel"
+_MODULES = "select_module"
 _LAYERS = f"{_PIPELINE}_layers_per_stage"
 _FAMILIES = {"1f1b": "1f1b", "interleaved_1f1b": "interleaved", "gpipe": "f-then-b"}
 _KNOWN = tuple(
@@ -66,12 +67,15 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
     if mode not in (None, "None", "full", "select"):
         raise recompute.error("mode", _("must be None, full or select"))
     full = layer_ids(recompute, "full_recompute_layer", recompute.values.get("full_recompute_layer"))
-    select, modules = _select(recompute)
+    selected = _selected(recompute)
+    kinds = _kinds(recompute, selected, bare.num_layers)
     swap = optional_section(top, "swap")
     if num_ranks > 1 and swap.flag("enable"):
         rule = _("must be off with a pipeline, beside which MindFormers refuses it")
         raise swap.error("enable", rule, remedy=_("recompute instead, or use the static graph"))
-    by_kind = {FULL: full if mode in ("full", "select") else (), SELECT: select if mode == "select" else ()}
+    if mode != "select":
+        selected, kinds = {}, {}
+    by_kind = {FULL: full if mode in ("full", "select") else (), **kinds}
     counted = _counted(bare, by_kind)
     plan = Plan(
         schedule=bare.schedule,
@@ -82,7 +86,9 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
     return Baseline(
         plan=plan,
         unknown=tuple(_unknown(top, parallel, recompute)),
-        notes=tuple(_notes(plan, by_kind, modules if mode == "select" else ())),
+        notes=tuple(_notes(plan, by_kind, selected)),
+        place_of_sets=recompute.place(_MODULES) if kinds.keys() - {SELECT} else "",
+        select_set=next(iter(kinds)) if len(kinds) == 1 and SELECT not in kinds else "",
     )
 
 
@@ -191,19 +197,31 @@ def _family(parallel: Fields, num_chunks: int) -> str:
     return "interleaved" if num_chunks > 1 else _FAMILIES[name]
 
 
-def _select(recompute: Fields) -> tuple[_Ids, tuple[str, ...]]:
-    """Return the layers under ``select_module``, and its modules."""
-    key = "select_module"
-    value = recompute.values.get(key)
+def _selected(recompute: Fields) -> dict[str, _Ids]:
+    """Return the modules under ``select_module``, each with its layers."""
+    value = recompute.values.get(_MODULES)
     if value is None:
-        return (), ()
+        return {}
     if not isinstance(value, Mapping):
-        raise recompute.error(key, _("must be a list of layers for each module"))
-    found = [layer_ids(recompute, key, specs) for specs in value.values()]
-    if any(list(each) != list(found[0]) for each in found):
+        raise recompute.error(_MODULES, _("must be a list of layers for each module"))
+    return {str(name): layer_ids(recompute, _MODULES, specs) for name, specs in value.items()}
+
+
+def _kinds(recompute: Fields, selected: Mapping[str, _Ids], num_layers: int) -> dict[str, _Ids]:
+    """Return the layers under every set of modules; under `select` where the modules are no set that is known."""
+    layers = {path: _inside(ids, range(num_layers)) for path, ids in selected.items()}
+    if set(layers) <= set(PARTS):
+        found: dict[str, list[range]] = {}
+        for layer in sorted(set().union(*layers.values())):
+            paths = [path for path in layers if layer in layers[path]]
+            inner = [path for path in paths if any(path.startswith(f"{outer}.") for outer in paths)]
+            kind = set_of(path for path in paths if path not in inner)
+            found.setdefault(kind, []).append(range(layer, layer + 1))
+        return dict(found)
+    if any(list(ids) != list(next(iter(selected.values()))) for ids in selected.values()):
         rule = _("must have the same layers for every module, since a plan has one kind of layers for all of them")
-        raise recompute.error(key, rule)
-    return (found[0] if found else ()), tuple(map(str, value))
+        raise recompute.error(_MODULES, rule)
+    return {SELECT: next(iter(selected.values()), ())}
 
 
 def _counted(plan: Plan, by_kind: Mapping[str, _Ids]) -> dict[str, Cells]:
@@ -211,8 +229,9 @@ def _counted(plan: Plan, by_kind: Mapping[str, _Ids]) -> dict[str, Cells]:
     tables = {kind: [[0] * plan.num_ranks for _ in range(plan.num_chunks)] for kind in by_kind}
     for stage in stages(plan):
         full = _inside(by_kind[FULL], stage.layers)
-        tables[FULL][stage.chunk][stage.rank] = len(full)
-        tables[SELECT][stage.chunk][stage.rank] = len(_inside(by_kind[SELECT], stage.layers) - full)
+        for kind, ids in by_kind.items():
+            under = _inside(ids, stage.layers)
+            tables[kind][stage.chunk][stage.rank] = len(under if kind == FULL else under - full)
     return {kind: cells(table) for kind, table in tables.items()}
 
 
@@ -232,14 +251,18 @@ def _unknown(top: Fields, parallel: Fields, recompute: Fields) -> Iterator[str]:
             yield top.place(name)
 
 
-def _notes(plan: Plan, by_kind: Mapping[str, _Ids], modules: tuple[str, ...]) -> Iterator[str]:
-    if modules and modules != (SELECT_MODULE,):
-        yield _("{kind} recompute is of the operators {names}", kind=SELECT, names=", ".join(modules))
+def _notes(plan: Plan, by_kind: Mapping[str, _Ids], selected: Mapping[str, _Ids]) -> Iterator[str]:
+    if selected and SELECT in by_kind:
+        yield _("{kind} recompute is of the operators {names}", kind=SELECT, names=", ".join(selected))
+    order = ordered_kinds({FULL, *by_kind})
     for stage in stages(plan):
-        full = _inside(by_kind[FULL], stage.layers)
-        both = full | _inside(by_kind[SELECT], stage.layers)
-        if full != set(stage.layers[: len(full)]) or both != set(stage.layers[: len(both)]):
+        seen: set[int] = set()
+        firsts = []
+        for kind in order:
+            seen |= _inside(by_kind.get(kind, ()), stage.layers)
+            firsts.append(seen == set(stage.layers[: len(seen)]))
+        if not all(firsts):
             yield _("layers that recompute are counted as the first of their stage")
             break
-    if any(each.stop > plan.num_layers for ids in by_kind.values() for each in ids):
+    if any(each.stop > plan.num_layers for ids in (by_kind[FULL], *selected.values()) for each in ids):
         yield _("layers from {count} on, which predict further tokens, are not in the plan", count=plan.num_layers)

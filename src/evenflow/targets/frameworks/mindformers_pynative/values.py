@@ -1,11 +1,12 @@
 """What MindFormers in PyNative mode can run of a plan, and a plan as the values of its configuration YAML."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from evenflow.errors import InputError
 from evenflow.export.train_yaml import BOM, apply_to_training_yaml, value_at
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule, looped
+from evenflow.predict.training import FULL_ATTENTION, SET_MODULES, set_kind
 from evenflow.profiles.training_file import LAYER_KEYS
 from evenflow.profiles.yaml_values import load_document
 from evenflow.targets.frameworks.mindformers_pynative.layer_ranges import layer_ranges
@@ -13,6 +14,29 @@ from evenflow.targets.stages import StageLayers, layers_by_kind, stages_of
 
 SCHEDULES = {"1f1b": "1f1b", "interleaved": "interleaved_1f1b", "f-then-b": "gpipe"}
 """Schedule families that it runs in the same order, and their names in it. [hyper-parallel: scheduler.py]"""
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "self_attention": (FULL_ATTENTION,), "mlp": ("mlp", "moe"), "mlp.shared_experts": ("shared_experts",)
+}  # fmt: skip
+"""The modules of a layer that are modules of a set: checkpoints keep their inputs, so that norms alone free nothing."""
+
+
+def set_of(paths: Iterable[str]) -> str:
+    """Return the set of modules, a recompute kind, that some of `PARTS` are together."""
+    chosen = {module for path in paths for module in PARTS[path]}
+    return set_kind([module for module in SET_MODULES if module in chosen])
+
+
+PATHS: Mapping[str, tuple[str, ...]] = {
+    set_of(paths): paths
+    for paths in (
+        ("self_attention",),
+        ("mlp",),
+        ("mlp.shared_experts",),
+        ("self_attention", "mlp"),
+        ("self_attention", "mlp.shared_experts"),
+    )
+}
+"""The modules of a layer of every set, which is a recompute kind; an MLP has the shared experts inside."""
 SELECT_MODULE = "self_attention"
 """The module of a layer that is recomputed under `select` where the user's file names none: what evenflow's own
 profiles measure.
@@ -27,7 +51,10 @@ def abilities() -> Abilities:
     """
     return Abilities(
         schedules=tuple(SCHEDULES),
-        recomputation=(Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT)),),
+        recomputation=(
+            Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT)),
+            Recomputation(scope=Scope.LAYERS, kinds=(FULL, *PATHS)),
+        ),
         empty=Empty.NONE,
         groups=Groups.MULTIPLE,
         sizes=(
@@ -54,15 +81,24 @@ def pynative_values(plan: Plan, modules: tuple[str, ...] = (SELECT_MODULE,)) -> 
     for stage in stages(plan):
         ranks[stage.rank] += layer_ranges(stage.layers)
     by_kind = layers_by_kind(stages(plan))
-    full, select = by_kind.get(FULL, ()), by_kind.get(SELECT, ())
+    full = by_kind.get(FULL, ())
+    paths = {SELECT: modules, **PATHS}
+    chosen: dict[str, list[int]] = {}
+    for kind in (kind for kind in by_kind if kind != FULL):
+        for path in paths[kind]:
+            chosen[path] = sorted((*chosen.get(path, ()), *by_kind[kind]))
     return {
         "parallelism.pipeline_parallel": plan.num_ranks,
         "parallelism.pipeline_parallel_interleave_num": plan.num_chunks,
         "parallelism.pipeline_parallel_layers_per_stage": [",".join(chunks) for chunks in ranks],
         "parallelism.pipeline_parallel_schedule": SCHEDULES[plan.schedule] if plan.num_chunks > 1 else _of_one(plan),
-        "recompute.mode": "select" if select else "full" if full else "None",
-        **({"recompute.full_recompute_layer": layer_ranges(full)} if full or select else {}),
-        **({"recompute.select_module": dict.fromkeys(modules, layer_ranges(select))} if select else {}),
+        "recompute.mode": "select" if chosen else "full" if full else "None",
+        **({"recompute.full_recompute_layer": layer_ranges(full)} if full or chosen else {}),
+        **(
+            {"recompute.select_module": {path: layer_ranges(layers) for path, layers in chosen.items()}}
+            if chosen
+            else {}
+        ),
     }
 
 

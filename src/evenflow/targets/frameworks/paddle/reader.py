@@ -4,13 +4,14 @@ The list that is cut has the embedding, the layers, with empty ones before or af
 norm and the output layer [PaddleFormers, `GeneralModelForCausalLMPipe`].
 """
 
-from itertools import pairwise
+from collections.abc import Collection, Sequence
+from itertools import accumulate, pairwise
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields, is_integer_list, load_json
 from evenflow.language import _
-from evenflow.model import FULL, SELECT, Plan, Sizes, cells
-from evenflow.predict.training import Sharding
+from evenflow.model import FULL, Plan, Sizes, cells
+from evenflow.predict.training import FULL_ATTENTION, Sharding
 from evenflow.ranges import CHUNKS, LAYERS, MICROBATCHES, RANKS, Range
 from evenflow.targets.entry_lists.settings import FileSettings, even_counts
 from evenflow.targets.frameworks.paddle.fleetx import BASE, settings_of
@@ -33,7 +34,12 @@ _OTHER_ORDERS = (
     "use_dualpipev",
     "pipeline_parallel_config",
 )
-_PARTS_OF_LAYERS = ("recompute_modules", "no_recompute_layers", "recompute_method", "recompute_num_layers")
+_SKIPPED = "no_recompute_layers"
+_MODULES = "recompute_modules"
+_PARTS_OF_LAYERS = (_MODULES, "recompute_method", "recompute_num_layers")
+CORE_ATTENTION = "core_attn"
+OF_ATTENTION = (CORE_ATTENTION, FULL_ATTENTION)
+"""Sets of modules, each a granularity of PaddleNLP: attention without its projections, or with them."""
 _HEAD, _LAYER, _NOTHING, _TAIL = "head", "layer", "empty", "tail"
 
 
@@ -55,7 +61,8 @@ def read_plan(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
     stages = _stages(settings, num_layers, sizes)
     counts = [names.count(_LAYER) for names in stages]
     kind = _recompute_kind(fields)
-    recomputed = counts if kind else []
+    skipped = _skipped(fields, num_layers) if kind in OF_ATTENTION else ()
+    recomputed, in_front = _recomputed(counts, skipped) if kind else ([], True)
     rows = [slice(chunk * num_ranks, (chunk + 1) * num_ranks) for chunk in range(num_chunks)]
     with fields.at():
         plan = Plan(
@@ -65,15 +72,17 @@ def read_plan(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
             recompute={kind: cells([recomputed[row] for row in rows])} if kind and any(recomputed) else {},
         )
     unknown = [name for name in _OTHER_ORDERS if fields.values.get(name)]
-    if kind != FULL or fields.values.get("no_recompute_layers"):
+    if kind != FULL and not (kind and fields.values.get("recompute_granularity") == "selective"):
         unknown += [name for name in _PARTS_OF_LAYERS if fields.values.get(name)]
+    unknown += [name for name in (_SKIPPED,) if fields.values.get(name) and kind not in OF_ATTENTION]
     unknown += [name for name in (BASE,) if name in fields]
     notes = []
-    if kind == SELECT:
-        notes.append(_("the recomputation of core_attn is the kind select"))
+    if not in_front:
+        notes.append(_("layers that recompute are counted as the first of their stage"))
     if any(_NOTHING in names for names in stages):
         notes.append(_("empty layers are not in the plan: they take no time"))
-    return Baseline(plan=plan, unknown=tuple(map(fields.place, unknown)), notes=tuple(notes))
+    place = fields.place("recompute_granularity") if kind in OF_ATTENTION else ""
+    return Baseline(plan=plan, unknown=tuple(map(fields.place, unknown)), notes=tuple(notes), place_of_sets=place)
 
 
 def stated_in_arguments(text: str, file: str) -> StatedDegrees:
@@ -203,11 +212,33 @@ def _uniform(fields: Fields, key: str, length: int, sizes: Sizes) -> list[int]:
     return cuts
 
 
+def _skipped(fields: Fields, num_layers: int) -> frozenset[int]:
+    """Return the layers that do not recompute beside others that do."""
+    value = fields.values.get(_SKIPPED)
+    if value is None:
+        return frozenset()
+    if not is_integer_list(value) or any(not 0 <= layer < num_layers for layer in value):
+        raise fields.error(_SKIPPED, _("must be a list of layers, from 0 to {last}", last=num_layers - 1))
+    return frozenset(value)
+
+
+def _recomputed(counts: Sequence[int], skipped: Collection[int]) -> tuple[list[int], bool]:
+    """Return how many layers of every stage are not skipped, and whether these are the first ones of each."""
+    ends = list(accumulate(counts))
+    stages = [
+        [layer not in skipped for layer in range(end - count, end)] for count, end in zip(counts, ends, strict=True)
+    ]
+    return [sum(stage) for stage in stages], all(stage == sorted(stage, reverse=True) for stage in stages)
+
+
 def _recompute_kind(fields: Fields) -> str | None:
-    """Return how all layers are recomputed: whole, their attention alone, or not."""
+    """Return how layers are recomputed: whole, their attention alone, or not."""
     granularity = fields.values.get("recompute_granularity")
     if "recompute" in fields:  # before PaddleFormers 1.0
-        kind = FULL if granularity in (None, "full") else SELECT if granularity == "core_attn" else None
+        kind = FULL if granularity in (None, "full") else str(granularity) if granularity in OF_ATTENTION else None
         return kind if fields.flag("recompute") else None
+    modules = fields.values.get(_MODULES)
+    if granularity == "selective" and isinstance(modules, list) and len(modules) == 1 and modules[0] in OF_ATTENTION:
+        return str(modules[0])
     method, number = fields.values.get("recompute_method"), fields.values.get("recompute_num_layers")
     return FULL if granularity == "full" and method == "uniform" and number == 1 else None

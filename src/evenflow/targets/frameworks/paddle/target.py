@@ -5,14 +5,21 @@ from collections.abc import Mapping
 from itertools import accumulate
 
 from evenflow.adapters import paddle as adapter
-from evenflow.adapters.stage_counts import stage_counts
+from evenflow.adapters.stage_counts import counts_of_kind, stage_counts
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope, SizeRule, Sizes
-from evenflow.predict.training import Sharding
+from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope, SizeRule, Sizes, looped
+from evenflow.predict.training import FULL_ATTENTION, Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.degree_rules import check_no_capacity, is_copied
-from evenflow.targets.frameworks.paddle.reader import is_paddle, read_plan, stated_in_arguments
+from evenflow.targets.frameworks.paddle.reader import (
+    CORE_ATTENTION,
+    OF_ATTENTION,
+    is_paddle,
+    read_plan,
+    stated_in_arguments,
+)
+from evenflow.targets.stages import layers_by_kind, stages_of
 from evenflow.targets.target import Piece, Target, Written
 from evenflow.tune.axes import Axis
 from evenflow.tune.rules import DegreeRule, DegreeRules
@@ -41,7 +48,10 @@ def abilities(version: str) -> Abilities:
 
     return Abilities(
         schedules=("1f1b", "interleaved", "f-then-b"),
-        recomputation=(Recomputation(scope=Scope.LAYERS, kinds=(FULL,)),),
+        recomputation=(
+            Recomputation(scope=Scope.LAYERS, kinds=(FULL, FULL_ATTENTION)),
+            Recomputation(scope=Scope.LAYERS, kinds=(CORE_ATTENTION,)),
+        ),
         empty=Empty.ENDS,
         sizes=(
             SizeRule(text=_("must be at least 3 with several chunks"), holds=enough_ranks, place="ranks"),
@@ -54,19 +64,22 @@ def abilities(version: str) -> Abilities:
 
 def write(plan: Plan, version: str) -> Written:
     """Return a module that puts the plan into a list of layers, its use, and what the strategy needs."""
-    layers, recomputed = stage_counts(plan, title=TITLE)
+    layers, recomputed = stage_counts(plan, title=TITLE, beside=OF_ATTENTION)
+    attention = counts_of_kind(plan, FULL_ATTENTION)
+    names = ["LAYERS", "RECOMPUTED", *(["ATTENTION"] if any(attention) else [])]
     module = (
         "from typing import Any\n\n"
         f"LAYERS = {layers}\n"
         f"RECOMPUTED = {recomputed}\n"
-        f"CHUNKS = {plan.num_chunks}\n\n\n"
+        + (f"ATTENTION = {attention}\n" if any(attention) else "")
+        + f"CHUNKS = {plan.num_chunks}\n\n\n"
         f"{adapter.source()}"
     )
     use = (
-        "from evenflow_stages import CHUNKS, LAYERS, RECOMPUTED, staged\n"
+        f"from evenflow_stages import {', '.join(sorted((*names, 'CHUNKS')))}, staged\n"
         "from paddle.distributed.fleet.meta_parallel import PipelineLayer\n\n"
         "# head, tail: the entries of your list before the first body layer and after the last one\n"
-        "layers, seg_method = staged(layers, LAYERS, RECOMPUTED, chunks=CHUNKS, head=1, tail=1)\n"
+        f"layers, seg_method = staged(layers, {', '.join(names)}, chunks=CHUNKS, head=1, tail=1)\n"
         "model = PipelineLayer(\n"
         f"    layers, num_stages={plan.num_ranks}, num_virtual_pipeline_stages=CHUNKS, seg_method=seg_method,\n"
         "    recompute_interval=0, loss_fn=loss_fn,\n"
@@ -78,6 +91,8 @@ def write(plan: Plan, version: str) -> Written:
         notes += [
             _("best_unbalanced_scheduler and forward_backward_overlap_scheduler run another order: leave them off"),
         ]
+    if any(attention):
+        notes += [_("layers whose attention alone recomputes must have it as the sub-layer self_attn")]
     arguments = _formers_arguments(plan)
     return Written(
         pieces=(
@@ -89,6 +104,7 @@ def write(plan: Plan, version: str) -> Written:
             ),
             Piece(title=_("in your training script, where it makes the PipelineLayer"), syntax="python", text=use),
             strategy,
+            *_of_core_attention(plan),
             *(
                 [Piece(title=_("or all of it as arguments of PaddleFormers"), syntax="yaml", text=arguments)]
                 if arguments
@@ -140,10 +156,15 @@ def _strategy(hybrid: Mapping[str, int], pipeline: Mapping[str, int]) -> Piece:
 def _formers_arguments(plan: Plan) -> str:
     """Return arguments of PaddleFormers for a `GeneralModelForCausalLMPipe`; empty where there are none.
 
-    They can say any cut into one chunk for each rank, or one into equal stages; and all layers recomputed, or none.
+    They can say any cut into one chunk for each rank, or one into equal stages; and all layers recomputed, or their
+    attention, or none.
     """
-    layers, recomputed = stage_counts(plan, title=TITLE)
-    if (plan.num_chunks > 1 and len(set(layers)) > 1) or (any(recomputed) and recomputed != layers):
+    layers, recomputed = stage_counts(plan, title=TITLE, beside=OF_ATTENTION)
+    modules = [kind for kind in OF_ATTENTION if any(counts_of_kind(plan, kind))]
+    for counts in (recomputed, *(counts_of_kind(plan, kind) for kind in modules)):
+        if any(counts) and counts != layers:
+            return ""
+    if plan.num_chunks > 1 and len(set(layers)) > 1:
         return ""
     cuts = [0, *list(accumulate(layers[:-1], initial=1))[1:]]  # the embedding is the first entry
     method = "layer:DecoderLayer|EmptyLayer" if plan.num_chunks > 1 else str(cuts)
@@ -152,11 +173,28 @@ def _formers_arguments(plan: Plan) -> str:
         "virtual_pipeline_model_parallel_size": plan.num_chunks,
         "gradient_accumulation_steps": plan.num_microbatches,
         "pp_seg_method": f'"{method}"',
-        "recompute_granularity": "full" if any(recomputed) else "null",
+        "recompute_granularity": "full" if any(recomputed) else "selective" if modules else "null",
     }
+    if modules:
+        lines |= {"recompute_modules": json.dumps(modules)}
     if any(recomputed):
         lines |= {"recompute_method": "uniform", "recompute_num_layers": 1}
     return "".join(f"{key}: {value}\n" for key, value in lines.items())
+
+
+def _of_core_attention(plan: Plan) -> list[Piece]:
+    """Return arguments of PaddleNLP for layers that compute the core of attention again, which no sub-layer is.
+
+    Its models do so by themselves, in all layers but those that are listed. [PaddleNLP, `LlamaForCausalLMPipe`]
+    """
+    stages = stages_of(plan, looped(num_ranks=plan.num_ranks, num_chunks=plan.num_chunks))
+    chosen = layers_by_kind(stages).get(CORE_ATTENTION, ())
+    if not chosen:
+        return []
+    others = [layer for layer in range(plan.num_layers) if layer not in chosen]
+    text = f"recompute: true\nrecompute_granularity: {CORE_ATTENTION}\nno_recompute_layers: {others}\n"
+    title = _("arguments of PaddleNLP, whose models compute the core of attention again by themselves")
+    return [Piece(title=title, syntax="yaml", text=text)]
 
 
 def degree_rules(version: str) -> DegreeRules:
