@@ -8,20 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from evenflow.model import FULL, NONE
+from evenflow.predict.expert_work import expert_tensor, expert_widths, routed_tokens
 from evenflow.predict.held import Held, added, largest, total
 from evenflow.predict.layer_parts import Addition
-from evenflow.predict.layer_work import (
-    HALF,
-    MASK,
-    SINGLE,
-    expert_tensor,
-    expert_widths,
-    layer_passes,
-    routed_tokens,
-    tokens,
-    with_sizes_of,
-)
+from evenflow.predict.layer_work import layer_passes
 from evenflow.predict.parameters import dense_group, padded_vocabulary
+from evenflow.predict.passes import HALF, MASK, SINGLE, tokens, with_sizes_of
 from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import FORMATS, PRODUCTS, Sharding, Training
 from evenflow.predict.transformer import LayerKind

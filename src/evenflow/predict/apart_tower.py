@@ -19,8 +19,8 @@ from evenflow.model import NONE, EncoderWork, Network
 from evenflow.predict.activations import tower_activations
 from evenflow.predict.end_work import tower_passes
 from evenflow.predict.held import added, total
-from evenflow.predict.layer_work import HALF, Passes
 from evenflow.predict.parameters import Parameters, tower_parameters
+from evenflow.predict.passes import HALF, Passes
 from evenflow.predict.pricing import priced
 from evenflow.predict.state import state_bytes
 from evenflow.predict.step.messages import planned_messages

@@ -16,7 +16,6 @@ from evenflow.predict.activations import (
     tail_working,
 )
 from evenflow.predict.held import Held, Parts, added, largest, total
-from evenflow.predict.layer_work import HALF, tokens
 from evenflow.predict.parameters import (
     Parameters,
     dense_group,
@@ -25,6 +24,7 @@ from evenflow.predict.parameters import (
     layer_parameters,
     tail_parameters,
 )
+from evenflow.predict.passes import HALF, tokens
 from evenflow.predict.state import state_parts
 from evenflow.predict.training import Sharding, Training
 from evenflow.predict.transformer import LayerKind

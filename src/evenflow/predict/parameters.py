@@ -4,8 +4,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from evenflow.cluster.topology import DeviceGroup
+from evenflow.predict.attention_work import key_numbers
+from evenflow.predict.expert_work import expert_tensor, expert_widths
 from evenflow.predict.layer_parts import Addition
-from evenflow.predict.layer_work import expert_tensor, expert_widths, key_numbers, layer_passes, with_sizes_of
+from evenflow.predict.layer_work import layer_passes
+from evenflow.predict.passes import with_sizes_of
 from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import Degrees, Training
 from evenflow.predict.transformer import LayerKind, StateMixer, Transformer

@@ -18,16 +18,9 @@ from evenflow.predict.activations import (
     tail_working,
 )
 from evenflow.predict.end_work import head_passes, tail_passes
+from evenflow.predict.expert_work import exchanges_tokens, expert_tensor
 from evenflow.predict.held import total
-from evenflow.predict.layer_work import (
-    ADAPTERS,
-    HALF,
-    Passes,
-    exchanges_tokens,
-    expert_tensor,
-    layer_passes,
-    own_message_bytes,
-)
+from evenflow.predict.layer_work import layer_passes, own_message_bytes
 from evenflow.predict.memory import constant_bytes
 from evenflow.predict.parameters import (
     Parameters,
@@ -36,6 +29,7 @@ from evenflow.predict.parameters import (
     shares,
     tail_parameters,
 )
+from evenflow.predict.passes import ADAPTERS, HALF, Passes
 from evenflow.predict.pricing import SLOWED, Spending, halves_of, overlapped, priced
 from evenflow.predict.state import state_bytes
 from evenflow.predict.training import PRODUCTS, Sharding, Training

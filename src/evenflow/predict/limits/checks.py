@@ -9,7 +9,7 @@ from evenflow.errors import InputError
 from evenflow.fields import did_you_mean
 from evenflow.language import _
 from evenflow.model import FULL, NONE, SELECT, Sizes
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.expert_work import expert_tensor
 from evenflow.predict.training import CONTEXT_EXCHANGES, FORMATS, RECOMPUTE_MODULES, Training
 from evenflow.predict.transformer import Transformer
 from evenflow.ranges import CHUNKS, DEVICES, LAYERS, MODEL_SIZE, RANKS, SEQUENCES, TOKENS

@@ -14,8 +14,8 @@ import numpy as np
 from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.topology import DeviceGroup, Topology
-from evenflow.predict.layer_work import SINGLE
 from evenflow.predict.parameters import Parameters, padded_vocabulary, shares
+from evenflow.predict.passes import SINGLE
 from evenflow.predict.pricing import slowed_by_ns
 from evenflow.predict.step.buckets import (
     Buckets,

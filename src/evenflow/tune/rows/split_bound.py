@@ -6,7 +6,8 @@ from dataclasses import replace
 from math import inf
 
 from evenflow.predict.end_work import head_passes, tail_passes
-from evenflow.predict.layer_work import Passes, layer_passes
+from evenflow.predict.layer_work import layer_passes
+from evenflow.predict.passes import Passes
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.predict.work import Operators
 from evenflow.solve.bounds import even_memory_bytes, lowered
