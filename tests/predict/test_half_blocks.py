@@ -10,12 +10,12 @@ from evenflow.baselines.even_plan import even_plan
 from evenflow.errors import InputError
 from evenflow.model import FULL, NONE, SELECT, Communication, Sizes, whole_blocks_of
 from evenflow.predict.half_blocks import has_halves, with_half_blocks
-from evenflow.predict.layer_parts import Addition
+from evenflow.predict.layer_parts import Addition, StateMixer
 from evenflow.predict.separate_mtp import with_separate_mtp
 from evenflow.predict.separate_tower import with_separate_tower
 from evenflow.predict.step_network import priced_network
 from evenflow.predict.training import Degrees, Software, Training
-from evenflow.predict.transformer import EVERY_BIAS, Experts, LayersWithState, Norms, StateMixer
+from evenflow.predict.transformer import EVERY_BIAS, Experts, LayersWithState, Norms
 from evenflow.simulate import simulate
 from tests.predict.test_tower import TAPPED
 from tests.predict.trainings import LLAMA, TOPOLOGY, training

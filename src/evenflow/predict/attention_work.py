@@ -23,7 +23,7 @@ def attention(training: Training, seen: float) -> Passes:
     width += model.heads * model.value_width if model.output_gate else 0
     narrow = model.narrow_ends
     if narrow is None:
-        passes += linear(training, here, width / degrees.tensor, model.hidden, "qkv")
+        passes += linear(training, here, width / degrees.tensor, model.read_width, "qkv")
     else:
         passes += linear(training, here, key_numbers(model), model.hidden, "qkv")
         passes += _narrow_ends(training, narrow)

@@ -48,7 +48,7 @@ def with_half_blocks(training: Training, topology: Topology, network: Network) -
             mixing, transforming = map(made, halves(kind))
             sent = block.boundary_bytes
             yield replace(mixing, cut_before=block.cut_before, boundary_bytes=sent)
-            yield replace(transforming, continues_block=True, boundary_bytes=sent)
+            yield replace(transforming, continues_block=True, boundary_bytes=sent, cut_before=not kind.is_looped)
         yield from network.layers[first + model.layers :]
 
     runs = tuple(LayerRun(layer=layer, count=len(list(equal))) for layer, equal in groupby(parted()))

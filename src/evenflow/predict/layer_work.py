@@ -1,10 +1,12 @@
 """The operators and exchanges of one body layer, forward and backward, on one device for one microbatch."""
 
+from dataclasses import replace
+
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.attention_work import attention, latent_attention
 from evenflow.predict.expert_work import expert_passes
-from evenflow.predict.layer_parts import Addition, Indexer
+from evenflow.predict.layer_parts import Addition, Indexer, StateMixer
 from evenflow.predict.passes import (
     HALF,
     MASK,
@@ -14,6 +16,7 @@ from evenflow.predict.passes import (
     linear,
     mlp,
     norm,
+    shared_training,
     spread_tokens,
     sum_over_tensor,
     tensor_exchanges,
@@ -21,13 +24,30 @@ from evenflow.predict.passes import (
     with_sizes_of,
 )
 from evenflow.predict.training import Training
-from evenflow.predict.transformer import LayerKind, StateMixer
+from evenflow.predict.transformer import DENSE, LayerKind
 from evenflow.predict.work import Exchange, Operators, Spent, elementwise
 
 
 def layer_passes(training: Training, kind: LayerKind) -> Passes:
-    """Return the passes of one body layer."""
+    """Return the passes of one body layer, with the block that it shares with others."""
     training = with_sizes_of(training, kind)
+    additions = training.model.additions_of(kind)
+    passes = _own_passes(training, kind)
+    for addition in additions:
+        passes += addition_passes(training, addition) if not addition.after_first else Passes((), ())
+    passes = passes + expert_passes(training) if kind.experts else passes
+    block = shared_training(training) if kind.shared else None
+    if block is not None:
+        passes = layer_passes(block, DENSE) + passes
+    unkept = passes.forward * kind.unkept
+    passes = passes.times(kind.passes)
+    for addition in additions:
+        passes += addition_passes(training, addition).times(kind.passes - 1) if addition.after_first else Passes((), ())
+    return Passes(passes.forward + unkept, ()) if kind.frozen else replace(passes, unkept=unkept)
+
+
+def _own_passes(training: Training, kind: LayerKind) -> Passes:
+    """Return one pass through a layer of the model's own sizes, without further parts and experts."""
     model = training.model
     passes = _norms(training, model.norms_of(kind), sums=kind.mixes + kind.transforms)
     seen = _seen_tokens(training, kind)
@@ -37,13 +57,10 @@ def layer_passes(training: Training, kind: LayerKind) -> Passes:
         passes += _state(training, model.states.mixer)
     if kind.mlp:
         passes += mlp(training, model.ffn, module="mlp")
-    passes = Passes(passes.forward * model.repeats, passes.backward * model.repeats)
+    passes = passes.times(model.repeats)
     if kind.indexer and model.indexer is not None:
         passes += _indexer(training, model.indexer)
-    for addition in model.additions_of(kind):
-        passes += addition_passes(training, addition)
-    passes = passes + expert_passes(training) if kind.experts else passes
-    return Passes(passes.forward, ()) if kind.frozen else passes
+    return passes
 
 
 def addition_passes(training: Training, addition: Addition) -> Passes:

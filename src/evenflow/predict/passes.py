@@ -24,14 +24,33 @@ class Passes:
 
     forward: tuple[Work, ...]
     backward: tuple[Work, ...]
+    unkept: tuple[Work, ...] = ()
+    """Of the forward, what keeps nothing for a backward, which it has not."""
 
     def __add__(self, other: "Passes") -> "Passes":
-        return Passes(self.forward + other.forward, self.backward + other.backward)
+        return Passes(self.forward + other.forward, self.backward + other.backward, self.unkept + other.unkept)
+
+    def times(self, count: int) -> "Passes":
+        """Return the work of so many passes, one after the other."""
+        return Passes(self.forward * count, self.backward * count, self.unkept * count)
+
+    @property
+    def whole_forward(self) -> tuple[Work, ...]:
+        """Everything that a forward does."""
+        return self.forward + self.unkept
 
 
 def with_sizes_of(training: Training, kind: LayerKind) -> Training:
     """Return the training of the model with the sizes of a layer of this kind."""
     return training if kind.own is None else replace(training, model=training.model.with_sizes_of(kind))
+
+
+def shared_training(training: Training) -> Training | None:
+    """Return the training of a block that layers share, as if it were a model of its own; None without any."""
+    model = training.model
+    if model.shared is None:
+        return None
+    return replace(training, model=replace(model.shared.block, adapter_rank=model.adapter_rank))
 
 
 def tokens(training: Training) -> float:

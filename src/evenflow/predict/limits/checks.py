@@ -237,6 +237,8 @@ def _tensor_rule(model: Transformer, tensor: int) -> str:
     sizes = [(_("heads"), model.heads), (_("width of the MLP"), model.ffn)]
     if model.states.mixer is not None:
         sizes.append((_("heads of the state mixer"), model.states.mixer.heads))
+    if model.shared is not None and (rule := _tensor_rule(model.shared.block, tensor)):
+        return rule
     for split_size, count in sizes:
         if count % tensor:
             return _("must divide the {what} ({count})", what=split_size, count=count)

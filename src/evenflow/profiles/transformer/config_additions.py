@@ -429,6 +429,26 @@ def _receptance(_config: Configuration, widths: Widths) -> Further:
     )
 
 
+def _gate_bias(config: Configuration, widths: Widths) -> Further:
+    """The gate of attention's output adds a bias where its other products do. [HRM-Text]"""
+    small = widths.values if config.flag("attention_bias") else 0
+    return Further(layer=(Addition(name="core_attn", place=Place.ATTENTION, small=small),) if small else ())
+
+
+def _unit_vectors(config: Configuration, widths: Widths) -> Further:
+    """Vectors of one length everywhere: norms that learn nothing, scales of queries, gate, MLP, residuals and logits.
+
+    [nGPT, arXiv:2410.01131; Dory]
+    """
+    values, words = widths.values, config.required("vocabulary")
+    attention = Addition(name="layernorm", place=Place.ATTENTION, numbers=2 * values, small=values)
+    queries = Addition(name="layernorm", place=Place.ATTENTION, numbers=values, small=widths.heads * widths.head_dim)
+    mlp = Addition(name="layernorm", place=Place.MLP, numbers=3 * widths.ffn, small=2 * widths.ffn)
+    residual = Addition(name="residual", numbers=2 * widths.hidden, small=2 * widths.hidden)
+    logits = Addition(name="output", numbers=words, table=words)
+    return Further(layer=(attention, queries, mlp, residual), tail=(logits,))
+
+
 _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "xielu": _xielu,
     "differences": _differences,
@@ -473,4 +493,6 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "prompts": _prompts,
     "dynamic mask": _dynamic_mask,
     "receptance": _receptance,
+    "gate bias": _gate_bias,
+    "unit vectors": _unit_vectors,
 }

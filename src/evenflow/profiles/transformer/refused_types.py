@@ -7,8 +7,6 @@ from evenflow.language import to_translate
 _ENCODER_DECODER = to_translate("its decoder reads from an encoder, and only decoders are predicted")
 _ENCODER = to_translate("it is an encoder, and only decoders are predicted")
 STATE_SPACE = to_translate("it has layers with a state in the place of attention, whose times are not predicted")
-_SHARED = to_translate("several of its layers share their weights, and every layer of a pipeline has its own")
-_REPEATED = to_translate("a token goes through its layers several times, and through those of a pipeline once")
 _DRAFTS = to_translate("it drafts tokens for another model, whose keys and values it reads")
 _CROSS = to_translate("some of its layers attend to images, whose number of tokens its fields do not tell")
 _BYTES = to_translate("it has three decoders, two of them over bytes, whose number in a token its fields do not tell")
@@ -39,8 +37,6 @@ REFUSED: Mapping[str, str] = {
         ),
         STATE_SPACE,
     ),
-    **dict.fromkeys(("zamba", "zamba2"), _SHARED),
-    **dict.fromkeys(("dory", "hrm_text", "inkling2_loop_text"), _REPEATED),
     **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), _DRAFTS),
     "mllama": _CROSS,
     "idefics": _CROSS,

@@ -38,7 +38,7 @@ def _arithmetic_ns(question: TuningQuestion, passes: Passes) -> float:
     accelerator = question.topology.accelerator
     return sum(
         replace(work, moved_bytes=0.0, calls=0, depth=inf if work.depth else 0.0).time_ns(accelerator)
-        for work in (*passes.forward, *passes.backward)
+        for work in (*passes.whole_forward, *passes.backward)
         if isinstance(work, Operators)
     )
 
