@@ -15,7 +15,16 @@ from evenflow.predict.layer_tensors import (
     pass_tensors,
 )
 from evenflow.predict.parameters import dense_group, padded_vocabulary
-from evenflow.predict.passes import HALF, SINGLE, shared_training, spread_tokens, tokens, with_sizes_of
+from evenflow.predict.passes import (
+    HALF,
+    SINGLE,
+    image_bytes,
+    image_tokens,
+    shared_training,
+    spread_tokens,
+    tokens,
+    with_sizes_of,
+)
 from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import PRODUCTS, Sharding, Training
 from evenflow.predict.transformer import DENSE, LayerKind
@@ -63,7 +72,7 @@ def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[He
     free = sum(tensor.size_bytes for tensor in tensors if tensor.held in of_mlp and tensor not in again)
     stream = 2 * HALF * spread_tokens(training) * training.model.given + _gathered(training)
     mlp = _mlp_gradients(training, layer)
-    of_mixers = (_attention_gradients(training) if layer.attention else 0) + (_state_gradients(training, layer))
+    of_mixers = (_attention_gradients(training, layer) if layer.attention else 0) + (_state_gradients(training, layer))
     attention = Tensor("gradients of attention", Held.ATTENTION, max(0.0, of_mixers - free))
     passed = Tensor("gradients between blocks", Held.NORMS, stream)
     first = _sums([*again, mlp, passed])
@@ -173,14 +182,15 @@ def _is_kept(training: Training, tensor: Tensor, kind: str) -> bool:
     return tensor.module not in dropped and not (tensor.between_products and PRODUCTS in dropped)
 
 
-def _attention_gradients(training: Training) -> float:
+def _attention_gradients(training: Training, layer: LayerKind) -> float:
     """Return the bytes of gradients that attention's backward holds at once: of its scores, or of its inputs."""
     model, degrees = training.model, training.degrees
     here = tokens(training)
+    seen, keyed = (model.image_tokens, image_tokens(training)) if layer.sees_images else (training.sequence, here)
     if training.software.fused_attention:
-        return HALF * here * model.head_dim * (2 * model.heads + 2 * model.kv_heads) / degrees.tensor
+        return HALF * model.head_dim * (2 * model.heads * here + 2 * model.kv_heads * keyed) / degrees.tensor
     # Of the softmax and of what it takes; behind a dropout, what it let through is free again before the second.
-    return (1 if model.dropout else 2) * HALF * model.heads / degrees.tensor * here * training.sequence
+    return (1 if model.dropout else 2) * HALF * model.heads / degrees.tensor * here * seen
 
 
 def _state_gradients(training: Training, layer: LayerKind) -> float:
@@ -209,4 +219,4 @@ def _gathered(training: Training) -> float:
 def boundary_bytes(training: Training) -> int:
     """Return the bytes of the longest message between two stages."""
     widest = max(with_sizes_of(training, kind).model.message_width for kind in set(training.model.kinds))
-    return round(HALF * spread_tokens(training) * widest)
+    return round(HALF * spread_tokens(training) * widest) + image_bytes(training)

@@ -86,8 +86,12 @@ def _passes(parts: Iterable[TowerPart]) -> Passes:
 
 def _token_bytes(training: Training) -> int:
     """Return the bytes of what encoders give to the decoder for one microbatch."""
-    tokens = sum(tower.tokens * (1 + len(tower.taps)) for tower in training.model.towers)
-    return HALF * training.microbatch * tokens * training.model.hidden
+    images, hidden = training.model.images, training.model.hidden
+    widths = (images.width if images is not None and tower.is_beside else hidden for tower in training.model.towers)
+    numbers = (
+        tower.tokens * (1 + len(tower.taps)) * width for tower, width in zip(training.model.towers, widths, strict=True)
+    )
+    return HALF * training.microbatch * sum(numbers)
 
 
 def _summed_ns(training: Training, topology: Topology, parameters: Parameters) -> int:

@@ -1,10 +1,23 @@
 """The operators and exchanges of attention, with ordinary heads or latent."""
 
+from dataclasses import replace
+
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.expert_work import attention_experts
 from evenflow.predict.layer_parts import NarrowEnds
-from evenflow.predict.passes import HALF, MASK, Passes, gate, linear, norm, spread_tokens, tensor_exchanges, tokens
+from evenflow.predict.passes import (
+    HALF,
+    MASK,
+    Passes,
+    gate,
+    image_tokens,
+    linear,
+    norm,
+    spread_tokens,
+    tensor_exchanges,
+    tokens,
+)
 from evenflow.predict.training import Training
 from evenflow.predict.transformer import Transformer
 from evenflow.predict.work import Exchange, Operators, Spent, elementwise
@@ -39,6 +52,21 @@ def attention(training: Training, seen: float) -> Passes:
     if model.attention_experts:
         return passes + attention_experts(training)
     return passes if narrow else passes + linear(training, here, model.hidden, out, "out")
+
+
+def image_attention(training: Training, width: int) -> Passes:
+    """Return the work of attention to images, whose tokens have `width` numbers and are seen by every token."""
+    model, tensor = training.model, training.degrees.tensor
+    here, seen = tokens(training), image_tokens(training)
+    queries, out = model.heads * model.head_dim / tensor, model.heads * model.value_width / tensor
+    passes = tensor_exchanges(training, "attention")
+    passes += linear(training, here, queries, model.hidden, "qkv")
+    passes += linear(training, seen, key_numbers(model) / tensor, width, "qkv")
+    passes += norm(training, here * queries, bool(model.norms.queries))
+    passes += norm(training, seen * model.kv_heads * model.head_dim / tensor, bool(model.norms.keys))
+    unmasked = replace(training, software=replace(training.software, skips_masked=False))
+    passes += _core(unmasked, queries, out, seen=model.image_tokens)
+    return passes + linear(training, here, model.hidden, out, "out")
 
 
 def key_numbers(model: Transformer) -> int:

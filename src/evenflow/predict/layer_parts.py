@@ -158,3 +158,15 @@ class Loop:
     """Further times, from which no gradients come back."""
     inner: bool = False
     """Whether they are in the same stage as the layers of the loop before them, which turns with this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageAttention:
+    """Layers whose attention sees the tokens of images, which are beside the sequence. [Flamingo, arXiv:2204.14198]"""
+
+    layers: tuple[int, ...]
+    """These layers, counted from 0."""
+    width: int
+    """Numbers of a token of an image."""
+    tokens: int = 0
+    """Tokens of the images of a sequence; 0: nobody has said yet which images there are."""

@@ -10,7 +10,17 @@ from evenflow.predict.expert_work import expert_tensor, expert_widths, routed_to
 from evenflow.predict.held import Held
 from evenflow.predict.layer_parts import Addition
 from evenflow.predict.layer_work import layer_passes
-from evenflow.predict.passes import HALF, MASK, SINGLE, shared_training, spread_tokens, tokens, with_sizes_of
+from evenflow.predict.passes import (
+    HALF,
+    MASK,
+    SINGLE,
+    image_bytes,
+    image_tokens,
+    shared_training,
+    spread_tokens,
+    tokens,
+    with_sizes_of,
+)
 from evenflow.predict.training import FORMATS, Training
 from evenflow.predict.transformer import DENSE, LayerKind
 from evenflow.predict.work import Operators
@@ -163,6 +173,8 @@ def dropout_tensors(training: Training, name: str) -> list[Tensor]:
 def _mixers(training: Training, layer: LayerKind) -> list[Tensor]:
     """Return what attention and the state mixer of a layer keep."""
     tensors = []
+    if layer.sees_images:
+        return _image_attention(training)
     if layer.attention:
         tensors += _latent_attention(training) if training.model.latent else _attention(training)
     return tensors + (_state(training) if layer.state else [])
@@ -209,6 +221,25 @@ def _attention(training: Training) -> list[Tensor]:
     ]
 
 
+def _image_attention(training: Training) -> list[Tensor]:
+    """Return what attention to images keeps: queries of the sequence, keys and values of images, and their tokens.
+
+    These tokens are counted for each such layer, where those of a stage share them: an upper bound.
+    """
+    model, tensor = training.model, training.degrees.tensor
+    here, seen = tokens(training), image_tokens(training)
+    queries = here * model.heads * model.head_dim / tensor
+    keys, values = (seen * model.kv_heads * width / tensor for width in (model.head_dim, model.value_width))
+    normed = (queries if model.norms.queries else 0) + (keys if model.norms.keys else 0)
+    unnormed = Tensor("queries and keys before their norms", Held.ATTENTION, HALF * normed)
+    return [
+        Tensor("input", Held.ATTENTION, image_bytes(training)),
+        *([unnormed] if normed else []),
+        Tensor("queries, keys and values", Held.ATTENTION, HALF * (queries + keys + values), moved_with="core_attn"),
+        *_core(training, model.heads * model.value_width / tensor, seen=model.image_tokens),
+    ]
+
+
 def _attention_experts(training: Training) -> list[Tensor]:
     """Return what experts of attention keep: a router's scores, and the tokens that they read before and behind it."""
     model, experts = training.model, training.model.experts
@@ -251,8 +282,11 @@ def _latent_attention(training: Training) -> list[Tensor]:
     ]  # fmt: skip
 
 
-def _core(training: Training, width: float) -> list[Tensor]:
-    """Return what the attention core keeps; its output has `width` numbers per token."""
+def _core(training: Training, width: float, *, seen: int | None = None) -> list[Tensor]:
+    """Return what the attention core keeps; its output has `width` numbers per token, which sees `seen` others.
+
+    None: those of the sequence.
+    """
     model, here = training.model, tokens(training)
     heads = model.heads / training.degrees.tensor
     out = Tensor("attention's output", Held.ATTENTION, HALF * here * width, moved_with="attn_proj")
@@ -260,7 +294,7 @@ def _core(training: Training, width: float) -> list[Tensor]:
         copy = replace(out, name="attention's output in its own order")
         copies = [copy] if training.software.transposes_attention else []
         return [out, *copies, Tensor("attention's sums", Held.ATTENTION, SINGLE * here * heads)]
-    scores = heads * here * training.sequence
+    scores = heads * here * (training.sequence if seen is None else seen)
     # After the softmax; with dropout also its mask, and what it lets through.
     size = HALF * scores + ((MASK + HALF) * scores if model.dropout else 0)
     return [Tensor("attention's scores", Held.ATTENTION, size, "core_attn"), out]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
-from evenflow.predict.attention_work import attention, latent_attention
+from evenflow.predict.attention_work import attention, image_attention, latent_attention
 from evenflow.predict.expert_work import expert_passes
 from evenflow.predict.layer_parts import Addition, Indexer, StateMixer
 from evenflow.predict.passes import (
@@ -13,6 +13,7 @@ from evenflow.predict.passes import (
     SINGLE,
     Passes,
     gate,
+    image_bytes,
     linear,
     mlp,
     norm,
@@ -51,7 +52,9 @@ def _own_passes(training: Training, kind: LayerKind) -> Passes:
     model = training.model
     passes = _norms(training, model.norms_of(kind), sums=kind.mixes + kind.transforms)
     seen = _seen_tokens(training, kind)
-    if kind.attention:
+    if kind.sees_images and model.images is not None:
+        passes += image_attention(training, model.images.width)
+    elif kind.attention:
         passes += latent_attention(training, seen) if model.latent else attention(training, seen)
     if kind.state and model.states.mixer is not None:
         passes += _state(training, model.states.mixer)
@@ -121,8 +124,9 @@ def message_bytes(training: Training) -> int:
     """Return the bytes of what a stage sends on, before the devices of a tensor group share it out.
 
     It is what a layer of the model's own sizes gives, the least of all layers (`own_message_bytes`): bounds count it.
+    The tokens of images that layers see beside the sequence go along, behind the last of these layers too.
     """
-    return round(HALF * tokens(training) * training.model.message_width)
+    return round(HALF * tokens(training) * training.model.message_width) + image_bytes(training)
 
 
 def own_message_bytes(training: Training, kind: LayerKind) -> int | None:

@@ -96,7 +96,8 @@ def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
     tensor, hidden = degrees.tensor, model.hidden
     dense = model.norms_of(kind) * _norm(model)
     if kind.attention:
-        dense += _attention(training)
+        keyed = model.images.width if kind.sees_images and model.images is not None else model.read_width
+        dense += _attention(training, keyed)
     if kind.state and model.states.mixer is not None:
         dense += _state(model.states.mixer, hidden) / tensor
     if kind.mlp:
@@ -151,7 +152,8 @@ def _state(state: StateMixer, hidden: int) -> int:
     return hidden * (state.into + state.out) + between + state.channels * state.kernel + state.small
 
 
-def _attention(training: Training) -> float:
+def _attention(training: Training, keyed: int) -> float:
+    """Return the parameters of attention whose keys and values are projected from `keyed` numbers."""
     model, tensor = training.model, training.degrees.tensor
     hidden, biases = model.hidden, model.biases
     heads = model.heads / tensor
@@ -174,7 +176,7 @@ def _attention(training: Training) -> float:
         if model.attention_experts:
             return hidden * both + small
         gate = hidden * out if model.output_gate else 0
-        return model.read_width * (queries + both) + hidden * out + gate + small
+        return model.read_width * queries + keyed * both + hidden * out + gate + small
     width = latent.plain_dim + latent.rotary_dim
     narrow = hidden * heads * width
     if latent.query_rank:

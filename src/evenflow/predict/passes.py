@@ -58,6 +58,17 @@ def tokens(training: Training) -> float:
     return training.microbatch * training.sequence / training.degrees.context
 
 
+def image_tokens(training: Training) -> int:
+    """Return the tokens of images beside the sequences of a microbatch, all of which every device of a stage has."""
+    return training.microbatch * training.model.image_tokens
+
+
+def image_bytes(training: Training) -> int:
+    """Return the bytes of the tokens of images beside the sequences of a microbatch."""
+    images = training.model.images
+    return 0 if images is None else HALF * image_tokens(training) * images.width
+
+
 def spread_tokens(training: Training) -> float:
     """Return a device's tokens of a microbatch where sequence parallelism splits them."""
     degrees = training.degrees

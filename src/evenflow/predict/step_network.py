@@ -320,6 +320,7 @@ def _name(training: Training, kind: LayerKind) -> str:
     words += ["experts"] if kind.experts else []
     words += ["dense"] if kind.mlp else []
     words += ["window"] if kind.window else []
+    words += ["images"] if kind.sees_images else []
     words += [state.name] if kind.state and state is not None else []
     if kind.attention and (kind.state or not kind.transforms):
         words.append("attention")

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.layer_parts import Addition, Indexer, Loop, NarrowEnds, Place, StateMixer
+from evenflow.predict.layer_parts import Addition, ImageAttention, Indexer, Loop, NarrowEnds, Place, StateMixer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +139,8 @@ class LayerKind:
     """Further times, from which no gradients come back."""
     joined: bool = False
     """Whether it is in the stage of the layer before it."""
+    sees_images: bool = False
+    """Whether attention sees the tokens of images, in the place of those of the sequence."""
 
     @property
     def mixes(self) -> bool:
@@ -271,6 +273,8 @@ class Tower:
     """That projector."""
     frozen: bool = False
     """Whether the blocks are not trained; the projector is, unless the embedding is not."""
+    is_beside: bool = False
+    """Whether its tokens are beside the sequence, where attention of some layers sees them."""
     recomputed: bool = False
     """Whether the backward computes the blocks again, which keep their inputs alone, where they are in one stage."""
 
@@ -357,6 +361,7 @@ class Transformer:
     shared: SharedBlocks | None = None
     loops: tuple[Loop, ...] = ()
     """Layers that tokens go through several times."""
+    images: ImageAttention | None = None
     streams: int = 1
     """Residual streams that go from layer to layer, each as wide as the hidden size."""
     carried: int = 0
@@ -434,6 +439,7 @@ class Transformer:
             own=self.own[layer] if self.own else None, frozen=layer < self.frozen_layers,
             shared=self.shared is not None and layer in self.shared.layers, passes=loop.passes if loop else 1,
             unkept=loop.unkept if loop else 0, joined=loop is not None and (loop.inner or layer > loop.first),
+            sees_images=self.images is not None and layer in self.images.layers,
         )  # fmt: skip
 
     def with_sizes_of(self, kind: LayerKind) -> "Transformer":
@@ -465,6 +471,11 @@ class Transformer:
         if self.narrow_ends is not None:
             return self.narrow_ends.query_rank
         return self.latent.query_rank if self.latent is not None else 0
+
+    @property
+    def image_tokens(self) -> int:
+        """Tokens of images beside a sequence."""
+        return 0 if self.images is None else self.images.tokens
 
     @property
     def read_width(self) -> int:

@@ -55,6 +55,18 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
     "hrm_text": {
         "model_type": "hrm_text", **WIDE, "num_hidden_layers": 3, "attention_bias": True, "H_cycles": 3,
     },
+    "idefics": {
+        "model_type": "idefics", **LLAMA, "num_key_value_heads": 8, "num_hidden_layers": 5, "cross_layer_interval": 2,
+        "additional_vocab_size": 3, "alpha_type": "vector", "qk_layer_norms": True, "pad_token_id": 0,
+        "freeze_text_layers": False, "freeze_vision_layers": False,
+        "vision_config": {"embed_dim": 40, "num_attention_heads": 4},
+    },
+    "mllama": {
+        "model_type": "mllama", "text_config": {
+            "model_type": "mllama_text_model", **LLAMA, "cross_attention_layers": [1, 3], "pad_token_id": 0,
+        },
+        "vision_config": {"hidden_size": 48, "attention_heads": 4, "num_hidden_layers": 2, "num_global_layers": 1},
+    },
     "zamba": {
         "model_type": "zamba", **LLAMA, "num_hidden_layers": 9, "n_mamba_heads": 2, "attn_layer_period": 3,
         "attn_layer_offset": 1, "mamba_d_state": 6, "mamba_dt_rank": 5, "mamba_proj_bias": True,

@@ -24,7 +24,14 @@ from tests.profiles.transformer.small_configs import SMALL_CONFIGS
 
 NOT_IN_TRANSFORMERS = {"deepseek", "kimi_k2", "baichuan", "internlm2", "chatglm", "qwen"}
 PARTS_OF_OTHERS = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "glm4v", "glm4v_moe", "phi4_multimodal"}
-PARTS_OF_OTHERS |= {"qwen2_5_omni", "qwen3_omni_moe", "step3p5", "kosmos_2_text_model", "kosmos_2_5_text_model"}
+PARTS_OF_OTHERS |= {
+    "qwen2_5_omni",
+    "qwen3_omni_moe",
+    "step3p5",
+    "kosmos_2_text_model",
+    "kosmos_2_5_text_model",
+    "mllama_text_model",
+}
 
 INSTEAD = "; describe its layers in a layer file, or measure its modules with evenflow profile"
 

@@ -68,6 +68,9 @@ class _Checks:
             ("vocabulary", model.vocabulary, MODEL_SIZE),
         ):
             within.check(value, place=self.named(field))
+        if model.images is not None and not model.image_tokens:
+            rule = _("must be given: {count} layers see images beside the sequence", count=len(model.images.layers))
+            raise self.fault("images", None, rule, _("say how many images a sequence has"))
         DEVICES.check(degrees.devices, place=_("tensor x pipeline x context x data"), remedy=_("use fewer devices"))
 
     def tensor(self) -> None:
@@ -126,7 +129,7 @@ class _Checks:
         if model.positions and length > model.positions:
             rule = _("must be at most the {count:,} positions that the model learns", count=model.positions)
             raise self.fault("sequence", length, rule)
-        encoded = sum(tower.tokens for tower in model.towers)
+        encoded = sum(tower.tokens for tower in model.towers if not tower.is_beside)
         if encoded > length:
             rule = _("must be at least the {count:,} tokens of its images and sounds", count=encoded)
             raise self.fault("sequence", length, rule, _use(encoded))

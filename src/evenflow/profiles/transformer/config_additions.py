@@ -372,9 +372,16 @@ def _further_word(_config: Configuration, widths: Widths) -> Further:
 
 
 def _further_words(config: Configuration, widths: Widths) -> Further:
-    """The embedding has rows beyond the vocabulary, which no output layer gives. [Molmo 2]"""
+    """The embedding has rows beyond the vocabulary, which no output layer gives. [Molmo 2, Llama 3.2 Vision]"""
     rows = config.size("further_vocabulary") or 0
     return Further(head=(Addition(name="embedding", table=rows * widths.hidden),) if rows else ())
+
+
+def _further_words_of_both(config: Configuration, widths: Widths) -> Further:
+    """Embedding and output layer have rows beyond the vocabulary. [IDEFICS]"""
+    rows = config.size("further_vocabulary") or 0
+    tail = (Addition(name="output", table=rows * widths.hidden),) if rows else ()
+    return _further_words(config, widths) + Further(tail=() if config.flag("tie_word_embeddings") else tail)
 
 
 def _scaled_heads(config: Configuration, widths: Widths) -> Further:
@@ -488,6 +495,7 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "last bias": _last_bias,
     "further word": _further_word,
     "further words": _further_words,
+    "further words of both": _further_words_of_both,
     "scaled heads": _scaled_heads,
     "learned frequencies": _learned_frequencies,
     "prompts": _prompts,

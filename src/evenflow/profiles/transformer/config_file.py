@@ -15,6 +15,7 @@ from evenflow.language import _, looked_up
 from evenflow.model.config_sizes import check_config_sizes
 from evenflow.predict.transformer import Biases
 from evenflow.profiles.transformer.config_encoders import PARTS, encoders_of
+from evenflow.profiles.transformer.config_image_layers import image_attention, with_image_layers
 from evenflow.profiles.transformer.config_indexer import indexed_layers, indexer_of
 from evenflow.profiles.transformer.config_layer import narrow_ends, output_gate
 from evenflow.profiles.transformer.config_layer_sizes import sizes_of_layers
@@ -113,13 +114,18 @@ def _read(config: Fields, *, name: str) -> Described:
     _refuse_other_values(part, family)
     if family.defaults:
         read = read.changed({**family.defaults, **part.values})
-    read = with_listed_layers(with_own_layers(read, family.loop), family)
+    read = with_image_layers(with_own_layers(with_listed_layers(read, family), family.loop), family.sees_images)
     if tied and family.never_tied:
         notes.append(_("the output layer has a table of its own in every model of type {name}", name=model_type))
     if tied is None or family.never_tied:
         tied = family.tied
     numbers = _numbers(read, family, tied=tied, name=name)
     notes += notes_on(numbers)
+    if frozen := [key for key in part.values if key.startswith("freeze_") and part.values[key] is True]:
+        names = ", ".join(frozen)
+        notes.append(
+            _("what is trained is not read from the file ({names}); --freeze N leaves out layers", names=names)
+        )
     with part.at():
         transformer = described(numbers)
     encoders = encoders_of(whole, hidden=numbers.hidden)
@@ -220,9 +226,10 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
     window, unwindowed = window_of(config, family, layers=layers)
     windows = tuple(bool(window) and layer not in unwindowed for layer in range(layers))
     shared, loops = shared_blocks(config, family, kinds, hidden=hidden), loops_of(config, family.loop, layers=layers)
+    images = image_attention(config, family.sees_images, layers=layers, hidden=hidden)
     sizes = sizes_of_layers(
         config, family, states, layers=layers, has_experts=experts is not None, windows=windows, kinds=kinds,
-        shared=shared, loops=loops,
+        shared=shared, images=images, loops=loops,
     )  # fmt: skip
     usual, further = sizes.usual, sizes.usual.further
     indexed, with_indexer = indexed_layers(config, kinds, layers=layers, whole_is_indexed=family.whole_is_indexed)
@@ -236,7 +243,7 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
         attention_experts=family.attention_experts and experts is not None,
         indexer=indexer_of(config) if indexed else None, indexed_layers=indexed, indexer_layers=with_indexer,
         additions=further.layer, head_additions=further.head, tail_additions=further.tail, repeats=family.repeats,
-        shared=shared, loops=loops,
+        shared=shared, images=images, loops=loops,
         streams=further.streams, carried=further.carried, handed_on=further.handed_on,
         predicted_tokens=config.size("predicted_tokens") or 0,
         further_mlp=family.further_mlp,

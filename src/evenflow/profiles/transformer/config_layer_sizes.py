@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from evenflow.errors import InputError
 from evenflow.fields import is_integer_list
 from evenflow.language import _
-from evenflow.predict.layer_parts import Addition, Loop
+from evenflow.predict.layer_parts import Addition, ImageAttention, Loop
 from evenflow.predict.transformer import LatentAttention, LayersWithState, OwnSizes, SharedBlocks
 from evenflow.profiles.transformer.config_additions import Further
+from evenflow.profiles.transformer.config_image_layers import image_layer
 from evenflow.profiles.transformer.config_latent import key_sources, sizes_without_positions, with_key_source
 from evenflow.profiles.transformer.config_layer import LayerSizes, layer_sizes
 from evenflow.profiles.transformer.config_layers import check_length
@@ -69,6 +70,7 @@ def sizes_of_layers(
     windows: tuple[bool, ...],
     kinds: tuple[str, ...],
     shared: SharedBlocks | None = None,
+    images: ImageAttention | None = None,
     loops: tuple[Loop, ...] = (),
 ) -> SizesOfLayers:
     """Return the sizes of all layers.
@@ -107,6 +109,8 @@ def sizes_of_layers(
         if shared is not None and layer in shared.layers:
             beside = parts_beside_shared(base, family, hidden=hidden)
             sizes = replace(sizes, further=sizes.further + beside)
+        if images is not None and layer in images.layers:
+            sizes = image_layer(base, sizes, hidden=hidden)
         if family.loop:
             of_loop = looped_parts(base, family.loop, loops, layer=layer, hidden=hidden)
             sizes = replace(sizes, further=sizes.further + of_loop)

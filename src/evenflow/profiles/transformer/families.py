@@ -156,6 +156,15 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     "longcat_flash": ModelTypeTraits(experts_beside_mlp=True, repeats=2, reads=frozenset(("zero_expert_num",))),
     "mimo_v2_flash": ModelTypeTraits(sinks_in_windows=True, doubled_keys_in_windows=True, switched=_QKV),
     "minimax_m3_vl": _QWEN3,
+    **dict.fromkeys(("mllama", "mllama_text_model"), ModelTypeTraits(
+        sees_images="among", further=("further words",), reads=frozenset(("cross_attention_layers",)), never_tied=True,
+        defaults={"cross_attention_layers": [3, 8, 13, 18, 23, 28, 33, 38], "additional_vocab_size": 8},
+    )),
+    "idefics": ModelTypeTraits(
+        sees_images="between", further=("further words of both",), reads=frozenset(("cross_attention_layers",)),
+        only={"alpha_type": ("float", "vector")},
+        defaults={"cross_layer_interval": 1, "qk_layer_norms": False, "additional_vocab_size": 0},
+    ),
     "modernbert-decoder": ModelTypeTraits(
         tied=True, norm_after_embedding=True, first_norm_outside=True, further=("output block",), full_every=3,
         switched={**SWITCHED, "decoder_bias": ("logits",)}, on=frozenset(("decoder_bias",)),

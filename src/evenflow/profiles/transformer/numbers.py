@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from evenflow.errors import InputError
 from evenflow.language import _, _n
-from evenflow.predict.layer_parts import Addition, Indexer, Loop, NarrowEnds
+from evenflow.predict.layer_parts import Addition, ImageAttention, Indexer, Loop, NarrowEnds
 from evenflow.predict.transformer import (
     EVERY_BIAS,
     Biases,
@@ -70,6 +70,7 @@ class Numbers:
     tail_additions: tuple[Addition, ...] = ()
     repeats: int = 1
     shared: SharedBlocks | None = None
+    images: ImageAttention | None = None
     loops: tuple[Loop, ...] = ()
     streams: int = 1
     carried: int = 0
@@ -127,7 +128,7 @@ def described(numbers: Numbers) -> Described:
         attention_experts=numbers.attention_experts, indexer=numbers.indexer,
         indexed_layers=numbers.indexed_layers, indexer_layers=numbers.indexer_layers, additions=numbers.additions,
         head_additions=numbers.head_additions, tail_additions=numbers.tail_additions, repeats=numbers.repeats,
-        shared=numbers.shared, loops=numbers.loops,
+        shared=numbers.shared, images=numbers.images, loops=numbers.loops,
         streams=numbers.streams, carried=numbers.carried, handed_on=numbers.handed_on,
         predicted_tokens=numbers.predicted_tokens,
         further_mlp=numbers.further_mlp,

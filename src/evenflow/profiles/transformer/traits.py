@@ -106,6 +106,8 @@ class ModelTypeTraits:
     """Times that attention and MLP come in a layer."""
     shared_blocks: str = ""
     """Which blocks layers share, as `config_shared` names them; empty: none."""
+    sees_images: str = ""
+    """Which layers see images beside the sequence, as `config_image_layers` names them; empty: none."""
     loop: str = ""
     """Which layers tokens go through several times, as `config_loops` names it; empty: none."""
     gate_of_queries: bool = False
