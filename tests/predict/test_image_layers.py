@@ -71,7 +71,9 @@ def test_memory_of_ranks_adds_up():
 
 def test_it_must_be_said_which_images_there_are():
     unknown = replace(SEES, images=replace(SEES.images, tokens=0))
-    with pytest.raises(InputError, match="images must be given: 2 layers see images beside the sequence; say how many"):
+    with pytest.raises(
+        InputError, match="images must be given: some layers of the model see images beside the sequence; say"
+    ):
         check_training(training(model=unknown), DEVICE)
     check_training(training(model=SEES), DEVICE)
 

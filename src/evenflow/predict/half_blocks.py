@@ -69,5 +69,7 @@ def has_halves(model: Transformer, kind: LayerKind) -> bool:
 def halves(kind: LayerKind) -> tuple[LayerKind, LayerKind]:
     """Return the kinds of the two halves of a layer."""
     mixing = replace(kind, mlp=False, experts=False)
-    transforming = replace(kind, attention=False, state=False, window=False, indexed=False, indexer=False, second=True)
+    transforming = replace(
+        kind, attention=False, state=False, window=False, indexed=False, indexer=False, second=True, sees_images=False
+    )
     return mixing, transforming

@@ -204,7 +204,9 @@ def test_images_beside_the_sequence_must_be_told_and_go_from_stage_to_stage(even
     sizes = ("--ranks", 2, *TRAINED)
     asked = evenflow("plan", "beside.json", *sizes)
     assert asked.exit_code == 2
-    assert "--images must be given: 2 layers see images beside the sequence; say how many" in asked.stderr
+    assert (
+        "--images must be given: some layers of the model see images beside the sequence; say how many" in asked.stderr
+    )
     plan, told = planned(evenflow, folder, "beside.json", "--images", 3)
     assert "3 blocks encode 3 images: 390 tokens beside the sequence" in told.stderr
     names = [entry["name"] for entry in plan["network"]["layers_description"]]

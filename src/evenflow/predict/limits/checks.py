@@ -69,7 +69,7 @@ class _Checks:
         ):
             within.check(value, place=self.named(field))
         if model.images is not None and not model.image_tokens:
-            rule = _("must be given: {count} layers see images beside the sequence", count=len(model.images.layers))
+            rule = _("must be given: some layers of the model see images beside the sequence")
             raise self.fault("images", None, rule, _("say how many images a sequence has"))
         DEVICES.check(degrees.devices, place=_("tensor x pipeline x context x data"), remedy=_("use fewer devices"))
 

@@ -124,7 +124,10 @@ def _read(config: Fields, *, name: str) -> Described:
     if frozen := [key for key in part.values if key.startswith("freeze_") and part.values[key] is True]:
         names = ", ".join(frozen)
         notes.append(
-            _("what is trained is not read from the file ({names}); --freeze N leaves out layers", names=names)
+            _(
+                "parts that the file freezes are taken to be trained ({names}); --freeze N says which layers are not",
+                names=names,
+            )
         )
     with part.at():
         transformer = described(numbers)
