@@ -54,6 +54,8 @@ UNUSED = {
     "longcat_flash": lambda config: config.zero_expert_num * 2 * config.expert_ffn_hidden_size * config.num_layers
 }
 """Numbers for each of the hidden size that a model holds and never reads: of experts that give a token back."""
+FREEZES = ("idefics",)
+"""Types that are built with parts that learn nothing for now, by fields about their training (freeze_text_layers)."""
 OTHER_PARTS = ("embed_tokens_extend", "vision", "audio", "vqmodel")
 """Words in the name of a module that is not of the decoder."""
 
@@ -71,7 +73,8 @@ def counted(model_type: str, given: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {"config": json.loads(config.to_json_string(use_diff=False))}
     result["config"]["model_type"] = model_type
     try:
-        learned = dict.fromkeys(each for each in decoder(config) if each.requires_grad)
+        freezes = model_type in FREEZES
+        learned = dict.fromkeys(each for each in decoder(config) if each.requires_grad or freezes)
         unused = UNUSED[model_type](config) * config.hidden_size if model_type in UNUSED else 0
         result["parameters"] = sum(each.numel() for each in learned) - unused
     except Exception as error:  # noqa: BLE001  any failure is told

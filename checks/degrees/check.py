@@ -23,7 +23,7 @@ from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.expert_work import expert_tensor
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.parameters import expert_group, layer_parameters, padded_vocabulary
 from evenflow.predict.training import Sharding, Training

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.predict.apart_tower import with_apart_tower
-from evenflow.predict.layer_work import HALF
 from evenflow.predict.parameters import embedding_parameters, head_parameters
+from evenflow.predict.passes import HALF
 from evenflow.predict.state import state_bytes
 from evenflow.predict.step_network import priced_network
 from evenflow.predict.training import Degrees, Sharding

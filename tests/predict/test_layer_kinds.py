@@ -10,13 +10,14 @@ from evenflow.cluster.topology import Topology
 from evenflow.model import FULL, NONE
 from evenflow.predict.activations import layer_activations
 from evenflow.predict.held import total
+from evenflow.predict.layer_parts import StateMixer
 from evenflow.predict.layer_work import layer_passes
 from evenflow.predict.model_flops import model_flops
 from evenflow.predict.parameters import layer_parameters
 from evenflow.predict.pricing import priced
 from evenflow.predict.step_network import priced_network
 from evenflow.predict.training import Degrees, Training
-from evenflow.predict.transformer import DENSE, LayerKind, LayersWithState, StateMixer, Transformer
+from evenflow.predict.transformer import DENSE, LayerKind, LayersWithState, Transformer
 from evenflow.predict.work import Exchange
 from tests.predict.test_prediction import DEVICE
 

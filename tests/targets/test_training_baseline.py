@@ -8,7 +8,7 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.expert_work import expert_tensor
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.targets.frameworks.torchtitan.values import OLD
 from evenflow.targets.refusal import refusal

@@ -12,8 +12,9 @@ from evenflow.cluster.dtypes import Dtype
 from evenflow.cluster.topology import Topology
 from evenflow.fields import as_fields
 from evenflow.model import FULL, SELECT
-from evenflow.predict.activations import layer_activations, layer_tensors, layer_working
+from evenflow.predict.activations import layer_activations, layer_working
 from evenflow.predict.held import Held, total
+from evenflow.predict.layer_tensors import layer_tensors
 from evenflow.predict.parameters import layer_parameters
 from evenflow.predict.state import state_bytes
 from evenflow.predict.step_network import priced_network

@@ -19,7 +19,10 @@ def trained_numbers(config: PreTrainedConfig) -> int:
             model = AutoModelForImageTextToText.from_config(config)
             parts = [model.get_decoder(), model.get_output_embeddings()]
     named = ((name, one) for part in parts for name, one in part.named_parameters())
-    learned = dict.fromkeys(one for name, one in named if one.requires_grad and "vqmodel" not in name)
+    others = ("vqmodel", "vision_model")
+    learned = dict.fromkeys(
+        one for name, one in named if one.requires_grad and not any(part in name for part in others)
+    )
     return sum(one.numel() for one in learned)
 
 

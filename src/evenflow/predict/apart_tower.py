@@ -19,8 +19,8 @@ from evenflow.model import NONE, EncoderWork, Network
 from evenflow.predict.activations import tower_activations
 from evenflow.predict.end_work import tower_passes
 from evenflow.predict.held import added, total
-from evenflow.predict.layer_work import HALF, Passes
 from evenflow.predict.parameters import Parameters, tower_parameters
+from evenflow.predict.passes import HALF, Passes
 from evenflow.predict.pricing import priced
 from evenflow.predict.state import state_bytes
 from evenflow.predict.step.messages import planned_messages
@@ -86,8 +86,12 @@ def _passes(parts: Iterable[TowerPart]) -> Passes:
 
 def _token_bytes(training: Training) -> int:
     """Return the bytes of what encoders give to the decoder for one microbatch."""
-    tokens = sum(tower.tokens * (1 + len(tower.taps)) for tower in training.model.towers)
-    return HALF * training.microbatch * tokens * training.model.hidden
+    images, hidden = training.model.images, training.model.hidden
+    widths = (images.width if images is not None and tower.is_beside else hidden for tower in training.model.towers)
+    numbers = (
+        tower.tokens * (1 + len(tower.taps)) * width for tower, width in zip(training.model.towers, widths, strict=True)
+    )
+    return HALF * training.microbatch * sum(numbers)
 
 
 def _summed_ns(training: Training, topology: Topology, parameters: Parameters) -> int:

@@ -2,8 +2,9 @@
 
 from evenflow.model import FULL
 from evenflow.predict.layer_parts import Addition
-from evenflow.predict.layer_work import HALF, SINGLE, Passes, addition_passes, layer_passes, sum_over_tensor, tokens
+from evenflow.predict.layer_work import addition_passes, layer_passes
 from evenflow.predict.parameters import padded_vocabulary
+from evenflow.predict.passes import HALF, SINGLE, Passes, sum_over_tensor, tokens
 from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import Training
 from evenflow.predict.work import Exchange, Work, elementwise, gradients, product

@@ -48,7 +48,7 @@ def with_half_blocks(training: Training, topology: Topology, network: Network) -
             mixing, transforming = map(made, halves(kind))
             sent = block.boundary_bytes
             yield replace(mixing, cut_before=block.cut_before, boundary_bytes=sent)
-            yield replace(transforming, continues_block=True, boundary_bytes=sent)
+            yield replace(transforming, continues_block=True, boundary_bytes=sent, cut_before=not kind.is_looped)
         yield from network.layers[first + model.layers :]
 
     runs = tuple(LayerRun(layer=layer, count=len(list(equal))) for layer, equal in groupby(parted()))
@@ -69,5 +69,7 @@ def has_halves(model: Transformer, kind: LayerKind) -> bool:
 def halves(kind: LayerKind) -> tuple[LayerKind, LayerKind]:
     """Return the kinds of the two halves of a layer."""
     mixing = replace(kind, mlp=False, experts=False)
-    transforming = replace(kind, attention=False, state=False, window=False, indexed=False, indexer=False, second=True)
+    transforming = replace(
+        kind, attention=False, state=False, window=False, indexed=False, indexer=False, second=True, sees_images=False
+    )
     return mixing, transforming

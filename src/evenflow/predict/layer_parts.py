@@ -39,6 +39,8 @@ class Addition:
     """Learned numbers of tables in which tokens are looked up; tensor parallelism shares them out."""
     looked_up: int = 0
     """Numbers of a token that come out of the tables."""
+    after_first: bool = False
+    """Whether the first of several passes through a layer goes without it."""
 
     @property
     def learned(self) -> int:
@@ -107,3 +109,64 @@ class NarrowEnds:
             (out // groups, self.out_rank, groups),
             (groups * self.out_rank, hidden, 1),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateMixer:
+    """What mixes tokens by a state that goes along the sequence, in the place of attention or beside it.
+
+    Mamba [arXiv:2312.00752], Mamba-2 [arXiv:2405.21060], the gated delta rule [arXiv:2412.06464], lightning attention
+    [arXiv:2401.04658], and convolutions alone [LFM2, arXiv:2511.23404]. Widths are numbers of a token, of all heads.
+    """
+
+    name: str
+    heads: int
+    """What tensor parallelism shares out."""
+    key_dim: int
+    """Rows of a head's state, each for a number of its key; 0 without a state."""
+    value_dim: int
+    """Columns of a head's state."""
+    into: int
+    """Width that the hidden size is projected to."""
+    out: int
+    """Width that is projected back to the hidden size."""
+    between: tuple[tuple[int, int], ...] = ()
+    """Further products, as the widths that each reads and gives."""
+    channels: int = 0
+    """Width that a causal convolution goes over, each channel by itself."""
+    kernel: int = 1
+    """Tokens that the convolution sees."""
+    small: int = 0
+    """Learned numbers that are in no product: of the convolution, decays, steps, norms, biases."""
+    chunk: int = 64
+    """Tokens that are worked on at once, by products; 1: the state is carried from token to token."""
+    delta: bool = False
+    """Whether a key's old value is taken out of the state first (delta rule), by a triangular system in every chunk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """Layers that tokens go through several times: through all of them, and again. They stay in one stage."""
+
+    first: int
+    """The first of them, counted from 0."""
+    end: int
+    """The layer behind the last of them."""
+    passes: int
+    """Times that tokens go through them and gradients come back."""
+    unkept: int = 0
+    """Further times, from which no gradients come back."""
+    inner: bool = False
+    """Whether they are in the same stage as the layers of the loop before them, which turns with this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageAttention:
+    """Layers whose attention sees the tokens of images, which are beside the sequence. [Flamingo, arXiv:2204.14198]"""
+
+    layers: tuple[int, ...]
+    """These layers, counted from 0."""
+    width: int
+    """Numbers of a token of an image."""
+    tokens: int = 0
+    """Tokens of the images of a sequence; 0: nobody has said yet which images there are."""

@@ -1,7 +1,7 @@
 """The memory of every pipeline rank by purpose, at the moment when the simulator finds it fullest."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.reached import Reached
@@ -16,16 +16,18 @@ from evenflow.predict.activations import (
     tail_working,
 )
 from evenflow.predict.held import Held, Parts, added, largest, total
-from evenflow.predict.layer_work import HALF, tokens
 from evenflow.predict.parameters import (
     Parameters,
     dense_group,
     expert_group,
     head_parameters,
     layer_parameters,
+    shared_parameters,
     tail_parameters,
+    used_parameters,
 )
-from evenflow.predict.state import state_parts
+from evenflow.predict.passes import HALF, tokens
+from evenflow.predict.state import state_bytes, state_parts
 from evenflow.predict.training import Sharding, Training
 from evenflow.predict.transformer import LayerKind
 from evenflow.simulate import Simulation, live_at_peak
@@ -80,14 +82,15 @@ class RankMemory:
 
 
 def constant_bytes(training: Training, accelerator: Accelerator) -> int:
-    """Return the bytes of workspaces, of messages between ranks and of gathered parameters, which every rank holds."""
+    """Return the bytes that every rank holds: workspaces, messages of ranks, gathered parameters, shared blocks."""
     messages = 2 * boundary_bytes(training) if training.degrees.pipeline > 1 else 0
     layers = _LAYER_WORKSPACES[accelerator.rate("float8") > accelerator.rate("bfloat16")]
     overlapped = 0
     if training.software.overlaps_tensor and training.degrees.tensor > 1:
         layers *= _OVERLAPPED_STREAMS
         overlapped = round(_OVERLAPPED_PRODUCTS * HALF * tokens(training) * training.model.hidden)
-    return 2 * _WORKSPACE + layers + messages + overlapped + _gathered_bytes(training)
+    shared = state_bytes(training, shared_parameters(training))
+    return 2 * _WORKSPACE + layers + messages + overlapped + _gathered_bytes(training) + shared
 
 
 def _gathered_bytes(training: Training) -> int:
@@ -99,7 +102,7 @@ def _gathered_bytes(training: Training) -> int:
     if training.degrees.sharding is not Sharding.PARAMETERS or training.degrees.pipeline > 1:
         return 0
     model = training.model
-    every = [layer_parameters(training, kind) for kind in set(model.kinds)]
+    every = [used_parameters(training, replace(kind, passes=1, unkept=0)) for kind in set(model.kinds)]
     most = max(_unshared(training, parameters) for parameters in every)
     return round(most * (2 * HALF + HALF + training.software.gradient_bytes))
 
@@ -117,12 +120,14 @@ def rank_memory(training: Training, simulation: Simulation, reached: Reached) ->
     """
     schedule, costs = simulation.timeline.schedule, simulation.costs
     stages = _stages(training, simulation)
+    shared = state_parts(training, shared_parameters(training))
+    buffers = {Held.BUFFERS: simulation.network.constant_bytes - total(shared)}
     memory = []
     for rank in range(schedule.num_ranks):
         own = [int(stage) for stage in schedule.stage_table[:, rank]]
         live = live_at_peak(schedule, costs, rank)
         working = largest(block.working for stage in own for block, _count in stages[stage])
-        parts = added({Held.BUFFERS: simulation.network.constant_bytes}, working)
+        parts = added(buffers, shared, working)
         for place, stage in enumerate(own):
             waiting = int(live[len(own) + place]) if schedule.splits_backward else 0
             for block, count in stages[stage]:

@@ -25,7 +25,8 @@ def model_flops(training: Training) -> float:
     passes = _FORWARD_AND_BACKWARD - (1 if model.adapter_rank else 0)
     flops = passes * _flops(tail_passes(whole).forward)
     for kind, count in Counter(model.kinds).items():
-        flops += (1 if kind.frozen else passes) * count * _flops(layer_passes(whole, kind).forward)
+        work = layer_passes(whole, kind)
+        flops += count * ((1 if kind.frozen else passes) * _flops(work.forward) + _flops(work.unkept))
     for part in tower_parts(whole):
         flops += (_FORWARD_AND_BACKWARD if part.is_trained else 1) * _flops(tower_passes(part).forward)
     return flops * training.global_batch

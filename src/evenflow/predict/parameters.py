@@ -4,11 +4,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 from evenflow.cluster.topology import DeviceGroup
-from evenflow.predict.layer_parts import Addition
-from evenflow.predict.layer_work import expert_tensor, expert_widths, key_numbers, layer_passes, with_sizes_of
+from evenflow.predict.attention_work import key_numbers
+from evenflow.predict.expert_work import expert_tensor, expert_widths
+from evenflow.predict.layer_parts import Addition, StateMixer
+from evenflow.predict.layer_work import layer_passes
+from evenflow.predict.passes import shared_training, with_sizes_of
 from evenflow.predict.tower import TowerPart, tower_parts
 from evenflow.predict.training import Degrees, Training
-from evenflow.predict.transformer import LayerKind, StateMixer, Transformer
+from evenflow.predict.transformer import DENSE, LayerKind, Transformer
 from evenflow.predict.work import Operators
 
 
@@ -57,15 +60,34 @@ def shares(training: Training, parameters: Parameters) -> tuple[tuple[DeviceGrou
 
 
 def layer_parameters(training: Training, kind: LayerKind) -> Parameters:
-    """Return the parameters of one body layer on one device, its adapters too; these alone are trained with any."""
+    """Return the parameters of one body layer on one device, its adapters too; these alone are trained with any.
+
+    Those of a block that it shares with others are not among them (see `shared_parameters`).
+    """
     own = _own_parameters(training, kind)
     if kind.frozen:
         return own.as_frozen()
     if not training.model.adapter_rank:
         return own
-    works = layer_passes(training, kind).forward
+    works = layer_passes(training, kind.own_pass).forward
     adapters = sum(work.adapters for work in works if isinstance(work, Operators))
     return Parameters(adapters) + own.as_frozen()
+
+
+def shared_parameters(training: Training) -> Parameters:
+    """Return the parameters of the blocks that layers share, which every rank of a pipeline holds."""
+    block, shared = shared_training(training), training.model.shared
+    if block is None or shared is None:
+        return Parameters()
+    own = layer_parameters(block, DENSE).times(shared.count)
+    return own if max(shared.layers) >= training.model.frozen_layers else own.as_frozen()
+
+
+def used_parameters(training: Training, kind: LayerKind) -> Parameters:
+    """Return the parameters that a layer needs for its passes, each of them as often as it is gone through."""
+    block = shared_training(training) if kind.shared else None
+    once = layer_parameters(training, kind) + (layer_parameters(block, DENSE) if block else Parameters())
+    return once.times(kind.passes + kind.unkept)
 
 
 def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
@@ -74,7 +96,8 @@ def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
     tensor, hidden = degrees.tensor, model.hidden
     dense = model.norms_of(kind) * _norm(model)
     if kind.attention:
-        dense += _attention(training)
+        keyed = model.images.width if kind.sees_images and model.images is not None else model.read_width
+        dense += _attention(training, keyed)
     if kind.state and model.states.mixer is not None:
         dense += _state(model.states.mixer, hidden) / tensor
     if kind.mlp:
@@ -129,7 +152,8 @@ def _state(state: StateMixer, hidden: int) -> int:
     return hidden * (state.into + state.out) + between + state.channels * state.kernel + state.small
 
 
-def _attention(training: Training) -> float:
+def _attention(training: Training, keyed: int) -> float:
+    """Return the parameters of attention whose keys and values are projected from `keyed` numbers."""
     model, tensor = training.model, training.degrees.tensor
     hidden, biases = model.hidden, model.biases
     heads = model.heads / tensor
@@ -151,7 +175,8 @@ def _attention(training: Training) -> float:
             return wide + model.narrow_ends.query_rank + hidden * both + small
         if model.attention_experts:
             return hidden * both + small
-        return hidden * (queries + (2 if model.output_gate else 1) * out + both) + small
+        gate = hidden * out if model.output_gate else 0
+        return model.read_width * queries + keyed * both + hidden * out + gate + small
     width = latent.plain_dim + latent.rotary_dim
     narrow = hidden * heads * width
     if latent.query_rank:
@@ -227,7 +252,7 @@ def mtp_parameters(training: Training) -> Parameters:
 def model_parameters(model: Transformer) -> int:
     """Return the parameters of a whole model, its vocabulary as it is."""
     alone = Training(model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=1)
-    total = head_parameters(alone) + tail_parameters(alone, has_embedding=True)
+    total = head_parameters(alone) + tail_parameters(alone, has_embedding=True) + shared_parameters(alone)
     for kind, count in Counter(model.kinds).items():
         total += layer_parameters(alone, kind).times(count)
     of_word = model.hidden * (1 if model.tied else 2) + (1 if model.biases.logits else 0)

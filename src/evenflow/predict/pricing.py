@@ -53,8 +53,10 @@ def priced(works: Iterable[Work], topology: Topology) -> Spending:
     return spending
 
 
-def halves_of(works: Iterable[Work], topology: Topology) -> PassHalves:
+def halves_of(works: Iterable[Work], topology: Topology) -> PassHalves | None:
     """Return the exchanges of tokens between experts in a pass, and what is computed between them: experts or an MLP.
+
+    There is no such value where tokens are exchanged more than once there and back.
 
     The router and shared experts run before tokens are exchanged, as attention does. [Megatron-LM,
     `submodule_pre_dispatch_forward`]
@@ -69,6 +71,8 @@ def halves_of(works: Iterable[Work], topology: Topology) -> PassHalves:
             whole_ns = work.time_ns(topology)
             hidden_ns = whole_ns * work.hidden_share
             exchanges_ns.append(whole_ns - hidden_ns)
+    if len(exchanges_ns) > 2:
+        return None
     dispatch_ns, combine_ns = exchanges_ns or (0.0, 0.0)
     return PassHalves(dispatch_ns=int(dispatch_ns), mlp_ns=int(mlp_ns), combine_ns=int(combine_ns))
 

@@ -13,8 +13,8 @@ from evenflow.model import LayerRun, Network
 from evenflow.predict.activations import further_logits, joined_activations, tail_activations
 from evenflow.predict.end_work import mtp_passes, output_passes
 from evenflow.predict.held import added, total
-from evenflow.predict.layer_work import HALF, tokens
 from evenflow.predict.parameters import Parameters, embedding_copy, mtp_parameters, tail_parameters
+from evenflow.predict.passes import HALF, tokens
 from evenflow.predict.step_network import (
     captured,
     end_block,

@@ -15,8 +15,9 @@ from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.predict.activations import embedding_activations, tower_activations
 from evenflow.predict.end_work import embedding_passes, tower_passes
 from evenflow.predict.held import added, total
-from evenflow.predict.layer_work import HALF, Passes, message_bytes, tokens
+from evenflow.predict.layer_work import message_bytes
 from evenflow.predict.parameters import Parameters, embedding_parameters, tower_parameters
+from evenflow.predict.passes import HALF, Passes, tokens
 from evenflow.predict.step_network import (
     PricedPart,
     captured,

@@ -2,8 +2,8 @@
 
 from evenflow.model.kept_per_parameter import kept_bytes
 from evenflow.predict.held import Held, total
-from evenflow.predict.layer_work import HALF, SINGLE
 from evenflow.predict.parameters import Parameters, dense_group, shares
+from evenflow.predict.passes import HALF, SINGLE
 from evenflow.predict.training import Sharding, Training
 
 

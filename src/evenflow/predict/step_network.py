@@ -19,16 +19,9 @@ from evenflow.predict.activations import (
     tail_working,
 )
 from evenflow.predict.end_work import head_passes, tail_passes
+from evenflow.predict.expert_work import exchanges_tokens, expert_tensor
 from evenflow.predict.held import total
-from evenflow.predict.layer_work import (
-    ADAPTERS,
-    HALF,
-    Passes,
-    exchanges_tokens,
-    expert_tensor,
-    layer_passes,
-    own_message_bytes,
-)
+from evenflow.predict.layer_work import layer_passes, own_message_bytes
 from evenflow.predict.memory import constant_bytes
 from evenflow.predict.parameters import (
     Parameters,
@@ -36,7 +29,9 @@ from evenflow.predict.parameters import (
     layer_parameters,
     shares,
     tail_parameters,
+    used_parameters,
 )
+from evenflow.predict.passes import ADAPTERS, HALF, Passes
 from evenflow.predict.pricing import SLOWED, Spending, halves_of, overlapped, priced
 from evenflow.predict.state import state_bytes
 from evenflow.predict.training import PRODUCTS, Sharding, Training, moved_chain
@@ -57,6 +52,8 @@ class PricedPart:
     recomputed: dict[str, Spending]
     """What of it is computed again, by recompute kind."""
     parameters: Parameters
+    used: Parameters | None = None
+    """Parameters that its passes need, of shared blocks too, as often as they need them; None: its own, once."""
     halves: Halves | None = None
     """Its halves and the exchanges between them, where tokens are exchanged between experts."""
 
@@ -180,7 +177,8 @@ def _runs(kinds: tuple[LayerKind, ...]) -> Iterator[tuple[LayerKind, int]]:
 
 def priced_layer_of(training: Training, topology: Topology, kind: LayerKind) -> PricedPart:
     """Return a body layer of this kind."""
-    return priced_layer(training, topology, layer_passes(training, kind), layer_parameters(training, kind))
+    part = priced_layer(training, topology, layer_passes(training, kind), layer_parameters(training, kind))
+    return replace(part, used=used_parameters(training, kind)) if kind.shared or kind.is_looped else part
 
 
 def priced_layer(training: Training, topology: Topology, passes: Passes, parameters: Parameters) -> PricedPart:
@@ -190,14 +188,20 @@ def priced_layer(training: Training, topology: Topology, passes: Passes, paramet
     if not passes.backward:  # it keeps nothing that could be computed again
         again = dict.fromkeys(again, ())
     return PricedPart(
-        forward=priced(passes.forward, topology),
+        forward=priced(passes.whole_forward, topology),
         backward={mode: priced((*works, *passes.backward), topology) for mode, works in again.items()},
         recomputed={mode: priced(works, topology) for mode, works in again.items()},
         parameters=parameters,
-        halves=Halves(forward=halves_of(passes.forward, topology), backward=halves_of(passes.backward, topology))
-        if passes.backward and exchanges_tokens(training)
-        else None,
+        halves=_halves(training, topology, passes),
     )
+
+
+def _halves(training: Training, topology: Topology, passes: Passes) -> Halves | None:
+    """Return the halves of a layer and the exchanges between them, where experts exchange tokens once in a pass."""
+    if not (passes.backward and exchanges_tokens(training)):
+        return None
+    forward, backward = halves_of(passes.whole_forward, topology), halves_of(passes.backward, topology)
+    return Halves(forward=forward, backward=backward) if forward and backward else None
 
 
 def _selected(works: Iterable[Work], modules: Collection[str]) -> Iterator[Work]:
@@ -245,7 +249,7 @@ def _moved_parts(training: Training, layer: LayerKind, kind: str) -> tuple[int, 
 
 def sharded(training: Training, topology: Topology, part: PricedPart) -> PricedPart:
     """Add the exchanges of sharded parameters and gradients of every microbatch, hidden under neighbouring layers."""
-    gather, reduce = exchanges_ns(training, topology, part.parameters)
+    gather, reduce = exchanges_ns(training, topology, part.used or part.parameters)
     if not (gather or reduce):
         return part
     return replace(
@@ -260,7 +264,7 @@ def _with_first_and_last(training: Training, topology: Topology, head: PricedPar
 
     Of the first layer that is the shorter one of computation and exchange; the longer one is counted with the layer.
     """
-    of_layer = exchanges_ns(training, topology, layer.parameters)
+    of_layer = exchanges_ns(training, topology, layer.used or layer.parameters)
     if not any(of_layer):
         return head
     forward = Spending(dict(head.forward.exposed), dict(head.forward.hidden))
@@ -311,6 +315,7 @@ def layer_of(training: Training, kind: LayerKind, part: PricedPart, kept: Mappin
         parameter_bytes=state_bytes(training, part.parameters),
         modes=modes,
         halves=part.halves,
+        cut_before=not kind.joined,
         boundary_bytes=own_message_bytes(training, kind),
     )
 
@@ -319,11 +324,14 @@ def _name(training: Training, kind: LayerKind) -> str:
     """Return a layer's kind in words: those of an ordinary layer are left out."""
     state = training.model.states.mixer
     words = ["frozen"] if kind.frozen else []
+    words += [f"{kind.passes + kind.unkept} passes"] if kind.is_looped else []
+    words += ["shared block"] if kind.shared else []
     if not kind.mixes:
         return ", ".join([*words, "experts only" if kind.experts else "MLP"])
     words += ["experts"] if kind.experts else []
     words += ["dense"] if kind.mlp else []
     words += ["window"] if kind.window else []
+    words += ["images"] if kind.sees_images else []
     words += [state.name] if kind.state and state is not None else []
     if kind.attention and (kind.state or not kind.transforms):
         words.append("attention")

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.layer_parts import Addition, Indexer, NarrowEnds, Place
+from evenflow.predict.layer_parts import Addition, ImageAttention, Indexer, Loop, NarrowEnds, Place, StateMixer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,39 +97,6 @@ class LatentAttention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateMixer:
-    """What mixes tokens by a state that goes along the sequence, in the place of attention or beside it.
-
-    Mamba [arXiv:2312.00752], Mamba-2 [arXiv:2405.21060], the gated delta rule [arXiv:2412.06464], lightning attention
-    [arXiv:2401.04658], and convolutions alone [LFM2, arXiv:2511.23404]. Widths are numbers of a token, of all heads.
-    """
-
-    name: str
-    heads: int
-    """What tensor parallelism shares out."""
-    key_dim: int
-    """Rows of a head's state, each for a number of its key; 0 without a state."""
-    value_dim: int
-    """Columns of a head's state."""
-    into: int
-    """Width that the hidden size is projected to."""
-    out: int
-    """Width that is projected back to the hidden size."""
-    between: tuple[tuple[int, int], ...] = ()
-    """Further products, as the widths that each reads and gives."""
-    channels: int = 0
-    """Width that a causal convolution goes over, each channel by itself."""
-    kernel: int = 1
-    """Tokens that the convolution sees."""
-    small: int = 0
-    """Learned numbers that are in no product: of the convolution, decays, steps, norms, biases."""
-    chunk: int = 64
-    """Tokens that are worked on at once, by products; 1: the state is carried from token to token."""
-    delta: bool = False
-    """Whether a key's old value is taken out of the state first (delta rule), by a triangular system in every chunk."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LayersWithState:
     """The state mixer of a model, and which body layers, counted from 0, have which parts."""
 
@@ -164,6 +131,16 @@ class LayerKind:
     """Whether it is not trained, nor is anything before it: it has no backward and keeps nothing for one."""
     second: bool = False
     """Whether it is the second half of a block, whose further parts are in the first."""
+    shared: bool = False
+    """Whether it begins with a block of attention and MLP whose weights other layers have too."""
+    passes: int = 1
+    """Times that tokens go through it."""
+    unkept: int = 0
+    """Further times, from which no gradients come back."""
+    joined: bool = False
+    """Whether it is in the stage of the layer before it."""
+    sees_images: bool = False
+    """Whether attention sees the tokens of images, in the place of those of the sequence."""
 
     @property
     def mixes(self) -> bool:
@@ -174,6 +151,16 @@ class LayerKind:
     def transforms(self) -> bool:
         """Whether there is an MLP or experts."""
         return self.mlp or self.experts
+
+    @property
+    def is_looped(self) -> bool:
+        """Whether tokens go through it several times."""
+        return self.passes + self.unkept > 1
+
+    @property
+    def own_pass(self) -> "LayerKind":
+        """What is its own in one pass: without the block that it shares, and without gradients that pass it by."""
+        return replace(self, shared=False, passes=1, unkept=0)
 
 
 DENSE = LayerKind()
@@ -286,6 +273,8 @@ class Tower:
     """That projector."""
     frozen: bool = False
     """Whether the blocks are not trained; the projector is, unless the embedding is not."""
+    is_beside: bool = False
+    """Whether its tokens are beside the sequence, where attention of some layers sees them."""
     recomputed: bool = False
     """Whether the backward computes the blocks again, which keep their inputs alone, where they are in one stage."""
 
@@ -293,6 +282,22 @@ class Tower:
     def tokens(self) -> int:
         """Tokens of a sequence that the decoder gets from its images or clips."""
         return self.inputs * (self.patches // self.merged)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedBlocks:
+    """Blocks of attention and MLP whose weights several layers share, each of which begins with one. [Zamba2,
+    arXiv:2411.15242]
+
+    Every rank of a pipeline holds all of them.
+    """
+
+    block: "Transformer"
+    """One of them; it has no vocabulary."""
+    count: int
+    """Blocks that differ, in turn."""
+    layers: tuple[int, ...]
+    """Layers that begin with one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,6 +356,12 @@ class Transformer:
     """Each layer's own sizes; empty: all have the model's."""
     repeats: int = 1
     """Times that attention and MLP come in a layer, one after the other."""
+    attention_width: int = 0
+    """Width that queries, keys and values are projected from; 0: the hidden size."""
+    shared: SharedBlocks | None = None
+    loops: tuple[Loop, ...] = ()
+    """Layers that tokens go through several times."""
+    images: ImageAttention | None = None
     streams: int = 1
     """Residual streams that go from layer to layer, each as wide as the hidden size."""
     carried: int = 0
@@ -385,6 +396,14 @@ class Transformer:
             self._require(1 <= self.experts.active <= most, self.experts.active, rule, "active_experts")
         rule = _("must be fewer than the {count} layers", count=self.layers)
         self._require(0 <= self.frozen_layers < self.layers, self.frozen_layers, rule, "frozen_layers")
+        for loop in self.loops:
+            begin = next(first.first for first in reversed(self.loops) if first.first <= loop.first and not first.inner)
+            rule = _(
+                "must be at most {first} or at least {end}: tokens go through the layers between several times",
+                first=begin,
+                end=loop.end,
+            )
+            self._require(not begin < self.frozen_layers < loop.end, self.frozen_layers, rule, "frozen_layers")
 
     def _require(self, holds: bool, value: object, rule: str, field: str) -> None:
         if not holds:
@@ -412,11 +431,15 @@ class Transformer:
         attention = not state if states.attention_layers is None else layer in states.attention_layers
         transforms, experts = layer not in states.bare_layers, self._has_experts(layer)
         beside = self.experts is not None and self.experts.beside_mlp
+        loop = next((loop for loop in self.loops if loop.first <= layer < loop.end), None)
         return LayerKind(
             attention=attention, window=attention and bool(self.window) and layer not in self.unwindowed_layers,
             state=state, mlp=transforms and (beside or not experts), experts=transforms and experts,
             indexed=attention and layer in self.indexed_layers, indexer=attention and layer in self.indexer_layers,
             own=self.own[layer] if self.own else None, frozen=layer < self.frozen_layers,
+            shared=self.shared is not None and layer in self.shared.layers, passes=loop.passes if loop else 1,
+            unkept=loop.unkept if loop else 0, joined=loop is not None and (loop.inner or layer > loop.first),
+            sees_images=self.images is not None and layer in self.images.layers,
         )  # fmt: skip
 
     def with_sizes_of(self, kind: LayerKind) -> "Transformer":
@@ -448,6 +471,16 @@ class Transformer:
         if self.narrow_ends is not None:
             return self.narrow_ends.query_rank
         return self.latent.query_rank if self.latent is not None else 0
+
+    @property
+    def image_tokens(self) -> int:
+        """Tokens of images beside a sequence."""
+        return 0 if self.images is None else self.images.tokens
+
+    @property
+    def read_width(self) -> int:
+        """The width that queries, keys and values are projected from."""
+        return self.attention_width or self.hidden
 
     @property
     def value_width(self) -> int:

@@ -2,7 +2,7 @@
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.expert_work import expert_tensor
 from evenflow.predict.training import Sharding, Training
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.tune.axes import Axis

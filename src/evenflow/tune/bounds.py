@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from math import isinf
 
 from evenflow.model import Network
-from evenflow.predict.parameters import Parameters
+from evenflow.predict.parameters import Parameters, shared_parameters
 from evenflow.predict.step.data_parallel import (
     after_one_stage_ns,
     after_rank_ns,
@@ -129,7 +129,7 @@ class StepBounds:
         network, key = priced.network, id(priced)
         if key not in self._parameters:
             parts = (*priced.layers, priced.head, priced.tail)
-            self._parameters[key] = sum((part.parameters for part in parts), Parameters())
+            self._parameters[key] = sum((part.parameters for part in parts), shared_parameters(training))
         forward_ns = sum(layer.forward_ns for layer in network.layers)
         forward_ns += network.head.forward_ns + network.tail.forward_ns
         if pipeline_ns <= forward_ns * training.microbatches:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.expert_work import expert_tensor
 from evenflow.predict.training import Sharding, Training
 from evenflow.tune.axes import Axis, value_of
 

@@ -187,3 +187,33 @@ def test_in_bubbles_it_takes_less_of_a_step(evenflow, folder, model):
     assert f"a step of {encoders['step_ms']:,.3f} ms" in again.stdout
     frozen, _ = planned(evenflow, folder, model, *IMAGES, "--encoder", "bubbles", "--freeze-encoder")
     assert frozen["encoders"]["step_ms"] < encoders["step_ms"]
+
+
+BESIDE: dict[str, Any] = {
+    "model_type": "mllama",
+    "text_config": {**SIZES, "model_type": "mllama_text_model", "cross_attention_layers": [1, 4]},
+    "vision_config": {
+        "hidden_size": 128, "attention_heads": 4, "num_hidden_layers": 2, "num_global_layers": 1,
+        "intermediate_size": 256, "image_size": 112, "max_num_tiles": 2,
+    },
+}  # fmt: skip
+
+
+def test_images_beside_the_sequence_must_be_told_and_go_from_stage_to_stage(evenflow, folder):
+    (folder / "beside.json").write_text(json.dumps(BESIDE))
+    sizes = ("--ranks", 2, *TRAINED)
+    asked = evenflow("plan", "beside.json", *sizes)
+    assert asked.exit_code == 2
+    assert (
+        "--images must be given: some layers of the model see images beside the sequence; say how many" in asked.stderr
+    )
+    plan, told = planned(evenflow, folder, "beside.json", "--images", 3)
+    assert "3 blocks encode 3 images: 390 tokens beside the sequence" in told.stderr
+    names = [entry["name"] for entry in plan["network"]["layers_description"]]
+    assert sum("images" in name for name in names) == 2
+    for where in ("spread", "apart"):
+        other, _ = planned(evenflow, folder, "beside.json", "--images", 3, "--encoder", where)
+        assert other["status"] == "optimal"
+    larger = evenflow("plan", "beside.json", *sizes, "--images", 3, "--image-size", 224)
+    assert larger.exit_code == 2
+    assert "--image-size must be 112: images, or the tiles of each, are made this large, got 224" in larger.stderr

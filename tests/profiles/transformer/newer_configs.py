@@ -48,6 +48,35 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "num_attention_heads": 4, "vocab_size": 101, "max_position_embeddings": 37,
     },
     "bitnet": {"model_type": "bitnet", **LLAMA},
+    "dory": {
+        "model_type": "dory", **WIDE, "num_hidden_layers": 7, "sliding_window": 8, "n_input_layers": 2,
+        "n_output_layers": 1, "attention_bias": True, "mlp_bias": True,
+    },
+    "hrm_text": {
+        "model_type": "hrm_text", **WIDE, "num_hidden_layers": 3, "attention_bias": True, "H_cycles": 3,
+    },
+    "idefics": {
+        "model_type": "idefics", **LLAMA, "num_key_value_heads": 8, "num_hidden_layers": 5, "cross_layer_interval": 2,
+        "additional_vocab_size": 3, "alpha_type": "vector", "qk_layer_norms": True, "pad_token_id": 0,
+        "freeze_text_layers": False, "freeze_vision_layers": False,
+        "vision_config": {"embed_dim": 40, "num_attention_heads": 4},
+    },
+    "mllama": {
+        "model_type": "mllama", "text_config": {
+            "model_type": "mllama_text_model", **LLAMA, "cross_attention_layers": [1, 3], "pad_token_id": 0,
+        },
+        "vision_config": {"hidden_size": 48, "attention_heads": 4, "num_hidden_layers": 2, "num_global_layers": 1},
+    },
+    "zamba": {
+        "model_type": "zamba", **LLAMA, "num_hidden_layers": 9, "n_mamba_heads": 2, "attn_layer_period": 3,
+        "attn_layer_offset": 1, "mamba_d_state": 6, "mamba_dt_rank": 5, "mamba_proj_bias": True,
+    },
+    "zamba2": {
+        "model_type": "zamba2", **LLAMA, "n_mamba_heads": 4, "mamba_d_state": 6, "mamba_ngroups": 2,
+        "num_hidden_layers": 7, "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid", "hybrid", "mamba", "mamba"],
+        "num_mem_blocks": 2, "use_shared_attention_adapter": True, "adapter_rank": 5, "add_bias_linear": True,
+        "use_mem_rope": True,
+    },
     "cohere2_moe": {
         "model_type": "cohere2_moe", **WIDE, "num_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16,
         "layer_types": _FULL_LAST,
@@ -196,6 +225,13 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "swa_num_key_value_heads": 4, "swa_head_dim": 16, "sliding_window_size": 8, "d_rel": 5, "rel_extent": 24,
         "conv_kernel_size": 3, "n_layers_per_attn_res_block": 3, "unpadded_vocab_size": 199,
         "layer_types": ["hybrid_sliding", "hybrid_sliding", "hybrid"] * 2 + ["hybrid_sliding"],
+    },
+    "inkling2_loop_text": {
+        "model_type": "inkling2_loop_text", **WIDE, **MANY, "intermediate_size": 40, "num_hidden_layers": 7,
+        "swa_num_attention_heads": 4, "swa_num_key_value_heads": 4, "swa_head_dim": 16, "sliding_window_size": 8,
+        "d_rel": 5, "rel_extent": 24, "conv_kernel_size": 3, "n_layers_per_attn_res_block": 2,
+        "unpadded_vocab_size": 199, "loop_layer_index_start": 2, "loop_layer_index_end": 6, "loop_num_passes": 3,
+        "loop_gate_rank": 9, "layer_types": ["hybrid_sliding", "hybrid_sliding", "hybrid"] * 2 + ["hybrid_sliding"],
     },
     "inkling_text": {
         "model_type": "inkling_text", **WIDE, **MANY, "n_shared_experts": 2, "swa_num_attention_heads": 4,

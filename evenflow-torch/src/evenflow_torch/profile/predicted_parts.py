@@ -15,8 +15,8 @@ from evenflow.model import FULL, NONE, EndBlock, Layer, Network
 from evenflow.predict.activations import further_logits
 from evenflow.predict.end_work import mtp_passes
 from evenflow.predict.held import total
-from evenflow.predict.layer_work import HALF
 from evenflow.predict.parameters import mtp_parameters
+from evenflow.predict.passes import HALF
 from evenflow.predict.pricing import Spending
 from evenflow.predict.separate_mtp import with_separate_mtp
 from evenflow.predict.step_network import PricedPart, on_one_device, priced_layer, priced_network

@@ -13,7 +13,7 @@ from evenflow.cluster.topology import usual_links
 from evenflow.errors import InputError
 from evenflow.interruption import abandonable, was_interrupted
 from evenflow.language import _
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.expert_work import expert_tensor
 from evenflow.predict.memory import limit_without_reserve
 from evenflow.predict.training import Training
 from evenflow.solve.time_left import TimeLeft

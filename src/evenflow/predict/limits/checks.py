@@ -9,7 +9,7 @@ from evenflow.errors import InputError
 from evenflow.fields import did_you_mean
 from evenflow.language import _
 from evenflow.model import FULL, NONE, SELECT, Sizes
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.expert_work import expert_tensor
 from evenflow.predict.training import CONTEXT_EXCHANGES, FORMATS, RECOMPUTE_MODULES, Sharding, Training
 from evenflow.predict.transformer import Transformer
 from evenflow.ranges import CHUNKS, DEVICES, LAYERS, MODEL_SIZE, PART, RANKS, SEQUENCES, TOKENS
@@ -69,6 +69,9 @@ class _Checks:
             ("vocabulary", model.vocabulary, MODEL_SIZE),
         ):
             within.check(value, place=self.named(field))
+        if model.images is not None and not model.image_tokens:
+            rule = _("must be given: some layers of the model see images beside the sequence")
+            raise self.fault("images", None, rule, _("say how many images a sequence has"))
         DEVICES.check(degrees.devices, place=_("tensor x pipeline x context x data"), remedy=_("use fewer devices"))
 
     def optimizer(self) -> None:
@@ -140,7 +143,7 @@ class _Checks:
         if model.positions and length > model.positions:
             rule = _("must be at most the {count:,} positions that the model learns", count=model.positions)
             raise self.fault("sequence", length, rule)
-        encoded = sum(tower.tokens for tower in model.towers)
+        encoded = sum(tower.tokens for tower in model.towers if not tower.is_beside)
         if encoded > length:
             rule = _("must be at least the {count:,} tokens of its images and sounds", count=encoded)
             raise self.fault("sequence", length, rule, _use(encoded))
@@ -251,6 +254,8 @@ def _tensor_rule(model: Transformer, tensor: int) -> str:
     sizes = [(_("heads"), model.heads), (_("width of the MLP"), model.ffn)]
     if model.states.mixer is not None:
         sizes.append((_("heads of the state mixer"), model.states.mixer.heads))
+    if model.shared is not None and (rule := _tensor_rule(model.shared.block, tensor)):
+        return rule
     for split_size, count in sizes:
         if count % tensor:
             return _("must divide the {what} ({count})", what=split_size, count=count)

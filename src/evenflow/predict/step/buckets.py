@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.topology import DeviceGroup, Topology
-from evenflow.predict.layer_work import SINGLE
 from evenflow.predict.parameters import Parameters, shares
+from evenflow.predict.passes import SINGLE
 from evenflow.predict.training import Sharding, Training
 
 _BUCKET = 40_000_000

@@ -1,10 +1,11 @@
 """Which layers every cell of the pipeline has, and how they recompute."""
 
-from evenflow.baselines.even_plan import even_plan
+from evenflow.baselines.even_plan import even_layers, even_plan
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Cells, Network, Plan, Sizes, cells, stage_table
+from evenflow.model import FULL, NONE, Cells, Network, Plan, Sizes, cells, stage_cells, stage_table
 from evenflow.predict.training import Training
+from evenflow.predict.transformer import Transformer
 from evenflow.schedule import family_placement
 
 
@@ -30,6 +31,25 @@ def plan_of(training: Training, network: Network) -> Plan:
         recompute=_recompute(training, layers),
         group_size=training.group_size if degrees.chunks > 1 else None,
     )
+
+
+def dealt_evenly(model: Transformer, sizes: Sizes, *, schedule: str, allow_empty: bool) -> Cells:
+    """Return how many layers each cell has when those that stay together are dealt as one.
+
+    Raises:
+        InputError: there are fewer of them than cells, and these may not be empty.
+    """
+    begins = [layer for layer, kind in enumerate(model.kinds) if not kind.joined]
+    dealt = even_layers(len(begins), sizes, schedule=schedule, name=model.name, allow_empty=allow_empty)
+    placement = family_placement(schedule, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks)
+    table = stage_table(placement, num_ranks=sizes.num_ranks)
+    ends = [*begins, model.layers]
+    layers, done = [[0] * sizes.num_ranks for _chunk in range(sizes.num_chunks)], 0
+    for chunk, rank in stage_cells(table):
+        end = done + dealt[chunk][rank]
+        layers[chunk][rank] = ends[end] - ends[done]
+        done = end
+    return cells(layers)
 
 
 def _given(training: Training) -> Cells:

@@ -14,8 +14,8 @@ import numpy as np
 from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.topology import DeviceGroup, Topology
-from evenflow.predict.layer_work import SINGLE
-from evenflow.predict.parameters import Parameters, padded_vocabulary, shares
+from evenflow.predict.parameters import Parameters, padded_vocabulary, shared_parameters, shares
+from evenflow.predict.passes import SINGLE
 from evenflow.predict.pricing import slowed_by_ns
 from evenflow.predict.state import updated_by_host
 from evenflow.predict.step.buckets import (
@@ -81,6 +81,8 @@ def rank_exchanges(
     forwards = schedule.ops == Op.F
     np.minimum.at(forward_starts, schedule.stages[forwards], timeline.start_ns[forwards])
     np.maximum.at(backward_ends, schedule.stages[~forwards], timeline.end_ns[~forwards])
+    shared = shared_parameters(training)
+    summed_ns = _shared_ns(training, topology, shared)
     exchanges = []
     for rank in range(schedule.num_ranks):
         windows = []
@@ -88,9 +90,16 @@ def rank_exchanges(
             begin, end = float(forward_starts[stage]), float(backward_ends[stage])
             forward_ns, backward_ns = float(durations[stage, Op.F]), float(durations[stage, Op.B])
             windows.append(_Window((begin, begin + forward_ns), (end - backward_ns, end), stages[stage].parameters))
+        if shared != Parameters():  # whole once all of its uses have gone backward
+            first, last = (
+                min(window.first_forward for window in windows),
+                max(window.last_backward for window in windows),
+            )
+            windows.append(_Window(first, last, shared))
         rank_end = max(window.last_backward[1] for window in windows)
         busy = float(timeline.busy_ns[rank]) / rank_end if rank_end else 0.0
-        exchanges.append(_of_rank(training, topology, windows, busy_share=busy, ties=_ties(training, schedule, rank)))
+        tied_ns = summed_ns + (_tie_ns(training, topology) if _ties(training, schedule, rank) else 0.0)
+        exchanges.append(_of_rank(training, topology, windows, busy_share=busy, tied_ns=tied_ns))
     return exchanges
 
 
@@ -104,7 +113,7 @@ def after_one_stage_ns(
     """
     backward_ns = computed_ns / training.microbatches - forward_ns
     window = _Window((0.0, forward_ns), (computed_ns - backward_ns, computed_ns), parameters)
-    exchange = _of_rank(training, topology, [window], busy_share=1.0, ties=False)
+    exchange = _of_rank(training, topology, [window], busy_share=1.0, tied_ns=0.0)
     return exchange.wait_ns + exchange.end_ns(exchange.wait_ns) - computed_ns + exchange.optimizer_ns
 
 
@@ -149,7 +158,7 @@ def _ties(training: Training, schedule: Schedule, rank: int) -> bool:
 
 
 def _of_rank(
-    training: Training, topology: Topology, windows: Sequence[_Window], *, busy_share: float, ties: bool
+    training: Training, topology: Topology, windows: Sequence[_Window], *, busy_share: float, tied_ns: float
 ) -> RankExchanges:
     software = training.software
     rank_end = max(window.last_backward[1] for window in windows)
@@ -171,7 +180,7 @@ def _of_rank(
     return RankExchanges(
         wait_ns=wait,
         gathered_ns=gathered,
-        reduced_ns=finish + (_tie_ns(training, topology) if ties else 0.0),
+        reduced_ns=finish + tied_ns,
         hidden_ns=hidden,
         busy_share=busy_share,
         optimizer_ns=_optimizer_ns(training, topology, windows),
@@ -185,6 +194,15 @@ def _tie_ns(training: Training, topology: Topology) -> float:
     table = training.model.hidden * padded_vocabulary(training) / degrees.tensor
     axis = topology.axis(DeviceGroup(size=2, stride=stride), Collective.ALL_REDUCE)
     return collective_ns(axis, Collective.ALL_REDUCE, round(training.software.reduced_bytes * table))
+
+
+def _shared_ns(training: Training, topology: Topology, shared: Parameters) -> float:
+    """Return the time in which all ranks add up the gradients of blocks that layers share."""
+    degrees = training.degrees
+    if degrees.pipeline == 1 or not shared.dense:
+        return 0.0
+    axis = topology.axis(DeviceGroup(size=degrees.pipeline, stride=degrees.pipeline_stride), Collective.ALL_REDUCE)
+    return collective_ns(axis, Collective.ALL_REDUCE, round(training.software.reduced_bytes * shared.dense))
 
 
 def _optimizer_ns(training: Training, topology: Topology, windows: Sequence[_Window]) -> float:

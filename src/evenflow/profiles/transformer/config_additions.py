@@ -372,9 +372,16 @@ def _further_word(_config: Configuration, widths: Widths) -> Further:
 
 
 def _further_words(config: Configuration, widths: Widths) -> Further:
-    """The embedding has rows beyond the vocabulary, which no output layer gives. [Molmo 2]"""
+    """The embedding has rows beyond the vocabulary, which no output layer gives. [Molmo 2, Llama 3.2 Vision]"""
     rows = config.size("further_vocabulary") or 0
     return Further(head=(Addition(name="embedding", table=rows * widths.hidden),) if rows else ())
+
+
+def _further_words_of_both(config: Configuration, widths: Widths) -> Further:
+    """Embedding and output layer have rows beyond the vocabulary. [IDEFICS]"""
+    rows = config.size("further_vocabulary") or 0
+    tail = (Addition(name="output", table=rows * widths.hidden),) if rows else ()
+    return _further_words(config, widths) + Further(tail=() if config.flag("tie_word_embeddings") else tail)
 
 
 def _scaled_heads(config: Configuration, widths: Widths) -> Further:
@@ -429,6 +436,26 @@ def _receptance(_config: Configuration, widths: Widths) -> Further:
     )
 
 
+def _gate_bias(config: Configuration, widths: Widths) -> Further:
+    """The gate of attention's output adds a bias where its other products do. [HRM-Text]"""
+    small = widths.values if config.flag("attention_bias") else 0
+    return Further(layer=(Addition(name="core_attn", place=Place.ATTENTION, small=small),) if small else ())
+
+
+def _unit_vectors(config: Configuration, widths: Widths) -> Further:
+    """Vectors of one length everywhere: norms that learn nothing, scales of queries, gate, MLP, residuals and logits.
+
+    [nGPT, arXiv:2410.01131; Dory]
+    """
+    values, words = widths.values, config.required("vocabulary")
+    attention = Addition(name="layernorm", place=Place.ATTENTION, numbers=2 * values, small=values)
+    queries = Addition(name="layernorm", place=Place.ATTENTION, numbers=values, small=widths.heads * widths.head_dim)
+    mlp = Addition(name="layernorm", place=Place.MLP, numbers=3 * widths.ffn, small=2 * widths.ffn)
+    residual = Addition(name="residual", numbers=2 * widths.hidden, small=2 * widths.hidden)
+    logits = Addition(name="output", numbers=words, table=words)
+    return Further(layer=(attention, queries, mlp, residual), tail=(logits,))
+
+
 _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "xielu": _xielu,
     "differences": _differences,
@@ -468,9 +495,12 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "last bias": _last_bias,
     "further word": _further_word,
     "further words": _further_words,
+    "further words of both": _further_words_of_both,
     "scaled heads": _scaled_heads,
     "learned frequencies": _learned_frequencies,
     "prompts": _prompts,
     "dynamic mask": _dynamic_mask,
     "receptance": _receptance,
+    "gate bias": _gate_bias,
+    "unit vectors": _unit_vectors,
 }

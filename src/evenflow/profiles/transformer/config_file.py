@@ -11,14 +11,17 @@ from pathlib import Path
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, did_you_mean, load_json, read_text
-from evenflow.language import _, _n, looked_up
+from evenflow.language import _, looked_up
 from evenflow.model.config_sizes import check_config_sizes
 from evenflow.predict.transformer import Biases
 from evenflow.profiles.transformer.config_encoders import PARTS, encoders_of
+from evenflow.profiles.transformer.config_image_layers import image_attention, with_image_layers
 from evenflow.profiles.transformer.config_indexer import indexed_layers, indexer_of
 from evenflow.profiles.transformer.config_layer import narrow_ends, output_gate
 from evenflow.profiles.transformer.config_layer_sizes import sizes_of_layers
 from evenflow.profiles.transformer.config_layers import experts_of, window_of
+from evenflow.profiles.transformer.config_loops import loops_of, with_own_layers
+from evenflow.profiles.transformer.config_shared import shared_blocks, with_listed_layers
 from evenflow.profiles.transformer.config_states import layer_kinds, states_of
 from evenflow.profiles.transformer.families import FAMILIES
 from evenflow.profiles.transformer.field_names import (
@@ -32,7 +35,7 @@ from evenflow.profiles.transformer.field_names import (
     misspelt_error,
     unread_fields,
 )
-from evenflow.profiles.transformer.numbers import Described, Numbers, described
+from evenflow.profiles.transformer.numbers import Described, Numbers, described, notes_on
 from evenflow.profiles.transformer.refused_types import REFUSED, REFUSED_FIELDS, STATE_SPACE
 from evenflow.profiles.transformer.spellings import Configuration
 from evenflow.profiles.transformer.traits import ONLY, SWITCHED, ModelTypeTraits
@@ -111,17 +114,19 @@ def _read(config: Fields, *, name: str) -> Described:
     _refuse_other_values(part, family)
     if family.defaults:
         read = read.changed({**family.defaults, **part.values})
+    read = with_image_layers(with_own_layers(with_listed_layers(read, family), family.loop), family.sees_images)
     if tied and family.never_tied:
         notes.append(_("the output layer has a table of its own in every model of type {name}", name=model_type))
     if tied is None or family.never_tied:
         tied = family.tied
     numbers = _numbers(read, family, tied=tied, name=name)
-    if numbers.predicted_tokens:
+    notes += notes_on(numbers)
+    if frozen := [key for key in part.values if key.startswith("freeze_") and part.values[key] is True]:
+        names = ", ".join(frozen)
         notes.append(
-            _n(
-                "{count} further token is predicted, by a block of its own (multi-token prediction)",
-                "{count} further tokens are predicted, each by a block of its own (multi-token prediction)",
-                count=numbers.predicted_tokens,
+            _(
+                "parts that the file freezes are taken to be trained ({names}); --freeze N says which layers are not",
+                names=names,
             )
         )
     with part.at():
@@ -190,7 +195,10 @@ def _listed(values: tuple[object, ...]) -> str:
 
 def _refused(value: object, reason: str, place: str) -> InputError:
     return InputError(
-        value=value, rule=_("is of a model that is not read: {reason}", reason=looked_up(reason)), place=place
+        value=value,
+        rule=_("is of a model that is not read: {reason}", reason=looked_up(reason)),
+        place=place,
+        remedy=_("describe its layers in a layer file, or measure its modules with evenflow profile"),
     )
 
 
@@ -220,9 +228,12 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
     experts = experts_of(config, family, layers=layers)
     window, unwindowed = window_of(config, family, layers=layers)
     windows = tuple(bool(window) and layer not in unwindowed for layer in range(layers))
+    shared, loops = shared_blocks(config, family, kinds, hidden=hidden), loops_of(config, family.loop, layers=layers)
+    images = image_attention(config, family.sees_images, layers=layers, hidden=hidden)
     sizes = sizes_of_layers(
-        config, family, states, layers=layers, has_experts=experts is not None, windows=windows, kinds=kinds
-    )
+        config, family, states, layers=layers, has_experts=experts is not None, windows=windows, kinds=kinds,
+        shared=shared, images=images, loops=loops,
+    )  # fmt: skip
     usual, further = sizes.usual, sizes.usual.further
     indexed, with_indexer = indexed_layers(config, kinds, layers=layers, whole_is_indexed=family.whole_is_indexed)
     positions = config.required("positions") + family.more_positions if family.learned_positions else 0
@@ -235,6 +246,7 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
         attention_experts=family.attention_experts and experts is not None,
         indexer=indexer_of(config) if indexed else None, indexed_layers=indexed, indexer_layers=with_indexer,
         additions=further.layer, head_additions=further.head, tail_additions=further.tail, repeats=family.repeats,
+        shared=shared, images=images, loops=loops,
         streams=further.streams, carried=further.carried, handed_on=further.handed_on,
         predicted_tokens=config.size("predicted_tokens") or 0,
         further_mlp=family.further_mlp,

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import isqrt, prod
 
+from evenflow.errors import InputError
 from evenflow.fields import is_integer
+from evenflow.language import _
 from evenflow.predict.layer_parts import Addition
-from evenflow.predict.transformer import Biases, Norms, Stem, Tower
+from evenflow.predict.transformer import Biases, Norms, OwnSizes, Stem, Tower
 from evenflow.profiles.transformer.config_encoder import EncoderPart, two_layers
 from evenflow.ranges import MODEL_SIZE
 
@@ -24,6 +26,8 @@ class ImageEncoder:
     """Side of a patch in pixels."""
     image_side: int | None
     """Usual side of an image in pixels."""
+    is_fixed: bool = False
+    """Whether every image is made this large, or tiles that are."""
 
     @property
     def token_side(self) -> int:
@@ -32,7 +36,8 @@ class ImageEncoder:
 
     def of_images(self, count: int, *, side: int) -> Tower:
         """Return it for so many images of a sequence, of a side in pixels."""
-        return replace(self.tower, inputs=count, patches=(side // self.patch_side) ** 2)
+        patches = self.tower.patches if self.is_fixed else (side // self.patch_side) ** 2
+        return replace(self.tower, inputs=count, patches=patches)
 
 
 def image_encoder(part: EncoderPart, read: Callable[[EncoderPart], Tower]) -> ImageEncoder:
@@ -43,7 +48,9 @@ def image_encoder(part: EncoderPart, read: Callable[[EncoderPart], Tower]) -> Im
     """
     tower = read(part)
     side = part.size("image_size") if part.value("image_size") is not None else None
-    return ImageEncoder(tower=tower, patch_side=part.size("patch_size"), image_side=side)
+    if tower.is_beside:
+        side = part.size("image_size")
+    return ImageEncoder(tower=tower, patch_side=part.size("patch_size"), image_side=side, is_fixed=tower.is_beside)
 
 
 def _patch(part: EncoderPart, hidden: int, *, bias: bool, small: int = 0) -> tuple[Stem, ...]:
@@ -203,6 +210,42 @@ def _kimi(part: EncoderPart) -> Tower:
     )  # fmt: skip
 
 
+def _mllama(part: EncoderPart) -> Tower:
+    """Llama 3.2 Vision: tiles of an image see each other, in blocks that are filled up to a multiple of 8 patches.
+
+    The results of some blocks go to the decoder beside those of the last one.
+    """
+    hidden, tiles, of_tile = part.size("hidden_size"), part.size("max_num_tiles"), _per_side(part) ** 2 + 1
+    last = part.size("num_global_layers")
+    ratios = part.value("supported_aspect_ratios")
+    ids = 1 + (len(ratios) if isinstance(ratios, list) else _RATIOS)
+    blocks = part.blocks(biases=Biases(mlp=True, norms=True), rotary=False)
+    gated = OwnSizes(additions=(Addition(name="residual", numbers=2 * hidden, small=2),))
+    first = blocks.layers
+    blocks = replace(blocks, layers=first + last, own=(None,) * first + (gated,) * last)
+    embedded = hidden + of_tile * hidden + 1 + ids * tiles * of_tile * hidden + 2 * (ids * tiles * hidden + 1)
+    read = part.size("vision_output_dim")
+    return Tower(
+        blocks=blocks, before=_patch(part, hidden, bias=False, small=embedded + 4 * hidden), merged=1, inputs=1,
+        patches=tiles * of_tile, further=tiles * (-of_tile % _FILLED), is_beside=True,
+        behind=Addition(name="projector", products=((read, part.hidden),), numbers=read, small=part.hidden),
+    )  # fmt: skip
+
+
+def _idefics(part: EncoderPart) -> Tower:
+    """IDEFICS, whose decoder reads what the last block gives."""
+    hidden, patches = part.size("embed_dim"), _per_side(part) ** 2 + 1
+    if part.whole.values.get("use_resampler") is True:
+        rule = _("must be false: what a resampler makes of images is not read")
+        raise InputError(value=True, rule=rule, place=part.whole.place("use_resampler"))
+    return Tower(
+        blocks=part.blocks(hidden=hidden, rotary=False), merged=1, inputs=1, patches=patches, is_beside=True,
+        before=_patch(part, hidden, bias=False, small=hidden + patches * hidden + 2 * hidden),
+        behind=Addition(name="layernorm", numbers=hidden, small=2 * hidden),
+    )  # fmt: skip
+
+
+_RATIOS, _FILLED = 8, 8
 _QWEN: Mapping[str, object] = {
     "layers": 32, "heads": 16, "colors": _COLORS, "patch_size": 14, "merge": 2, "frames": 2, "out_hidden_size": 3584
 }  # fmt: skip
@@ -244,6 +287,14 @@ IMAGE_ENCODERS: Mapping[str, tuple[Callable[[EncoderPart], Tower], Mapping[str, 
     "mistral3": (_pixtral, {
         "hidden_size": 1024, "intermediate_size": 4096, "layers": 24, "heads": 16, "colors": _COLORS,
         "image_size": 1024, "patch_size": 16,
+    }),
+    "mllama": (_mllama, {
+        "hidden_size": 1280, "layers": 32, "num_global_layers": 8, "heads": 16, "colors": _COLORS,
+        "intermediate_size": 5120, "vision_output_dim": 7680, "image_size": 448, "patch_size": 14, "max_num_tiles": 4,
+    }),
+    "idefics": (_idefics, {
+        "embed_dim": 768, "layers": 32, "heads": 16, "colors": _COLORS, "intermediate_size": 5120, "image_size": 224,
+        "patch_size": 14,
     }),
     "kimi_k25": (_kimi, {
         "patch_size": 14, "pos_emb_height": 64, "pos_emb_width": 64, "layers": 27, "heads": 16, "hidden_size": 1152,

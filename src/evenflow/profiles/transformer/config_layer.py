@@ -53,9 +53,10 @@ def layer_sizes(
     heads = _heads(config, family, states)
     latent = None if family.narrow_ends else _latent(config, family)
     head_dim = config.size("head_dim") if latent is None else None
-    if states.mixer is not None and not states.attention_layers:
+    mixes_alone = states.mixer is not None and not states.attention_layers
+    if states.mixer is not None and mixes_alone:
         head_dim = states.mixer.value_dim
-    kv_heads = heads if latent is not None else _kv_heads(config, family, heads)
+    kv_heads = heads if latent is not None or mixes_alone else _kv_heads(config, family, heads)
     width = head_dim or (hidden // heads if heads <= hidden else 1)
     if head_dim is None and (hidden % heads or family.rounded_head_dim):
         head_dim = width if family.rounded_head_dim else None

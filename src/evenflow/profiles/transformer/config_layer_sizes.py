@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 from evenflow.errors import InputError
 from evenflow.fields import is_integer_list
 from evenflow.language import _
-from evenflow.predict.layer_parts import Addition
-from evenflow.predict.transformer import LatentAttention, LayersWithState, OwnSizes
+from evenflow.predict.layer_parts import Addition, ImageAttention, Loop
+from evenflow.predict.transformer import LatentAttention, LayersWithState, OwnSizes, SharedBlocks
 from evenflow.profiles.transformer.config_additions import Further
+from evenflow.profiles.transformer.config_image_layers import image_layer
 from evenflow.profiles.transformer.config_latent import key_sources, sizes_without_positions, with_key_source
 from evenflow.profiles.transformer.config_layer import LayerSizes, layer_sizes
 from evenflow.profiles.transformer.config_layers import check_length
+from evenflow.profiles.transformer.config_loops import looped_parts
 from evenflow.profiles.transformer.config_ngrams import ngram_parts
 from evenflow.profiles.transformer.config_residuals import residual_of_layer, residual_of_tail, with_separate_inputs
+from evenflow.profiles.transformer.config_shared import parts_beside_shared
 from evenflow.profiles.transformer.spellings import SPELLINGS, Configuration
 from evenflow.profiles.transformer.traits import ModelTypeTraits
 
@@ -66,6 +69,9 @@ def sizes_of_layers(
     has_experts: bool,
     windows: tuple[bool, ...],
     kinds: tuple[str, ...],
+    shared: SharedBlocks | None = None,
+    images: ImageAttention | None = None,
+    loops: tuple[Loop, ...] = (),
 ) -> SizesOfLayers:
     """Return the sizes of all layers.
 
@@ -100,9 +106,19 @@ def sizes_of_layers(
         if every:
             of_blocks = residual_of_layer(hidden, layer=layer, every=every, queries=3 if is_separate else 1)
             sizes = replace(sizes, further=sizes.further + of_blocks)
+        if shared is not None and layer in shared.layers:
+            beside = parts_beside_shared(base, family, hidden=hidden)
+            sizes = replace(sizes, further=sizes.further + beside)
+        if images is not None and layer in images.layers:
+            sizes = image_layer(base, sizes, hidden=hidden)
+        if family.loop:
+            of_loop = looped_parts(base, family.loop, loops, layer=layer, hidden=hidden)
+            sizes = replace(sizes, further=sizes.further + of_loop)
         own.append(sizes.beside(usual))
     if every:
         usual = replace(usual, further=usual.further + residual_of_tail(hidden, layers=layers, every=every))
+    if shared is not None:  # they read the embedding
+        usual = replace(usual, further=usual.further + Further(carried=hidden))
     return SizesOfLayers(usual=usual, own=tuple(own) if any(own) else ())
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from evenflow.predict.transformer import StateMixer
+from evenflow.predict.layer_parts import StateMixer
 from evenflow.profiles.transformer.spellings import Configuration
 from evenflow.profiles.transformer.traits import ModelTypeTraits
 from evenflow.ranges import COEFFICIENT
@@ -30,10 +30,11 @@ def _mamba(config: Configuration, family: ModelTypeTraits, hidden: int) -> State
     biases = inner if config.first_flag(_CONVOLUTION_BIASES, default=True) else 0
     biases += 2 * inner + hidden if config.first_flag(_PROJECTION_BIASES) else 0
     norms = rank + 2 * rows if family.state_norms else 0
+    parts = config.step("n_mamba_heads") if family.shared_blocks else 1  # each projects to steps by itself
     return StateMixer(
         name="mamba", heads=inner, key_dim=rows, value_dim=1, into=2 * inner, out=inner,
-        between=((inner, rank + 2 * rows), (rank, inner)), channels=inner, kernel=config.required("state_kernel"),
-        small=inner * (rows + 2) + norms + biases, chunk=1,
+        between=((inner // parts, rank + 2 * rows), (rank, inner // parts)) * parts, channels=inner,
+        kernel=config.required("state_kernel"), small=inner * (rows + 2) + norms + biases, chunk=1,
     )  # fmt: skip
 
 

@@ -33,6 +33,14 @@ _MUSE = ModelTypeTraits(
     layer_norms=4, output_gate=True, full_every=4, full_from_last=True, further=("plain-head-norms",)
 )
 
+_INKLING2 = ModelTypeTraits(
+    norm_after_embedding=True, full_every=6, output_gate=True, separate_inputs=True, never_tied=True,
+    further=("relative bias", "short convolutions", "clipped heads", "token sinks", "fewer words"), defaults={
+        "conv_kernel_size": 4, "d_rel": 16, "rel_extent": 1024, "sliding_window_size": 1024,
+        "n_layers_per_attn_res_block": 6,
+    },
+)  # fmt: skip
+
 FAMILIES: Mapping[str, ModelTypeTraits] = {
     **dict.fromkeys(
         (
@@ -95,6 +103,11 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
         only={"n_shared_experts": (1,), "num_key_value_heads": (1,), "attention_bias": (False,)},
     ),
     "diffllama": ModelTypeTraits(further=("differences",)),
+    "dory": ModelTypeTraits(
+        layer_norms=4, learned_norms=False, output_gate=True, full_every=4, loop="between",
+        further=("plain-head-norms", "unit vectors"),
+        defaults={"n_input_layers": 8, "n_output_layers": 8, "n_recurrent_loops": 2},
+    ),
     "doge": replace(_QWEN3, further=("dynamic mask",), experts_flag="is_moe",
         only={"is_moe": (False,), "attention_bias": (False,)},
     ),
@@ -123,6 +136,10 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
         defaults={"first_k_dense_replace": 1, "index_topk_freq": 4},
     )),
     "hyperclovax": ModelTypeTraits(four_norms_flag="use_post_norm", on=frozenset(("use_post_norm",))),
+    "hrm_text": ModelTypeTraits(
+        learned_norms=False, output_gate=True, last_norm=False, loop="stacks", further=("gate bias",),
+        defaults={"H_cycles": 2, "L_cycles": 3},
+    ),
     "jetmoe": ModelTypeTraits(
         tied=True, attention_experts=True, biases=Biases(out=True), further=("experts' bias",),
     ),
@@ -139,6 +156,15 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     "longcat_flash": ModelTypeTraits(experts_beside_mlp=True, repeats=2, reads=frozenset(("zero_expert_num",))),
     "mimo_v2_flash": ModelTypeTraits(sinks_in_windows=True, doubled_keys_in_windows=True, switched=_QKV),
     "minimax_m3_vl": _QWEN3,
+    **dict.fromkeys(("mllama", "mllama_text_model"), ModelTypeTraits(
+        sees_images="among", further=("further words",), reads=frozenset(("cross_attention_layers",)), never_tied=True,
+        defaults={"cross_attention_layers": [3, 8, 13, 18, 23, 28, 33, 38], "additional_vocab_size": 8},
+    )),
+    "idefics": ModelTypeTraits(
+        sees_images="between", further=("further words of both",), reads=frozenset(("cross_attention_layers",)),
+        only={"alpha_type": ("float", "vector")},
+        defaults={"cross_layer_interval": 1, "qk_layer_norms": False, "additional_vocab_size": 0},
+    ),
     "modernbert-decoder": ModelTypeTraits(
         tied=True, norm_after_embedding=True, first_norm_outside=True, further=("output block",), full_every=3,
         switched={**SWITCHED, "decoder_bias": ("logits",)}, on=frozenset(("decoder_bias",)),
@@ -248,11 +274,11 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
             "conv_kernel_size": 4, "d_rel": 16, "rel_extent": 1024, "sliding_window_size": 512,
         },
     ),
-    "inkling2": ModelTypeTraits(
-        norm_after_embedding=True, full_every=6, output_gate=True, separate_inputs=True, never_tied=True,
-        further=("relative bias", "short convolutions", "clipped heads", "token sinks", "fewer words"), defaults={
-            "conv_kernel_size": 4, "d_rel": 16, "rel_extent": 1024, "sliding_window_size": 1024,
-            "n_layers_per_attn_res_block": 6,
+    "inkling2": _INKLING2,
+    "inkling2_loop": replace(
+        _INKLING2, loop="core", defaults={
+            **_INKLING2.defaults, "loop_layer_index_start": 6, "loop_layer_index_end": 18, "loop_num_passes": 3,
+            "loop_gate_rank": 64,
         },
     ),
     "internlm": ModelTypeTraits(switched={"bias": ("queries", "out")}, on=frozenset(("bias",))),
@@ -289,6 +315,19 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     **dict.fromkeys(("smollm3", "minicpm3", "youtu"), ModelTypeTraits(tied=True)),
     "stablelm": ModelTypeTraits(
         biases=_LAYER_NORM, head_norms="all", head_norms_flag="qk_layernorm", one_norm_flag="use_parallel_residual",
+    ),
+    "zamba": ModelTypeTraits(
+        tied=True, state="mamba", half_blocks=True, shared_blocks="plain", defaults={
+            "num_key_value_heads": 16, "n_mamba_heads": 2, "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2,
+        },
+        only={"tie_word_embeddings": (True,)},
+    ),
+    "zamba2": ModelTypeTraits(
+        tied=True, state="mamba-2", state_norms=True, half_blocks=True, shared_blocks="adapted", defaults={
+            "adapter_rank": 128, "n_mamba_heads": 8, "mamba_ngroups": 1, "mamba_d_state": 64, "mamba_d_conv": 4,
+            "mamba_expand": 2, "chunk_size": 256,
+        },
+        only={"tie_word_embeddings": (True,)},
     ),
     "zaya": ModelTypeTraits(
         tied=True, idle_experts=1, further=("convolved keys", "scaled residuals", "deep router"),

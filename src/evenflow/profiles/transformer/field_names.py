@@ -42,7 +42,9 @@ _OTHERS = (
     "swa_head_dim", "swa_v_head_dim", "global_head_dim", "num_global_key_value_heads", "intermediate_multiple_size",
     "qk_dim_factor", "v_dim_factor", "ffn_proj_factor", "ffn_round_up_to_multiple_of", "output_vocab_size",
     "projector_bias", "projector_ln_mid", "attention_other_setting", "num_sliding_attention_heads", "moe_layers_enum",
-    "no_rope_layers", "no_rope_layer_interval", "kv_source_layers",
+    "no_rope_layers", "no_rope_layer_interval", "kv_source_layers", "n_mamba_heads", "num_mem_blocks",
+    "use_mem_rope", "use_shared_attention_adapter", "H_cycles", "L_cycles", "L_bp_cycles",
+    "cross_layer_interval", "qk_layer_norms", "alpha_type",
 )  # fmt: skip
 KNOWN = frozenset(
     [part for names in SPELLINGS.values() for name in names for part in name.split(".")]

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from evenflow.errors import InputError
-from evenflow.language import _
-from evenflow.predict.layer_parts import Addition, Indexer, NarrowEnds
+from evenflow.language import _, _n
+from evenflow.predict.layer_parts import Addition, ImageAttention, Indexer, Loop, NarrowEnds
 from evenflow.predict.transformer import (
     EVERY_BIAS,
     Biases,
@@ -15,6 +15,7 @@ from evenflow.predict.transformer import (
     Modality,
     Norms,
     OwnSizes,
+    SharedBlocks,
     Transformer,
 )
 from evenflow.profiles.transformer.config_encoders import Encoder
@@ -68,6 +69,9 @@ class Numbers:
     head_additions: tuple[Addition, ...] = ()
     tail_additions: tuple[Addition, ...] = ()
     repeats: int = 1
+    shared: SharedBlocks | None = None
+    images: ImageAttention | None = None
+    loops: tuple[Loop, ...] = ()
     streams: int = 1
     carried: int = 0
     handed_on: int = 0
@@ -124,12 +128,58 @@ def described(numbers: Numbers) -> Described:
         attention_experts=numbers.attention_experts, indexer=numbers.indexer,
         indexed_layers=numbers.indexed_layers, indexer_layers=numbers.indexer_layers, additions=numbers.additions,
         head_additions=numbers.head_additions, tail_additions=numbers.tail_additions, repeats=numbers.repeats,
+        shared=numbers.shared, images=numbers.images, loops=numbers.loops,
         streams=numbers.streams, carried=numbers.carried, handed_on=numbers.handed_on,
         predicted_tokens=numbers.predicted_tokens,
         further_mlp=numbers.further_mlp,
         dropout=numbers.dropout, name=numbers.name,
     )  # fmt: skip
     return Described(model=model, notes=tuple(notes))
+
+
+def notes_on(numbers: Numbers) -> list[str]:
+    """Return what is to be known of a model: blocks for further tokens, shared ones, and loops."""
+    notes = []
+    if numbers.predicted_tokens:
+        notes.append(
+            _n(
+                "{count} further token is predicted, by a block of its own (multi-token prediction)",
+                "{count} further tokens are predicted, each by a block of its own (multi-token prediction)",
+                count=numbers.predicted_tokens,
+            )
+        )
+    if numbers.shared is not None:
+        notes.append(
+            _n(
+                "{layers} layers share {count} block of attention and MLP: every rank of a pipeline holds it, and the "
+                "ranks add up its gradients",
+                "{layers} layers share {count} blocks of attention and MLP: every rank of a pipeline holds them, and "
+                "the ranks add up their gradients",
+                count=numbers.shared.count,
+                layers=len(numbers.shared.layers),
+            )
+        )
+    for loop in numbers.loops:
+        sizes = {"first": loop.first, "last": loop.end - 1, "count": loop.passes + loop.unkept, "kept": loop.passes}
+        if loop.unkept:
+            notes.append(
+                _(
+                    "tokens go through the layers {first} to {last}, counted from 0, {count} times, of which {kept} "
+                    "have gradients; they stay in one stage",
+                    **sizes,
+                )
+            )
+        else:
+            notes.append(
+                _(
+                    "tokens go through the layers {first} to {last}, counted from 0, {count} times; they stay in one "
+                    "stage",
+                    **sizes,
+                )
+            )
+    if any(loop.inner for loop in numbers.loops):
+        notes.append(_("these loops turn in each other: all of their layers stay in one stage"))
+    return notes
 
 
 def _width_of_head(numbers: Numbers) -> int:

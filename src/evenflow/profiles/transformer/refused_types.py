@@ -7,13 +7,11 @@ from evenflow.language import to_translate
 _ENCODER_DECODER = to_translate("its decoder reads from an encoder, and only decoders are predicted")
 _ENCODER = to_translate("it is an encoder, and only decoders are predicted")
 STATE_SPACE = to_translate("it has layers with a state in the place of attention, whose times are not predicted")
-_SHARED = to_translate("several of its layers share their weights, and every layer of a pipeline has its own")
-_REPEATED = to_translate("a token goes through its layers several times, and through those of a pipeline once")
 _DRAFTS = to_translate("it drafts tokens for another model, whose keys and values it reads")
 _CROSS = to_translate("some of its layers attend to images, whose number of tokens its fields do not tell")
 _BYTES = to_translate("it has three decoders, two of them over bytes, whose number in a token its fields do not tell")
-_PERMUTED = to_translate("it is trained on tokens in two streams, and only decoders of one are predicted")
-_HASHED = to_translate("its attention sees the tokens that hashes choose, which are not predicted")
+_PERMUTED = to_translate("it is trained with a second stream of tokens, whose number its fields do not tell")
+_REVERSED = to_translate("its layers compute their inputs again from their outputs, and see what hashes put together")
 _ACTIONS = to_translate("a model for actions is computed beside it, and reads the keys and values of its layers")
 _FURTHER = to_translate("it has further parts in every layer, which its fields do not tell")
 
@@ -39,16 +37,11 @@ REFUSED: Mapping[str, str] = {
         ),
         STATE_SPACE,
     ),
-    **dict.fromkeys(("zamba", "zamba2"), _SHARED),
-    **dict.fromkeys(("dory", "hrm_text", "inkling2_loop_text"), _REPEATED),
     **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), _DRAFTS),
-    "mllama": _CROSS,
-    "idefics": _CROSS,
-    "mllama_text_model": _CROSS,
     "blt": _BYTES,
     "pi0": _ACTIONS,
     "xlnet": _PERMUTED,
-    "reformer": _HASHED,
+    "reformer": _REVERSED,
     "xlm": _ENCODER,
     "bert-generation": _ENCODER,
 }  # fmt: skip

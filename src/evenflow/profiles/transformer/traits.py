@@ -104,6 +104,12 @@ class ModelTypeTraits:
     """Whether the router weighs the shared experts too."""
     repeats: int = 1
     """Times that attention and MLP come in a layer."""
+    shared_blocks: str = ""
+    """Which blocks layers share, as `config_shared` names them; empty: none."""
+    sees_images: str = ""
+    """Which layers see images beside the sequence, as `config_image_layers` names them; empty: none."""
+    loop: str = ""
+    """Which layers tokens go through several times, as `config_loops` names it; empty: none."""
     gate_of_queries: bool = False
     """Whether a gate of attention's output comes with the queries of latent attention."""
     whole_is_indexed: bool = False

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.expert_work import expert_tensor
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.schedule import FAMILIES
 from evenflow.solve.time_left import TimeLeft

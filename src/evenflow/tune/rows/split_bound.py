@@ -6,7 +6,8 @@ from dataclasses import replace
 from math import inf
 
 from evenflow.predict.end_work import head_passes, tail_passes
-from evenflow.predict.layer_work import Passes, layer_passes
+from evenflow.predict.layer_work import layer_passes
+from evenflow.predict.passes import Passes
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.predict.work import Operators
 from evenflow.solve.bounds import even_memory_bytes, lowered
@@ -37,7 +38,7 @@ def _arithmetic_ns(question: TuningQuestion, passes: Passes) -> float:
     accelerator = question.topology.accelerator
     return sum(
         replace(work, moved_bytes=0.0, calls=0, depth=inf if work.depth else 0.0).time_ns(accelerator)
-        for work in (*passes.forward, *passes.backward)
+        for work in (*passes.whole_forward, *passes.backward)
         if isinstance(work, Operators)
     )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.expert_work import expert_tensor
 from evenflow.predict.training import Sharding
 from evenflow.predict.transformer import Biases
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules

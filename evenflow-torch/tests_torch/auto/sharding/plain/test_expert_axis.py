@@ -11,7 +11,7 @@ from evenflow.cluster import Dtype  # noqa: E402
 from evenflow.cluster.collectives import Collective, collective_ns  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.fields import as_fields  # noqa: E402
-from evenflow.predict.activations import FULLEST  # noqa: E402
+from evenflow.predict.layer_tensors import FULLEST  # noqa: E402
 from evenflow.predict.training import Sharding  # noqa: E402
 from evenflow_torch.auto.sharding.layer_costs import stage_costs  # noqa: E402
 from evenflow_torch.auto.sharding.mesh_costs import LayerCost, MeshCosts  # noqa: E402

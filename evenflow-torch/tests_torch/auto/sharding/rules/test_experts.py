@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from evenflow.cluster.placement import PARTIAL, REPLICATE  # noqa: E402
-from evenflow.predict.activations import FULLEST  # noqa: E402
+from evenflow.predict.layer_tensors import FULLEST  # noqa: E402
 from evenflow_torch.auto.sharding.rules.extra_rules import extra_rules  # noqa: E402
 from evenflow_torch.auto.trace.dtensor_adapter import Call, TensorArgument  # noqa: E402
 from evenflow_torch.auto.trace.operator_graph import AxisRule  # noqa: E402

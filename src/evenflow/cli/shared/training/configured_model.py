@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from evenflow.baselines.even_plan import even_layers
 from evenflow.cli.missing import missing_options
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.given_model import GivenModel, read_model
@@ -27,6 +26,7 @@ from evenflow.language import _
 from evenflow.model import Abilities, HostLink, Sizes
 from evenflow.predict.half_blocks import count_half_blocks
 from evenflow.predict.prediction import predict
+from evenflow.predict.step.cells import dealt_evenly
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.profiles.transformer.config_file import transformer_of_config
@@ -244,7 +244,7 @@ def _family(name: str | None) -> str | None:
 def _even_rows(model: Transformer, sizes: Sizes, schedule: str | None, *, allow_empty: bool) -> tuple[str, ...]:
     """Return the layers of every rank as ``--layers-per-rank`` has them, once for each chunk."""
     family = schedule or default_family(num_chunks=sizes.num_chunks, less_memory=False)
-    rows = even_layers(model.layers, sizes, schedule=family, name=model.name, allow_empty=allow_empty)
+    rows = dealt_evenly(model, sizes, schedule=family, allow_empty=allow_empty)
     return tuple(",".join(map(str, row)) for row in rows)
 
 

@@ -108,7 +108,10 @@ def with_encoders(transformer: Described, options: EncoderOptions) -> Described:
         notes.append(note)
     if towers and options.freeze_encoder:
         notes.append(_("encoders are not trained; what joins them to the decoder is"))
-    model = replace(transformer.model, towers=tuple(towers))
+    images = transformer.model.images
+    if images is not None:
+        images = replace(images, tokens=sum(tower.tokens for tower in towers if tower.is_beside))
+    model = replace(transformer.model, towers=tuple(towers), images=images)
     return replace(transformer, model=model, notes=(*transformer.notes, *notes))
 
 
@@ -174,6 +177,9 @@ def _side(encoder: ImageEncoder, asked_for: int | None) -> int:
             place=_IMAGE_SIZE,
             remedy=_("add it, a multiple of {count} pixels", count=of_token),
         )
+    if encoder.is_fixed and side != encoder.image_side:
+        rule = _("must be {count}: images, or the tiles of each, are made this large", count=encoder.image_side)
+        raise InputError(value=side, rule=rule, place=_IMAGE_SIZE, remedy=_("leave it out"))
     if side % of_token or side < of_token:
         raise InputError(
             value=side,
@@ -202,6 +208,14 @@ def _seconds(encoder: AudioEncoder, asked_for: int | None) -> int:
 
 
 def _image_note(tower: Tower, count: int, side: int) -> str:
+    if tower.is_beside:
+        return _n(
+            "{layers} blocks encode an image: {tokens:,} tokens beside the sequence",
+            "{layers} blocks encode {count} images: {tokens:,} tokens beside the sequence",
+            layers=tower.blocks.layers,
+            count=count,
+            tokens=tower.tokens,
+        )
     return _n(
         "{layers} blocks encode an image of {side} x {side} pixels: {patches:,} patches, {tokens:,} tokens of a "
         "sequence",

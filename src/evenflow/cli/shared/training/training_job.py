@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
-from evenflow.baselines.even_plan import even_layers
 from evenflow.cli.shared import options
 from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layers_per_rank import kept_layers
@@ -13,6 +12,7 @@ from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.limits.checks import check_training
+from evenflow.predict.step.cells import dealt_evenly
 from evenflow.predict.tower import is_split
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.predict.transformer import Transformer
@@ -100,7 +100,7 @@ def _training(settings: TrainingOptions, model: Transformer, accelerator: Accele
         full_layers=settings.recompute_layers,
         group_size=settings.group_size,
         layout=layers or (),
-        ends_are_layers=layers is None and _ends_count(model.layers, settings.pipeline * chunks),
+        ends_are_layers=layers is None and not model.loops and _ends_count(model.layers, settings.pipeline * chunks),
         software=settings.behaviour.software(),
         host_update=host_update(settings.optimizer_offload, settings.host_link, settings.host_update),
     )
@@ -110,20 +110,23 @@ def _training(settings: TrainingOptions, model: Transformer, accelerator: Accele
 
 
 def _dealt_fairly(training: Training, *, allow_empty: bool) -> Training:
-    """Return the training with its layers dealt as evenly as they can be, where they do not divide."""
+    """Return the training with its layers dealt as evenly as they can be, where they do not divide or stay together."""
     degrees, layers = training.degrees, training.model.layers
     cells = degrees.pipeline * degrees.chunks
-    if (layers < cells and not allow_empty) or layers % cells == 0:
+    if (layers < cells and not allow_empty) or (layers % cells == 0 and not training.model.loops) or cells == 1:
         return training  # `check_training` refuses too few
     family = training.schedule or default_family(num_chunks=degrees.chunks, less_memory=False)
-    layout = even_layers(layers, training.sizes, schedule=family, name=training.model.name, allow_empty=allow_empty)
+    layout = dealt_evenly(training.model, training.sizes, schedule=family, allow_empty=allow_empty)
     return replace(training, layout=layout)
 
 
 def _dealing_notes(training: Training) -> Iterator[str]:
-    """Yield how layers that do not divide are dealt."""
+    """Yield how layers that do not divide, or stay together, are dealt."""
     if training.layout:
         rows = " ".join(",".join(map(str, row)) for row in training.layout)
+        if training.model.loops:
+            yield _("layers that tokens go through several times are dealt as one: ranks have {rows}", rows=rows)
+            return
         yield _(
             "{layers} layers do not divide by {cells}: ranks have {rows}; --layers-per-rank has others",
             layers=training.model.layers,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.expert_work import expert_tensor
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.schedule import FAMILIES, family_placement

@@ -10,7 +10,7 @@ from functools import partial
 from evenflow.adapters.torchtitan import LAYER_KINDS
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Groups, Mtp, Recomputation, Scope, SizeRule
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.expert_work import expert_tensor
 from evenflow.predict.software import usual_software
 from evenflow.predict.training import PRODUCTS, Sharding, Training
 from evenflow.targets.degree_rules import (

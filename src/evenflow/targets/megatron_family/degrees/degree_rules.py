@@ -8,7 +8,7 @@ experts; heads of keys and values are split where there are fewer than tensor ra
 from dataclasses import replace
 
 from evenflow.language import _
-from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.expert_work import expert_tensor
 from evenflow.predict.training import Degrees, Sharding
 from evenflow.targets.degree_rules import experts_split_sequences
 from evenflow.tune.axes import Axis

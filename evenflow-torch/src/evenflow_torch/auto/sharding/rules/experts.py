@@ -9,7 +9,7 @@ whole              split                each device adds what its experts give: 
 from collections.abc import Mapping
 
 from evenflow.cluster import PARTIAL, REPLICATE, Collective
-from evenflow.predict.activations import FULLEST
+from evenflow.predict.layer_tensors import FULLEST
 from evenflow.predict.transformer import fullest_load
 from evenflow_torch.auto.trace.dtensor_adapter import Call, TensorArgument
 from evenflow_torch.auto.trace.expert_tensors import EXPERTS, OF_ROWS, TOKENS, WIDTH

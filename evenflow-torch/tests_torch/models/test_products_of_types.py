@@ -1,0 +1,82 @@
+"""Operations of the products of layers, beside those that run in the modules of transformers."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+from evenflow.fields import as_fields  # noqa: E402
+from evenflow.predict.layer_work import layer_passes  # noqa: E402
+from evenflow.predict.training import Degrees, Software, Training  # noqa: E402
+from evenflow.predict.transformer import Transformer  # noqa: E402
+from evenflow.predict.work import Operators  # noqa: E402
+from evenflow.profiles.transformer.config_file import transformer_of_config  # noqa: E402
+
+TOKENS, IMAGE_TOKENS = 96, 40
+SIZES = {
+    "hidden_size": 128, "intermediate_size": 320, "num_attention_heads": 8, "num_key_value_heads": 4,
+    "vocab_size": 512, "pad_token_id": 0,
+}  # fmt: skip
+WIDE = {**SIZES, "head_dim": 32}
+TYPES: dict[str, tuple[dict[str, Any], float]] = {
+    "dory": ({**WIDE, "num_hidden_layers": 7, "n_input_layers": 2, "n_output_layers": 1, "sliding_window": 64}, 0),
+    "hrm_text": ({**WIDE, "num_hidden_layers": 3}, 0),
+    "mllama": ({**SIZES, "num_hidden_layers": 5, "cross_attention_layers": [1, 3]}, 0),
+    "zamba": ({**SIZES, "num_hidden_layers": 9, "attn_layer_period": 3, "attn_layer_offset": 1}, 0.025),
+    "zamba2": (
+        {
+            **SIZES, "num_key_value_heads": 8, "num_hidden_layers": 7, "num_mem_blocks": 2, "adapter_rank": 16,
+            "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid", "hybrid", "mamba", "mamba"],
+            "use_shared_attention_adapter": True, "chunk_size": 32, "mamba_d_state": 32,
+        },
+        0.01,
+    ),
+    "inkling2_loop_text": (
+        {
+            **WIDE, "num_hidden_layers": 7, "n_routed_experts": 4, "num_experts_per_tok": 4,
+            "moe_intermediate_size": 320, "swa_num_attention_heads": 8, "swa_num_key_value_heads": 4,
+            "swa_head_dim": 32, "sliding_window_size": 64, "d_rel": 8, "rel_extent": 64, "loop_gate_rank": 16,
+            "n_layers_per_attn_res_block": 2, "loop_layer_index_start": 2, "loop_layer_index_end": 6,
+        },
+        0.01,
+    ),
+}  # fmt: skip
+"""Small models, and how far off the count may be: a state that is carried along counts as no product."""
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_products_are_those_that_run(model_type: str) -> None:
+    """Several passes, blocks that layers share and attention to images, each as often as it runs."""
+    fields, most_off = TYPES[model_type]
+    sees_images = model_type == "mllama"
+    name = "mllama_text_model" if sees_images else model_type
+    config = transformers.AutoConfig.for_model(name, **fields)
+    auto = transformers.MllamaForCausalLM._from_config if sees_images else transformers.AutoModelForCausalLM.from_config
+    model = auto(config, attn_implementation="eager", experts_implementation="eager").float().model
+    images = {"cross_attention_states": torch.zeros(1, IMAGE_TOKENS, 128)} if sees_images else {}
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(torch.zeros(1, TOKENS, dtype=torch.long), use_cache=False, **images)
+    values = json.loads(config.to_json_string(use_diff=False)) | {"model_type": name}
+    read = transformer_of_config(as_fields(values, file="config.json")).model
+    assert flops(with_images(read)) == pytest.approx(counter.get_total_flops(), rel=most_off)
+
+
+def with_images(model: Transformer) -> Transformer:
+    """The model with tokens of images beside its sequence, if any of its layers see these."""
+    return model if model.images is None else replace(model, images=replace(model.images, tokens=IMAGE_TOKENS))
+
+
+def flops(model: Transformer) -> float:
+    """The operations of the products of a forward through all layers, with scores of every pair of tokens."""
+    alone = Training(
+        model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=TOKENS,
+        software=Software(fused_attention=False),
+    )  # fmt: skip
+    works = (work for kind in model.kinds for work in layer_passes(alone, kind).whole_forward)
+    return sum(work.flops for work in works if isinstance(work, Operators))
