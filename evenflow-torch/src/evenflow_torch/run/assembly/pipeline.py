@@ -23,6 +23,8 @@ from evenflow_torch.run.engine.runtime_stage import Observer, RuntimeStage
 from evenflow_torch.run.engine.shared_parameters import SharedParameters
 from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
 from evenflow_torch.run.mesh.stage_modules import MeshLoss, placed_like
+from evenflow_torch.run.replicas.averaged_gradients import AveragedGradients
+from evenflow_torch.run.replicas.replicas import Replicas
 from evenflow_torch.run.watch.rank_watch import RankWatch
 
 Batch = tuple[Tensor, Tensor]
@@ -50,6 +52,9 @@ class RankStages:
     """Stages in the order of the pipeline."""
     shared: SharedParameters | MeshParameters
     """Gradients that other devices have a part of."""
+    replicas: Replicas
+    averaged: AveragedGradients | None = None
+    """Gradients of parameters that every replica has whole; None where there are none."""
     loss_fn: LossFunction
     """Loss of one microbatch on this device."""
     message: Tensor
@@ -83,7 +88,10 @@ class Pipeline:
             self._move_as_planned(host_link)
         self.num_steps = 0
         """Steps done, which the random numbers depend on; set it when training goes on from a checkpoint."""
+        self.replicas = rank_stages.replicas
+        """The pipelines of the training, of which this is one."""
         self._shared = rank_stages.shared
+        self._averaged = rank_stages.averaged
         self._has_agreed = mesh_plan is not None
         """Whether the stages know what will cross between them; on several devices it is part of the plan."""
         self._shapes = tuple(tuple(tensor.shape) for tensor in example_batch)
@@ -110,7 +118,8 @@ class Pipeline:
         """Run forward and backward of all microbatches; gradients are added to what the parameters hold.
 
         Return the mean of the microbatches' losses on the rank of the last stage, None on the others. Every rank gives
-        the whole batch, of the example's shape; only the first stage reads the inputs, only the last the targets.
+        the whole batch, of the example's shape; only the first stage reads the inputs, only the last the targets. Each
+        replica of the pipeline has a batch of its own; loss and gradients are means over the replicas.
 
         Raises:
             InputError: a batch of another form or shape.
@@ -135,13 +144,17 @@ class Pipeline:
         with self.at_work():
             if not self._has_agreed:
                 example = inputs[: len(inputs) // self.schedule.num_microbatches]
-                agree_on_boundaries(self.stages, self.schedule.stage_ranks, example)
+                agree_on_boundaries(self.stages, self.schedule.stage_ranks, example, self.replicas.pipeline)
                 self._has_agreed = True
             self._shared.before_step()
             loss = self.runtime.run(first_inputs, last_targets)
+            if self._averaged is not None:
+                self._averaged.finish()
             self._shared.after_step()
+            if loss is not None:
+                loss = self.loss_fn.total(loss) if isinstance(self.loss_fn, MeshLoss) else self.replicas.mean(loss)
         self.num_steps += 1
-        return self.loss_fn.total(loss) if loss is not None and isinstance(self.loss_fn, MeshLoss) else loss
+        return loss
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Yield the parameters of this rank under the names of the unsplit model, each once."""
@@ -177,7 +190,13 @@ class Pipeline:
         """
         gradients = [parameter.grad for parameter in self.owned_parameters() if parameter.grad is not None]
         with self.at_work():
-            norm = norm_over_ranks(gradients, norm_type, counts=self.is_first_device, device=self.stages[0].device)
+            norm = norm_over_ranks(
+                gradients,
+                norm_type,
+                counts=self.mesh_plan is None or self.is_first_device,
+                device=self.stages[0].device,
+                group=self.replicas.pipeline,
+            )
         scale_to_norm([parameter.grad for parameter in self.parameters()], norm, max_norm)
         return norm
 
@@ -185,7 +204,9 @@ class Pipeline:
     def is_first_device(self) -> bool:
         """Whether this process is the first, or the only, one of its rank of the pipeline."""
         rank = self.schedule.stage_ranks[self.stages[0].stage_index]
-        return self.mesh_plan is None or dist.get_rank() == self.mesh_plan.devices_of_rank()[rank][0]
+        if self.mesh_plan is None:
+            return self.replicas.index == 0
+        return dist.get_rank() == self.mesh_plan.devices_of_rank()[rank][0]
 
     def state_dict(self) -> dict[str, Any]:
         """Return this rank's part of the unsplit model's state_dict; all ranks together have the whole of it."""

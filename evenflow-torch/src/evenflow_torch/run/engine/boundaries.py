@@ -7,11 +7,13 @@ made known to the stage before and behind.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.fsdp import FSDPModule
 
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
 from evenflow_torch.run.engine.stages import StageModule, one_tensor
@@ -20,11 +22,13 @@ _Crossing = tuple[tuple[int, ...], torch.dtype, bool]
 """Shape and type of the output of a stage for one microbatch, and whether it gets a gradient."""
 
 
-def agree_on_boundaries(stages: Sequence[RuntimeStage], stage_ranks: Sequence[int], example: Tensor) -> None:
+def agree_on_boundaries(
+    stages: Sequence[RuntimeStage], stage_ranks: Sequence[int], example: Tensor, pipeline: dist.ProcessGroup
+) -> None:
     """Tell every stage what it will receive and hand over in the state of now; every rank calls it.
 
-    `stages` are those of this rank, `example` is the first one's input of one microbatch, and `stage_ranks` has the
-    rank of every stage.
+    `stages` are those of this rank, `example` is the first one's input of one microbatch, `stage_ranks` has the rank of
+    every stage, and `pipeline` the processes of all ranks, in order.
     """
     own = {stage.stage_index: stage for stage in stages}
     incoming = torch.empty(example.shape, dtype=example.dtype, device="meta")
@@ -35,7 +39,8 @@ def agree_on_boundaries(stages: Sequence[RuntimeStage], stage_ranks: Sequence[in
             if outgoing is None:
                 outgoing = own[index].example_output
             crossings = [(tuple(outgoing.shape), outgoing.dtype, own[index].example_output.requires_grad)]
-        dist.broadcast_object_list(crossings, src=rank, device=stages[0].device if _on_gpu(stages) else None)
+        device = stages[0].device if _on_gpu(stages) else None
+        dist.broadcast_object_list(crossings, group=pipeline, group_src=rank, device=device)
         assert crossings[0] is not None
         shape, dtype, is_trained = crossings[0]
         crossing = torch.empty(shape, dtype=dtype, device="meta", requires_grad=is_trained)
@@ -57,15 +62,26 @@ def probed_output(module: StageModule, example: Tensor, device: torch.device) ->
             hidden = stand_in(example)
             for part in module.parts:
                 if not part.keeps_shape:
+                    called = _Ungathered(part.module) if isinstance(part.module, FSDPModule) else part.module
                     state = {
-                        name: stand_in(value)
-                        for name, value in (*part.module.named_parameters(), *part.module.named_buffers())
+                        name: stand_in(value) for name, value in (*called.named_parameters(), *called.named_buffers())
                     }
                     named = dict(module.context(hidden, part)) if module.context else {}
-                    hidden = one_tensor(torch.func.functional_call(part.module, state, (hidden,), named), part)
+                    hidden = one_tensor(torch.func.functional_call(called, state, (hidden,), named), part)
     except Exception:  # noqa: BLE001  what a module raises on such tensors is anything; the real output is checked
         return None
     return torch.empty(hidden.shape, dtype=hidden.dtype, device="meta")
+
+
+class _Ungathered(nn.Module):
+    """A module whose parameters replicas share, without the hooks that gather them."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module.forward(*args, **kwargs)
 
 
 def _on_gpu(stages: Sequence[RuntimeStage]) -> bool:

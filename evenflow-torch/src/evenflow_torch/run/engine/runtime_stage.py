@@ -1,13 +1,14 @@
 """A stage as torch's runtime executes it; `evenflow_torch.run.engine.runtime` says what is changed."""
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -85,6 +86,8 @@ class RuntimeStage(PipelineStage):
         """What moves to the host and back when the plan says; None where the plan does not say it."""
         self.keeps_graph = False
         """Whether the next backward keeps its graph, to be run again."""
+        self.last_backward_ended: Callable[[int], None] | None = None
+        """Called with the index of the stage when all gradients of a step are there."""
         self.forward_sends: Sends = {}
         self.backward_sends: Sends = {}
 
@@ -173,12 +176,29 @@ class RuntimeStage(PipelineStage):
     def backward_ended_alone(self) -> None:
         """Clean up after a backward that is no action of the schedule, such as one that is measured."""
 
+    def forget(self) -> None:
+        """Drop the gradients of work that was no step, and the whole parameters that replicas have gathered for it."""
+        for parameter in self.submod.parameters():
+            parameter.grad = None
+        for module in self.submod.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
+
     def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
         """Compute the weight gradients that an input gradient has left."""
         self._begin(Op.W, bwd_chunk_id)
         with self._witnessed(Op.W, bwd_chunk_id):
             super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
         self.end_action()
+
+    def perform_reduce_grad(self, grad_scale_factor: int) -> None:
+        """Reduce the gradients over replicas of the stage, whose last backward has ended."""
+        super().perform_reduce_grad(grad_scale_factor)
+        if self.last_backward_ended is not None:
+            self.last_backward_ended(self.stage_index)
+
+    def _post_metadata_inference_cleanup(self) -> None:
+        """Clear no gradients: nothing has run to find out what crosses between stages."""
 
     def backward_maybe_with_nosync(
         self, backward_type: Any, bwd_kwargs: dict[str, Any], last_backward: bool = False

@@ -83,6 +83,8 @@ USED = {
         "backward_one_chunk",
         "backward_maybe_with_nosync",
         "backward_weight_one_chunk",
+        "perform_reduce_grad",
+        "_post_metadata_inference_cleanup",
     ),
     TorchRuntime: (
         "_maybe_compute_loss",
@@ -105,8 +107,8 @@ _TYPES = {
 }
 COMPUTING = frozenset(_TYPES.values())
 """Types of the actions that compute; the others are messages."""
-HOOK = _ComputationType.UNSHARD
-"""Without FSDP the runtime does nothing for this type: hooks run under its name, with a microbatch index."""
+HOOK = _ComputationType.OVERLAP_F_B
+"""No order here has pairs that overlap: hooks run under the name of this type, with a microbatch index."""
 
 
 def torch_action(action: Action) -> TorchAction:
