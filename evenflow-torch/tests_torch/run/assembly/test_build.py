@@ -44,8 +44,11 @@ def test_one_rank_computes_what_the_model_does() -> None:
     assert float(loss) == pytest.approx(float(expected.detach()))
     for name, parameter in pipe.named_parameters():
         torch.testing.assert_close(parameter.grad, alone.get_parameter(name).grad)
-    with pytest.raises(InputError, match="batch must have the shapes of the example batch"):
-        pipe.step((BATCH[0][:4], BATCH[1][:4]))
+    for fewer in ((BATCH[0][:3], BATCH[1][:3]), (BATCH[0], BATCH[1][:4])):
+        with pytest.raises(
+            InputError, match=r"batch must have the same number of samples .* the plan's 4 microbatches"
+        ):
+            pipe.step(fewer)
 
 
 @pytest.mark.usefixtures("one_rank")

@@ -1,6 +1,7 @@
 """From a plan and a model to a pipeline: the function `evenflow.run.pipeline`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 import torch.distributed as dist
@@ -15,6 +16,7 @@ from evenflow_torch.models.checkpointing import Patterns
 from evenflow_torch.models.parts import ModelRow
 from evenflow_torch.models.rows import as_row
 from evenflow_torch.run.assembly.pipeline import Batch, Pipeline, RankStages, checked_batch
+from evenflow_torch.run.engine.loss_shares import LossWeight
 from evenflow_torch.run.engine.order import check_world, runnable_order
 from evenflow_torch.run.engine.recompute_layers import check_kinds, is_on_host
 from evenflow_torch.run.engine.runtime import LossFunction
@@ -44,6 +46,7 @@ def pipeline(
     loss_fn: LossFunction,
     example_batch: Batch,
     *,
+    loss_weight: LossWeight | None = None,
     mesh: DeviceMesh | None = None,
     parallelize: Callable[[Mapping[str, nn.Module]], None] | None = None,
     mesh_plan: MeshPlan | None = None,
@@ -64,9 +67,11 @@ def pipeline(
     Args:
         plan: its number of ranks is the world size; its own order of work is run if it has one.
         model: see `evenflow.run.as_row`, as for `head_modules` and `tail_modules`.
-        loss_fn: ``loss_fn(output, target)`` of one microbatch, a mean over its samples.
+        loss_fn: ``loss_fn(output, target)`` of one microbatch, a mean over its samples; with `loss_weight` a sum.
         example_batch: inputs and targets, of which only shapes and types matter; the first dimension is split into
             the plan's microbatches.
+        loss_weight: ``loss_weight(target)``, what one microbatch counts, such as the number of its tokens that are no
+            padding. `loss_fn` is a sum over these, and the loss of a step is the sum of all over what counts in all.
         mesh: the processes of the training, by default one pipeline of all. Along its dimension ``pp`` stand the ranks
             of a pipeline. Along ``dp_shard``, or ``dp``, replicas share the parameters of their stages, which are
             gathered layer by layer (torch's `fully_shard`); along ``dp_replicate`` they have copies; with both it is
@@ -123,8 +128,9 @@ def pipeline(
     )
     if mesh_plan is None:
         rank_stages = _on_one_device(stages, boundaries, settings, loss_fn, replicas, parallelize)
+        rank_stages = replace(rank_stages, loss_weight=loss_weight, tied=row.shared)
     else:
-        _check_alone(mesh, parallelize)
+        _check_alone(mesh=mesh, parallelize=parallelize, loss_weight=loss_weight)
         check_mesh_plan(mesh_plan, row, stages, boundaries)
         rank_stages = _on_meshes(mesh_plan, stages, boundaries, settings, loss_fn)
     watch = rank_watch(rank_timeout_s)
@@ -134,12 +140,12 @@ def pipeline(
     )  # fmt: skip
 
 
-def _check_alone(mesh: DeviceMesh | None, parallelize: object) -> None:
-    """Raise InputError where a plan of stages on several devices does not say all of where they lie."""
-    for name, value in (("mesh", mesh), ("parallelize", parallelize)):
+def _check_alone(**others: object) -> None:
+    """Raise InputError where a plan of stages on several devices comes with what such stages do not know."""
+    for name, value in others.items():
         if value is not None:
             raise InputError(
-                rule=_("must not be given with a mesh_plan, which says where every stage lies"),
+                rule=_("must not be given with a mesh_plan, which says where every stage and its loss lie"),
                 place=name,
                 remedy=_("leave it out, or plan the pipeline alone with evenflow plan"),
             )

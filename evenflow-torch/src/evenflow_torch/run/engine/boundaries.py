@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.fsdp import FSDPModule
 
-from evenflow_torch.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.engine.runtime_stage import Crossing, RuntimeStage
 from evenflow_torch.run.engine.stages import StageModule, one_tensor
 
 _Crossing = tuple[tuple[int, ...], torch.dtype, bool]
@@ -24,14 +24,15 @@ _Crossing = tuple[tuple[int, ...], torch.dtype, bool]
 
 def agree_on_boundaries(
     stages: Sequence[RuntimeStage], stage_ranks: Sequence[int], example: Tensor, pipeline: dist.ProcessGroup
-) -> None:
-    """Tell every stage what it will receive and hand over in the state of now; every rank calls it.
+) -> dict[int, Crossing]:
+    """Return what every stage of this rank will receive and hand over in the state of now; every rank calls it.
 
     `stages` are those of this rank, `example` is the first one's input of one microbatch, `stage_ranks` has the rank of
     every stage, and `pipeline` the processes of all ranks, in order.
     """
     own = {stage.stage_index: stage for stage in stages}
     incoming = torch.empty(example.shape, dtype=example.dtype, device="meta")
+    found: dict[int, Crossing] = {}
     for index, rank in enumerate(stage_ranks[:-1]):
         crossings: list[_Crossing | None] = [None]
         if index in own:
@@ -44,11 +45,12 @@ def agree_on_boundaries(
         assert crossings[0] is not None
         shape, dtype, is_trained = crossings[0]
         crossing = torch.empty(shape, dtype=dtype, device="meta", requires_grad=is_trained)
-        if index in own:
-            own[index].expect(own[index].example_input, crossing)
-        if index + 1 in own:
-            own[index + 1].expect(crossing, own[index + 1].example_output)
+        found[index] = incoming, crossing
         incoming = crossing
+    last = len(stage_ranks) - 1
+    if last in own:
+        found[last] = incoming, own[last].example_output
+    return {index: found[index] for index in own}
 
 
 def probed_output(module: StageModule, example: Tensor, device: torch.device) -> Tensor | None:
