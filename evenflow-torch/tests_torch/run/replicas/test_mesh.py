@@ -11,7 +11,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow_torch.run import pipeline
 from evenflow_torch.run.replicas.replicas import replicas_of
-from evenflow_torch.run.replicas.sharded_layers import cannot_shard
+from evenflow_torch.run.replicas.sharded_layers import stay_whole
 
 PLAN = Plan(schedule="1f1b", num_microbatches=2, layers=((2,),))
 BATCH = (torch.ones(4, 3), torch.zeros(4, 3))
@@ -58,15 +58,19 @@ def test_parameters_that_torch_cannot_split_stay_whole() -> None:
             super().__init__(3, 3)
             self.factor = nn.Parameter(torch.tensor(2.0))
             self.turned = nn.Parameter(torch.ones(3, 2).T)
+            self.exact = nn.Parameter(torch.ones(3, dtype=torch.float64))
 
         def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-            return self.factor * super().forward(hidden) + self.turned.sum(dim=0)
+            return self.factor * super().forward(hidden) * self.exact.float() + self.turned.sum(dim=0)
 
     torch.manual_seed(0)
     layers = [Scaled(), Scaled()]
     torch.manual_seed(0)
     alone = nn.Sequential(Scaled(), Scaled())
-    assert [name for name, parameter in layers[0].named_parameters() if cannot_shard(parameter)] == ["factor", "turned"]
+    whole = {id(parameter) for parameter in stay_whole(layers[0])}
+    assert {name for name, parameter in layers[0].named_parameters() if id(parameter) in whole} == {
+        "factor", "turned", "exact"
+    }  # fmt: skip
     mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("dp", "pp"))
     pipe = pipeline(PLAN, layers, nn.functional.mse_loss, BATCH, mesh=mesh)
     pipe.step(BATCH)

@@ -23,6 +23,8 @@ ONE = Plan(schedule="1f1b", num_microbatches=2, layers=((2,),))
 
 SHARDED, COPIED = {"dp": 2, "pp": 2}, {"pp": 2, "dp_replicate": 2}
 
+IN_A_V = Plan(schedule="zbv", num_microbatches=4, layers=((1, 1), (1, 0)))
+
 CASES: dict[str, Callable[[int], Answer]] = {
     "shared": partial(replica_case, PLAN, SHARDED),
     "shared, dropout": partial(replica_case, PLAN, SHARDED, dropout=0.2),
@@ -33,6 +35,15 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "copied, split backward, tied": partial(replica_case, SPLIT, COPIED, tied=True),
     "hybrid": partial(replica_case, ONE, {"dp_replicate": 2, "dp_shard": 2, "pp": 1}, tied=True),
     "the pipeline alone": partial(replica_case, replace(PLAN, layers=((1, 1, 1, 0),), recompute={}), {"pp": 4}),
+}
+
+
+ON_EIGHT: dict[str, Callable[[int], Answer]] = {
+    "hybrid, split backward, tied": partial(
+        replica_case, SPLIT, {"pp": 2, "dp_replicate": 2, "dp_shard": 2}, tied=True, dropout=0.2
+    ),
+    "copied": partial(replica_case, CHUNKS, {"dp_replicate": 4, "pp": 2}),
+    "in a V, tied": partial(replica_case, IN_A_V, {"dp": 4, "pp": 2}, tied=True),
 }
 
 
@@ -50,3 +61,11 @@ def test_losses_and_gradients_are_those_of_one_process(answers: dict[str, list[A
     losses = [answer.loss_error for answer in answers[name] if answer.loss_error is not None]
     assert losses
     assert max(losses) <= TOLERANCE
+
+
+@pytest.mark.slow
+def test_eight_processes_train_what_one_does() -> None:
+    for name, answers_of_case in run_group(ON_EIGHT, 8).items():
+        assert not any(answer.trouble for answer in answers_of_case), name
+        assert max(answer.error for answer in answers_of_case) <= TOLERANCE, name
+        assert max(answer.loss_error or 0.0 for answer in answers_of_case) <= TOLERANCE, name

@@ -128,11 +128,11 @@ def pipeline(
     )
     if mesh_plan is None:
         rank_stages = _on_one_device(stages, boundaries, settings, loss_fn, replicas, parallelize)
-        rank_stages = replace(rank_stages, loss_weight=loss_weight, tied=row.shared)
     else:
-        _check_alone(mesh=mesh, parallelize=parallelize, loss_weight=loss_weight)
+        _check_alone(mesh=mesh, parallelize=parallelize)
         check_mesh_plan(mesh_plan, row, stages, boundaries)
-        rank_stages = _on_meshes(mesh_plan, stages, boundaries, settings, loss_fn)
+        rank_stages = _on_meshes(mesh_plan, stages, boundaries, settings, loss_fn, is_sum=loss_weight is not None)
+    rank_stages = replace(rank_stages, loss_weight=loss_weight, tied=row.shared)
     watch = rank_watch(rank_timeout_s)
     return Pipeline(
         rank_stages, schedule, example_batch=example_batch, mesh_plan=mesh_plan, watch=watch,
@@ -141,11 +141,11 @@ def pipeline(
 
 
 def _check_alone(**others: object) -> None:
-    """Raise InputError where a plan of stages on several devices comes with what such stages do not know."""
+    """Raise InputError where a plan of stages on several devices does not say all of where they lie."""
     for name, value in others.items():
         if value is not None:
             raise InputError(
-                rule=_("must not be given with a mesh_plan, which says where every stage and its loss lie"),
+                rule=_("must not be given with a mesh_plan, which says where every stage lies"),
                 place=name,
                 remedy=_("leave it out, or plan the pipeline alone with evenflow plan"),
             )
@@ -179,6 +179,8 @@ def _on_meshes(
     boundaries: Sequence[Tensor],
     settings: StageSettings,
     loss_fn: LossFunction,
+    *,
+    is_sum: bool,
 ) -> RankStages:
     """Build this device's part of the stages of its rank, which several devices share."""
     rank = mesh_plan.rank_of(dist.get_rank())
@@ -188,7 +190,7 @@ def _on_meshes(
     shared = MeshParameters(settings.shared, stages, mesh_plan, rank)
     built = mesh_stages(own, mesh_plan, meshes, boundaries, settings, shared)
     if built[-1].is_last:
-        loss_fn = MeshLoss(loss_fn, built[-1].submod)
+        loss_fn = MeshLoss(loss_fn, built[-1].submod, is_sum=is_sum)
     message = message_of(mesh_plan, boundaries)
     return RankStages(stages=built, shared=shared, loss_fn=loss_fn, message=message, replicas=replicas_of(None))
 

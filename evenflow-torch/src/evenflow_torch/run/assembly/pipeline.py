@@ -173,20 +173,18 @@ class Pipeline:
         are in their own modes again afterwards.
 
         Raises:
-            InputError: as `step`; stages on several devices by a mesh_plan, which only train.
+            InputError: as `step`.
         """
-        if self.mesh_plan is not None:
-            raise InputError(
-                rule=_("must be called without a mesh_plan: stages that it places on several devices only train yet"),
-                place="evaluate",
-                remedy=_("evaluate the unsplit model with the state_dicts of all ranks"),
-            )
         first = self._given(batch)
         modes = [(module, module.training) for stage in self.stages for module in stage.submod.modules()]
         self.train(False)
         try:
             with self.at_work():
-                return self._total(self.runtime.evaluate(*self._prepared(*first)))
+                given = self._prepared(*first)
+                self._shared.before_evaluation()
+                loss = self.runtime.evaluate(*given)
+                self._shared.after_evaluation()
+                return self._total(loss)
         finally:
             for module, is_training in modes:
                 module.training = is_training
@@ -222,9 +220,8 @@ class Pipeline:
         # Without waiting: from pinned memory the copy runs beside the host.
         first_inputs = inputs.to(first.device, non_blocking=True) if first.is_first else None
         last_targets = targets.to(last.device, non_blocking=True) if last.is_last else None
-        if self.mesh_plan is not None:  # which says what crosses
-            return first_inputs, last_targets, None
-        self._agree(inputs)
+        if self.mesh_plan is None:  # else it says what crosses
+            self._agree(inputs)
         count = self.schedule.num_microbatches
         is_even = self._loss_weight is None and self.replicas.count == 1 and len(targets) % count == 0
         if last_targets is None or is_even:

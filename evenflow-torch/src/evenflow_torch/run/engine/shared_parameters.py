@@ -54,6 +54,12 @@ class SharedParameters:
     def loaded(self) -> None:
         """Do nothing about new values of the parameters."""
 
+    def before_evaluation(self) -> None:
+        """Do nothing: every copy has its value."""
+
+    def after_evaluation(self) -> None:
+        """Do nothing, as before it."""
+
     def before_step(self) -> None:
         """Set aside the gradients of earlier steps, which have been summed already."""
         self._before = []

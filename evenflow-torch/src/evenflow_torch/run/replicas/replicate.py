@@ -7,7 +7,7 @@ from torch import nn
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
 from evenflow_torch.run.replicas.averaged_gradients import AveragedGradients
 from evenflow_torch.run.replicas.replicas import Replicas
-from evenflow_torch.run.replicas.sharded_layers import cannot_shard, shard_layers
+from evenflow_torch.run.replicas.sharded_layers import shard_layers, stay_whole
 
 
 def replicate(stages: Sequence[RuntimeStage], replicas: Replicas) -> AveragedGradients:
@@ -15,27 +15,24 @@ def replicate(stages: Sequence[RuntimeStage], replicas: Replicas) -> AveragedGra
 
     A parameter that several layers or stages of a rank have, such as a tied embedding on it, stays whole.
     """
-    homes: dict[int, set[int]] = {}
-    uses: dict[int, int] = {}
-    parameters: dict[int, nn.Parameter] = {}
+    homes: dict[nn.Parameter, list[int]] = {}
+    """Stages of every part that has a parameter."""
+    unsplittable: set[nn.Parameter] = set()
     for stage in stages:
         for part in stage.submod.parts:
+            unsplittable.update(stay_whole(part.module))
             for parameter in part.module.parameters():
-                parameters[id(parameter)] = parameter
-                homes.setdefault(id(parameter), set()).add(stage.stage_index)
-                uses[id(parameter)] = uses.get(id(parameter), 0) + 1
+                homes.setdefault(parameter, []).append(stage.stage_index)
     whole = [
         parameter
-        for key, parameter in parameters.items()
-        if not replicas.is_sharded or uses[key] > 1 or cannot_shard(parameter)
+        for parameter, used in homes.items()
+        if not replicas.is_sharded or len(used) > 1 or parameter in unsplittable
     ]
     of_stage: dict[int, list[nn.Parameter]] = {stage.stage_index: [] for stage in stages}
-    of_several = []
+    of_several: list[nn.Parameter] = []
     for parameter in whole:
-        if len(homes[id(parameter)]) > 1:
-            of_several.append(parameter)
-        else:
-            of_stage[next(iter(homes[id(parameter)]))].append(parameter)
+        first, *others = set(homes[parameter])
+        (of_several if others else of_stage[first]).append(parameter)
     averaged = AveragedGradients(of_stage, of_several, replicas)
     for stage in stages:
         if replicas.is_sharded:

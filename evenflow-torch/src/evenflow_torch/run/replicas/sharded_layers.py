@@ -8,8 +8,10 @@ The order of these is torch's, which puts them between the actions of a rank.
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Collection
 
+import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
@@ -35,6 +37,19 @@ def shard_layers(module: StageModule, replicas: Replicas, whole: Collection[nn.P
     sharded.set_is_last_backward(False)
 
 
-def cannot_shard(parameter: nn.Parameter) -> bool:
-    """Return whether torch cannot split a parameter: one number, or one whose numbers do not lie in order."""
-    return parameter.dim() == 0 or not parameter.is_contiguous()
+def stay_whole(module: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters of a module that torch cannot split.
+
+    They are single numbers, those whose numbers do not lie in order, and those of another type than most numbers have:
+    torch gathers a module in one message.
+    """
+    numbers: Counter[torch.dtype] = Counter()
+    for parameter in module.parameters():
+        numbers[parameter.dtype] += parameter.numel()
+    return [
+        parameter
+        for parameter in module.parameters()
+        if parameter.dim() == 0
+        or not parameter.is_contiguous()
+        or parameter.dtype != max(numbers, key=lambda kind: numbers[kind])
+    ]
