@@ -65,7 +65,8 @@ def pipeline(
     seed of the random numbers that made it, are the same on every rank.
 
     Args:
-        plan: its number of ranks is the world size; its own order of work is run if it has one.
+        plan: its number of ranks is the world size, or that of a pipeline in `mesh`; its own order of work is run if
+            it has one.
         model: see `evenflow.run.as_row`, as for `head_modules` and `tail_modules`.
         loss_fn: ``loss_fn(output, target)`` of one microbatch, a mean over its samples; with `loss_weight` a sum.
         example_batch: inputs and targets, of which only shapes and types matter; the first dimension is split into

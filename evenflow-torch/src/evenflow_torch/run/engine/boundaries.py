@@ -2,8 +2,8 @@
 
 A plan of the boundaries is made when a pipeline is built. But what a stage hands over also depends on the state in
 which it runs: under autocast a product of float32 tensors is in 16 bits, and a message received with another type than
-it was sent with is garbage. So the first step begins with a probe of every stage in that very state, and the result is
-made known to the stage before and behind.
+it was sent with is garbage. So the first step of every shape begins with a probe of every stage in that very state, and
+the result is made known to the stage before and behind.
 """
 
 from collections.abc import Sequence

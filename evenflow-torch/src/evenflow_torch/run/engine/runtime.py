@@ -3,12 +3,14 @@
 What is changed here, and in `evenflow_torch.run.engine.runtime_stage`:
 
     loss            kept by microbatch; the runtime indexes them by arrival, which fails for orders not ascending
-    scale           each loss is divided by the number of microbatches before its backward, so that gradients accumulate
-                    over any number of steps; the runtime divides what has accumulated, earlier steps included
+    scale           each loss is divided by the number of microbatches, or times its share, before its backward, so that
+                    gradients accumulate over any number of steps; the runtime divides what has accumulated, earlier
+                    steps included
     receive buffer  taken when the message is asked for, given back after its use; the runtime takes all up front
     sent tensor     given back when its receiver has answered; the runtime keeps all of them to the end of the step
     last output     given back when the loss has it, unless there are hooks; the runtime keeps it to the backward
     exception       that of the model or the loss, with a note that says where, not wrapped; no schedules are logged
+    evaluation      forwards in the order of the plan; the runtime goes through the backwards too, and skips them
     observer        told when an action computes, without the time that it waits for its input
     witness         sees inputs and results of an action, and may ask for the graph of a backward to be kept
 """
@@ -82,7 +84,8 @@ class Runtime(TorchRuntime):
         """
         self._factors = shares
         if scale is not None:
-            even = torch.full((self._n_microbatches,), 1 / self._n_microbatches, device=scale.device)
+            count = self._n_microbatches
+            even = torch.full((count,), 1 / count, dtype=torch.float64, device=scale.device)
             self._factors = scale * (even if shares is None else shares)
         return self._run(self.step, inputs, targets, shares)
 
@@ -142,10 +145,10 @@ class Runtime(TorchRuntime):
                 self._open_losses[mb_index] = (
                     loss / self._n_microbatches if factors is None else loss * factors[mb_index]
                 )
-            if not stage.has_backward:
+                if not self.keeps_outputs:
+                    stage.fwd_cache[mb_index] = ((), stage.fwd_cache[mb_index][1])
+            else:
                 del stage.fwd_cache[mb_index]
-            elif not self.keeps_outputs:
-                stage.fwd_cache[mb_index] = ((), stage.fwd_cache[mb_index][1])
             stage.end_action()
 
     def _maybe_get_loss(self, stage: RuntimeStage, mb_index: int) -> Tensor | None:

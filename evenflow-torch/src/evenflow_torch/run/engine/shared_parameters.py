@@ -13,7 +13,7 @@ from evenflow_torch.run.engine.stages import StageParts
 
 
 class SharedParameters:
-    """Keeps the copies of shared parameters equal. Every rank makes one, since it makes process groups.
+    """Keeps the copies of shared parameters equal.
 
     A rank that holds several of the names holds one parameter for them. Where the names are on several ranks, each has
     a copy, which begins with the value on the first of them and gets the sum of all gradients; equal optimizers then
@@ -25,9 +25,9 @@ class SharedParameters:
         shared: Sequence[Sequence[str]],
         stages: Sequence[StageParts],
         rank: int,
-        pipeline: dist.ProcessGroup | None = None,
+        pipeline: dist.ProcessGroup,
     ) -> None:
-        """`pipeline` has the processes of the ranks, in order; None: all processes."""
+        """`pipeline` has the processes of the ranks, in order."""
         self._copies: list[_Copy] = []
         self._before: list[Tensor | None] = []
         ranks_of = {name: stage.rank for stage in stages for part in stage.parts for name in names_of(part)}
@@ -37,7 +37,7 @@ class SharedParameters:
             ranks = sorted({ranks_of[name] for name in names})
             held = [name for name in names if name in own]
             if len(ranks) > 1 and held:
-                processes = ranks if pipeline is None else [dist.get_global_rank(pipeline, peer) for peer in ranks]
+                processes = [dist.get_global_rank(pipeline, peer) for peer in ranks]
                 group = dist.new_group(processes, use_local_synchronization=True)
                 copy = _Copy(name=held[0], part=own[held[0]], group=group, is_first=rank == ranks[0])
                 dist.broadcast(copy.parameter.data, group_src=0, group=group)

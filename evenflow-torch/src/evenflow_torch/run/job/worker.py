@@ -187,8 +187,8 @@ class _Trainer:
 
     def _own(self, batch: Batch) -> Batch:
         """Return the samples of a batch that are this pipeline's."""
-        place = self.job.processes_of_rank[self.rank].index(dist.get_rank()) if self.job.data_parallel > 1 else 0
-        inputs, targets = (tensor.chunk(self.job.data_parallel)[place] for tensor in batch)
+        count = self.job.data_parallel
+        inputs, targets = (tensor.chunk(count)[dist.get_rank() % count] for tensor in batch)
         return inputs, targets
 
     def _aa_check(self, calibration: MeasuredCosts, tell: Report) -> AARun:
