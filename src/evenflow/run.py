@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Hook,
         ModelRow,
         Observer,
+        Part,
         Pipeline,
         as_row,
         pipeline,

@@ -1,4 +1,4 @@
-"""The scripts of docs/run.md, under torchrun: two ranks train, and the unsplit model goes on with their checkpoint."""
+"""The scripts of docs/run.md and docs/training.md, under torchrun: the unsplit model goes on with their checkpoints."""
 
 import os
 import re
@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,9 +53,10 @@ for name, value in whole.state_dict().items():
 """
 
 
-def torchrun(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Two ranks in `folder`."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *arguments]
+def torchrun(folder: Path, *arguments: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
+    """Processes in `folder`."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    command += arguments
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
@@ -72,6 +74,38 @@ def test_the_documented_script_trains_and_its_checkpoint_is_the_unsplit_model(
     assert done.returncode == 0, done.stderr
     monkeypatch.chdir(tmp_path)
     runpy.run_path("check.py")
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
+def test_the_documented_training_with_replicas_is_that_of_the_model_in_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    script, *_others, load = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    plan = {**PLAN, "layers": [[2, 2]]}
+    (tmp_path / "plan.json").write_text(format_object(plan), encoding="utf-8")
+    (tmp_path / "script.py").write_text(script, encoding="utf-8")
+    done = torchrun(tmp_path, "script.py", processes=4)
+    assert done.returncode == 0, done.stderr
+    losses = [float(line.rpartition(" ")[2]) for line in done.stdout.splitlines() if line.startswith("epoch")]
+    assert len(losses) == 3, "one of the replicas says it"
+    assert losses[-1] < losses[0], "it learns"
+
+    defined = script.partition("plan = evenflow")[0]
+    made = script[script.index("torch.manual_seed") : script.index("number = ")].replace("plan.num_layers", "4")
+    check = """
+loss = count = 0
+for replica in range(2):
+    inputs, targets = samples(5000 + replica, 6, 20)
+    loss += float(sum_over_tokens(model.eval()(inputs), targets).detach())
+    count += int(num_tokens(targets))
+found = loss / count
+"""
+
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {}
+    exec(defined + made + load + check, scope)
+    assert scope["found"] == pytest.approx(losses[-1], abs=2e-4)
 
 
 def test_under_torchrun_both_names_of_the_command_are_ranks_of_one_training_that_reports_once(tmp_path: Path) -> None:

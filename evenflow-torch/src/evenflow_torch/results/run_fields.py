@@ -19,6 +19,7 @@ def run_fields(job: RunJob, result: RunResult, comparison: Comparison) -> dict[s
         "device": job.device,
         "processes": job.num_processes,
         "ranks": job.plan.num_ranks,
+        "data_parallel": job.data_parallel,
         "chunks": job.plan.num_chunks,
         "microbatches": job.plan.num_microbatches,
         "schedule": job.plan.schedule,

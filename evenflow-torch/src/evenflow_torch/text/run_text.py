@@ -32,6 +32,8 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
     predicted, measured = comparison.predicted, comparison.measured
     steps = sorted(comparison.step_ns)
     machine = _("{num_ranks} ranks ({device})", num_ranks=job.plan.num_ranks, device=job.device)
+    if job.data_parallel > 1:
+        machine = _("{replicas} replicas of {where}", replicas=job.data_parallel, where=machine)
     if job.mesh_plan is not None:
         machine = _("{num_processes} devices as {where}", num_processes=job.num_processes, where=machine)
     lines = [

@@ -1,5 +1,6 @@
 """What does not fit is refused before any stage is built, and on one rank the pipeline is the model."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,10 +8,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+import evenflow
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow_torch.run import pipeline
 from evenflow_torch.run.assembly.build import microbatch_of
+from tests.paths import ROOT
 
 PLAN = Plan(schedule="1f1b", num_microbatches=4, layers=((2,),))
 BATCH = (torch.ones(8, 3), torch.zeros(8, 3))
@@ -44,8 +47,11 @@ def test_one_rank_computes_what_the_model_does() -> None:
     assert float(loss) == pytest.approx(float(expected.detach()))
     for name, parameter in pipe.named_parameters():
         torch.testing.assert_close(parameter.grad, alone.get_parameter(name).grad)
-    with pytest.raises(InputError, match="batch must have the shapes of the example batch"):
-        pipe.step((BATCH[0][:4], BATCH[1][:4]))
+    for fewer in ((BATCH[0][:3], BATCH[1][:3]), (BATCH[0], BATCH[1][:4])):
+        with pytest.raises(
+            InputError, match=r"batch must have the same number of samples .* the plan's 4 microbatches"
+        ):
+            pipe.step(fewer)
 
 
 @pytest.mark.usefixtures("one_rank")
@@ -77,3 +83,50 @@ def test_another_number_of_ranks_is_refused() -> None:
     plan = Plan(schedule="1f1b", num_microbatches=4, layers=((1, 1),))
     with pytest.raises(InputError, match="world size must be 2, one process per rank, got 1"):
         pipeline(plan, model(), nn.functional.mse_loss, BATCH)
+
+
+class Own(nn.Module):
+    """A model that is no row by itself: its blocks take a mask too."""
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return self.linear(hidden) * mask
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Linear(3, 3)
+        self.blocks = nn.ModuleList(self.Block() for _ in range(2))
+        self.output = nn.Linear(3, 3)
+
+    def mask(self, length: int) -> torch.Tensor:
+        return torch.arange(length) % 2
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        hidden = self.embedding(hidden)
+        for block in self.blocks:
+            hidden = block(hidden, mask=self.mask(hidden.shape[1]))
+        return self.output(hidden)
+
+
+@pytest.mark.usefixtures("one_rank")
+def test_the_documented_row_of_an_own_model_trains_as_the_model() -> None:
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "ModelRow" in block)
+    torch.manual_seed(2)
+    made, alone = Own(), Own()
+    alone.load_state_dict(made.state_dict())
+    scope: dict[str, Any] = {
+        "evenflow": evenflow, "model": made, "plan": PLAN, "loss_fn": nn.functional.mse_loss, "example_batch": BATCH
+    }  # fmt: skip
+    exec(code, scope)
+    pipe = scope["pipe"]
+    loss, expected = pipe.step(BATCH), nn.functional.mse_loss(alone(BATCH[0]), BATCH[1])
+    expected.backward()
+    torch.testing.assert_close(loss, expected.detach())
+    assert set(pipe.state_dict()) == set(alone.state_dict())
+    for name, parameter in pipe.named_parameters():
+        torch.testing.assert_close(parameter.grad, alone.get_parameter(name).grad)

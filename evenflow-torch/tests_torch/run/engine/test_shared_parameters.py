@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from evenflow.model import Plan
@@ -28,7 +29,8 @@ def test_shared_names_become_one_parameter_again() -> None:
 def test_on_one_rank_there_is_nothing_to_sum() -> None:
     first, last = nn.Linear(2, 2), nn.Linear(2, 2)
     stages = cut(as_row([first, last]), PLAN, schedule_of(PLAN))
-    shared = SharedParameters([("0.weight", "1.weight")], stages, 0)
+    assert dist.group.WORLD is not None
+    shared = SharedParameters([("0.weight", "1.weight")], stages, 0, dist.group.WORLD)
     first.weight.grad = torch.ones(2, 2)
     shared.before_step()
     shared.after_step()

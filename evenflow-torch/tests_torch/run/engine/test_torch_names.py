@@ -27,3 +27,9 @@ def test_a_release_without_a_name_is_refused_by_version(monkeypatch: pytest.Monk
         runpy.run_path(torch_names.__file__)
     for word in (torch.__version__, torch_names.TORCH_VERSIONS, "_PipelineScheduleRuntime", "evenflow[torch]"):
         assert word in str(caught.value)
+
+
+def test_forwards_keep_their_order_and_gather_only_what_they_use() -> None:
+    order = "0UNSHARD 0RECV_F0 0F0 0SEND_F0 2UNSHARD 2F0 0RESHARD 0UNSHARD 0B0 0REDUCE_GRAD 2F1 2RESHARD 0RESHARD"
+    forwards = torch_names.forwards_of([torch_names.TorchAction.from_str(action) for action in order.split()])
+    assert " ".join(map(str, forwards)) == "0UNSHARD 0RECV_F0 0F0 0SEND_F0 2UNSHARD 2F0 0RESHARD 2F1 2RESHARD"

@@ -1,7 +1,6 @@
 """One rank trains in this process as many do; devices of one rank are put together."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,9 +43,8 @@ def test_a_rank_has_the_actions_of_its_first_device_and_the_memory_of_its_fulles
             static_bytes=10 - number, working_bytes=2 * number, peak_bytes=number, actions=[],
         )  # fmt: skip
 
-    plan: Any = SimpleNamespace(devices_of_rank=lambda: ((2, 0), (1,)))
-    first, second = by_rank([device(number) for number in range(3)], plan)
+    first, second = by_rank([device(number) for number in range(3)], ((2, 0), (1,)))
     assert (first.forward_ns, first.static_bytes, first.peak_bytes) == ({0: 2}, 10, 2)
     assert first.working_bytes == 4
     assert second == device(1)
-    assert by_rank([device(0)], None) == [device(0)]
+    assert by_rank([device(0)], ((0,),)) == [device(0)]

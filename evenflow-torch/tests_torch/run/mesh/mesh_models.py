@@ -33,6 +33,7 @@ from evenflow_torch.run.mesh.moving import Moving
 from tests_torch.auto import fused_models
 from tests_torch.run.cases import NUM_STEPS, Answer
 from tests_torch.run.models import VOCABULARY, llama, loss_fn
+from tests_torch.run.replicas.loop_cases import PADDING, num_tokens, sum_over_tokens
 
 SAMPLES, LENGTH, HIDDEN = 4, 6, 16
 COLUMN = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "lm_head")
@@ -186,6 +187,22 @@ def mesh_case(
     return replace(answer, error=max(answer.error, norm_error), names=tuple(pipe.state_dict()))
 
 
+def tokens_on_mesh_case(plan: Plan, ranks: tuple[On, ...], rank: int) -> Answer:
+    """Padding, more on some devices than on others, and a microbatch of nothing else: the mean over all tokens."""
+    inputs, targets = batch(plan)
+    targets = targets.clone()
+    for sample in range(len(targets)):
+        targets[sample, sample % LENGTH :] = PADDING
+    targets[:SAMPLES] = PADDING
+    layered = as_row(model(plan))
+    where = mesh_plan(plan, layered, ranks)
+    pipe = pipeline(plan, layered, sum_over_tokens, (inputs, targets), mesh_plan=where, loss_weight=num_tokens)
+    whole = model(plan)
+    expected = functional.cross_entropy(whole(inputs).logits.flatten(0, 1), targets.flatten(), ignore_index=PADDING)
+    expected.backward()
+    return compared(pipe, whole, rank, last=pipe.step((inputs, targets)), expected=expected)
+
+
 def compared(
     pipe: Pipeline, whole: nn.Module, rank: int, *, last: torch.Tensor | None, expected: torch.Tensor
 ) -> Answer:
@@ -247,6 +264,7 @@ def training_case(plan: Plan, ranks: tuple[On, ...], rank: int, **options: Any) 
     data = batch(plan)
     whole, layered = model(plan, **options), as_row(model(plan, **options))
     pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=mesh_plan(plan, layered, ranks))
+    worst = 0.0
     begin = {name: value.clone() for name, value in whole.state_dict().items()}
     optimizers = [torch.optim.AdamW(one.parameters(), lr=0.01) for one in (pipe, whole)]
     for _ in range(3):
@@ -256,7 +274,10 @@ def training_case(plan: Plan, ranks: tuple[On, ...], rank: int, **options: Any) 
         loss_fn(whole(data[0]).logits, data[1]).backward()
         for optimizer in optimizers:
             optimizer.step()
-    error = _distance(pipe, whole.state_dict())
+        evaluated = pipe.evaluate(data)
+        if evaluated is not None:
+            worst = max(worst, abs(float(evaluated / loss_fn(whole(data[0]).logits, data[1]).detach()) - 1))
+    error = max(worst, _distance(pipe, whole.state_dict()))
     pipe.load_state_dict(begin)
     return Answer(error=error, found=_distance(pipe, begin))
 

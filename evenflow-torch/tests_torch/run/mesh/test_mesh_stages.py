@@ -31,6 +31,7 @@ from tests_torch.run.mesh.mesh_models import (
     mesh_case,
     planned_case,
     row_model,
+    tokens_on_mesh_case,
     training_case,
 )
 
@@ -116,6 +117,7 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "tied": partial(mesh_case, PAIR, half(TENSOR, DATA), tied=True),
     "tied, one stage": partial(mesh_case, ONE_STAGE, (SQUARE,), tied=True),
     "tied, two, one and one device": partial(mesh_case, THREE, UNEVEN, tied=True),
+    "tokens": partial(tokens_on_mesh_case, PAIR, half(TENSOR, DATA)),
 }
 TRAININGS: dict[str, Callable[[int], Answer]] = {
     "data, tensor, trained": partial(training_case, PAIR, half(DATA, TENSOR)),

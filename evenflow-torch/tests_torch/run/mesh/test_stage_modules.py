@@ -55,7 +55,7 @@ def test_a_share_is_its_part_of_the_mean_and_all_shares_are_the_loss(device_mesh
     stage: Any = SimpleNamespace(
         mesh=device_mesh, output_placements=[Shard(0), Replicate()], num_output_parts=num_parts
     )
-    loss = MeshLoss(mse_loss, stage)
+    loss = MeshLoss(mse_loss, stage, is_sum=False)
     output, target = torch.arange(8.0).reshape(4, 2), torch.ones(4, 2)
     whole = mse_loss(output, target)
     share = loss(output, target)

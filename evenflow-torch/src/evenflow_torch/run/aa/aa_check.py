@@ -23,6 +23,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from evenflow.aa import Check, Direction, RankChecks
+from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.schedule import Action, Op
 from evenflow_torch.run.aa.bits import flip_bit, num_different
@@ -67,6 +68,13 @@ class AACheck:
     """
 
     def __init__(self, pipe: Pipeline, checks: RankChecks, *, faults: Sequence[Fault] = ()) -> None:
+        if pipe.replicas.count > 1:
+            raise InputError(
+                value=pipe.replicas.count,
+                rule=_("must be one pipeline: replicas cannot check their work yet"),
+                place=_("A/A check, pipelines"),
+                remedy=_("check a run without replicas"),
+            )
         self._pipe = pipe
         self._checks = checks
         self._faults = {fault.step: fault for fault in faults}

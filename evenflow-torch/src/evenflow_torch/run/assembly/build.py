@@ -1,10 +1,12 @@
 """From a plan and a model to a pipeline: the function `evenflow.run.pipeline`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
 
 from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
@@ -14,6 +16,7 @@ from evenflow_torch.models.checkpointing import Patterns
 from evenflow_torch.models.parts import ModelRow
 from evenflow_torch.models.rows import as_row
 from evenflow_torch.run.assembly.pipeline import Batch, Pipeline, RankStages, checked_batch
+from evenflow_torch.run.engine.loss_shares import LossWeight
 from evenflow_torch.run.engine.order import check_world, runnable_order
 from evenflow_torch.run.engine.recompute_layers import check_kinds, is_on_host
 from evenflow_torch.run.engine.runtime import LossFunction
@@ -31,6 +34,8 @@ from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
 from evenflow_torch.run.mesh.mesh_plan_check import check_mesh_plan
 from evenflow_torch.run.mesh.mesh_stages import mesh_stages, message_of, place_parameters
 from evenflow_torch.run.mesh.stage_modules import MeshLoss, device_meshes
+from evenflow_torch.run.replicas.replicas import Replicas, replicas_of
+from evenflow_torch.run.replicas.replicate import replicate
 from evenflow_torch.run.values.run_job import RANK_TIMEOUT_SECONDS
 from evenflow_torch.run.watch.rank_watch import rank_watch
 
@@ -41,6 +46,9 @@ def pipeline(
     loss_fn: LossFunction,
     example_batch: Batch,
     *,
+    loss_weight: LossWeight | None = None,
+    mesh: DeviceMesh | None = None,
+    parallelize: Callable[[Mapping[str, nn.Module]], None] | None = None,
     mesh_plan: MeshPlan | None = None,
     host_link: HostLink | None = None,
     device: torch.device | str = "cpu",
@@ -57,11 +65,21 @@ def pipeline(
     seed of the random numbers that made it, are the same on every rank.
 
     Args:
-        plan: its number of ranks is the world size; its own order of work is run if it has one.
+        plan: its number of ranks is the world size, or that of a pipeline in `mesh`; its own order of work is run if
+            it has one.
         model: see `evenflow.run.as_row`, as for `head_modules` and `tail_modules`.
-        loss_fn: ``loss_fn(output, target)`` of one microbatch, a mean over its samples.
+        loss_fn: ``loss_fn(output, target)`` of one microbatch, a mean over its samples; with `loss_weight` a sum.
         example_batch: inputs and targets, of which only shapes and types matter; the first dimension is split into
             the plan's microbatches.
+        loss_weight: ``loss_weight(target)``, what one microbatch counts, such as the number of its tokens that are no
+            padding. `loss_fn` is a sum over these, and the loss of a step is the sum of all over what counts in all.
+        mesh: the processes of the training, by default one pipeline of all. Along its dimension ``pp`` stand the ranks
+            of a pipeline. Along ``dp_shard``, or ``dp``, replicas share the parameters of their stages, which are
+            gathered layer by layer (torch's `fully_shard`); along ``dp_replicate`` they have copies; with both it is
+            hybrid. Each replica takes batches of its own, and gradients are means over all, made once a step.
+        parallelize: is given the modules of each stage of this rank by their names in the unsplit model, and changes
+            them in place, as with ``torch.distributed.tensor.parallel.parallelize_module``, before replicas share them.
+            Stages take and hand over plain tensors, equal on all devices of a stage.
         mesh_plan: where every stage lies, if on several devices: of ``evenflow auto`` (`AutoPlan.mesh_plan`, or
             `evenflow.profiles.mesh_plan_file.parse_mesh_plan`). The world size is its number of devices then, the
             parameters become DTensors, and the first dimension of the batch counts for all devices of a stage together.
@@ -84,7 +102,16 @@ def pipeline(
             place="torch.distributed",
             remedy=_("start the ranks with torchrun and call torch.distributed.init_process_group"),
         )
-    check_world(plan, dist.get_world_size(), mesh_plan)
+    replicas = replicas_of(mesh)
+    if mesh is None:
+        check_world(plan, dist.get_world_size(), mesh_plan)
+    elif replicas.pipeline.size() != plan.num_ranks:
+        raise InputError(
+            value=replicas.pipeline.size(),
+            rule=_("must be {needed}, one process per rank", needed=plan.num_ranks),
+            place=_("mesh, dimension pp"),
+            remedy=_("make the mesh, or a plan, for this number"),
+        )
     stages = cut(row, plan, schedule)
     patterns = {**RECOMPUTE_PARTS, **recompute_modules}
     check_kinds(plan, row.body, patterns)
@@ -93,13 +120,20 @@ def pipeline(
     microbatch_of(example_batch[1], plan, place=_("example batch, targets"))
     boundaries = boundary_shapes(stages, row.context, example)
     settings = StageSettings(
-        context=row.context, seed=seed, recompute_modules=patterns, device=torch.device(device), shared=row.shared
+        context=row.context,
+        seed=seed,
+        recompute_modules=patterns,
+        device=torch.device(device),
+        shared=row.shared,
+        first_microbatch=replicas.index * plan.num_microbatches,
     )
     if mesh_plan is None:
-        rank_stages = _on_one_device(stages, boundaries, settings, loss_fn)
+        rank_stages = _on_one_device(stages, boundaries, settings, loss_fn, replicas, parallelize)
     else:
+        _check_alone(mesh=mesh, parallelize=parallelize)
         check_mesh_plan(mesh_plan, row, stages, boundaries)
-        rank_stages = _on_meshes(mesh_plan, stages, boundaries, settings, loss_fn)
+        rank_stages = _on_meshes(mesh_plan, stages, boundaries, settings, loss_fn, is_sum=loss_weight is not None)
+    rank_stages = replace(rank_stages, loss_weight=loss_weight, tied=row.shared)
     watch = rank_watch(rank_timeout_s)
     return Pipeline(
         rank_stages, schedule, example_batch=example_batch, mesh_plan=mesh_plan, watch=watch,
@@ -107,15 +141,37 @@ def pipeline(
     )  # fmt: skip
 
 
+def _check_alone(**others: object) -> None:
+    """Raise InputError where a plan of stages on several devices does not say all of where they lie."""
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(
+                rule=_("must not be given with a mesh_plan, which says where every stage lies"),
+                place=name,
+                remedy=_("leave it out, or plan the pipeline alone with evenflow plan"),
+            )
+
+
 def _on_one_device(
-    stages: Sequence[StageParts], boundaries: Sequence[Tensor], settings: StageSettings, loss_fn: LossFunction
+    stages: Sequence[StageParts],
+    boundaries: Sequence[Tensor],
+    settings: StageSettings,
+    loss_fn: LossFunction,
+    replicas: Replicas,
+    parallelize: Callable[[Mapping[str, nn.Module]], None] | None,
 ) -> RankStages:
-    """Build the stages of this rank, whose device has all of them."""
-    rank = dist.get_rank()
+    """Build the stages of this rank, whose device has all of them, or shares them with replicas."""
+    rank = dist.get_rank(replicas.pipeline)
     own = _moved(stages, rank, settings.device)
-    shared = SharedParameters(settings.shared, stages, rank)
-    built = [_stage(stage, boundaries, settings) for stage in own]
-    return RankStages(stages=built, shared=shared, loss_fn=loss_fn, message=boundaries[1])
+    shared = SharedParameters(settings.shared, stages, rank, replicas.pipeline)
+    if parallelize is not None:
+        for stage in own:
+            parallelize({part.path: part.module for part in stage.parts})
+    built = [_stage(stage, boundaries, settings, replicas.pipeline) for stage in own]
+    averaged = None if replicas.data is None else replicate(built, replicas)
+    return RankStages(
+        stages=built, shared=shared, loss_fn=loss_fn, message=boundaries[1], replicas=replicas, averaged=averaged
+    )
 
 
 def _on_meshes(
@@ -124,6 +180,8 @@ def _on_meshes(
     boundaries: Sequence[Tensor],
     settings: StageSettings,
     loss_fn: LossFunction,
+    *,
+    is_sum: bool,
 ) -> RankStages:
     """Build this device's part of the stages of its rank, which several devices share."""
     rank = mesh_plan.rank_of(dist.get_rank())
@@ -133,19 +191,29 @@ def _on_meshes(
     shared = MeshParameters(settings.shared, stages, mesh_plan, rank)
     built = mesh_stages(own, mesh_plan, meshes, boundaries, settings, shared)
     if built[-1].is_last:
-        loss_fn = MeshLoss(loss_fn, built[-1].submod)
-    return RankStages(stages=built, shared=shared, loss_fn=loss_fn, message=message_of(mesh_plan, boundaries))
+        loss_fn = MeshLoss(loss_fn, built[-1].submod, is_sum=is_sum)
+    message = message_of(mesh_plan, boundaries)
+    return RankStages(stages=built, shared=shared, loss_fn=loss_fn, message=message, replicas=replicas_of(None))
 
 
-def _stage(stage: StageParts, boundaries: Sequence[Tensor], settings: StageSettings) -> RuntimeStage:
+def _stage(
+    stage: StageParts, boundaries: Sequence[Tensor], settings: StageSettings, pipeline: dist.ProcessGroup
+) -> RuntimeStage:
     return RuntimeStage(
-        StageModule(stage, settings.context, seed=settings.seed, recompute_modules=settings.recompute_modules),
+        StageModule(
+            stage,
+            settings.context,
+            seed=settings.seed,
+            first_microbatch=settings.first_microbatch,
+            recompute_modules=settings.recompute_modules,
+        ),
         index=stage.index,
         num_stages=len(boundaries) - 1,
         device=settings.device,
         example_input=boundaries[stage.index],
         example_output=boundaries[stage.index + 1],
         weight_gradients=weight_gradients(stage),
+        group=pipeline,
     )
 
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
@@ -14,19 +16,32 @@ from evenflow.language import _
 from evenflow.model import HostLink
 from evenflow.schedule import Schedule
 from evenflow_torch.models.parts import Part
+from evenflow_torch.run.assembly.checkpoints import Checkpoint, module_of
 from evenflow_torch.run.engine.boundaries import agree_on_boundaries
 from evenflow_torch.run.engine.gradient_norm import norm_over_ranks, scale_to_norm
 from evenflow_torch.run.engine.hooks import Hook, insert_calls, insert_hooks
 from evenflow_torch.run.engine.host_traffic import HostTraffic
+from evenflow_torch.run.engine.loss_shares import LossWeight, loss_shares
 from evenflow_torch.run.engine.runtime import LossFunction, make_runtime
-from evenflow_torch.run.engine.runtime_stage import Observer, RuntimeStage
+from evenflow_torch.run.engine.runtime_stage import Crossing, Observer, RuntimeStage
 from evenflow_torch.run.engine.shared_parameters import SharedParameters
 from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
 from evenflow_torch.run.mesh.stage_modules import MeshLoss, placed_like
+from evenflow_torch.run.replicas.averaged_gradients import AveragedGradients
+from evenflow_torch.run.replicas.replicas import Replicas
 from evenflow_torch.run.watch.rank_watch import RankWatch
 
 Batch = tuple[Tensor, Tensor]
 """Inputs and targets, each of shape [batch, ...]."""
+
+
+_State = tuple[tuple[int, ...], torch.dtype | None]
+"""What decides what crosses between stages: the shape of a microbatch, and the type of autocast if it is on."""
+
+
+def _state_of(inputs: Tensor, device: torch.device) -> _State:
+    autocast = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
+    return tuple(inputs.shape), autocast
 
 
 def checked_batch(batch: object, *, place: str) -> Batch:
@@ -50,8 +65,15 @@ class RankStages:
     """Stages in the order of the pipeline."""
     shared: SharedParameters | MeshParameters
     """Gradients that other devices have a part of."""
+    replicas: Replicas
+    tied: Sequence[Sequence[str]] = ()
+    """Names of parameters that are one and the same."""
+    averaged: AveragedGradients | None = None
+    """Gradients of parameters that every replica has whole; None where there are none."""
     loss_fn: LossFunction
     """Loss of one microbatch on this device."""
+    loss_weight: LossWeight | None = None
+    """What a microbatch counts, if its loss is a sum; None: losses are means over samples."""
     message: Tensor
     """Tensor that the first device sends to the next stage for one microbatch, on the meta device."""
 
@@ -83,9 +105,14 @@ class Pipeline:
             self._move_as_planned(host_link)
         self.num_steps = 0
         """Steps done, which the random numbers depend on; set it when training goes on from a checkpoint."""
+        self.replicas = rank_stages.replicas
+        """The pipelines of the training, of which this is one."""
         self._shared = rank_stages.shared
-        self._has_agreed = mesh_plan is not None
-        """Whether the stages know what will cross between them; on several devices it is part of the plan."""
+        self._averaged = rank_stages.averaged
+        self._tied = rank_stages.tied
+        self._loss_weight = rank_stages.loss_weight
+        self._crossings: dict[_State, dict[int, Crossing]] = {}
+        """What crosses between the stages of this rank."""
         self._shapes = tuple(tuple(tensor.shape) for tensor in example_batch)
 
     def _move_as_planned(self, host_link: HostLink) -> None:
@@ -106,42 +133,126 @@ class Pipeline:
             stage.submod.offload.is_planned = True
         insert_calls(runtime, [Hook(after=action, run=call) for action, call in traffic.calls()])
 
-    def step(self, batch: Batch) -> Tensor | None:
+    def step(self, batch: Batch, *, scaler: torch.amp.GradScaler | None = None) -> Tensor | None:
         """Run forward and backward of all microbatches; gradients are added to what the parameters hold.
 
-        Return the mean of the microbatches' losses on the rank of the last stage, None on the others. Every rank gives
-        the whole batch, of the example's shape; only the first stage reads the inputs, only the last the targets.
+        Return the loss on the rank of the last stage, None on the others: the mean over samples, or over what
+        `loss_weight` counts. Every rank of a pipeline gives the same batch; only the first stage reads the inputs, only
+        the last the targets. Each replica has a batch of its own, of any number of samples; loss and gradients are
+        means over all.
+
+        Shapes may differ from step to step, on all ranks alike: what crosses between stages is found anew for each
+        shape. Microbatches have equal numbers of samples, or the first ones one more.
+
+        With a `scaler`, gradients are those of the scaled loss, for ``scaler.step(optimizer)``; ranks must agree on
+        overflows, as those of `torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler` do.
 
         Raises:
             InputError: a batch of another form or shape.
             RunError: under torchrun, another rank failed, died or shows no sign of life; it is named. What the model or
                 the loss raises comes as it is, with a note of the rank, stage and microbatch.
         """
+        first = self._given(batch)
+        for stage in self.stages:
+            stage.submod.step = self.num_steps
+        with self.at_work():
+            given = self._prepared(*first)
+            self._shared.before_step()
+            loss = self.runtime.run(*given, scale=None if scaler is None else self._scale(scaler))
+            if self._averaged is not None:
+                self._averaged.finish()
+            self._shared.after_step()
+            loss = self._total(loss)
+        self.num_steps += 1
+        return loss
+
+    def evaluate(self, batch: Batch) -> Tensor | None:
+        """Return the loss of a batch on the rank of the last stage, None on the others, as `step` does.
+
+        Only forwards run, in evaluation mode (without dropout) and under `torch.no_grad`: nothing changes, and modules
+        are in their own modes again afterwards.
+
+        Raises:
+            InputError: as `step`.
+        """
+        first = self._given(batch)
+        modes = [(module, module.training) for stage in self.stages for module in stage.submod.modules()]
+        self.train(False)
+        try:
+            with self.at_work():
+                given = self._prepared(*first)
+                self._shared.before_evaluation()
+                loss = self.runtime.evaluate(*given)
+                self._shared.after_evaluation()
+                return self._total(loss)
+        finally:
+            for module, is_training in modes:
+                module.training = is_training
+
+    def _given(self, batch: Batch) -> Batch:
+        """Return inputs and targets of shapes that can be run."""
         inputs, targets = checked_batch(batch, place="batch")
         shapes = (tuple(inputs.shape), tuple(targets.shape))
-        if shapes != self._shapes:
+        if self.mesh_plan is not None and shapes != self._shapes:
             raise InputError(
                 value=shapes,
                 rule=_("must have the shapes of the example batch, {shapes}", shapes=self._shapes),
                 place="batch",
                 remedy=_("drop or fill up the last batch of an epoch"),
             )
-        for stage in self.stages:
-            stage.submod.step = self.num_steps
+        least = self.schedule.num_microbatches
+        if not (inputs.dim() and targets.dim()) or len(inputs) != len(targets) or len(inputs) < least:
+            raise InputError(
+                value=shapes,
+                rule=_(
+                    "must have the same number of samples in inputs and targets, at least one for each of the plan's "
+                    "{least} microbatches",
+                    least=least,
+                ),
+                place="batch",
+                remedy=_("drop or fill up the last batch of an epoch"),
+            )
+        return inputs, targets
+
+    def _prepared(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Return what this rank reads of a batch, and what its microbatches count; stages know what will cross."""
         first, last = self.stages[0], self.stages[-1]
         # Without waiting: from pinned memory the copy runs beside the host.
         first_inputs = inputs.to(first.device, non_blocking=True) if first.is_first else None
         last_targets = targets.to(last.device, non_blocking=True) if last.is_last else None
-        with self.at_work():
-            if not self._has_agreed:
-                example = inputs[: len(inputs) // self.schedule.num_microbatches]
-                agree_on_boundaries(self.stages, self.schedule.stage_ranks, example)
-                self._has_agreed = True
-            self._shared.before_step()
-            loss = self.runtime.run(first_inputs, last_targets)
-            self._shared.after_step()
-        self.num_steps += 1
-        return self.loss_fn.total(loss) if loss is not None and isinstance(self.loss_fn, MeshLoss) else loss
+        if self.mesh_plan is None:  # else it says what crosses
+            self._agree(inputs)
+        count = self.schedule.num_microbatches
+        is_even = self._loss_weight is None and self.replicas.count == 1 and len(targets) % count == 0
+        if last_targets is None or is_even:
+            return first_inputs, last_targets, None
+        shares = loss_shares(last_targets, count, self._loss_weight, self.replicas.sum)
+        return first_inputs, last_targets, shares * self.replicas.count
+
+    def _agree(self, inputs: Tensor) -> None:
+        """Let stages know what crosses between them in a step, all ranks alike."""
+        parts = inputs.tensor_split(self.schedule.num_microbatches)
+        states = [_state_of(part, self.stages[0].device) for part in parts]
+        for part, state in ((parts[0], states[0]), (parts[-1], states[-1])):
+            if state not in self._crossings:
+                found = agree_on_boundaries(self.stages, self.schedule.stage_ranks, part, self.replicas.pipeline)
+                if not self._crossings:
+                    for stage in self.stages:
+                        stage.expect(*found[stage.stage_index])
+                self._crossings[state] = found
+        for stage in self.stages:
+            stage.crossings = [self._crossings[state][stage.stage_index] for state in states]
+
+    def _total(self, loss: Tensor | None) -> Tensor | None:
+        """Return the loss of all replicas, or of all devices of the last stage."""
+        if loss is None:
+            return None
+        return self.loss_fn.total(loss) if isinstance(self.loss_fn, MeshLoss) else self.replicas.mean(loss)
+
+    def _scale(self, scaler: torch.amp.GradScaler) -> Tensor:
+        scale = scaler.scale(torch.ones((), device=self.stages[0].device))
+        assert isinstance(scale, Tensor)
+        return scale
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Yield the parameters of this rank under the names of the unsplit model, each once."""
@@ -177,7 +288,13 @@ class Pipeline:
         """
         gradients = [parameter.grad for parameter in self.owned_parameters() if parameter.grad is not None]
         with self.at_work():
-            norm = norm_over_ranks(gradients, norm_type, counts=self.is_first_device, device=self.stages[0].device)
+            norm = norm_over_ranks(
+                gradients,
+                norm_type,
+                counts=self.mesh_plan is None or self.is_first_device,
+                device=self.stages[0].device,
+                group=self.replicas.pipeline,
+            )
         scale_to_norm([parameter.grad for parameter in self.parameters()], norm, max_norm)
         return norm
 
@@ -185,7 +302,9 @@ class Pipeline:
     def is_first_device(self) -> bool:
         """Whether this process is the first, or the only, one of its rank of the pipeline."""
         rank = self.schedule.stage_ranks[self.stages[0].stage_index]
-        return self.mesh_plan is None or dist.get_rank() == self.mesh_plan.devices_of_rank()[rank][0]
+        if self.mesh_plan is None:
+            return self.replicas.index == 0
+        return dist.get_rank() == self.mesh_plan.devices_of_rank()[rank][0]
 
     def state_dict(self) -> dict[str, Any]:
         """Return this rank's part of the unsplit model's state_dict; all ranks together have the whole of it."""
@@ -213,6 +332,39 @@ class Pipeline:
                     place="state_dict",
                 ) from None
         self._shared.loaded()
+
+    def save(self, folder: Path | str, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Write a checkpoint of model, optimizer and number of steps; every process of the training calls it.
+
+        The folder is one of `torch.distributed.checkpoint`, with the names of the unsplit model. It must be the same
+        for all hosts.
+
+        Raises:
+            InputError: stages on several devices by a mesh_plan.
+        """
+        with self.at_work():
+            self._checkpoint(optimizer).save(self.num_steps, Path(folder))
+
+    def load(self, folder: Path | str, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Go on from a checkpoint of `save`, also of another plan, mesh or number of processes; every process calls it.
+
+        The optimizer is of the same kind, made of this pipeline's parameters; without it only the model is loaded.
+
+        Raises:
+            InputError: no checkpoint, or one of another model; stages on several devices by a mesh_plan.
+        """
+        with self.at_work():
+            self.num_steps = self._checkpoint(optimizer).load(Path(folder))
+        self._shared.loaded()
+
+    def _checkpoint(self, optimizer: torch.optim.Optimizer | None) -> Checkpoint:
+        if self.mesh_plan is not None:
+            raise InputError(
+                rule=_("must be made without a mesh_plan to have checkpoints of its own"),
+                place="pipeline",
+                remedy=_("save pipe.state_dict() of every rank"),
+            )
+        return Checkpoint(module_of(self._parts()), optimizer, self._tied)
 
     def train(self, mode: bool = True) -> None:
         """Switch dropout and the like on or off, as `torch.nn.Module.train` does."""

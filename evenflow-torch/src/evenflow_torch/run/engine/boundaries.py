@@ -2,32 +2,37 @@
 
 A plan of the boundaries is made when a pipeline is built. But what a stage hands over also depends on the state in
 which it runs: under autocast a product of float32 tensors is in 16 bits, and a message received with another type than
-it was sent with is garbage. So the first step begins with a probe of every stage in that very state, and the result is
-made known to the stage before and behind.
+it was sent with is garbage. So the first step of every shape begins with a probe of every stage in that very state, and
+the result is made known to the stage before and behind.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.fsdp import FSDPModule
 
-from evenflow_torch.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.engine.runtime_stage import Crossing, RuntimeStage
 from evenflow_torch.run.engine.stages import StageModule, one_tensor
 
 _Crossing = tuple[tuple[int, ...], torch.dtype, bool]
 """Shape and type of the output of a stage for one microbatch, and whether it gets a gradient."""
 
 
-def agree_on_boundaries(stages: Sequence[RuntimeStage], stage_ranks: Sequence[int], example: Tensor) -> None:
-    """Tell every stage what it will receive and hand over in the state of now; every rank calls it.
+def agree_on_boundaries(
+    stages: Sequence[RuntimeStage], stage_ranks: Sequence[int], example: Tensor, pipeline: dist.ProcessGroup
+) -> dict[int, Crossing]:
+    """Return what every stage of this rank will receive and hand over in the state of now; every rank calls it.
 
-    `stages` are those of this rank, `example` is the first one's input of one microbatch, and `stage_ranks` has the
-    rank of every stage.
+    `stages` are those of this rank, `example` is the first one's input of one microbatch, `stage_ranks` has the rank of
+    every stage, and `pipeline` the processes of all ranks, in order.
     """
     own = {stage.stage_index: stage for stage in stages}
     incoming = torch.empty(example.shape, dtype=example.dtype, device="meta")
+    found: dict[int, Crossing] = {}
     for index, rank in enumerate(stage_ranks[:-1]):
         crossings: list[_Crossing | None] = [None]
         if index in own:
@@ -35,15 +40,17 @@ def agree_on_boundaries(stages: Sequence[RuntimeStage], stage_ranks: Sequence[in
             if outgoing is None:
                 outgoing = own[index].example_output
             crossings = [(tuple(outgoing.shape), outgoing.dtype, own[index].example_output.requires_grad)]
-        dist.broadcast_object_list(crossings, src=rank, device=stages[0].device if _on_gpu(stages) else None)
+        device = stages[0].device if _on_gpu(stages) else None
+        dist.broadcast_object_list(crossings, group=pipeline, group_src=rank, device=device)
         assert crossings[0] is not None
         shape, dtype, is_trained = crossings[0]
         crossing = torch.empty(shape, dtype=dtype, device="meta", requires_grad=is_trained)
-        if index in own:
-            own[index].expect(own[index].example_input, crossing)
-        if index + 1 in own:
-            own[index + 1].expect(crossing, own[index + 1].example_output)
+        found[index] = incoming, crossing
         incoming = crossing
+    last = len(stage_ranks) - 1
+    if last in own:
+        found[last] = incoming, own[last].example_output
+    return {index: found[index] for index in own}
 
 
 def probed_output(module: StageModule, example: Tensor, device: torch.device) -> Tensor | None:
@@ -57,15 +64,26 @@ def probed_output(module: StageModule, example: Tensor, device: torch.device) ->
             hidden = stand_in(example)
             for part in module.parts:
                 if not part.keeps_shape:
+                    called = _Ungathered(part.module) if isinstance(part.module, FSDPModule) else part.module
                     state = {
-                        name: stand_in(value)
-                        for name, value in (*part.module.named_parameters(), *part.module.named_buffers())
+                        name: stand_in(value) for name, value in (*called.named_parameters(), *called.named_buffers())
                     }
                     named = dict(module.context(hidden, part)) if module.context else {}
-                    hidden = one_tensor(torch.func.functional_call(part.module, state, (hidden,), named), part)
+                    hidden = one_tensor(torch.func.functional_call(called, state, (hidden,), named), part)
     except Exception:  # noqa: BLE001  what a module raises on such tensors is anything; the real output is checked
         return None
     return torch.empty(hidden.shape, dtype=hidden.dtype, device="meta")
+
+
+class _Ungathered(nn.Module):
+    """A module whose parameters replicas share, without the hooks that gather them."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module.forward(*args, **kwargs)
 
 
 def _on_gpu(stages: Sequence[RuntimeStage]) -> bool:

@@ -14,8 +14,15 @@ _SMALLEST = 1e-6
 """Added to a norm before it divides, as torch does."""
 
 
-def norm_over_ranks(gradients: Sequence[Tensor], norm_type: float, *, counts: bool, device: torch.device) -> Tensor:
-    """Return the norm of the gradients of all ranks, the same on each; every rank calls it.
+def norm_over_ranks(
+    gradients: Sequence[Tensor],
+    norm_type: float,
+    *,
+    counts: bool,
+    device: torch.device,
+    group: dist.ProcessGroup | None = None,
+) -> Tensor:
+    """Return the norm of the gradients of all ranks of a group, the same on each; every rank calls it.
 
     A rank that does not count adds nothing: another one has the same gradients.
     """
@@ -25,7 +32,7 @@ def norm_over_ranks(gradients: Sequence[Tensor], norm_type: float, *, counts: bo
     if norms and counts:
         every = torch.stack([norm.to(device) for norm in norms])
         own = every.max() if largest else every.pow(norm_type).sum()
-    dist.all_reduce(own, op=dist.ReduceOp.MAX if largest else dist.ReduceOp.SUM)
+    dist.all_reduce(own, op=dist.ReduceOp.MAX if largest else dist.ReduceOp.SUM, group=group)
     return own if largest else own.pow(1.0 / norm_type)
 
 

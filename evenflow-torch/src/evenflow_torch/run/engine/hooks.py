@@ -57,8 +57,7 @@ def insert_calls(runtime: Runtime, hooks: Sequence[Hook]) -> None:
     runtime.pipeline_order_with_comms[runtime.rank] = order
 
     def call(action: Any, _context: Any) -> None:
-        if action.microbatch_index is not None:  # the runtime's own have none
-            runtime.hooked[action.microbatch_index](runtime)
+        runtime.hooked[action.microbatch_index](runtime)
 
     if len(runtime.hooked) == len(hooks):  # the first ones
         runtime.register_custom_function(HOOK, call)

@@ -28,18 +28,20 @@ def runnable_order(plan: Plan) -> Schedule:
     return schedule
 
 
-def check_world(plan: Plan, num_processes: int, mesh_plan: MeshPlan | None = None) -> None:
-    """Raise InputError unless there is one process per rank, or per device where stages have several.
+def check_world(plan: Plan, num_processes: int, mesh_plan: MeshPlan | None = None, *, num_replicas: int = 1) -> None:
+    """Raise InputError unless there is one process per rank of each replica, or per device where stages have several.
 
     The stages of a `mesh_plan` must lie on the ranks of `plan`.
     """
-    needed = plan.num_ranks if mesh_plan is None else mesh_plan.cluster.num_devices
+    needed = plan.num_ranks * num_replicas if mesh_plan is None else mesh_plan.cluster.num_devices
     if num_processes != needed:
         raise InputError(
             value=num_processes,
-            rule=_("must be {needed}, one process per rank", needed=needed)
-            if mesh_plan is None
-            else _("must be {needed}, one process per device", needed=needed),
+            rule=_("must be {needed}, one process per device", needed=needed)
+            if mesh_plan is not None
+            else _("must be {needed}, one process per rank", needed=needed)
+            if num_replicas == 1
+            else _("must be {needed}, one process per rank of each replica", needed=needed),
             place=_("world size"),
             remedy=_("start {needed} processes, or make a plan for this number", needed=needed),
         )

@@ -3,12 +3,14 @@
 What is changed here, and in `evenflow_torch.run.engine.runtime_stage`:
 
     loss            kept by microbatch; the runtime indexes them by arrival, which fails for orders not ascending
-    scale           each loss is divided by the number of microbatches before its backward, so that gradients accumulate
-                    over any number of steps; the runtime divides what has accumulated, earlier steps included
+    scale           each loss is divided by the number of microbatches, or times its share, before its backward, so that
+                    gradients accumulate over any number of steps; the runtime divides what has accumulated, earlier
+                    steps included
     receive buffer  taken when the message is asked for, given back after its use; the runtime takes all up front
     sent tensor     given back when its receiver has answered; the runtime keeps all of them to the end of the step
     last output     given back when the loss has it, unless there are hooks; the runtime keeps it to the backward
     exception       that of the model or the loss, with a note that says where, not wrapped; no schedules are logged
+    evaluation      forwards in the order of the plan; the runtime goes through the backwards too, and skips them
     observer        told when an action computes, without the time that it waits for its input
     witness         sees inputs and results of an action, and may ask for the graph of a backward to be kept
 """
@@ -26,7 +28,14 @@ from evenflow_torch.run.engine.host_traffic import HostTraffic
 from evenflow_torch.run.engine.order import answered_backwards
 from evenflow_torch.run.engine.position import Position
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
-from evenflow_torch.run.engine.torch_names import TorchRuntime, raised_inside, torch_action, without_schedules
+from evenflow_torch.run.engine.torch_names import (
+    TorchAction,
+    TorchRuntime,
+    forwards_of,
+    raised_inside,
+    torch_action,
+    without_schedules,
+)
 
 LossFunction = Callable[[Any, Any], Tensor]
 """Loss of one microbatch from output and target, a mean over its samples."""
@@ -34,6 +43,8 @@ LossFunction = Callable[[Any, Any], Tensor]
 
 class Runtime(TorchRuntime):
     """Executes one rank of a `Schedule`. Make one with `make_runtime`."""
+
+    pipeline_order_with_comms: dict[int, Sequence[TorchAction]]
 
     def __init__(self, stages: Sequence[RuntimeStage], num_microbatches: int, loss_fn: LossFunction) -> None:
         super().__init__(list(stages), num_microbatches, loss_fn=loss_fn, scale_grads=False)
@@ -45,6 +56,10 @@ class Runtime(TorchRuntime):
         """What this rank does; its stages keep it."""
         self.traffic: HostTraffic | None = None
         """What its stages move to the host and back when the plan says; None where the plan does not say it."""
+        self.evaluating: Sequence[TorchAction] = ()
+        """The forwards of this rank in their order, with their messages."""
+        self._factors: Tensor | None = None
+        """Factors of the losses before their backwards, by microbatch; None: all microbatches count alike."""
         self._open_losses: dict[int, Tensor] = {}
         self._losses: dict[int, Tensor] = {}
         self._targets: Sequence[Any] = ()
@@ -53,11 +68,40 @@ class Runtime(TorchRuntime):
         """Return a stage of this rank by its index in the pipeline."""
         return next(stage for stage in self._stages if stage.stage_index == index)
 
-    def run(self, inputs: Tensor | None, targets: Tensor | None) -> Tensor | None:
+    def run(
+        self,
+        inputs: Tensor | None,
+        targets: Tensor | None,
+        shares: Tensor | None = None,
+        *,
+        scale: Tensor | None = None,
+    ) -> Tensor | None:
         """Run one step over a whole batch; return the mean of the microbatches' losses where the last stage is.
 
-        `inputs` are needed on the rank of the first stage, `targets` on that of the last, shape [batch, ...].
+        `inputs` are needed on the rank of the first stage, `targets` on that of the last, shape [batch, ...]. With
+        `shares` [microbatches] the losses are added up, each times its share. Gradients are those of the loss times
+        `scale`.
         """
+        self._factors = shares
+        if scale is not None:
+            count = self._n_microbatches
+            even = torch.full((count,), 1 / count, dtype=torch.float64, device=scale.device)
+            self._factors = scale * (even if shares is None else shares)
+        return self._run(self.step, inputs, targets, shares)
+
+    def evaluate(self, inputs: Tensor | None, targets: Tensor | None, shares: Tensor | None = None) -> Tensor | None:
+        """Run the forwards of a batch and return its loss, as `run` does."""
+        order = self.pipeline_order_with_comms
+        self.pipeline_order_with_comms = {self.rank: self.evaluating}
+        try:
+            with torch.no_grad():
+                return self._run(self.eval, inputs, targets, shares)
+        finally:
+            self.pipeline_order_with_comms = order
+
+    def _run(
+        self, work: Callable[..., Any], inputs: Tensor | None, targets: Tensor | None, shares: Tensor | None
+    ) -> Tensor | None:
         self._losses.clear()
         self.position.op = None
         if self.traffic is not None:
@@ -65,7 +109,7 @@ class Runtime(TorchRuntime):
         failure: Exception | None = None
         try:
             with without_schedules():
-                self.step(*(() if inputs is None else (inputs,)), target=targets, return_outputs=False)
+                work(*(() if inputs is None else (inputs,)), target=targets, return_outputs=False)
         except Exception as error:  # noqa: BLE001  it is raised again, as it was before torch has wrapped it
             failure = raised_inside(error)
         finally:
@@ -76,7 +120,8 @@ class Runtime(TorchRuntime):
             raise failure
         if not self._losses:
             return None
-        return torch.stack([self._losses[index] for index in sorted(self._losses)]).mean()
+        losses = torch.stack([self._losses[index] for index in sorted(self._losses)])
+        return losses.mean() if shares is None else (losses * shares).sum().to(losses.dtype)
 
     def repeat_loss(self, microbatch: int, output: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss of a microbatch of this step, and the loss of `output` in its place."""
@@ -95,9 +140,15 @@ class Runtime(TorchRuntime):
             loss = self._compute_loss(output, target_mbs[mb_index], loss_kwargs)
             self._losses[mb_index] = loss.detach()
             self._targets = target_mbs
-            self._open_losses[mb_index] = loss / self._n_microbatches
-            if not self.keeps_outputs:
-                stage.fwd_cache[mb_index] = ((), stage.fwd_cache[mb_index][1])
+            if stage.has_backward:
+                factors = self._factors
+                self._open_losses[mb_index] = (
+                    loss / self._n_microbatches if factors is None else loss * factors[mb_index]
+                )
+                if not self.keeps_outputs:
+                    stage.fwd_cache[mb_index] = ((), stage.fwd_cache[mb_index][1])
+            else:
+                del stage.fwd_cache[mb_index]
             stage.end_action()
 
     def _maybe_get_loss(self, stage: RuntimeStage, mb_index: int) -> Tensor | None:
@@ -120,4 +171,5 @@ def make_runtime(stages: Sequence[RuntimeStage], schedule: Schedule, loss_fn: Lo
         stage.answered = answered_backwards(schedule, stage.stage_index)
     orders = {rank: [torch_action(action) for action in schedule.order(rank)] for rank in range(schedule.num_ranks)}
     result._prepare_schedule_with_comms(orders)
+    result.evaluating = forwards_of(result.pipeline_order_with_comms[result.rank])
     return result

@@ -1,13 +1,14 @@
 """A stage as torch's runtime executes it; `evenflow_torch.run.engine.runtime` says what is changed."""
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -15,10 +16,14 @@ from evenflow.schedule import Op
 from evenflow_torch.run.engine.host_traffic import HostTraffic
 from evenflow_torch.run.engine.position import Position
 from evenflow_torch.run.engine.split_backward import WeightGradients
-from evenflow_torch.run.engine.torch_names import PipelineStage, ReceiveInfo, buffer_of, take_boundaries
+from evenflow_torch.run.engine.torch_names import PipelineStage, ReceiveInfo, take_boundaries
 
 Sends = dict[int, list[tuple[dist.Work, dist.P2POp]]]
 """Messages on the way with their tensors, by microbatch."""
+
+
+Crossing = tuple[Tensor, Tensor]
+"""Tensors that a stage takes and hands over for one microbatch, on the meta device."""
 
 
 class Observer(Protocol):
@@ -74,6 +79,8 @@ class RuntimeStage(PipelineStage):
             group=group,
         )
         self.example_input, self.example_output = example_input, example_output
+        self.crossings: Sequence[Crossing] = ()
+        """What crosses in this step, by microbatch; none: all are as the example."""
         self._weight_gradients = weight_gradients
         self.observer: Observer | None = None
         self.position = Position()
@@ -85,6 +92,8 @@ class RuntimeStage(PipelineStage):
         """What moves to the host and back when the plan says; None where the plan does not say it."""
         self.keeps_graph = False
         """Whether the next backward keeps its graph, to be run again."""
+        self.last_backward_ended: Callable[[int], None] | None = None
+        """Called with the index of the stage when all gradients of a step are there."""
         self.forward_sends: Sends = {}
         self.backward_sends: Sends = {}
 
@@ -103,6 +112,7 @@ class RuntimeStage(PipelineStage):
         take_boundaries(self, told)
 
     def _setup_forward_recv_info(self, num_microbatches: int, has_backward: bool) -> None:
+        self.args_recv_info.clear()  # of forwards that no backward followed, or of those that one did
         super()._setup_forward_recv_info(1, has_backward)
         (infos,) = self.args_recv_info.values()
         self.args_recv_info.update({index: _without_buffers(infos) for index in range(num_microbatches)})
@@ -110,15 +120,25 @@ class RuntimeStage(PipelineStage):
     def _create_grad_recv_info(self, act_send_info: dict[int, list[int]]) -> tuple[ReceiveInfo, ...]:
         return _without_buffers(super()._create_grad_recv_info(act_send_info))
 
-    def _get_recv_ops(self, recv_infos: tuple[ReceiveInfo, ...]) -> list[dist.P2POp]:
-        for info in recv_infos:
-            if not info.is_root_arg and info.tensor_meta is not None:
-                info.buffer = buffer_of(info.tensor_meta, self.device)
-        return super()._get_recv_ops(recv_infos)
+    def _crossing(self, microbatch: int) -> Crossing:
+        return self.crossings[microbatch] if self.crossings else (self.example_input, self.example_output)
+
+    def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        """Ask for an input, into a new buffer."""
+        _take_buffers(self.args_recv_info[fwd_chunk_id], self._crossing(fwd_chunk_id)[0], self.device)
+        return super().get_fwd_recv_ops(fwd_chunk_id)
+
+    def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        """Ask for the gradient of an output, into a new buffer."""
+        if self.has_backward:
+            _take_buffers(self.grad_recv_info[bwd_chunk_id], self._crossing(bwd_chunk_id)[1], self.device)
+        return super().get_bwd_recv_ops(bwd_chunk_id)
 
     def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
         """Post the sends here and leave none to the runtime, which would keep them to the end of the step."""
         self.forward_sends[fwd_chunk_id] = post(super().get_fwd_send_ops(fwd_chunk_id))
+        if not self.has_backward:
+            del self.fwd_cache[fwd_chunk_id]
         return []
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
@@ -149,7 +169,7 @@ class RuntimeStage(PipelineStage):
         if self._weight_gradients is not None:
             self._weight_gradients.check_forward(_("stage {stage}", stage=self.stage_index))
         if not self.is_last:
-            check_output(self.stage_index, self.example_output, output)
+            check_output(self.stage_index, self._crossing(fwd_chunk_id)[1], output)
         _drop_buffers(self.args_recv_info[fwd_chunk_id])
         return output
 
@@ -173,12 +193,29 @@ class RuntimeStage(PipelineStage):
     def backward_ended_alone(self) -> None:
         """Clean up after a backward that is no action of the schedule, such as one that is measured."""
 
+    def forget(self) -> None:
+        """Drop the gradients of work that was no step, and the whole parameters that replicas have gathered for it."""
+        for parameter in self.submod.parameters():
+            parameter.grad = None
+        for module in self.submod.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
+
     def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
         """Compute the weight gradients that an input gradient has left."""
         self._begin(Op.W, bwd_chunk_id)
         with self._witnessed(Op.W, bwd_chunk_id):
             super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
         self.end_action()
+
+    def perform_reduce_grad(self, grad_scale_factor: int) -> None:
+        """Reduce the gradients over replicas of the stage, whose last backward has ended."""
+        super().perform_reduce_grad(grad_scale_factor)
+        if self.last_backward_ended is not None:
+            self.last_backward_ended(self.stage_index)
+
+    def _post_metadata_inference_cleanup(self) -> None:
+        """Clear no gradients: nothing has run to find out what crosses between stages."""
 
     def backward_maybe_with_nosync(
         self, backward_type: Any, bwd_kwargs: dict[str, Any], last_backward: bool = False
@@ -193,14 +230,14 @@ class RuntimeStage(PipelineStage):
     @contextmanager
     def _moving(self, microbatch: int) -> Iterator[None]:
         """Move what the forward inside keeps, as planned."""
-        if self.traffic is None:
+        if self.traffic is None or not self.has_backward:
             yield
             return
         with self.traffic.forward(self.stage_index, microbatch) as moved, self.submod.offload.into(moved):
             yield
 
     def _witnessed(self, op: Op, microbatch: int, loss: Tensor | None = None) -> AbstractContextManager[None]:
-        if self.witness is None:
+        if self.witness is None or not self.has_backward:
             return nullcontext()
         return self.witness.computing(op, self, microbatch, loss)
 
@@ -224,7 +261,8 @@ def check_output(stage: int, expected: Tensor, output: Tensor) -> None:
             rule=_("must be {expected}, as the next stage expects", expected=_described(expected)),
             place=_("the output of stage {stage}", stage=stage),
             remedy=_(
-                "give every microbatch the same shape, and use autocast in all steps and on all ranks alike, or not"
+                "use autocast on all ranks alike, or not, and give batches the shape of the example where a part of "
+                "the model cannot run without values"
             ),
         )
 
@@ -253,6 +291,12 @@ def _without_buffers(infos: tuple[ReceiveInfo, ...]) -> tuple[ReceiveInfo, ...]:
     copies = tuple(copy.copy(info) for info in infos)
     _drop_buffers(copies)
     return copies
+
+
+def _take_buffers(infos: tuple[ReceiveInfo, ...], like: Tensor, device: torch.device) -> None:
+    for info in infos:
+        if not info.is_root_arg and info.tensor_meta is not None:
+            info.buffer = torch.empty(like.shape, dtype=like.dtype, device=device)
 
 
 def _drop_buffers(infos: tuple[ReceiveInfo, ...]) -> None:

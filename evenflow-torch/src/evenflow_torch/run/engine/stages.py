@@ -47,6 +47,8 @@ class StageSettings:
     device: torch.device
     shared: Sequence[Sequence[str]]
     """Names of parameters that are one and the same, such as tied embeddings."""
+    first_microbatch: int = 0
+    """Number of this pipeline's first microbatch among those of all replicas."""
 
 
 def cut(model: ModelRow, plan: Plan, schedule: Schedule) -> tuple[StageParts, ...]:
@@ -104,7 +106,7 @@ class StageModule(nn.Module):
     """The modules of one stage in a row.
 
     `step` and `microbatch` say what is being computed; with a seed, the random numbers of every module depend on them
-    and on its position in the unsplit model, and on nothing else.
+    and on its position in the unsplit model, and on nothing else. Microbatches count on over replicas.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class StageModule(nn.Module):
         context: Context | None,
         *,
         seed: int | None = None,
+        first_microbatch: int = 0,
         recompute_modules: Patterns = RECOMPUTE_PARTS,
         recompute_inside: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
@@ -131,6 +134,7 @@ class StageModule(nn.Module):
         self._recompute_inside = recompute_inside
         self.context = context
         self.seed = seed
+        self._first_microbatch = first_microbatch
         self.step = 0
         self.microbatch = 0
 
@@ -162,7 +166,7 @@ class StageModule(nn.Module):
     def _random(self, part: Part, device: torch.device, step: int, microbatch: int) -> Any:
         if self.seed is None or not self.training or device.type == "meta":
             return nullcontext()
-        return seeded(seed_of(self.seed, step, microbatch, part.position), device)
+        return seeded(seed_of(self.seed, step, self._first_microbatch + microbatch, part.position), device)
 
 
 def segments_of(kinds: Sequence[str]) -> list[tuple[range, bool]]:

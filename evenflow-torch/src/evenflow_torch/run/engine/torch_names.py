@@ -4,7 +4,7 @@ Pinned to a release of torch; a test looks for each name.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
@@ -24,7 +24,7 @@ try:
     from torch.distributed._functional_collectives import AsyncCollectiveTensor
     from torch.distributed.distributed_c10d import _get_default_store
     from torch.distributed.pipelining.schedules import _Action, _ComputationType, _PipelineScheduleRuntime
-    from torch.distributed.pipelining.stage import _make_tensor_from_meta, _RecvInfo
+    from torch.distributed.pipelining.stage import _RecvInfo
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves, tree_map
 except ImportError as error:
@@ -50,8 +50,8 @@ __all__ = [
     "TorchAction",
     "TorchDispatchMode",
     "TorchRuntime",
-    "buffer_of",
     "default_store",
+    "forwards_of",
     "raised_inside",
     "take_boundaries",
     "torch_action",
@@ -64,13 +64,11 @@ __all__ = [
 TorchAction: TypeAlias = _Action
 TorchRuntime: TypeAlias = _PipelineScheduleRuntime
 ReceiveInfo: TypeAlias = _RecvInfo
-buffer_of = _make_tensor_from_meta
 
 USED = {
     PipelineStage: (
         "_setup_forward_recv_info",
         "_create_grad_recv_info",
-        "_get_recv_ops",
         "get_fwd_recv_ops",
         "get_bwd_recv_ops",
         "get_fwd_send_ops",
@@ -83,6 +81,8 @@ USED = {
         "backward_one_chunk",
         "backward_maybe_with_nosync",
         "backward_weight_one_chunk",
+        "perform_reduce_grad",
+        "_post_metadata_inference_cleanup",
     ),
     TorchRuntime: (
         "_maybe_compute_loss",
@@ -105,13 +105,33 @@ _TYPES = {
 }
 COMPUTING = frozenset(_TYPES.values())
 """Types of the actions that compute; the others are messages."""
-HOOK = _ComputationType.UNSHARD
-"""Without FSDP the runtime does nothing for this type: hooks run under its name, with a microbatch index."""
+_GATHER, _RELEASE = _ComputationType.UNSHARD, _ComputationType.RESHARD
+_OF_FORWARDS = frozenset(
+    (_ComputationType.FORWARD, _ComputationType.SEND_F, _ComputationType.RECV_F, _GATHER, _RELEASE)
+)
+HOOK = _ComputationType.OVERLAP_F_B
+"""No order here has pairs that overlap: hooks run under the name of this type, with a microbatch index."""
 
 
 def torch_action(action: Action) -> TorchAction:
     """Return an action as the runtime has it."""
     return _Action(action.stage, _TYPES[action.op], action.microbatch)
+
+
+def forwards_of(order: Sequence[TorchAction]) -> list[TorchAction]:
+    """Return the forwards in the order of a rank, with their messages, and with parameters gathered for them alone."""
+    kept = [action for action in order if action.computation_type in _OF_FORWARDS]
+    result: list[TorchAction] = []
+    for action in kept:
+        if action.computation_type is _RELEASE:
+            last = next(
+                place for place in reversed(range(len(result))) if result[place].stage_index == action.stage_index
+            )
+            if result[last].computation_type is _GATHER:  # it was for a backward
+                del result[last]
+                continue
+        result.append(action)
+    return result
 
 
 def version_of(tensor: Tensor) -> int:

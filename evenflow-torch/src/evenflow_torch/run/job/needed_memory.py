@@ -21,8 +21,8 @@ def least_bytes(job: RunJob, model: ModelRow, stages: Sequence[StageParts]) -> l
     """Return the bytes that each rank of the pipeline needs at least, whatever it recomputes.
 
     They are parameters with gradients and moments, the tokens of a batch, the input of each of its parts for one
-    microbatch, and on the last rank the logits with their gradient. With several devices on a rank, all have them
-    together.
+    microbatch, and on the last rank the logits with their gradient. With several devices on a rank, or replicas, all
+    have them together at least.
     """
     config, item = model.whole.config, job.dtype.item_bytes
     tokens = job.microbatch_size * job.input_length
@@ -51,8 +51,7 @@ def check_memory(job: RunJob, needed: Sequence[int], *, here: int) -> None:
 
     On a GPU, each rank must fit its own; on the CPU, all ranks here share what there is.
     """
-    if job.mesh_plan is not None:
-        needed = list(_by_device(job, needed))
+    needed = list(_by_process(job, needed))
     if job.device is Device.CUDA:
         room, least = torch.cuda.get_device_properties(0).total_memory, max(needed)
         rule = _("must be at most the {room:,.0f} MB that each GPU has", room=megabytes(room))
@@ -68,8 +67,7 @@ def check_memory(job: RunJob, needed: Sequence[int], *, here: int) -> None:
         )
 
 
-def _by_device(job: RunJob, needed: Sequence[int]) -> Iterator[int]:
-    """Yield the bytes of every device, where those of a rank share what it needs."""
-    assert job.mesh_plan is not None
-    for rank, devices in enumerate(job.mesh_plan.devices_of_rank()):
-        yield from [needed[rank] // len(devices)] * len(devices)
+def _by_process(job: RunJob, needed: Sequence[int]) -> Iterator[int]:
+    """Yield the bytes of every process, where those of a rank share what it needs."""
+    for rank, processes in enumerate(job.processes_of_rank):
+        yield from [needed[rank] // len(processes)] * len(processes)

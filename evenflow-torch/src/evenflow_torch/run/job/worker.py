@@ -12,8 +12,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from evenflow.cluster import MeshPlan
 from evenflow.schedule import schedule_of
 from evenflow_torch.run.aa.checked_run import AARun, checks_of_rank
 from evenflow_torch.run.aa.checked_run import report as aa_report
@@ -28,6 +28,7 @@ from evenflow_torch.run.measure.live_memory import memory_meter
 from evenflow_torch.run.measure.load import Load
 from evenflow_torch.run.measure.recorder import Recorder, clock_offset_ns, synchronize
 from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients, gradient_error, limit_as_planned, loss_error
+from evenflow_torch.run.replicas.replicas import PIPELINE, SHARDED
 from evenflow_torch.run.values.aa_report import Mismatch
 from evenflow_torch.run.values.run_job import (
     MOST_MEASURED_STEPS,
@@ -90,8 +91,8 @@ class _Trainer:
     def __init__(self, job: RunJob, device: torch.device, rank_timeout_s: float) -> None:
         self.job = job
         self.device = device
-        self.rank = dist.get_rank() if job.mesh_plan is None else job.mesh_plan.rank_of(dist.get_rank())
-        """Rank of the pipeline, which several devices may share."""
+        self.rank = next(rank for rank, own in enumerate(job.processes_of_rank) if dist.get_rank() in own)
+        """Rank of the pipeline, which several devices may share or be replicas of."""
         self.model = build_model(job)
         self.num_parameters = self.model.num_parameters
         self.clock_offset_ns = clock_offset_ns(device)
@@ -103,7 +104,7 @@ class _Trainer:
 
     def train(self, report: Report) -> RunResult | None:
         """Calibrate, run all steps and gather the results on rank 0."""
-        calibration = calibrate(self.pipe, self._batch(0), self.pipe.loss_fn)
+        calibration = calibrate(self.pipe, self._own(self._batch(0)), self.pipe.loss_fn)
         own = calibration.rank_result()
         if self.job.aa_check:
             self.aa = self._aa_check(calibration, report)
@@ -126,7 +127,8 @@ class _Trainer:
             if self.job.verify:
                 gradients = gathered_gradients(self.pipe)
                 if unsplit is not None and gradients is not None:
-                    expected.append(float(unsplit.step(*batch, self.job.plan.num_microbatches)))
+                    count = self.job.plan.num_microbatches * self.job.data_parallel
+                    expected.append(float(unsplit.step(*batch, count)))
                     errors.append(gradient_error(gradients, unsplit.parameters))
                     unsplit.optimizer.step()
             if self.aa is None:
@@ -150,7 +152,7 @@ class _Trainer:
             losses=losses,
             message_ns=calibration.message_ns,
             overhead=calibration.overhead,
-            ranks=by_rank([result for result, *_ in gathered], self.job.mesh_plan),
+            ranks=by_rank([result for result, *_ in gathered], self.job.processes_of_rank),
             verification=_verification(self.job, losses, expected, errors) if self.job.verify else None,
             aa_check=aa_report([audit for *_, audit in gathered]) if self.aa else None,
             conditions=worst_conditions([conditions for *_, conditions, _ in gathered]),
@@ -165,7 +167,8 @@ class _Trainer:
             self.job.plan,
             self.model,
             next_token_loss,
-            self._batch(0),
+            self._own(self._batch(0)),
+            mesh=self._mesh(),
             mesh_plan=self.job.mesh_plan,
             host_link=self.job.host_link,
             device=self.device,
@@ -174,6 +177,19 @@ class _Trainer:
         )
         pipe.observe(self.recorder)
         return pipe
+
+    def _mesh(self) -> DeviceMesh | None:
+        """Return the processes as pipelines side by side; None where there is one."""
+        if self.job.data_parallel == 1:
+            return None
+        sizes = self.job.plan.num_ranks, self.job.data_parallel
+        return init_device_mesh(self.device.type, sizes, mesh_dim_names=(PIPELINE, SHARDED[0]))
+
+    def _own(self, batch: Batch) -> Batch:
+        """Return the samples of a batch that are this pipeline's."""
+        count = self.job.data_parallel
+        inputs, targets = (tensor.chunk(count)[dist.get_rank() % count] for tensor in batch)
+        return inputs, targets
 
     def _aa_check(self, calibration: MeasuredCosts, tell: Report) -> AARun:
         checks = checks_of_rank(self.pipe, calibration, everywhere=self.job.aa_everywhere)
@@ -204,12 +220,17 @@ class _Trainer:
 
     def _run(self, step: int, batch: Batch) -> Tensor | None:
         if self.aa is None:
-            return self.pipe.step(batch)
+            return self.pipe.step(self._own(batch))
         return self.aa.step(batch, check=self.job.has_aa_checks(step), measure=step >= WARM_UP_STEPS)
 
     def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
-        """Return the bytes of parameters, gradients and optimizer state."""
+        """Return the bytes of parameters, gradients and optimizer state.
+
+        Replicas that share parameters have them and their gradients whole beside, until the last backward.
+        """
         parameters = sum(2 * local_part(parameter).nbytes for parameter in self._parameters())
+        if self.pipe.replicas.is_sharded:
+            parameters += sum(2 * parameter.nbytes for parameter in self._parameters())
         return parameters + sum(local_part(tensor).nbytes for tensor in _state(optimizer))
 
     def _parameters(self) -> list[nn.Parameter]:
@@ -231,7 +252,7 @@ class _Trainer:
         return tokens(
             seed=self.job.seed,
             step=step,
-            batch=self.job.microbatch_size * self.job.plan.num_microbatches,
+            batch=self.job.num_samples,
             length=self.job.input_length,
             target_length=self.job.target_length,
             vocabulary=self.model.whole.config.vocab_size,
@@ -239,10 +260,8 @@ class _Trainer:
         )
 
 
-def by_rank(devices: Sequence[RankResult], mesh_plan: MeshPlan | None) -> list[RankResult]:
+def by_rank(devices: Sequence[RankResult], devices_of_rank: Sequence[Sequence[int]]) -> list[RankResult]:
     """Return a result per rank of the pipeline: actions of its first device, memory of its fullest one."""
-    if mesh_plan is None:
-        return list(devices)
     return [
         replace(
             devices[own[0]],
@@ -250,7 +269,7 @@ def by_rank(devices: Sequence[RankResult], mesh_plan: MeshPlan | None) -> list[R
             working_bytes=max(devices[device].working_bytes for device in own),
             peak_bytes=max(devices[device].peak_bytes for device in own),
         )
-        for own in mesh_plan.devices_of_rank()
+        for own in devices_of_rank
     ]
 
 

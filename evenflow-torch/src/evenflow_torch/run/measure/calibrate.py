@@ -30,6 +30,7 @@ from evenflow_torch.run.measure.overhead import measure_overhead
 from evenflow_torch.run.measure.recorder import synchronize
 from evenflow_torch.run.measure.settled import settled
 from evenflow_torch.run.mesh.mesh_stage import MeshStage
+from evenflow_torch.run.replicas.replicas import Replicas
 from evenflow_torch.run.values.run_result import Conditions, Overhead, RankResult
 
 _REPEATS = 7
@@ -112,13 +113,12 @@ def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> MeasuredCo
     with load.watched():
         stages, rounds, error = _measured(alone, device)
     for stage in pipe.stages:
-        for parameter in stage.submod.parameters():
-            parameter.grad = None
+        stage.forget()
     ranks = pipe.schedule.stage_ranks
     pairs = sorted({(min(pair), max(pair)) for pair in pairwise(ranks) if pair[0] != pair[1]})
     return MeasuredCosts(
         stages=stages,
-        message_ns=measure_message_ns(pairs, pipe.message, device)
+        message_ns=measure_message_ns(pairs, pipe.message, device, pipe.replicas)
         if pipe.mesh_plan is None
         else measure_exchanges_ns(
             pipe.mesh_plan, [stage for stage in pipe.stages if isinstance(stage, MeshStage)], device
@@ -268,9 +268,15 @@ def _memory(alone: _Alone) -> tuple[int, int, int, int]:
     return activation - leaving, leaving, waiting, max(working) + arriving
 
 
-def measure_message_ns(pairs: Sequence[tuple[int, int]], boundary: Tensor, device: torch.device) -> int:
-    """Return how long a boundary tensor travels between two ranks, the mean over `pairs`; every rank calls it."""
-    rank = dist.get_rank()
+def measure_message_ns(
+    pairs: Sequence[tuple[int, int]], boundary: Tensor, device: torch.device, replicas: Replicas
+) -> int:
+    """Return how long a boundary tensor travels between two ranks, the mean over `pairs`; every rank calls it.
+
+    Replicas of the pipeline measure at the same time, as they send in a step; the result is the mean over all.
+    """
+    group = replicas.pipeline
+    rank = dist.get_rank(group)
     buffer = torch.empty_like(boundary, device=device)
 
     def measure() -> list[list[int]]:
@@ -278,22 +284,22 @@ def measure_message_ns(pairs: Sequence[tuple[int, int]], boundary: Tensor, devic
         for first, second in pairs:
             dist.barrier()
             if rank == first:
-                found.append([_there_and_back(buffer, second, device) for _ in range(_MESSAGES)][1:])
+                found.append([_there_and_back(buffer, second, device, group) for _ in range(_MESSAGES)][1:])
             elif rank == second:
                 for _ in range(_MESSAGES):
-                    dist.recv(buffer, src=first)
-                    dist.send(buffer, dst=first)
+                    dist.recv(buffer, group=group, group_src=first)
+                    dist.send(buffer, group=group, group_dst=first)
         return found
 
     total = torch.tensor([sum(settled(measure, device).medians_ns) / 2], dtype=torch.float64, device=device)
     dist.all_reduce(total)
-    return round(total.item() / len(pairs)) if pairs else 0
+    return round(total.item() / len(pairs) / replicas.count) if pairs else 0
 
 
-def _there_and_back(buffer: Tensor, other: int, device: torch.device) -> int:
+def _there_and_back(buffer: Tensor, other: int, device: torch.device, group: dist.ProcessGroup) -> int:
     start = time.perf_counter_ns()
-    dist.send(buffer, dst=other)
-    dist.recv(buffer, src=other)
+    dist.send(buffer, group=group, group_dst=other)
+    dist.recv(buffer, group=group, group_src=other)
     synchronize(device)
     return time.perf_counter_ns() - start
 

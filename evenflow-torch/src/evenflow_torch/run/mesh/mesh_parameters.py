@@ -109,13 +109,22 @@ class MeshParameters:
                     copy = self._updated[id(parameter)]
                     copy.copy_(parameter.detach().redistribute(placements=copy.placements))
 
-    def before_step(self) -> None:
-        """Begin to gather the updated parameters, and set aside the gradients of earlier steps, which are summed."""
+    def before_evaluation(self) -> None:
+        """Begin to gather the updated parameters."""
         self._gathered = {
             id(parameter): Moving(self._updated[id(parameter)], parameter.placements)
             for parameter in self._parameters
             if id(parameter) in self._updated
         }
+
+    def after_evaluation(self) -> None:
+        """Wait for updated parameters that nothing has waited for."""
+        for parameter in self._parameters:
+            self._arrived(parameter)
+
+    def before_step(self) -> None:
+        """Begin to gather the updated parameters, and set aside the gradients of earlier steps, which are summed."""
+        self.before_evaluation()
         self._sums.clear()
         self._waiting.clear()
         self._before = [self.updated(parameter).grad for parameter in self._parameters]
@@ -178,8 +187,7 @@ class MeshParameters:
 
     def after_step(self) -> None:
         """Sum the gradients of the step, and wait for those that are on their way."""
-        for parameter in self._parameters:
-            self._arrived(parameter)
+        self.after_evaluation()
         for parameter in self._parameters:
             if id(parameter) not in self._sums and isinstance(parameter.grad, DTensor):
                 target = parameter if id(parameter) in self._shared else self.updated(parameter)

@@ -71,6 +71,8 @@ class MeshStage(RuntimeStage):
         if self.links.activations_out is not None:
             (output,), _ = self.fwd_cache[fwd_chunk_id]
             self.forward_sends[fwd_chunk_id] = post(self.links.activations_out.sends(output.detach()))
+            if not self.has_backward:
+                del self.fwd_cache[fwd_chunk_id]
         return []
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
@@ -113,7 +115,7 @@ class MeshStage(RuntimeStage):
         return receives
 
     def _retrieve_recv_activations(self, fwd_chunk_id: int) -> tuple[Tensor, ...]:
-        return (self._taken(self.links.activations_in, fwd_chunk_id).requires_grad_(),)
+        return (self._taken(self.links.activations_in, fwd_chunk_id).requires_grad_(self.has_backward),)
 
     def _retrieve_recv_grads(self, bwd_chunk_id: int) -> tuple[Tensor, ...]:
         return (self._taken(self.links.gradients_in, bwd_chunk_id),)

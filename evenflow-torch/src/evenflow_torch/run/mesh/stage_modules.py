@@ -145,10 +145,11 @@ class MeshStageModule(StageModule):
 
 
 class MeshLoss:
-    """A loss function of this device's samples: its share of the microbatch's loss, a mean over samples."""
+    """A loss function of this device's samples: its share of the microbatch's loss, a mean over samples or a sum."""
 
-    def __init__(self, loss_fn: LossFunction, stage: MeshStageModule) -> None:
+    def __init__(self, loss_fn: LossFunction, stage: MeshStageModule, *, is_sum: bool) -> None:
         self._loss_fn = loss_fn
+        self._is_sum = is_sum
         self._mesh = stage.mesh
         self._placements = stage.output_placements
         self._num_parts = stage.num_output_parts
@@ -156,7 +157,8 @@ class MeshLoss:
     def __call__(self, output: Tensor, target: Tensor) -> Tensor:
         """Return the share, from this device's output and the targets of the whole microbatch."""
         whole = replicated(target, self._mesh)
-        return self._loss_fn(output, whole.redistribute(placements=self._placements).to_local()) / self._num_parts
+        loss = self._loss_fn(output, whole.redistribute(placements=self._placements).to_local())
+        return loss if self._is_sum else loss / self._num_parts
 
     def total(self, share: Tensor) -> Tensor:
         """Return the loss from the shares of all devices, each of which calls it."""

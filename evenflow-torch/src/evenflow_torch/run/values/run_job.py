@@ -1,6 +1,6 @@
 """What a run is asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -75,11 +75,27 @@ class RunJob:
     faults: tuple[Fault, ...] = ()
     frozen_layers: int = 0
     """First layers that are not trained, nor is anything before them."""
+    data_parallel: int = 1
+    """Replicas of the pipeline, which share the parameters of their stages."""
 
     @property
     def num_processes(self) -> int:
         """Processes of the run: one per device."""
-        return self.plan.num_ranks if self.mesh_plan is None else self.mesh_plan.cluster.num_devices
+        if self.mesh_plan is not None:
+            return self.mesh_plan.cluster.num_devices
+        return self.plan.num_ranks * self.data_parallel
+
+    @property
+    def processes_of_rank(self) -> Sequence[Sequence[int]]:
+        """Processes of every rank of the pipeline: replicas of a stage stand side by side."""
+        if self.mesh_plan is not None:
+            return self.mesh_plan.devices_of_rank()
+        return [range(first, first + self.data_parallel) for first in range(0, self.num_processes, self.data_parallel)]
+
+    @property
+    def num_samples(self) -> int:
+        """Sequences of a step, those of all replicas."""
+        return self.microbatch_size * self.plan.num_microbatches * self.data_parallel
 
     @property
     def input_length(self) -> int:

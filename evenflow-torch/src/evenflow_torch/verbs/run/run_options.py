@@ -44,6 +44,14 @@ class RunOptions:
             help="llama-tiny, or the configuration of a language model as transformers writes it.",
         )
     )
+    data_parallel: int = optional(
+        "--data-parallel",
+        ranges.RANKS,
+        default=1,
+        shows_default=True,
+        metavar="N",
+        help="Replicas of the pipeline, each with microbatches of its own, which share parameters (FSDP).",
+    )
     steps: int = optional(
         "--steps",
         replace(ranges.STEPS, least=LEAST_STEPS),
@@ -155,6 +163,7 @@ class RunOptions:
             plan=parse_plan(text, place=place),
             memory_limit_bytes=parse_memory_limit(text, place=place),
             mesh_plan=mesh_plan,
+            data_parallel=self.data_parallel,
             host_link=parse_host_link(text, place=place),
             model=self.model,
             config=config,

@@ -1,0 +1,96 @@
+"""Checkpoints of a training: folders of torch.distributed.checkpoint, which any other plan and mesh can load.
+
+Everything has its name in the unsplit model, whatever the plan: parameters that replicas share are put together from
+their parts, and split again as the next pipeline has them. Copies of a tied parameter are equal, and what the optimizer
+keeps of them has the first of their names.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow_torch.models.parts import Part
+
+_MODEL, _OPTIMIZER, _STEPS = "model", "optimizer", "num_steps"
+_OPTIONS = StateDictOptions(flatten_optimizer_state_dict=True)  # by names of parameters, not by numbers on a rank
+
+
+def module_of(parts: Iterable[Part]) -> nn.Module:
+    """Return one module with the parts of a rank at their paths in the unsplit model. It cannot be called."""
+    root = nn.Module()
+    for part in parts:
+        *outer, last = part.path.split(".")
+        place = root
+        for name in outer:
+            if name not in place._modules:
+                place.add_module(name, nn.Module())
+            place = place.get_submodule(name)
+        place.add_module(last, part.module)
+    return root
+
+
+class Checkpoint:
+    """The state of a rank's modules and of their optimizer, if there is one; `tied` are names of the same parameter."""
+
+    def __init__(
+        self, module: nn.Module, optimizer: torch.optim.Optimizer | None, tied: Sequence[Sequence[str]]
+    ) -> None:
+        self._module = module
+        self._optimizers = () if optimizer is None else (optimizer,)
+        self._model, optimized = get_state_dict(module, self._optimizers, options=_OPTIONS)
+        first = {name: names[0] for names in tied for name in names}
+        self._keys = {_under(first, key): key for key in optimized}
+        self._optimized = {name: optimized[key] for name, key in self._keys.items()}
+
+    def save(self, num_steps: int, folder: Path) -> None:
+        """Write it; every rank calls this."""
+        dcp.save(self._state(num_steps), checkpoint_id=folder)
+
+    def load(self, folder: Path) -> int:
+        """Load what `save` has written; return the number of steps. Every rank calls it.
+
+        Raises:
+            InputError: no checkpoint is there, or one of another model.
+        """
+        if not (folder / ".metadata").exists():
+            raise InputError(
+                value=str(folder),
+                rule=_("must be the folder of a checkpoint, which all ranks can read"),
+                place=_("checkpoint"),
+            )
+        state = self._state(0)
+        try:
+            dcp.load(state, checkpoint_id=folder)
+        except (dcp.api.CheckpointException, RuntimeError, KeyError) as error:
+            raise InputError(
+                value=str(folder),
+                rule=_("must be of the same model and optimizer: {error}", error=str(error).strip().splitlines()[-1]),
+                place=_("checkpoint"),
+            ) from None
+        loaded = state.get(_OPTIMIZER, {})
+        set_state_dict(
+            self._module,
+            self._optimizers,
+            model_state_dict=state[_MODEL],
+            optim_state_dict={key: loaded[name] for name, key in self._keys.items()},
+            options=_OPTIONS,
+        )
+        return int(state[_STEPS])
+
+    def _state(self, num_steps: int) -> dict[str, Any]:
+        optimized = {_OPTIMIZER: self._optimized} if self._optimizers else {}
+        return {_MODEL: self._model, **optimized, _STEPS: num_steps}
+
+
+def _under(first: Mapping[str, str], key: str) -> str:
+    """Return the key of a value of the optimizer, as ``state.NAME.exp_avg``, with the first name of a parameter."""
+    kind, _dot, rest = key.partition(".")
+    name, _dot, last = rest.rpartition(".")
+    return ".".join((kind, first.get(name, name), last))
