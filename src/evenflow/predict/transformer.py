@@ -397,7 +397,8 @@ class Transformer:
         rule = _("must be fewer than the {count} layers", count=self.layers)
         self._require(0 <= self.frozen_layers < self.layers, self.frozen_layers, rule, "frozen_layers")
         for loop in self.loops:
-            begin = next(first.first for first in reversed(self.loops) if first.first <= loop.first and not first.inner)
+            outer = (other.first for other in reversed(self.loops) if other.first <= loop.first and not other.inner)
+            begin = next(outer, loop.first)
             rule = _(
                 "must be at most {first} or at least {end}: tokens go through the layers between several times",
                 first=begin,

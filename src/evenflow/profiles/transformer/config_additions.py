@@ -1,46 +1,18 @@
 """Further parts of layers and ends that a model type has, from its configuration."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 from evenflow.predict.layer_parts import Addition, Place
+from evenflow.profiles.transformer.config_further import Further, Widths
+from evenflow.profiles.transformer.config_streams import (
+    alternating_updates,
+    averaged_hyper_connections,
+    gated_hyper_connections,
+    hyper_connections,
+    layer_inputs,
+    plain_hyper_connections,
+)
 from evenflow.profiles.transformer.spellings import Configuration
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Widths:
-    """Sizes of a layer that its further parts depend on."""
-
-    hidden: int
-    layers: int
-    heads: int
-    kv_heads: int
-    values: int
-    """Numbers of all heads together."""
-    head_dim: int
-    ffn: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Further:
-    """Further parts of a model."""
-
-    layer: tuple[Addition, ...] = ()
-    head: tuple[Addition, ...] = ()
-    tail: tuple[Addition, ...] = ()
-    streams: int = 1
-    carried: int = 0
-    handed_on: int = 0
-
-    def __add__(self, other: "Further") -> "Further":
-        return Further(
-            layer=self.layer + other.layer,
-            head=self.head + other.head,
-            tail=self.tail + other.tail,
-            streams=max(self.streams, other.streams),
-            carried=self.carried + other.carried,
-            handed_on=self.handed_on + other.handed_on,
-        )
 
 
 def further_parts(config: Configuration, names: tuple[str, ...], widths: Widths) -> Further:
@@ -259,80 +231,6 @@ def _rotary_norm(config: Configuration, _widths: Widths) -> Further:
     return Further(layer=(Addition(name="layernorm", place=Place.ATTENTION, numbers=width, small=width),))
 
 
-def _hyper_connections(config: Configuration, widths: Widths) -> Further:
-    """Several residual streams, mixed before and behind attention and MLP. [arXiv:2409.19606; arXiv:2512.24880]"""
-    return _streams(config, widths, mixed=config.required("streams") + 2, scales=3)
-
-
-def _plain_hyper_connections(config: Configuration, widths: Widths) -> Further:
-    """Hyper-connections whose streams are not mixed with each other."""
-    return _streams(config, widths, mixed=2, scales=2)
-
-
-def _averaged_hyper_connections(config: Configuration, widths: Widths) -> Further:
-    """Hyper-connections whose streams are averaged in the end. [GLM-5.3-Flash]"""
-    return replace(
-        _hyper_connections(config, widths),
-        tail=(Addition(name="hyper-connections", numbers=(config.required("streams") + 1) * widths.hidden, moves=1),),
-    )
-
-
-def _streams(config: Configuration, widths: Widths, *, mixed: int, scales: int) -> Further:
-    streams = config.required("streams")
-    wide, rows = streams * widths.hidden, mixed * streams
-    mixing = Addition(
-        name="hyper-connections", products=((wide, rows),) * 2, numbers=(streams + 1) * widths.hidden, moves=6,
-        small=2 * (rows + scales),
-    )  # fmt: skip
-    joined = Addition(name="hyper-connections", products=((wide, streams),), numbers=wide, small=streams + 1)
-    return Further(layer=(mixing,), tail=(joined,), streams=streams)
-
-
-def _gated_hyper_connections(config: Configuration, widths: Widths) -> Further:
-    """Streams with norms of their own, each weighed number by number through narrow products. [Qwen4-Exp]
-
-    They stand in the place of a layer's norms.
-    """
-    streams, rank = config.required("streams"), config.required("stream_rank")
-    wide = streams * widths.hidden
-    weighing = ((wide, rank), (rank, wide))
-    mixing = Addition(
-        name="hyper-connections", products=(*weighing, (wide, streams)) * 2, numbers=3 * wide + widths.hidden, moves=6,
-        small=2 * wide,
-    )  # fmt: skip
-    joined = Addition(name="hyper-connections", products=weighing, numbers=2 * wide, moves=4, small=wide)
-    return Further(layer=(mixing,), tail=(joined,), streams=streams)
-
-
-def _layer_inputs(config: Configuration, widths: Widths) -> Further:
-    """Every layer gets an embedding of its own, from one table and from the common one. [Gemma 3n, Gemma 4]"""
-    narrow = config.size("layer_input") or 0
-    if not narrow:
-        return Further()
-    words, width = config.required("layer_input_vocabulary"), widths.layers * narrow
-    of_all = Addition(
-        name="embedding", products=((widths.hidden, width),), numbers=2 * width, small=narrow, table=words * width,
-        looked_up=width,
-    )  # fmt: skip
-    each = Addition(
-        name="layer input", products=((widths.hidden, narrow), (narrow, widths.hidden)),
-        numbers=narrow + 2 * widths.hidden, small=widths.hidden,
-    )  # fmt: skip
-    return Further(layer=(each,), head=(of_all,), carried=width)
-
-
-def _alternating_updates(config: Configuration, widths: Widths) -> Further:
-    """Several streams of which one is computed and the others are predicted. [AltUp, arXiv:2301.13310]"""
-    streams, hidden = config.required("streams"), widths.hidden
-    others = ((hidden, hidden),) * (streams - 1)
-    each = Addition(
-        name="altup", products=((hidden, streams), (streams, streams * streams), (streams, streams)),
-        numbers=(streams + 1) * hidden, moves=6, small=2 * hidden,
-    )  # fmt: skip
-    ends = Addition(name="altup", products=others, numbers=streams * hidden)
-    return Further(layer=(each,), head=(ends,), tail=(ends,), streams=streams)
-
-
 def _narrow_residual(config: Configuration, widths: Widths) -> Further:
     """A narrow learned path beside attention. [LAuReL, arXiv:2411.07501]"""
     narrow, hidden = config.required("residual_rank"), widths.hidden
@@ -483,12 +381,12 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "deep router": _deep_router,
     "experts' bias": _experts_bias,
     "rotary norm": _rotary_norm,
-    "hyper-connections": _hyper_connections,
-    "plain hyper-connections": _plain_hyper_connections,
-    "averaged hyper-connections": _averaged_hyper_connections,
-    "gated hyper-connections": _gated_hyper_connections,
-    "layer inputs": _layer_inputs,
-    "alternating updates": _alternating_updates,
+    "hyper-connections": hyper_connections,
+    "plain hyper-connections": plain_hyper_connections,
+    "averaged hyper-connections": averaged_hyper_connections,
+    "gated hyper-connections": gated_hyper_connections,
+    "layer inputs": layer_inputs,
+    "alternating updates": alternating_updates,
     "narrow residual": _narrow_residual,
     "beside experts": _beside_experts,
     "output block": _output_block,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from evenflow.fields import Fields, as_fields
 from evenflow.predict.layer_parts import Addition, ImageAttention
-from evenflow.profiles.transformer.config_additions import Further
+from evenflow.profiles.transformer.config_further import Further
 from evenflow.profiles.transformer.config_layer import LayerSizes
 from evenflow.profiles.transformer.spellings import Configuration
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.transformer import LatentAttention
-from evenflow.profiles.transformer.config_additions import Further
+from evenflow.profiles.transformer.config_further import Further
 from evenflow.profiles.transformer.config_layer import LayerSizes
 from evenflow.profiles.transformer.config_layers import check_length
 from evenflow.profiles.transformer.spellings import Configuration

@@ -4,8 +4,9 @@ from dataclasses import dataclass, fields
 
 from evenflow.predict.layer_parts import NarrowEnds
 from evenflow.predict.transformer import LatentAttention, LayersWithState, Norms, OwnSizes
-from evenflow.profiles.transformer.config_additions import Further, Widths, further_parts
+from evenflow.profiles.transformer.config_additions import further_parts
 from evenflow.profiles.transformer.config_ffn import ffn_of
+from evenflow.profiles.transformer.config_further import Further, Widths
 from evenflow.profiles.transformer.spellings import Configuration
 from evenflow.profiles.transformer.traits import ModelTypeTraits
 from evenflow.ranges import MODEL_SIZE

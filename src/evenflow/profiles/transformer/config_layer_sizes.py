@@ -9,7 +9,7 @@ from evenflow.fields import is_integer_list
 from evenflow.language import _
 from evenflow.predict.layer_parts import Addition, ImageAttention, Loop
 from evenflow.predict.transformer import LatentAttention, LayersWithState, OwnSizes, SharedBlocks
-from evenflow.profiles.transformer.config_additions import Further
+from evenflow.profiles.transformer.config_further import Further
 from evenflow.profiles.transformer.config_image_layers import image_layer
 from evenflow.profiles.transformer.config_latent import key_sources, sizes_without_positions, with_key_source
 from evenflow.profiles.transformer.config_layer import LayerSizes, layer_sizes

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.layer_parts import Addition, Loop, Place
-from evenflow.profiles.transformer.config_additions import Further
+from evenflow.profiles.transformer.config_further import Further
 from evenflow.profiles.transformer.spellings import SPELLINGS, Configuration
 
 BETWEEN, STACKS, CORE = "between", "stacks", "core"

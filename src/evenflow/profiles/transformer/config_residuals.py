@@ -7,7 +7,7 @@ block. [attention residuals of Kimi K3 and Inkling 2]
 from dataclasses import replace
 
 from evenflow.predict.layer_parts import Addition, Place
-from evenflow.profiles.transformer.config_additions import Further
+from evenflow.profiles.transformer.config_further import Further
 from evenflow.profiles.transformer.config_layer import LayerSizes
 from evenflow.profiles.transformer.spellings import Configuration
 

@@ -8,7 +8,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.layer_parts import Addition, Place
 from evenflow.predict.transformer import Biases, SharedBlocks, Transformer
-from evenflow.profiles.transformer.config_additions import Further
+from evenflow.profiles.transformer.config_further import Further
 from evenflow.profiles.transformer.spellings import Configuration
 from evenflow.profiles.transformer.traits import ModelTypeTraits
 
