@@ -52,6 +52,8 @@ def test_a_set_stands_before_what_is_in_it() -> None:
     kinds = {"full", "layernorm", "layernorm+mlp", "mlp", "select", "layernorm+mlp+moe", "none"}
     order = ("full", "select", "layernorm+mlp+moe", "layernorm+mlp", "layernorm", "mlp", "none")
     assert ordered_kinds(kinds) == order
+    on_host = {"full+offload", "offload", "select+offload", "none"}
+    assert ordered_kinds(on_host) == ("full+offload", "offload", "select+offload", "none")
 
 
 @pytest.mark.parametrize(

@@ -44,5 +44,9 @@ def ordered_kinds(names: set[str]) -> tuple[str, ...]:
     Of the others those of most modules come first, so that a set stands before what is in it.
     """
     known = [kind for kind in KNOWN_KINDS if kind in names]
-    others = sorted(names - set(KNOWN_KINDS) - {NONE}, key=lambda name: (-name.count(SET_JOINT), name))
+
+    def place(name: str) -> tuple[int, str]:
+        return -name.removesuffix(f"{SET_JOINT}{OFFLOAD}").count(SET_JOINT), name
+
+    others = sorted(names - set(KNOWN_KINDS) - {NONE}, key=place)
     return (*known, *others, NONE)
