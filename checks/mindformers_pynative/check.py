@@ -20,7 +20,7 @@ import click
 from evenflow.model import FULL, NONE, SELECT, Plan, cells, looped
 from evenflow.targets.frameworks.mindformers_pynative.layer_ranges import layer_ranges
 from evenflow.targets.frameworks.mindformers_pynative.target import TARGET
-from evenflow.targets.frameworks.mindformers_pynative.values import SELECT_MODULE, apply_plan
+from evenflow.targets.frameworks.mindformers_pynative.values import PATHS, SELECT_MODULE, apply_plan
 from evenflow.targets.stages import stages_of
 
 HERE = Path(__file__).resolve().parent
@@ -34,7 +34,7 @@ model:
   model_type: qwen3
 """
 CLASSES = {"1f1b": "Schedule1F1B", "interleaved": "ScheduleInterleaved1F1B", "f-then-b": "ScheduleGPipe"}
-NAMES = {NONE: "", FULL: "full", SELECT: SELECT_MODULE}
+NAMES = {NONE: "", FULL: "full", SELECT: SELECT_MODULE, **{kind: ",".join(paths) for kind, paths in PATHS.items()}}
 RANDOM = 240
 SPOILED = 40
 """How many of the plans are also spoiled."""
@@ -82,11 +82,11 @@ def random_plan(pick: random.Random, index: int) -> Plan:
     schedule = list(CLASSES)[index % len(CLASSES)]
     num_ranks, num_chunks = pick.randint(1, 6), pick.randint(2, 4) if schedule == "interleaved" else 1
     layers = [[pick.randint(1, 6) for _ in range(num_ranks)] for _ in range(num_chunks)]
-    tables = {kind: [[0] * num_ranks for _ in range(num_chunks)] for kind in (FULL, SELECT)}
-    for kind in pick.choice([(), (FULL,), (SELECT,), (FULL, SELECT)]):
+    tables = {kind: [[0] * num_ranks for _ in range(num_chunks)] for kind in (FULL, SELECT, *PATHS)}
+    for kind in pick.choice([(), (FULL,), (SELECT,), (FULL, SELECT), (FULL, *PATHS), tuple(PATHS)]):
         for chunk, row in enumerate(layers):
             for rank, count in enumerate(row):
-                left = count - tables[FULL][chunk][rank]
+                left = count - sum(table[chunk][rank] for table in tables.values())
                 tables[kind][chunk][rank] = pick.randint(0, left)
     plan = Plan(
         schedule=schedule,
@@ -116,7 +116,7 @@ def texts(plan: Plan, *, spoils: bool) -> Iterator[tuple[str, str]]:
         other = next(layer for layer, kind in enumerate(kinds) if kind != FULL)
         text = pasted.replace(str(layer_ranges(full)).replace("'", '"'), str(layer_ranges(sorted([*full, other]))))
         yield "spoiled-recomputed-more", text
-    if SELECT in kinds:
+    if {SELECT, *PATHS} & set(kinds):
         yield "spoiled-mode", pasted.replace('mode: "select"', "mode: full" if full else 'mode: "None"')
 
 

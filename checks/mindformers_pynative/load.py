@@ -106,7 +106,15 @@ CHECKPOINT = load("activation_checkpoint", PACKAGE / "distributed" / "activation
 
 def layer() -> Cell:
     """Return a layer as far as it matters here."""
-    return Cell(input_layernorm=Cell(), self_attention=Cell(), mlp=Cell(linear_fc2=Linear()))
+    return Cell(input_layernorm=Cell(), self_attention=Cell(), mlp=Cell(linear_fc2=Linear(), shared_experts=Cell()))
+
+
+def wrapped_in(cell: Cell, above: str = "") -> list[str]:
+    """Return the paths of the modules that are recomputed, in order."""
+    found = []
+    for name, inner in cell._cells.items():
+        found += [f"{above}{name}"] if isinstance(inner, Wrapped) else wrapped_in(inner, f"{above}{name}.")
+    return found
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -132,8 +140,7 @@ def read(path: Path) -> dict[str, Any]:
             model, recompute, CONFIG.RecomputeCommConfig(), CONFIG.SwapConfig(), parallelism.pipeline_parallel
         )
         for index, each in model.layers.items():
-            modules = [name for name, cell in each._cells.items() if isinstance(cell, Wrapped)]
-            kinds[index] = "full" if isinstance(each, Wrapped) else ",".join(modules)
+            kinds[index] = "full" if isinstance(each, Wrapped) else ",".join(wrapped_in(each))
     return {
         "ranks": setting.pp,
         "stages": stages,

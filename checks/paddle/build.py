@@ -26,10 +26,12 @@ from paddle.distributed.fleet.utils.log_util import logger
 RANKS, CHUNKS, MICROBATCHES = range(2, 7), range(1, 4), range(1, 21)
 RAN: list[int] = []
 """The layers that ran, by their number."""
+ATTENDED: list[int] = []
+"""The layers whose attention ran, by their number."""
 
 
-class Block(paddle.nn.Layer):
-    """A layer that knows its number and notes each of its forwards."""
+class Attention(paddle.nn.Layer):
+    """The attention of a layer, which notes each of its forwards."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -38,8 +40,23 @@ class Block(paddle.nn.Layer):
 
     def forward(self, inputs: paddle.Tensor) -> paddle.Tensor:
         """Note the run."""
-        RAN.append(self.number)
+        ATTENDED.append(self.number)
         return self.linear(inputs)
+
+
+class Block(paddle.nn.Layer):
+    """A layer that knows its number and notes each of its forwards."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+        self.self_attn = Attention(number)
+        self.linear = paddle.nn.Linear(2, 2)
+
+    def forward(self, inputs: paddle.Tensor) -> paddle.Tensor:
+        """Note the run."""
+        RAN.append(self.number)
+        return self.linear(self.self_attn(inputs))
 
 
 class Function:
@@ -73,6 +90,7 @@ def build(case: dict[str, Any]) -> dict[str, Any]:
             entries(case["entries"], functions=case["functions"]),
             names["LAYERS"],
             names["RECOMPUTED"],
+            names.get("ATTENTION"),
             chunks=chunks,
             head=case["head"],
             tail=case["tail"],
@@ -85,13 +103,16 @@ def build(case: dict[str, Any]) -> dict[str, Any]:
         found["cuts"] = model.segment_parts
         for chunk in range(chunks):
             RAN.clear()
+            ATTENDED.clear()
             inputs = paddle.ones([1, 2])
             inputs.stop_gradient = rank == chunk == 0  # what a rank receives needs a gradient, and data does not
             outputs = model(inputs, chunk_id=chunk if chunks > 1 else None)
-            once = list(RAN)
+            once, attended = list(RAN), len(ATTENDED)
             if not outputs.stop_gradient:
                 outputs.sum().backward()
             cell = {"rank": rank, "chunk": chunk, "layers": once, "twice": sorted(RAN[len(once) :])}
+            if not case["functions"]:
+                cell["attended twice"] = sorted(ATTENDED[attended:])
             found["cells"].append(cell)
         found.setdefault("without_gradient", []).extend(
             name for name, value in model.named_parameters() if value.grad is None

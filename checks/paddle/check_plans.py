@@ -19,8 +19,10 @@ from typing import Any
 
 import click
 
+from evenflow.adapters.stage_counts import counts_of_kind
 from evenflow.errors import InputError
 from evenflow.model import FULL, Plan, cells
+from evenflow.predict.training import FULL_ATTENTION
 from evenflow.schedule import Op, make_schedule
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
@@ -91,6 +93,8 @@ def all_plans() -> Iterator[tuple[str, Plan]]:
         counts = [rng.randint(0 if stage in (0, stages - 1) else 1, 4) for stage in range(stages)]
         counts[0] += sum(counts) == 0
         full = [rng.randint(0, count) for count in counts]
+        attention = [rng.randint(0, count - own) * (index % 3 == 0) for count, own in zip(counts, full, strict=True)]
+        kinds = {FULL: full, FULL_ATTENTION: attention}
         rows = [slice(chunk * ranks, (chunk + 1) * ranks) for chunk in range(chunks)]
         f_then_b = chunks > 1 and index % 5 == 0
         yield (
@@ -99,7 +103,7 @@ def all_plans() -> Iterator[tuple[str, Plan]]:
                 schedule="1f1b" if chunks == 1 else "f-then-b" if f_then_b else "interleaved",
                 num_microbatches=ranks if f_then_b else rng.randint(2 * ranks, 4 * ranks),
                 layers=cells([counts[row] for row in rows]),
-                recompute={FULL: cells([full[row] for row in rows])} if any(full) else {},
+                recompute={kind: cells([own[row] for row in rows]) for kind, own in kinds.items() if any(own)},
             ),
         )
 
@@ -115,7 +119,7 @@ def all_cases(plans: dict[str, Plan]) -> Iterator[tuple[str, dict[str, Any]]]:
             "entries": head + plan.num_layers + tail,
             "head": head,
             "tail": tail,
-            "functions": index % 2 == 1,
+            "functions": index % 2 == 1 and FULL_ATTENTION not in plan.used_kinds,  # which have no attention
         }
         yield name, case
         if index >= SPOILED or plan.num_ranks == 1:
@@ -126,6 +130,10 @@ def all_cases(plans: dict[str, Plan]) -> Iterator[tuple[str, dict[str, Any]]]:
         moved[giver] -= 1
         moved[(giver + 1) % len(counts)] += 1
         yield f"{name}.spoiled-layer-moved", case | {"module": with_list(case["module"], "LAYERS", moved)}
+        if FULL_ATTENTION in plan.used_kinds:
+            attention = counts_of_kind(plan, FULL_ATTENTION)
+            attention[attention.index(max(attention))] -= 1
+            yield f"{name}.spoiled-attention", case | {"module": with_list(case["module"], "ATTENTION", attention)}
         full[giver] += -1 if full[giver] else 1
         yield f"{name}.spoiled-recompute", case | {"module": with_list(case["module"], "RECOMPUTED", full)}
         yield f"{name}.spoiled-method", case | {"method": "uniform" if plan.num_chunks == 1 else "layer:Block"}
@@ -189,7 +197,7 @@ def difference(plan: Plan, case: dict[str, Any], seen: dict[str, Any]) -> str:
     counts, full = stage_lists(plan)
     wanted = []
     first = 0
-    for stage, (count, again) in enumerate(zip(counts, full, strict=True)):
+    for stage, (count, again, own) in enumerate(zip(counts, full, counts_of_kind(plan, FULL_ATTENTION), strict=True)):
         begin = first + (case["head"] if stage == 0 else 0)
         end = begin + count + (case["tail"] if stage == len(counts) - 1 else 0)
         chunk, rank = divmod(stage, plan.num_ranks)
@@ -199,6 +207,7 @@ def difference(plan: Plan, case: dict[str, Any], seen: dict[str, Any]) -> str:
                 "chunk": chunk,
                 "layers": list(range(first, end)),
                 "twice": list(range(begin, begin + again)),
+                **({} if case["functions"] else {"attended twice": list(range(begin, begin + again + own))}),
             }
         )
         first = end

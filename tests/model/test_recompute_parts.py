@@ -1,6 +1,6 @@
 import pytest
 
-from evenflow.model import BOTH, COMM, FULL, NONE, SELECT
+from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, is_kind_name, ordered_kinds
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
 
 LLAMA = [
@@ -38,3 +38,26 @@ def test_parts_of_known_layers(kind: str, submodules: list[str], parts: tuple[st
 def test_no_part_is_inside_another(kind: str, submodules: list[str]) -> None:
     parts = recomputed_parts(kind, submodules)
     assert not any(inner.startswith(f"{outer}.") for outer in parts for inner in parts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [("mlp", ("mlp",)), ("mlp+attn.q_norm", ("attn.q_norm", "mlp")), ("attn+attn.q_norm", ("attn",)), ("mine", ())],
+)
+def test_a_kind_without_patterns_is_a_set_of_names(kind: str, names: tuple[str, ...]) -> None:
+    assert recomputed_parts(kind, ["", "attn", "attn.q_norm", "mlp"]) == names
+
+
+def test_a_set_stands_before_what_is_in_it() -> None:
+    kinds = {"full", "layernorm", "layernorm+mlp", "mlp", "select", "layernorm+mlp+moe", "none"}
+    order = ("full", "select", "layernorm+mlp+moe", "layernorm+mlp", "layernorm", "mlp", "none")
+    assert ordered_kinds(kinds) == order
+    on_host = {"full+offload", "offload", "select+offload", "none"}
+    assert ordered_kinds(on_host) == ("full+offload", "offload", "select+offload", "none")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_kind"), [("mlp.0+act", True), ("a.b", True), ("a b", False), ("", False), ("a+", False)]
+)
+def test_names_of_kinds(name: str, is_kind: bool) -> None:
+    assert is_kind_name(name) == is_kind

@@ -45,5 +45,9 @@ def ordered_kinds(names: set[str]) -> tuple[str, ...]:
     more to the host.
     """
     known = [kind for kind in KNOWN_KINDS if kind in names]
-    others = sorted(names - set(KNOWN_KINDS) - {NONE}, key=lambda name: (-name.count(SET_JOINT), name))
+
+    def place(name: str) -> tuple[int, str]:
+        return -name.removesuffix(f"{SET_JOINT}{OFFLOAD}").count(SET_JOINT), name
+
+    others = sorted(names - set(KNOWN_KINDS) - {NONE}, key=place)
     return (*known, *others, NONE)

@@ -61,7 +61,7 @@ def refusal(asked: Training, accelerator: str = "a100") -> str:
         ({"chunks": 2, "group_size": 9}, "group_size must be from 1 to the 8 microbatches, got 9"),
         ({"recompute": "some"}, "recompute must be one of none, select, full, got 'some'"),
         ({"recompute": "select", "recompute_modules": ("core_atn",)}, "recompute_modules must be some of core_attn, "
-         "layernorm, mlp, moe, moe_act, mla_up_proj, shared_experts, products, got 'core_atn'; did you mean "
+         "layernorm, mlp, moe, moe_act, mla_up_proj, shared_experts, full_attn, products, got 'core_atn'; did you mean "
          "'core_attn'?"),
         ({"full_layers": 2}, "full_layers must not be given where layers are not recomputed in full, got 2; leave it "
          "out"),

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from evenflow.asking import question_of
-from evenflow.errors import FileError, InputError
+from evenflow.errors import InputError
 from evenflow.language import _
 
 OWN_FILE, PROJECT_FILE, TABLE = "evenflow.toml", "pyproject.toml", "tool.evenflow"
@@ -190,7 +190,8 @@ def _value(param: click.Parameter, key: str, defaults: Defaults, context: click.
     try:
         param.type_cast_value(context, typed)
     except click.BadParameter as error:
-        raise FileError(defaults.file, reason=f"{key}: {error.message}") from None
+        rule = _("must be a value that the option takes ({reason})", reason=error.message.rstrip("."))
+        raise InputError(value=value, rule=rule, place=place) from None
     except InputError as error:
         raise InputError(value=error.value, rule=error.rule, place=place, remedy=error.remedy) from None
     return typed

@@ -393,7 +393,7 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "last bias": _last_bias,
     "further word": _further_word,
     "further words": _further_words,
-    "further words of both": _further_words_of_both,
+    "further-words-of-both": _further_words_of_both,
     "scaled heads": _scaled_heads,
     "learned frequencies": _learned_frequencies,
     "prompts": _prompts,

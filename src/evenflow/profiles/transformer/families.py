@@ -161,7 +161,7 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
         defaults={"cross_attention_layers": [3, 8, 13, 18, 23, 28, 33, 38], "additional_vocab_size": 8},
     )),
     "idefics": ModelTypeTraits(
-        sees_images="between", further=("further words of both",), reads=frozenset(("cross_attention_layers",)),
+        sees_images="between", further=("further-words-of-both",), reads=frozenset(("cross_attention_layers",)),
         only={"alpha_type": ("float", "vector")},
         defaults={"cross_layer_interval": 1, "qk_layer_norms": False, "additional_vocab_size": 0},
     ),

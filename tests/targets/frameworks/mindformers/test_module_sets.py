@@ -127,6 +127,12 @@ def test_sets_are_of_newer_models() -> None:
         fragment(split)
 
 
+def test_patterns_of_newer_models_are_not_understood_in_a_file_for_older_ones() -> None:
+    found = read_plan(f"use_legacy: True\n{fragment(BOTH_SETS)}", "train.yaml", GivenSizes(num_layers=6))
+    assert found.plan.recompute == {}
+    assert [place.split(":")[-1].strip() for place in found.unknown] == ["recompute_config.select_recompute"]
+
+
 def test_other_patterns_beside_are_one_kind_as_before() -> None:
     pattern = PATTERNS["mlp"]
     text = apply_to_training_yaml(

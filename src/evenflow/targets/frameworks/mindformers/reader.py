@@ -90,9 +90,13 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
     none = cells([[0] * num_ranks] * num_chunks)
     select, select_patterns = (none, ()) if of_modules else pattern_counts(recompute, "select_recompute", layers)
     comm, comm_patterns = pattern_counts(recompute, "select_comm_recompute", layers)
+    is_older = top.values.get("use_legacy") is True  # which has none of these names
     if of_modules:
-        kinds = sets_of(counts_by_pattern(recompute, "select_recompute", layers), full)
+        counts = counts_by_pattern(recompute, "select_recompute", layers)
+        kinds = {} if is_older else sets_of(counts, full)
         kinds |= {FULL: full} if any(map(any, full)) else {}
+        if is_older:
+            unknown.append(recompute.place("select_recompute"))
         if exclusive_counts(full, none, comm).keys() - {FULL}:
             unknown.append(recompute.place("select_comm_recompute"))
     else:
