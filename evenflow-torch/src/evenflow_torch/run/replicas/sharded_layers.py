@@ -18,7 +18,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from evenflow_torch.run.engine.stages import StageModule
 from evenflow_torch.run.replicas.replicas import Replicas
 
-_VIEW_WARNING = "FSDP2-wrapped module .* returned a view tensor"
+_VIEW_WARNING = "FSDP2-wrapped module .* returned"
 """Of results that somebody could change in place before their layer knows; stages hand them on as they are."""
 
 
