@@ -108,7 +108,8 @@ KEPT = (
     "targets/frameworks/torchtitan/logs.py",
     "profiles/measured/layouts.py",  # words in which published runs state their settings
     "profiles/measured/settings.py",
-    "predict/layer_tensors.py",  # names of tensors, which nothing prints
+    "predict/activations.py",  # names of tensors, which nothing prints
+    "predict/layer_tensors.py",
     "predict/held.py",  # values in JSON
     "schedule/bubble_formulas.py",  # values in JSON
     "auto/sharding/program.py",
