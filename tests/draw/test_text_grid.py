@@ -42,3 +42,19 @@ def test_what_takes_no_time_is_not_drawn():
 
 def test_a_grid_that_nobody_can_read_is_empty():
     assert text_grid(timeline("1f1b", ranks=2, chunks=1, microbatches=2, times=(1, MOST_CHARACTERS)))[0] == ""
+
+
+@pytest.mark.parametrize("most", [10, 24, 37, 80])
+def test_what_is_too_wide_goes_on_below(most):
+    step = timeline("1f1b", ranks=3, chunks=1, microbatches=4, times=(1, 2))
+    whole, _ = text_grid(step)
+    bands = [band.splitlines() for band in text_grid(step, most=most)[0].split("\n\n")]
+    label = len("rank 0  ")
+    assert all(len(line) <= max(most, label + 3) for band in bands for line in band)
+    width = max(len(line) for band in bands[:-1] for line in band) if len(bands) > 1 else len(whole)
+    joined = ["".join(line[label:].ljust(width - label) for line in rows).rstrip() for rows in zip(*bands, strict=True)]
+    assert [line.split() for line in joined] == [line[label:].split() for line in whole.splitlines()]
+
+
+def test_a_step_of_no_time_has_a_line_for_each_rank():
+    assert text_grid(timeline("1f1b", ranks=2, chunks=1, microbatches=1, times=(0, 0)))[0] == "rank 0\nrank 1"

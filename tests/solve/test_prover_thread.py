@@ -36,6 +36,7 @@ def test_the_answer_does_not_wait_for_loops_that_are_not_ready(monkeypatch: pyte
 
     monkeypatch.setattr(prover_thread, "Annealing", Unready)
     monkeypatch.setattr(race, "is_compiling", lambda: is_compiling)
+    monkeypatch.setattr(race, "compiles_now", lambda: is_compiling)
     sizes = Sizes(num_ranks=2, num_chunks=1, num_microbatches=4)
     running = Race(
         make_problem(Request(network=plain_network(), sizes=sizes), schedule="1f1b"), RaceSettings(patience_s=0.01)

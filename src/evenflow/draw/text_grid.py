@@ -44,7 +44,7 @@ def text_grid(timeline: Timeline, *, most: int | None = None) -> tuple[str, int]
             if end > start:
                 cells = cells[:start] + (names[index].ljust(end - start - 1, "-") + " ") + cells[end:]
         rows.append(cells)
-    whole = columns * width
+    whole = max(1, columns * width)  # a step of no time is a line too
     band = whole if most is None else max(1, (most - label - 2) // width) * width
     bands = [
         "\n".join(

@@ -24,7 +24,7 @@ def test_one_line_says_best_bound_and_gap():
 @pytest.mark.parametrize(("seconds", "share"), [(0.0, "0"), (2.0, "25"), (8.0, "100"), (9.5, "100")])
 def test_the_line_begins_with_the_share_of_the_time(seconds, share):
     text = progress_text(progress(seconds, None, 0), time_limit_s=8)
-    assert text.strip().startswith(f"{seconds:.1f} s, {share} % of the time  searching")
+    assert text.strip().startswith(f"{seconds:.1f} s ({share} %)  searching")
 
 
 def test_one_line_says_how_many_configurations_are_left():

@@ -93,9 +93,9 @@ def tuning_text(progress: TuningProgress, *, time_limit_s: float) -> str:
 
 
 def _time(seconds: float, time_limit_s: float) -> str:
-    """Return the time that is over, and which share that is of the time that there is."""
+    """Return the time that is over, and which share that is of the time limit."""
     share = min(1.0, seconds / time_limit_s) if time_limit_s > 0 else 1.0
-    return _("{seconds:6.1f} s, {percent:.0f} % of the time", seconds=seconds, percent=100 * share)
+    return f"{seconds:6.1f} s ({100 * share:.0f} %)"
 
 
 def _one_line(line: str, *, width: int) -> Text:
