@@ -27,7 +27,7 @@ from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.clock import now_s
 from evenflow.solve.contest.contest import Entry
 from evenflow.solve.group_choice import GroupSizes, known_group_sizes, tried_group_sizes
-from evenflow.solve.moved_shares import with_moved_share
+from evenflow.solve.moved_shares import improved_by_share
 from evenflow.solve.order.alternate import preference, solve_any_order
 from evenflow.solve.outcome import BindingLimit, Outcome, ProgressCallback, Status
 from evenflow.solve.problem import Problem
@@ -119,7 +119,7 @@ def solve_for_target(
     if not chains:
         return outcome
     left = TimeLeft(ends_s=began + search.time_limit_s)
-    return with_moved_share(outcome, [entry for entry in entries if entry.rule in chains], chains, left=left)
+    return improved_by_share(outcome, [entry for entry in entries if entry.rule in chains], chains, left=left)
 
 
 def _with_runnable_cells(request: Request, abilities: Abilities, *, title: str) -> Request:
