@@ -36,8 +36,6 @@ from evenflow.solve.recompute_ways import RecomputeWay, recompute_ways
 from evenflow.solve.requests import ContestSearch
 from evenflow.solve.time_left import TimeLeft
 
-_SHARES_TIME = 0.15
-"""Part of the time for plans that move a share of what could."""
 _FEWEST_GROUP_SIZES = 2
 """Group sizes to try where the usual one cannot be run."""
 
@@ -109,13 +107,12 @@ def solve_for_target(
         )
 
     entries = in_all_variants(entries, tried, search)
-    chains = {rule: way.chain for rule, way in ways.items() if len(way.chain) > 1}
-    contest_search = replace(search, time_limit_s=search.time_limit_s * (1 - _SHARES_TIME)) if chains else search
-    contest_outcome = run_contest(entries, tried, contest_search, began=began)
+    contest_outcome = run_contest(entries, tried, search, began=began)
     best = min(entries, key=lambda entry: entry.preference)
     problem = None if best.race is None else best.race.problem
     less = ways[best.rule].less if best.rule else None
     outcome = _for_all(contest_outcome, abilities, title=title, problem=problem, less=less)
+    chains = {rule: way.chain for rule, way in ways.items() if len(way.chain) > 1}
     if not chains:
         return outcome
     left = TimeLeft(ends_s=began + search.time_limit_s)
