@@ -506,12 +506,18 @@ def test_a_tail_sends_nothing_on():
 
 
 def test_ranks_that_differ():
-    ranks = [{"count": 2}, {"speed": 0.5, "memory_reserved": 3}, {"link_delay": 2.5}]
+    ranks = [{"count": 2}, {"speed": 0.5, "memory_reserved": 3}, {"link_delay": 2.5}, {"host_sharers": 4}]
     network = parse_layer_file(
         json.dumps({"name": "x", "ranks": ranks, "layers_description": [body()]}), place="x.json"
     )
     slow = RankTraits(speed=0.5, reserved_bytes=3 * MB)
-    assert network.ranks == (RankTraits(), RankTraits(), slow, RankTraits(link_ns=2_500_000))
+    assert network.ranks == (
+        RankTraits(),
+        RankTraits(),
+        slow,
+        RankTraits(link_ns=2_500_000),
+        RankTraits(host_sharers=4),
+    )
     assert parse_layer_file(format_layer_file(network), place="x.json") == network
 
 

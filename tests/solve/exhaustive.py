@@ -208,6 +208,7 @@ def every_plan(case: Case) -> Plans:
             np.concatenate(sent, axis=1),
             latency_ns=case.message_ns if case.one_at_a_time else None,
             host_link=link,
+            sharers=[rank.host_sharers for rank in case.network.ranks],
         ),
         rank_peaks_bytes=_peaks(case.schedule, costs, link)
         + case.network.constant_bytes
@@ -329,7 +330,13 @@ def leaving(order: list[Action], host_link: HostLink) -> dict[int, tuple[int, in
 
 
 def _makespans(
-    schedule: Schedule, costs: Costs, sent_ns: Costs, *, latency_ns: int | None, host_link: HostLink | None
+    schedule: Schedule,
+    costs: Costs,
+    sent_ns: Costs,
+    *,
+    latency_ns: int | None,
+    host_link: HostLink | None,
+    sharers: list[int | None],
 ) -> Costs:
     """Of all plans; costs are [stage, plan, 8], and what a message behind each stage takes is [stage, plan].
 
@@ -354,7 +361,8 @@ def _makespans(
         assert link is not None
         line = "out" if link.one_engine else way
         begin = np.maximum(asked, lines[rank][line])
-        took = np.ceil(costs[action.stage, :, 7] * (link.sharers * 1e9 / link.bytes_per_s)).astype(np.int64)
+        among = (sharers[rank] if sharers else None) or link.sharers
+        took = np.ceil(costs[action.stage, :, 7] * (among * 1e9 / link.bytes_per_s)).astype(np.int64)
         copied[way, action] = lines[rank][line] = begin + took
 
     for action in sorted(ends, key=ends.__getitem__):  # all that an action waits for ends earlier

@@ -9,7 +9,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import NONE, HostLink, LayerRun, Mode, Network, Plan
+from evenflow.model import NONE, HostLink, LayerRun, Mode, Network, Plan, RankTraits
 from evenflow.simulate import simulate
 from evenflow.simulate.memory import memory_curve
 from evenflow.solve import Status, plan
@@ -49,6 +49,17 @@ def offloading(network: Network, link: HostLink, shares: dict[str, float]) -> Ne
     return replace(network, runs=tuple(runs), host_link=link)
 
 
+def sharing(draw: st.DrawFn, case: Case) -> Case:
+    """The case, perhaps with links that devices of some ranks share with others than those of other ranks."""
+    num_ranks = case.schedule.num_ranks
+    numbers = draw(st.none() | st.lists(st.sampled_from([None, 1, 4]), min_size=num_ranks, max_size=num_ranks))
+    if numbers is None:
+        return case
+    ranks = case.network.ranks or (RankTraits(),) * num_ranks
+    ranks = tuple(replace(rank, host_sharers=number) for rank, number in zip(ranks, numbers, strict=True))
+    return replace(case, network=replace(case.network, ranks=ranks))
+
+
 @st.composite
 def offloads(draw: st.DrawFn, *, memory: int = 1, **settings_: object) -> Case:
     """Any case whose kinds move some of what they keep, or all of it."""
@@ -56,6 +67,7 @@ def offloads(draw: st.DrawFn, *, memory: int = 1, **settings_: object) -> Case:
     kinds = [kind for kind in case.network.kinds if kind != NONE]
     shares = {kind: draw(st.sampled_from([0.0, 0.5, 1.0])) for kind in kinds}
     case = replace(case, network=offloading(case.network, draw(LINKS), shares), mix_any=True)
+    case = sharing(draw, case)
     while case.num_plans() > MOST_PLANS:
         kept = [kind for kind in case.network.kinds if kind not in (NONE, "host")]
         if kept:

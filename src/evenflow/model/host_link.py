@@ -24,7 +24,9 @@ class HostLink:
     one_engine: bool = False
     """Whether one copy engine serves both directions, one copy at a time (Ascend), instead of one for each (NVIDIA)."""
     sharers: int = 1
-    """Devices that share the link, each of which is taken to have an equal part of it at all times."""
+    """Devices that share the link, each of which is taken to have an equal part of it at all times; a rank may have
+    another number of them (see `RankTraits`).
+    """
     buffers: int | None = None
     """Most microbatches of which what moves is on the device at a time, as far as later fetches and earlier waits for
     copies to the host are enough for that; None: any number.
@@ -39,7 +41,9 @@ class HostLink:
             BUFFERS.check(self.buffers, place=_("the buffers for what comes from the host"))
         AHEAD.check(self.ahead, place=_("the actions by which a fetch is ahead"))
 
-    @property
-    def ns_per_byte(self) -> float:
-        """Time of a byte on a device's part of the link; a copy takes a whole number of nanoseconds, rounded up."""
-        return self.sharers * 1e9 / self.bytes_per_s
+    def ns_per_byte(self, sharers: int | None = None) -> float:
+        """Return the time of a byte on a device's part of the link, among other `sharers` where they are given.
+
+        A copy takes a whole number of nanoseconds, rounded up.
+        """
+        return (sharers or self.sharers) * 1e9 / self.bytes_per_s

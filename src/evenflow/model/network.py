@@ -342,6 +342,12 @@ class Network:
         """Return the speed of a rank; 1 where ranks do not differ."""
         return self.ranks[rank].speed if self.ranks else 1.0
 
+    def copy_ns_per_byte(self, rank: int) -> float:
+        """Return the time of a byte on its way to the host or back; 0 without a link."""
+        if self.host_link is None:
+            return 0.0
+        return self.host_link.ns_per_byte(self.ranks[rank].host_sharers if self.ranks else None)
+
     @property
     def longest_link_ns(self) -> int:
         """The most that a message takes longer on any link than on the others."""

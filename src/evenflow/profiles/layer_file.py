@@ -144,11 +144,12 @@ def _with_every_kind(runs: list[LayerRun]) -> tuple[LayerRun, ...]:
 
 def _ranks(entry: Fields) -> list[RankTraits]:
     """Return the ranks of an entry of ``ranks``."""
-    entry.check_known(("count", "speed", "memory_reserved", "link_delay"))
+    entry.check_known(("count", "speed", "memory_reserved", "link_delay", "host_sharers"))
     rank = RankTraits(
         speed=entry.number("speed", RANK_SPEED) if "speed" in entry else 1.0,
         reserved_bytes=bytes_of(entry, "memory_reserved"),
         link_ns=nanoseconds_from_milliseconds(entry.number("link_delay", MILLISECONDS)) if "link_delay" in entry else 0,
+        host_sharers=entry.integer("host_sharers", SHARERS) if "host_sharers" in entry else None,
     )
     return [rank] * (entry.integer("count", RANKS) if "count" in entry else 1)
 
@@ -282,7 +283,8 @@ def layer_file_fields(network: Network) -> dict[str, object]:
 def _rank_entry(rank: RankTraits, count: int) -> dict[str, object]:
     reserved = {"memory_reserved": megabytes(rank.reserved_bytes)} if rank.reserved_bytes else {}
     link = {"link_delay": milliseconds(rank.link_ns)} if rank.link_ns else {}
-    return {"count": count, "speed": rank.speed, **reserved, **link}
+    host = {} if rank.host_sharers is None else {"host_sharers": rank.host_sharers}
+    return {"count": count, "speed": rank.speed, **reserved, **link, **host}
 
 
 def _body_entry(run: LayerRun, has_memory: bool, *, leaving_out: Collection[str]) -> dict[str, object]:

@@ -464,7 +464,10 @@ def _costs_at_one_speed(network: Network, sums: LayerSums, counts: Integers, sta
     if sums.offloaded_bytes is not None and network.host_link is not None:
         host_link = network.host_link
         offloaded = (sums.offloaded_bytes[every_kind, ends] - sums.offloaded_bytes[every_kind, starts]).sum(axis=1)
-        copy_ns = np.ceil(offloaded * host_link.ns_per_byte).astype(np.int64)
+        ns_per_byte = np.empty(num_stages)
+        for rank, own in enumerate(stage_table.T):
+            ns_per_byte[own] = network.copy_ns_per_byte(rank)
+        copy_ns = np.ceil(offloaded * ns_per_byte).astype(np.int64)
     for stage, block in ((0, network.head), (num_stages - 1, network.tail)):
         forward[stage] += block.forward_ns
         backward[stage] += block.backward_ns

@@ -27,7 +27,7 @@ from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.clock import now_s
 from evenflow.solve.contest.contest import Entry
 from evenflow.solve.group_choice import GroupSizes, known_group_sizes, tried_group_sizes
-from evenflow.solve.moved_shares import with_moved_share
+from evenflow.solve.moved_shares import improved_by_share
 from evenflow.solve.order.alternate import preference, solve_any_order
 from evenflow.solve.outcome import BindingLimit, Outcome, ProgressCallback, Status
 from evenflow.solve.problem import Problem
@@ -36,8 +36,6 @@ from evenflow.solve.recompute_ways import RecomputeWay, recompute_ways
 from evenflow.solve.requests import ContestSearch
 from evenflow.solve.time_left import TimeLeft
 
-_SHARES_TIME = 0.15
-"""Part of the time for plans that move a share of what could."""
 _FEWEST_GROUP_SIZES = 2
 """Group sizes to try where the usual one cannot be run."""
 
@@ -109,17 +107,16 @@ def solve_for_target(
         )
 
     entries = in_all_variants(entries, tried, search)
-    chains = {rule: way.chain for rule, way in ways.items() if len(way.chain) > 1}
-    contest_search = replace(search, time_limit_s=search.time_limit_s * (1 - _SHARES_TIME)) if chains else search
-    contest_outcome = run_contest(entries, tried, contest_search, began=began)
+    contest_outcome = run_contest(entries, tried, search, began=began)
     best = min(entries, key=lambda entry: entry.preference)
     problem = None if best.race is None else best.race.problem
     less = ways[best.rule].less if best.rule else None
     outcome = _for_all(contest_outcome, abilities, title=title, problem=problem, less=less)
+    chains = {rule: way.chain for rule, way in ways.items() if len(way.chain) > 1}
     if not chains:
         return outcome
     left = TimeLeft(ends_s=began + search.time_limit_s)
-    return with_moved_share(outcome, [entry for entry in entries if entry.rule in chains], chains, left=left)
+    return improved_by_share(outcome, [entry for entry in entries if entry.rule in chains], chains, left=left)
 
 
 def _with_runnable_cells(request: Request, abilities: Abilities, *, title: str) -> Request:

@@ -35,7 +35,7 @@ class SharedPlan:
     makespan_ns: int
 
 
-def with_moved_share(
+def improved_by_share(
     found: BestOutcome, entries: Sequence[Entry], chains: Mapping[CellRule, Sequence[str]], *, left: TimeLeft
 ) -> BestOutcome:
     """Return the outcome of a contest, or a shorter plan of a share of what one of `entries` moves in all layers.

@@ -185,10 +185,10 @@ class Problem:
         """The link to the host's memory; None where no kind moves anything there."""
         return self.network.used_host_link
 
-    @property
-    def copy_ns_per_byte(self) -> float:
-        """Time of a byte on the way to the host, or back; 0 where nothing moves there."""
-        return 0.0 if self.host_link is None else self.host_link.ns_per_byte
+    @cached_property
+    def copy_ns_per_byte(self) -> NDArray[np.float64]:
+        """Time of a byte of each cell on the way to the host, or back; 0 where nothing moves there."""
+        return np.array([self.network.copy_ns_per_byte(rank) for rank in self.schedule.stage_ranks])
 
     @property
     def held(self) -> tuple[str, ...]:

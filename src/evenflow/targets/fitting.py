@@ -165,16 +165,17 @@ def _other_recomputation(plan: Plan, offered: Sequence[str], abilities: Abilitie
         [total if some else 0 for total, some in zip(*rows, strict=True)]
         for rows in zip(totals, recomputed, strict=True)
     ]
-    yield replace(plan, recompute={})
+    yield replace(plan, recompute={}, moved_share=None)
     for way in abilities.recomputation:
         kinds = [kind for kind in way.kinds if kind in offered]
         if way.scope is Scope.COUNT and kinds:
             for most in range(1, max(map(max, totals)) + 1):
                 counts = [[min(most, total) for total in row] for row in totals]
-                yield replace(plan, recompute={FULL: cells(counts)})
+                yield replace(plan, recompute={FULL: cells(counts)}, moved_share=None)
         else:
             for kind in kinds:
-                yield from (replace(plan, recompute={kind: cells(table)}) for table in (recomputed, whole, totals))
+                tables = [{kind: cells(table)} for table in (recomputed, whole, totals)]
+                yield from (replace(plan, recompute=table, moved_share=None) for table in tables)
 
 
 def _choices(
@@ -216,6 +217,6 @@ def _no_schedule(plan: Plan, names: Sequence[str], abilities: Abilities, title: 
 
 def _recuts(plan: Plan, abilities: Abilities, title: str) -> bool:
     """Return whether the framework has no such cut, whatever the schedule and the recomputation."""
-    plain = replace(plan, recompute={}, order=(), group_size=None)
+    plain = replace(plan, recompute={}, moved_share=None, order=(), group_size=None)
     refused = refusal(plain, replace(abilities, own_order=True), title=title)
     return refused is not None and refused.place.startswith("layers")

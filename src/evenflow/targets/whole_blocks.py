@@ -36,7 +36,7 @@ def with_nearest_cut(plan: Plan, blocks: LayerBlocks) -> Plan:
         )
         counts[stage.chunk, stage.rank] = stop - first
     rows = [[counts[chunk, rank] for rank in range(plan.num_ranks)] for chunk in range(plan.num_chunks)]
-    return replace(plan, layers=cells(rows), recompute={}, order=(), continuing_layers=0)
+    return replace(plan, layers=cells(rows), recompute={}, moved_share=None, order=(), continuing_layers=0)
 
 
 def in_layers(plan: Plan, blocks: LayerBlocks) -> Plan:

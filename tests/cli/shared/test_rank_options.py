@@ -54,6 +54,12 @@ def test_links(text, delays):
     assert limit == 7
 
 
+@pytest.mark.parametrize(("text", "sharers"), [("0-1:2", [2, 2, None, None]), ("1,2,3,4", [1, 2, 3, 4])])
+def test_links_to_the_host(text, sharers):
+    network, _limit = applied(7, rank_host_sharers=text)
+    assert [rank.host_sharers for rank in network.ranks] == sharers
+
+
 def test_an_option_changes_only_what_it_is_about():
     ranks = (RankTraits(speed=0.5, reserved_bytes=7),) * 4
     network, _limit = applied(9, network=replace(plain_network(num_layers=8), ranks=ranks), rank_speed="0:0.9")
@@ -71,6 +77,8 @@ def test_an_option_changes_only_what_it_is_about():
         ({"rank_speed": "0:fast"}, "must be a number"),
         ({"rank_speed": "0:1.2"}, "must be a number from 0.01 to 1"),
         ({"rank_memory": "0:8"}, "--rank-memory"),
+        ({"rank_host_sharers": "0:0"}, "--rank-host-sharers must be an integer from 1 to 64"),
+        ({"rank_host_sharers": "0:two"}, "--rank-host-sharers must be an integer from 1 to 64"),
         ({"rank_memory": "0:8GB"}, "must have a value for each rank"),
     ],
 )

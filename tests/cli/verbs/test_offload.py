@@ -137,6 +137,7 @@ def test_a_layer_file_says_what_may_be_moved(folder, evenflow):
         (("--offload",), "--offload must come with --host-link"),
         (("--host-link", "50GBps"), "--host-link must come with --offload: no recompute kind of the layers moves"),
         (("--prefetch", 2), "--prefetch must come with --offload"),
+        (("--rank-host-sharers", "0:2"), "--rank-host-sharers must come with layers that move something to the host"),
         ((*LINK, "--prefetch", "soon"), "--prefetch must be an integer from 0 to 1,000, or best, got 'soon'"),
         ((*LINK, "--schedule", "search"), "a search for the order of work does not know copies"),
     ],
@@ -145,6 +146,27 @@ def test_what_makes_no_sense_is_refused(folder, evenflow, options, message):
     result = evenflow("plan", "tiny.json", *FOUR, *options)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_ranks_share_their_links_among_other_numbers_of_devices(folder, evenflow):
+    plan = {
+        "ranks": 4, "chunks": 1, "microbatches": 8, "sequence_splits": 1, "schedule": "1f1b",
+        "layers": [[1, 1, 1, 1]], "recompute": {"offload": [[1, 1, 0, 0]]},
+    }  # fmt: skip
+    (folder / "plan.json").write_text(json.dumps(plan))
+    busy = []
+    for options in (("--host-sharers", 4), ("--host-sharers", 4, "--rank-host-sharers", "0:2"), ()):
+        result = evenflow(
+            "simulate", "tiny.json", "plan.json", "--offload", "--host-link", "40GBps", *options, "--json", "s.json",
+            "--overwrite",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.stderr
+        written = json.loads((folder / "s.json").read_text())
+        times = [share * written["makespan_ms"] for share in written["host"]["busy"]]
+        busy.append(times)
+        assert ("links to the host among 2 devices" in result.stdout) is ("--rank-host-sharers" in options)
+    assert busy[0][:2] == pytest.approx([4 * time for time in busy[2][:2]], rel=1e-6)
+    assert busy[1][:2] == pytest.approx([2 * busy[2][0], 4 * busy[2][1]], rel=1e-6)
 
 
 @pytest.mark.parametrize("verb", ["compare", "simulate"])

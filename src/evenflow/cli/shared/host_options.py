@@ -6,6 +6,7 @@ from typing import Any
 from evenflow.asking import optional
 from evenflow.cli.shared.numbers import as_number
 from evenflow.cli.shared.options import BEST
+from evenflow.cli.shared.rank_options import check_no_sharers
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import HostLink, Network, with_offload
@@ -99,6 +100,7 @@ class HostOptions:
             if value is not None:
                 rule = _("must come with {option}: no recompute kind of the layers moves anything", option=_OFFLOAD)
                 raise InputError(value=value, rule=rule, place=option, remedy=_("add {option}", option=_OFFLOAD))
+        check_no_sharers(network)
         return network
 
     def link(self, known: HostLink | None = None) -> HostLink | None:

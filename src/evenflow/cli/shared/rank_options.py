@@ -1,18 +1,19 @@
-"""``--rank-speed``, ``--rank-memory`` and ``--rank-link``: ranks that differ from the others."""
+"""``--rank-speed``, ``--rank-memory``, ``--rank-link``, ``--rank-host-sharers``: ranks that differ from the others."""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from evenflow.asking import optional
+from evenflow.cli.shared.numbers import as_number
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Network, RankTraits
-from evenflow.ranges import RANK_SPEED
+from evenflow.ranges import RANK_SPEED, SHARERS
 from evenflow.units import parse_memory, parse_time
 
-_SPEED, _MEMORY, LINK = "--rank-speed", "--rank-memory", "--rank-link"
+_SPEED, _MEMORY, LINK, HOST_SHARERS = "--rank-speed", "--rank-memory", "--rank-link", "--rank-host-sharers"
 _PLACED = re.compile(r"(?P<first>[0-9]{1,5})(?:-(?P<last>[0-9]{1,5}))?:(?P<value>.+)")
 Value = TypeVar("Value", int, float, str)
 
@@ -40,13 +41,20 @@ class RankOptions:
         "the last rank comes the first.",
     )
 
+    rank_host_sharers: str | None = optional(
+        HOST_SHARERS,
+        metavar="RANKS:N,…",
+        help="Devices that share the link to the host of some ranks, where these are not as many as --host-sharers "
+        "says: 0-3:4, or one number for each rank.",
+    )
+
     def applied(self, network: Network, limit_bytes: int | None, *, num_ranks: int) -> tuple[Network, int | None]:
         """Return the network with these ranks, and the largest limit of a rank, which the others are short of.
 
         Raises:
             InputError: a value that breaks a rule, or ranks that the pipeline does not have.
         """
-        if self.rank_speed is None and self.rank_memory is None and self.rank_link is None:
+        if not any((self.rank_speed, self.rank_memory, self.rank_link, self.rank_host_sharers)):
             return network, limit_bytes
         ranks = list(network.ranks or (RankTraits(),) * num_ranks)
         if self.rank_speed is not None:
@@ -61,7 +69,24 @@ class RankOptions:
         if self.rank_link is not None:
             delays = of_ranks(self.rank_link, 0, _delay, num_ranks=num_ranks, place=LINK)
             ranks = [replace(rank, link_ns=delay) for rank, delay in zip(ranks, delays, strict=True)]
+        if self.rank_host_sharers is not None:
+            sharers = of_ranks(self.rank_host_sharers, 0, _sharers, num_ranks=num_ranks, place=HOST_SHARERS)
+            ranks = [replace(rank, host_sharers=count or None) for rank, count in zip(ranks, sharers, strict=True)]
         return replace(network, ranks=tuple(ranks)), limit_bytes
+
+
+def check_no_sharers(network: Network) -> None:
+    """Refuse ranks of a network that moves nothing that share their links to the host."""
+    for rank in network.ranks:
+        if rank.host_sharers is not None:
+            rule = _("must come with layers that move something to the host: none of their recompute kinds does")
+            raise InputError(value=rank.host_sharers, rule=rule, place=HOST_SHARERS)
+
+
+def _sharers(text: str, place: str) -> int:
+    number: Any = as_number(text, SHARERS)
+    SHARERS.check(number, place=place)
+    return int(number)
 
 
 def _delay(text: str, place: str) -> int:

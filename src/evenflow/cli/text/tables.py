@@ -318,6 +318,8 @@ def ranks_note(network: Network, rank_order: Sequence[int] = ()) -> str:
                 more_ms=milliseconds(traits.link_ns),
             )
             notes.append(slow)
+        if traits.host_sharers is not None:
+            notes.append(_("{ranks}: links to the host among {count} devices", ranks=ranks, count=traits.host_sharers))
     unequal = _("unequal ranks: {notes}", notes="; ".join(notes)) if notes else ""
     if not rank_order:
         return unequal

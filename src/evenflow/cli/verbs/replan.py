@@ -13,7 +13,7 @@ from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.shared.progress import shown_progress
-from evenflow.cli.shared.rank_options import RankOptions
+from evenflow.cli.shared.rank_options import RankOptions, check_no_sharers
 from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
@@ -122,12 +122,17 @@ def _ranks(
         rule = _("must not be given beside a measured step, which says it")
         raise InputError(value=rank_options.rank_speed, rule=rule, place="--rank-speed")
     network, limit = rank_options.applied(running.network, limit, num_ranks=num_ranks)
+    if not network.offloads:
+        check_no_sharers(network)
     ranks = network.ranks or (RankTraits(),) * num_ranks
     if measured is None:
-        others = (rank_options.rank_memory, rank_options.rank_link)
-        if all(rank.speed == 1 for rank in ranks) and others == (None, None):
+        others = (rank_options.rank_memory, rank_options.rank_link, rank_options.rank_host_sharers)
+        if all(rank.speed == 1 for rank in ranks) and others == (None, None, None):
             raise InputError(
-                rule=_("must come with a measured step, or with --rank-speed, --rank-memory or --rank-link"),
+                rule=_(
+                    "must come with a measured step, or with --rank-speed, --rank-memory, --rank-link or "
+                    "--rank-host-sharers"
+                ),
                 place="PLAN.json",
                 remedy=_("say how the ranks differ from the plan"),
             )

@@ -113,7 +113,7 @@ class Segments:
         counts: list[tuple[int, ...]] = []
         placement = problem.placement
         saved_until = problem.most_saved_ns(speed)
-        ns_per_byte = problem.copy_ns_per_byte
+        ns_per_byte = float(problem.copy_ns_per_byte[cell])
         for first, last, start, layers in self._spans(cell, choices, first_runs, last_run_from):
             end = start + layers
             if placement is not None and not placement.allows(cell, np.array(start), np.array(end)):

@@ -232,8 +232,8 @@ class _LayerProgram:
         problem, layout = self._problem, self._layout
         shape = self._parts.shape
         durations, sizes = np.zeros((*shape, NUM_OPS + 1)), np.zeros((*shape, 4))
-        ns_per_byte = problem.copy_ns_per_byte
         for cell, speed in enumerate(problem.cell_speeds):
+            ns_per_byte = problem.copy_ns_per_byte[cell]
             layers = problem.network_at(speed).layers
             for row, place in enumerate(layout.places):
                 layer = layers[place]

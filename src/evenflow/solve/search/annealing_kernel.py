@@ -77,8 +77,8 @@ class Prices(NamedTuple):
     fixed: Any
     offloaded: Any
     """Bytes that the host keeps, shape [num_kinds, num_layers + 1]; empty where nothing is moved there."""
-    ns_per_byte: float
-    """Time of a byte on the way there, or back."""
+    ns_per_byte: Any
+    """Time of a byte of each cell on the way there, or back."""
     segments: Any
     """Place of each kind that computes layers again in segments among the next two, or -1."""
     segment_activation: Any
@@ -194,7 +194,7 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
         state.costs[5, cell] = prices.fixed[5, cell] + prices.waiting[end] - prices.waiting[begin]
         state.costs[6, cell] = working
         state.costs[7, cell] = offloaded
-        state.costs[8, cell] = int(np.ceil(offloaded * prices.ns_per_byte))
+        state.costs[8, cell] = int(np.ceil(offloaded * prices.ns_per_byte[cell]))
         if len(prices.types):
             state.costs[9, cell] = prices.most_saved[speed, end] - prices.most_saved[speed, begin]
 

@@ -125,6 +125,12 @@ def test_layers_in_the_middle_of_a_stage_are_counted_as_the_first() -> None:
     assert any("counted as the first" in note for note in found.notes)
 
 
+def test_layers_that_predict_further_tokens_are_named() -> None:
+    found = read(users("layer_swap: [{backward_prefetch: 1, layers: [0, 7]}]"))
+    assert found.plan.recompute == {"offload": ((1, 0),)}
+    assert any("layers from 7 on" in note for note in found.notes)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

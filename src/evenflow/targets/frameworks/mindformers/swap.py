@@ -126,6 +126,9 @@ def _notes(stages: Sequence[StageLayers], by_kind: Mapping[str, set[int]], moved
         if any(_has_gap(stage.layers, reached) for stage in stages):
             yield _("layers that recompute or move are counted as the first of their stage")
             break
+    count = stages[-1].layers.stop
+    if any(number >= count for numbers in by_kind.values() for number in numbers):
+        yield _("layers from {count} on, which predict further tokens, are not in the plan", count=count)
     if moved:
         yield _("backward_prefetch counts operators: when fetches begin is said by --prefetch")
 
