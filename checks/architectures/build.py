@@ -56,7 +56,7 @@ UNUSED = {
 """Numbers for each of the hidden size that a model holds and never reads: of experts that give a token back."""
 FREEZES = ("idefics",)
 """Types that are built with parts that learn nothing for now, by fields about their training (freeze_text_layers)."""
-OTHER_PARTS = ("embed_tokens_extend", "vision", "audio", "vqmodel")
+OTHER_PARTS = ("embed_tokens_extend", "vision", "audio", "vqmodel", "perceiver")
 """Words in the name of a module that is not of the decoder."""
 
 

@@ -1,7 +1,7 @@
 """Released models: how evenflow reads, predicts and plans them. Part of `make check-architectures`.
 
 `released.json` has the sizes that their publishers state, as fields that differ from the defaults of their type, or as
-an example of this repository; a type without either is released at its defaults.
+an example of this repository; a type without either is released at its defaults. Some need further options.
 """
 
 import json
@@ -46,15 +46,16 @@ def _fields(about: dict[str, Any]) -> dict[str, Any]:
 
 def as_row(name: str, outcome: Outcome, config: dict[str, Any]) -> dict[str, Any]:
     """Return what the page shows of a model that was built."""
-    about = {key: value for key, value in released()[name].items() if key != "config"}
+    about = {key: value for key, value in released()[name].items() if key not in ("config", "options")}
+    further = released()[name].get("options", [])
     described = transformer_of_config(as_fields(config, file="config.json"))
     return {
         **about,
         "built": outcome.built,
         "read": outcome.read,
         "parts": parts_of(described),
-        "predicted": _succeeds(["predict", "--model"], config, *PREDICTED),
-        "planned": _succeeds(["plan"], config, *PLANNED),
+        "predicted": _succeeds(["predict", "--model"], config, *PREDICTED, *further),
+        "planned": _succeeds(["plan"], config, *PLANNED, *further),
     }
 
 
@@ -78,6 +79,9 @@ def parts_of(described: Described) -> list[str]:
         "experts in attention": model.attention_experts,
         "experts": any(kind.experts for kind in kinds),
         "half blocks": not all(kind.mixes and kind.transforms for kind in kinds),
+        "shared blocks of attention and MLP": model.shared is not None,
+        "layers in a loop": bool(model.loops),
+        "attention to images": model.images is not None,
         f"{model.streams} residual streams": model.streams > 1,
         "MTP": model.predicted_tokens > 0,
         "an encoder of images": has_encoder(Modality.IMAGE),

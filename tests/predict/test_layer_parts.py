@@ -30,7 +30,9 @@ def operations(works: tuple[Work, ...]) -> float:
 
 
 def read(name: str) -> Transformer:
-    return transformer_of_config(as_fields(SMALL_CONFIGS[name], file=name)).model
+    """The model, with as many tokens of images beside a sequence as that has, if its layers see any."""
+    model = transformer_of_config(as_fields(SMALL_CONFIGS[name], file=name)).model
+    return model if model.images is None else replace(model, images=replace(model.images, tokens=TOKENS))
 
 
 def kinds(model: Transformer) -> list[LayerKind]:
@@ -51,7 +53,9 @@ def test_every_learned_product_is_done_once_forward_and_twice_backward(name: str
             for addition in model.with_sizes_of(kind).additions_of(kind)
             for wide, narrow, parts in addition.repeated
         )
-        forward = operations(passes.forward) - 2 * TOKENS * shared
+        once = operations(layer_passes(training(model), kind.own_pass).forward)
+        behind_first = operations(layer_passes(training(model), replace(kind.own_pass, passes=2)).forward) - 2 * once
+        forward = once + behind_first - 2 * TOKENS * shared
         assert LEAST * (learned.dense + experts) <= forward / (2 * TOKENS) <= (learned.dense + experts) * (1 + 1e-9)
         assert operations(passes.backward) == pytest.approx(2 * operations(passes.forward))
 
@@ -63,11 +67,15 @@ def test_recomputing_all_of_a_layer_keeps_less_and_works_with_the_rest(name: str
         kept = sum(layer_activations(training(model), kind, kind="none").values())
         inputs = sum(layer_activations(training(model), kind, kind=FULL).values())
         own = model.with_sizes_of(kind)
-        assert inputs == 2 * TOKENS * (own.streams * own.hidden + own.handed_on)
+        embedding = own.carried if kind.shared else 0  # which a block that layers share reads too
+        seen = own.images.width if kind.sees_images and own.images is not None else 0
+        of_pass = own.streams * own.hidden + own.handed_on + embedding + seen
+        assert inputs == 2 * TOKENS * of_pass * kind.passes
         assert inputs < kept
         assert sum(layer_working(training(model), kind, kind=FULL).values()) >= 0
     most = max(model.with_sizes_of(kind).handed_on for kind in kinds(model))
-    assert boundary_bytes(training(model)) == 2 * TOKENS * (model.streams * model.hidden + most + model.carried)
+    sent = model.streams * model.hidden + most + model.carried + (model.images.width if model.images else 0)
+    assert boundary_bytes(training(model)) == 2 * TOKENS * sent
 
 
 def test_a_gate_that_comes_with_the_queries_is_projected_from_twice_their_narrow_width() -> None:
