@@ -36,23 +36,23 @@ class SharedPlan:
 
 
 def improved_by_share(
-    found: BestOutcome, entries: Sequence[Entry], chains: Mapping[CellRule, Sequence[str]], *, left: TimeLeft
+    without: BestOutcome, entries: Sequence[Entry], chains: Mapping[CellRule, Sequence[str]], *, left: TimeLeft
 ) -> BestOutcome:
     """Return the outcome of a contest, or a shorter plan of a share of what one of `entries` moves in all layers.
 
     `chains` has the kinds of a share by the rule of an entry. The bound of a shorter plan is one on all plans in any
     order; otherwise the outcome says that plans with a share are not bounded.
     """
-    plan, entry = _shortest(found, entries, chains, left)
+    plan, entry = _shortest(without, entries, chains, left)
     if plan is None or entry is None or entry.race is None:
-        return replace(found, outcome=replace(found.outcome, moves_alike=True))
+        return replace(without, outcome=replace(without.outcome, moves_alike=True))
     simulation = plan.problem.simulate(plan.counts)
     moved = MovedShare(kind=plan.kind, share=plan.share)
     simulation = replace(simulation, plan=replace(simulation.plan, moved_share=moved))
-    bound_ns = min(found.lower_bound_ns, *(other.floor_ns for other in entries), plan.makespan_ns)
+    bound_ns = min(without.lower_bound_ns, *(other.floor_ns for other in entries), plan.makespan_ns)
     is_optimal = bound_ns >= plan.makespan_ns * (1 - 2 * TOLERANCE)
     outcome = replace(
-        found.outcome,
+        without.outcome,
         status=Status.OPTIMAL if is_optimal else Status.FEASIBLE,
         simulation=simulation,
         lower_bound_ns=bound_ns,
@@ -61,16 +61,16 @@ def improved_by_share(
     )
     name = _("a share of {share:g} of {kind}", share=plan.share, kind=plan.kind)
     candidate = replace(entry.candidate, recomputation=name, outcome=outcome)
-    return replace(found, outcome=outcome, candidates=(candidate, *found.candidates), lower_bound_ns=bound_ns)
+    return replace(without, outcome=outcome, candidates=(candidate, *without.candidates), lower_bound_ns=bound_ns)
 
 
 def _shortest(
-    found: BestOutcome, entries: Sequence[Entry], chains: Mapping[CellRule, Sequence[str]], left: TimeLeft
+    without: BestOutcome, entries: Sequence[Entry], chains: Mapping[CellRule, Sequence[str]], left: TimeLeft
 ) -> tuple[SharedPlan | None, Entry | None]:
     """Return the shortest plan with a share, and the entry that moves all of it."""
     best: SharedPlan | None = None
     best_entry: Entry | None = None
-    below_ns = found.outcome.makespan_ns
+    below_ns = without.outcome.makespan_ns
     tried = 0
     for entry in sorted(entries, key=lambda entry: entry.makespan_ns):
         plan = None if entry.outcome is None else entry.outcome.plan

@@ -64,16 +64,16 @@ def with_module_sets(
     likely = dict.fromkeys(
         tuple(sorted(modules, key=names.index)) for layer in alone.layers for modules in _likely(layer)
     )
-    found = profiled(_those(map(set_kind, likely)))
-    best = [modules for modules in likely if any(modules in _best(layer, likely) for layer in found.layers)]
+    profile = profiled(_those(map(set_kind, likely)))
+    best = [modules for modules in likely if any(modules in _best(layer, likely) for layer in profile.layers)]
     if not best:
         rule = _("must be left out: no set of modules saves anything that full recomputation does not")
         raise InputError(value=named, rule=rule, place=_PLACE)
-    found = found.under([NONE, *map(set_kind, best), FULL])
+    profile = profile.under([NONE, *map(set_kind, best), FULL])
     if any(len(of_layer) > MOST_MODULES for of_layer in every):
         note = _("of the modules of a layer the {count} outermost were tried", count=MOST_MODULES)
-        found = replace(found, notes=(*found.notes, note))
-    return found
+        profile = replace(profile, notes=(*profile.notes, note))
+    return profile
 
 
 def _those(kinds: Iterable[str]) -> KindsOfLayer:

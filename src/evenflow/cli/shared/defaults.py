@@ -49,12 +49,12 @@ def read_defaults() -> Defaults | None:
     except OSError:  # a working directory that is gone
         return None
     for folder in folders:
-        found = [defaults for defaults in (_of_own_file(folder), _of_project(folder)) if defaults is not None]
-        if len(found) > 1:
+        both = [defaults for defaults in (_of_own_file(folder), _of_project(folder)) if defaults is not None]
+        if len(both) > 1:
             rule = _("must not have [{table}] beside {file}", table=TABLE, file=OWN_FILE)
             raise InputError(rule=rule, place=str(folder / PROJECT_FILE), remedy=_("leave one of the two out"))
-        if found:
-            return found[0]
+        if both:
+            return both[0]
     return None
 
 
@@ -108,7 +108,7 @@ def commands_of(group: click.Group, context: click.Context) -> Iterator[tuple[st
             continue
         if isinstance(command, click.Group):
             inner = click.Context(command, info_name=name)
-            yield from ((f"{name} {below}", found) for below, found in commands_of(command, inner))
+            yield from ((f"{name} {below}", verb_command) for below, verb_command in commands_of(command, inner))
         elif command is not None:
             yield name, command
 
@@ -185,8 +185,8 @@ def _value(param: click.Parameter, key: str, defaults: Defaults, context: click.
         raise InputError(value=value, rule=rule, place=place)
     if is_flag:
         return value
-    words = [str(part) for part in parts]
-    typed = words if param.multiple else words[0]
+    texts = [str(part) for part in parts]
+    typed = texts if param.multiple else texts[0]
     try:
         param.type_cast_value(context, typed)
     except click.BadParameter as error:

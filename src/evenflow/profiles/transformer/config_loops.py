@@ -36,21 +36,21 @@ def loops_of(config: Configuration, loop: str, *, layers: int) -> tuple[Loop, ..
         InputError: a missing or wrong size, or loops that do not fit the number of layers.
     """
     loops = _LOOPS[loop](config, layers) if loop else ()
-    return tuple(each for each in loops if each.first < each.end and each.passes + each.unkept > 1)
+    return tuple(loop for loop in loops if loop.first < loop.end and loop.passes + loop.unkept > 1)
 
 
 def looped_parts(config: Configuration, loop: str, loops: tuple[Loop, ...], *, layer: int, hidden: int) -> Further:
     """Return what a layer has because of loops: what goes into a pass and out of it, and messages between passes."""
-    found = Further()
+    further = Further()
     for turn in loops if loop != CORE else ():
         if layer == turn.first:
-            found += Further(layer=(Addition(name="residual", numbers=2 * hidden),))
+            further += Further(layer=(Addition(name="residual", numbers=2 * hidden),))
         if layer == turn.end - 1 and loop == STACKS:
-            found += Further(layer=(Addition(name="layernorm", numbers=hidden),))
+            further += Further(layer=(Addition(name="layernorm", numbers=hidden),))
     first, end = _core(config) if loop == CORE else (0, 0)
     if first <= layer < end:
-        found += _messages(config, hidden=hidden, sources=(end - first) // config.required("residual_block"))
-    return found
+        further += _messages(config, hidden=hidden, sources=(end - first) // config.required("residual_block"))
+    return further
 
 
 def _between(config: Configuration, layers: int) -> tuple[Loop, ...]:

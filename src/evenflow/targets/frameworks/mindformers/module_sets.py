@@ -64,17 +64,17 @@ def sets_of(counts: Mapping[str, Cells], full: Cells) -> dict[str, Cells]:
         for rank, begin in enumerate(row):
             ends = {module: counts[pattern][chunk][rank] for module, pattern in PATTERNS.items() if pattern in counts}
             for kind, count in _in_turn(ends, begin):
-                table = tables.setdefault(kind, [[0] * len(each) for each in full])
+                table = tables.setdefault(kind, [[0] * len(row) for row in full])
                 table[chunk][rank] = count
     return {kind: cells(table) for kind, table in tables.items()}
 
 
 def _in_turn(ends: Mapping[str, int], begin: int) -> Sequence[tuple[str, int]]:
     """Return the sets of the layers of a cell from `begin` on, and how many layers each has, in order."""
-    found = []
+    counted = []
     for end in sorted(set(ends.values())):
         if end > begin:
             modules = [module for module in SET_MODULES if ends.get(module, 0) >= end]
-            found.append((set_kind(modules), end - begin))
+            counted.append((set_kind(modules), end - begin))
             begin = end
-    return found
+    return counted
