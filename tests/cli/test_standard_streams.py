@@ -147,7 +147,7 @@ class _Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("shown", [shown_progress, lambda: shown_step("one [step]")])
+@pytest.mark.parametrize("shown", [lambda: shown_progress(time_limit_s=8), lambda: shown_step("one [step]")])
 def test_what_is_said_beside_a_progress_bar_acts_on_no_terminal(monkeypatch, shown):
     terminal = _Terminal()
     monkeypatch.setenv("TERM", "xterm")
