@@ -13,6 +13,8 @@ settings.register_profile(
 settings.load_profile("evenflow")
 
 os.environ["EVENFLOW_LANG"] = "en"
+os.environ.pop("COLUMNS", None)
+"""Results in files and pipes are as wide as they need to be."""
 
 collect_ignore_glob = ["*conftest.py"]
 """Files of this name hold fixtures; looking for doctests in two of them clashes."""

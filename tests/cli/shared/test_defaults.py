@@ -83,7 +83,7 @@ def test_options_of_configurations_are_left_aside_beside_a_layer_file(folder, ev
         ("memory = true", "memory must be text or a number, got True"),
         ("less-memory = 1", "less-memory must be true or false, got 1"),
         ('ranks = "x"', "ranks must be an integer from 1 to 10,000, got 'x'"),
-        ('mix = "all"', "evenflow.toml: mix: 'all' is not one of"),
+        ('mix = "all"', "evenflow.toml: mix must be a value that the option takes ('all' is not one of"),
         ("memory = [1, 2]", "memory must be text or a number"),
         ('target = "megatorn"', "did you mean megatron?"),
         ("memory =", "not TOML"),
