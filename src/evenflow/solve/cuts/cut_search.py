@@ -37,7 +37,7 @@ from evenflow.solve.master.matrix import Floats
 
 _REMEMBERED = 4
 """Number of mixtures that a node tries from the nodes above it before it plays."""
-_FIRST_TRIAL_S, _LAST_TRIAL_S = 1.0, 150.0
+_FIRST_TRIAL_S, _LAST_TRIAL_S = 3.0, 150.0
 """Seconds of the trials of a part before its states are looked at alone, and before it is split."""
 _TRIED_AGAIN = 0.5
 """Time for the trials of a part after the states behind a step were looked at, as a share of what that took."""
