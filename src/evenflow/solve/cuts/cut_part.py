@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from evenflow.simulate import Integers
 from evenflow.solve.clock import spend
-from evenflow.solve.cuts.cut_graph import CutGraph, Swept
+from evenflow.solve.cuts.cut_graph import CutGraph
 from evenflow.solve.master.matrix import Floats
 
 NOISE = 1e-9
@@ -70,30 +70,30 @@ class CutPart:
 
     def narrow(self, mixture: Floats) -> bool:
         """Drop the arcs of no plan within the target under a mixture; returns whether any are left."""
-        alive = np.flatnonzero(self._sweep(mixture).alive)
+        weights, limit = self._weigh(mixture)
+        alive = np.flatnonzero(self.graph.sweep(weights, limit=limit).alive)
         if len(alive) < len(self.graph):
             self.keep(alive)
         return len(alive) > 0
-
-    def _sweep(self, mixture: Floats) -> Swept:
-        spend(len(self.graph) * _ARC_SECONDS)
-        weights = mixture[:-1].reshape(self.graph.classes.shape)
-        return self.graph.sweep(weights, limit=self.target_ns * (1 + NOISE) - float(mixture[-1]))
 
     def shortest(self, mixture: Floats) -> tuple[float, Integers] | None:
         """Bound the part under a mixture and drop arcs of no plan within the target, where they are many.
 
         Returns the bound and the arcs, of `whole`, of the plan that attains it; None when no arc is left.
         """
-        graph, message_ns = self.graph, float(mixture[-1])
-        spend(len(graph) * _ARC_SECONDS)
-        weights = mixture[:-1].reshape(graph.classes.shape)
-        path = graph.shortest(weights, limit=self.target_ns * (1 + NOISE) - message_ns)
+        weights, limit = self._weigh(mixture)
+        path = self.graph.shortest(weights, limit=limit)
         if path is None:
             return None
         plan = self.arcs[path.arcs].astype(np.int64)
-        bound_ns = path.length + message_ns
+        bound_ns = path.length + float(mixture[-1])
         self.bound_ns = max(self.bound_ns, bound_ns)
-        if len(path.within) < _WORTH_COPYING * len(graph):
+        if len(path.within) < _WORTH_COPYING * len(self.graph):
             self.keep(path.within)
         return bound_ns, plan
+
+    def _weigh(self, mixture: Floats) -> tuple[Floats, float]:
+        """Return the weights of durations under a mixture, and how long a path within the target is at most."""
+        spend(len(self.graph) * _ARC_SECONDS)
+        weights = mixture[:-1].reshape(self.graph.classes.shape)
+        return weights, self.target_ns * (1 + NOISE) - float(mixture[-1])

@@ -242,10 +242,10 @@ class CutSearch:
 
         Returns whether a plan is `found` or it is known that none meets the target.
         """
+        if not may_try(part.graph, num_paths=len(paths) + _TRIED_MIXTURES):
+            return False
         if self._is_tried(part, paths, seconds=_FIRST_TRIAL_S):
             return True
-        if not self._may_try(part, paths):
-            return False
         widths = [len(part.states_behind(step)) for step in range(len(part.graph.classes) - 1)]
         for step in np.argsort(widths)[::-1].tolist():
             began = now_s()
@@ -277,13 +277,8 @@ class CutSearch:
                 return False
         return True
 
-    def _may_try(self, part: CutPart, paths: Floats) -> bool:
-        return may_try(part.graph, num_paths=len(paths) + _TRIED_MIXTURES)
-
     def _is_tried(self, part: CutPart, paths: Floats, *, seconds: float) -> bool:
         """Try all plans of a part, from both ends; returns whether one is `found` or it is known that none meets it."""
-        if not self._may_try(part, paths):
-            return False
         mixtures = self._refuters.rounded(_TRIED_MIXTURES, target_ns=self.target_ns)
         known = np.concatenate((mixtures, paths)) if len(mixtures) else paths
         trials = [
