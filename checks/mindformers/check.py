@@ -7,7 +7,6 @@ every form. Then plans are spoiled on purpose: each must be found.
 
 import copy
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 import click
 from forms import all_forms
 from plans import all_plans
+from reading import read_by_mindformers
 
 from evenflow.export.train_yaml import apply_to_training_yaml
 from evenflow.model import BOTH, COMM, FULL, SELECT, Plan
@@ -46,12 +46,7 @@ def check(python: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = write_files(Path(folder), plans)
         click.echo(f"{len(plans)} plans in {len(files)} training YAMLs; MindFormers reads them ...")
-        run = subprocess.run(
-            [python.absolute(), HERE / "load.py", folder], cwd=folder, capture_output=True, text=True, check=False
-        )
-        if run.returncode:
-            sys.exit(f"MindFormers could not be run:\n{run.stdout[-2000:]}{run.stderr[-4000:]}")
-        seen = {name: json.loads((Path(folder) / f"{name}.seen.json").read_text("utf-8")) for name in files}
+        seen = read_by_mindformers(python, "load.py", Path(folder), files)
         known = json.loads((Path(folder) / "installed.json").read_text("utf-8"))
     failures = [f"not in the packages: {what}" for what, is_there in known.items() if not is_there]
     failures += [f"{name}: {fault}" for name, plan in files.items() if (fault := difference(name, plan, seen[name]))]

@@ -7,7 +7,6 @@ purpose: each must be found.
 
 import json
 import random
-import subprocess
 import sys
 import tempfile
 from itertools import permutations
@@ -15,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+from reading import read_by_mindformers
 
 from evenflow.model import FULL, NONE, Plan, cells, looped
 from evenflow.targets.frameworks.mindformers.block import fragment
 from evenflow.targets.frameworks.mindformers.module_sets import PATTERNS, SETS
 from evenflow.targets.stages import stages_of
 
-HERE = Path(__file__).resolve().parent
 OPERATORS = {
     "dense": {
         "layernorm": ["input_layernorm", "pre_mlp_layernorm"],
@@ -58,12 +57,7 @@ def check(python: Path) -> None:
             for own, content in written.items():
                 Path(folder, f"{own}.yaml").write_text(content, encoding="utf-8")
                 files[own] = plan
-        run = subprocess.run(
-            [python.absolute(), HERE / "load_sets.py", folder], cwd=folder, capture_output=True, text=True, check=False
-        )
-        if run.returncode:
-            sys.exit(f"MindFormers could not be run:\n{run.stdout[-2000:]}{run.stderr[-4000:]}")
-        seen = {name: json.loads(Path(folder, f"{name}.seen.json").read_text("utf-8")) for name in files}
+        seen = read_by_mindformers(python, "load_sets.py", Path(folder), files)
     failures = []
     for name, plan in files.items():
         is_same = seen[name] == wanted(plan)
