@@ -22,7 +22,7 @@ def test_targets_are_below_the_best_plan_and_above_the_bound(makespan_ns: int, m
 
 @given(margins, gaps, st.booleans())
 def test_margins_stay_within_half_of_the_gap(margin: float, gap: float, refuted: bool):
-    after = Aim(margin=margin).next(refuted=refuted, gap=gap, searches_cuts=False)
+    after = Aim(margin=margin).next(refuted=refuted, gap=gap, left_s=60)
     assert after.margin <= gap / 2
     assert not after.is_first
     if refuted:
@@ -30,9 +30,9 @@ def test_margins_stay_within_half_of_the_gap(margin: float, gap: float, refuted:
         assert after.margin == 0 or margin / 2 >= LEAST_MARGIN
 
 
-@given(margins, gaps, st.booleans())
-def test_a_search_of_cuts_comes_up_from_below(margin: float, gap: float, refuted: bool):
-    after = Aim(margin=margin).next(refuted=refuted, gap=gap, searches_cuts=True)
+@given(margins, gaps, st.booleans(), st.floats(0, 300), st.floats(0, 300))
+def test_a_search_of_cuts_comes_up_from_below(margin: float, gap: float, refuted: bool, left_s: float, cuts_s: float):
+    after = Aim(margin=margin).next(refuted=refuted, gap=gap, left_s=left_s, cuts_s=cuts_s)
     assert after.margin <= gap
     if refuted:
         assert after.margin < margin or margin == 0
@@ -42,14 +42,22 @@ def test_a_search_of_cuts_comes_up_from_below(margin: float, gap: float, refuted
         assert after.margin >= max(margin, least)
 
 
+def test_a_search_of_cuts_comes_up_as_far_as_its_time_allows():
+    """Four times as long for one per cent more: with 0.7 of what is left, that is 16 times as long for two."""
+    aim = Aim(margin=0.08)
+    assert aim.next(refuted=True, gap=0.08, left_s=1, cuts_s=10).margin == pytest.approx(0.064)  # a fifth at least
+    assert aim.next(refuted=True, gap=0.08, left_s=160 / 0.7 * 4**3, cuts_s=10).margin == pytest.approx(0.03)
+    assert aim.next(refuted=True, gap=0.08, left_s=1e9, cuts_s=10).margin == 0
+
+
 def test_sights_are_lowered_after_a_failure_and_raised_after_successes():
-    aim = Aim().next(refuted=False, gap=0.1, searches_cuts=False)
+    aim = Aim().next(refuted=False, gap=0.1, left_s=60)
     assert aim.margin == pytest.approx(0.025)  # a quarter of the gap
-    assert Aim().next(refuted=False, gap=0.03, searches_cuts=False).margin == FIRST_MARGIN
-    assert aim.next(refuted=False, gap=0.2, searches_cuts=False).margin == pytest.approx(0.05)
+    assert Aim().next(refuted=False, gap=0.03, left_s=60).margin == FIRST_MARGIN
+    assert aim.next(refuted=False, gap=0.2, left_s=60).margin == pytest.approx(0.05)
     margins = []
     while aim.margin:
-        aim = aim.next(refuted=True, gap=0.1, searches_cuts=False)
+        aim = aim.next(refuted=True, gap=0.1, left_s=60)
         margins.append(aim.margin)
     assert margins == pytest.approx([0.0125, 0.00625, 0.003125, 0])
 

@@ -10,9 +10,11 @@ plan, and at lower targets when that fails::
     margin     --not---->    twice the margin
 
 A search over cuts takes many times as long for every per cent that a target is higher. So it comes up from two fifths
-of the gap below the best plan, by half of the margin at a time, after a short attempt to aim straight.
+of the gap below the best plan, after a short attempt to aim straight: to the highest target that it has the time for,
+as the time for the last one says, but by a fifth of the margin at least.
 """
 
+import math
 from dataclasses import dataclass
 
 from evenflow.solve.proof import TOLERANCE
@@ -31,8 +33,12 @@ CUTS_FIRST_SHARE = 0.1
 """Share of the time limit for the first attempt where it comes to a search over cuts."""
 CUTS_LOWEST = 0.4
 """Share of the gap that is the first margin of a search over cuts."""
-CUTS_STEP = 0.5
-"""Share of the margin that is left after one was refuted, for a search over cuts."""
+CUTS_STEP = 0.8
+"""Most of the margin that is left after one was refuted, as a share, for a search over cuts."""
+CUTS_GROWTH = 4.0
+"""Times as long as a search over cuts takes for a target that is one per cent higher, about."""
+_LEAST_SECONDS = 0.1
+"""Seconds of a search below which they say little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +67,17 @@ class Aim:
         most = self.seconds(limit_s=limit_s, left_s=left_s)
         return min(most, CUTS_FIRST_SHARE * limit_s) if self.is_first else most
 
-    def next(self, *, refuted: bool, gap: float, searches_cuts: bool) -> "Aim":
-        """Return the aim after an attempt that left a `gap`, as a fraction of the makespan."""
+    def next(self, *, refuted: bool, gap: float, left_s: float, cuts_s: float | None = None) -> "Aim":
+        """Return the aim after an attempt that left a `gap`, as a fraction of the makespan, with `left_s` to go.
+
+        `cuts_s` is how long it searched cuts; None: it did not.
+        """
+        searches_cuts = cuts_s is not None
         if refuted:
             wanted = self.margin * (CUTS_STEP if searches_cuts else 0.5)
+            if cuts_s is not None:
+                times = LATER_SHARE * left_s / max(cuts_s, _LEAST_SECONDS)
+                wanted = min(wanted, self.margin - 0.01 * math.log(max(1.0, times), CUTS_GROWTH))
         elif searches_cuts:
             wanted = (self.margin + gap) / 2 if self.margin else CUTS_LOWEST * gap
         else:

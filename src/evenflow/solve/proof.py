@@ -99,8 +99,8 @@ class Prover:
         """Mixtures of paths by which it begins."""
         self._refuters = Refuters()
         """Those of all searches over cuts."""
-        self.searches_cuts = False
-        """Whether the last target was left to a search over cuts."""
+        self.cuts_s: float | None = None
+        """How long the search over cuts took to which the last target was left; None: it was not."""
         self._prefers_columns = False
         """Whether columns go before a search over cuts: they have decided a target that it has not."""
         self._first_cuts_s = _FIRST_CUTS_S
@@ -158,7 +158,7 @@ class Prover:
     def _refute(self, target_ns: int, *, seconds: float, floor_ns: float) -> TargetAnswer:
         self._deadline = 0.0 if self._stopped else now_s() + seconds
         self._enough_ns = target_ns + max(_NOISE_NS, _NOISE * target_ns)
-        self.searches_cuts = False
+        self.cuts_s = None
         refuted = TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
         if self._suspended is not None and target_ns == self._suspended.target_ns:
             return self._search_cuts(self._suspended, floor_ns)
@@ -187,7 +187,7 @@ class Prover:
             if not search.is_too_large:
                 return answer
             groups = self._groups(options, target_ns)
-        self._suspended, self.searches_cuts = None, False
+        self._suspended, self.cuts_s = None, None
         answer = self._search_columns(options, groups, target_ns, floor_ns)
         self._prefers_columns = answer.refuted or answer.counts is not None
         if not self._prefers_columns:
@@ -278,7 +278,7 @@ class Prover:
         )
         if search.is_too_large:
             return TargetAnswer(refuted=False, bound_ns=floor_ns)
-        self.searches_cuts = True
+        self.cuts_s = search.spent_s
         if search.refuted:
             return TargetAnswer(refuted=True, bound_ns=target_ns + 1)
         bound_ns = max(floor_ns, min(search.bound_ns, target_ns))

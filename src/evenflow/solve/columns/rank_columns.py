@@ -107,7 +107,7 @@ def all_options(problem: Problem, target_ns: int, *, borders: Borders | None = N
             end_low = max(end_low, int(borders.low[cell + 1]))
         last = len(segments.run_ends) - 1
         first_runs = range(
-            int(np.searchsorted(segments.run_ends, start_low, side="right")),
+            min(last, int(np.searchsorted(segments.run_ends, start_low, side="right"))),
             min(last, int(np.searchsorted(segments.run_ends, start_high, side="right"))) + 1,
         )
         last_run_from = last if cell == num_cells - 1 else int(np.searchsorted(segments.run_ends, end_low))

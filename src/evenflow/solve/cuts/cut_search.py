@@ -8,10 +8,11 @@ its part of a cut graph,
 1. arcs go by which a rank alone would exceed the target (`rank_alone`), or that are on no path within it under a
    mixture that has refuted others (`refuters`);
 2. the game of plans and paths (`play`) looks for a mixture that refutes the rest, too;
-3. all plans that are left are tried, from the first rank on and from the last (`trial`); where these are too many, the
-   game is played for the plans through each state of the graph, and those that are left are tried again;
-4. where these still are too many, it is split in two: the plans in which a rank keeps to a threshold, and those in
-   which it does not.
+3. all plans that are left are tried for a moment, from the first rank on and from the last (`trial`); then the game is
+   played for the plans through each state of the graph, and those that are left are tried again; where that says no
+   more, the plans through the states of one step are decided, one state after the other, in the same way;
+4. where there are too many plans to remember what was tried, the part is split in two: the plans in which a rank keeps
+   to a threshold, and those in which it does not.
 
 The bound of a node mixes whole plans with one cut between the chunks, so it is higher than that of the linear program
 over columns, and it rises fast with every split.
@@ -37,10 +38,10 @@ from evenflow.solve.master.matrix import Floats
 
 _REMEMBERED = 4
 """Number of mixtures that a node tries from the nodes above it before it plays."""
-_FIRST_TRIAL_S, _LAST_TRIAL_S = 3.0, 150.0
-"""Seconds of the trials of a part before its states are looked at alone, and before it is split."""
-_TRIED_AGAIN = 0.5
-"""Time for the trials of a part after the states behind a step were looked at, as a share of what that took."""
+_TRIAL_S, _STATE_TRIAL_S = 0.3, 0.1
+"""Seconds of a trial of a whole part, and of the plans through one of its states."""
+_WORTH_LOOKING_AGAIN = 0.7
+"""Fraction of the arcs left above which the states of a part are not looked at again."""
 _TRIED_MIXTURES = 40
 """Mixtures that bound the plans of a trial beside single paths."""
 _PROBE_TURNS = 40
@@ -136,6 +137,8 @@ class CutSearch:
         """Plan that meets the target, shape [num_cells, num_kinds]."""
         self.is_too_large = False
         """Whether it ended since a graph, or all of them together, would have too many arcs."""
+        self.spent_s = 0.0
+        """Seconds of the search so far, when the graphs had been made."""
         self._num_arcs = 0
         """Arcs of the graphs of all nodes, when they were new."""
 
@@ -165,6 +168,14 @@ class CutSearch:
         self._keep_going = self._player.keep_going = keep_going
         if self._middles and not self.graphs.make(keep_going):
             return
+        began = now_s()
+        try:
+            self._run(keep_going, report)
+        finally:
+            self.spent_s += now_s() - began
+
+    def _run(self, keep_going: Callable[[], bool], report: Callable[[float], None]) -> None:
+        """Search in the graphs."""
         while not self.refuted and not self.is_too_large and keep_going():
             report(self.bound_ns)
             if self._middles:
@@ -238,24 +249,41 @@ class CutSearch:
     # 3. ---------------------------------------------------------------------------------------------------------
 
     def _is_decided(self, part: CutPart, paths: Floats) -> bool:
-        """Try all plans of a part; where they are many, look at every state alone, and try those that are left.
+        """Decide a part that has few enough arcs; returns whether that is done: a plan is `found`, or none is in time.
 
-        Returns whether a plan is `found` or it is known that none meets the target.
+        Where it is interrupted, the part has lost what is known to hold no plan within the target.
         """
-        if not may_try(part.graph, num_paths=len(paths) + _TRIED_MIXTURES):
-            return False
-        if self._is_tried(part, paths, seconds=_FIRST_TRIAL_S):
+        return may_try(part.graph, num_paths=len(paths) + _TRIED_MIXTURES) and self._settle(part, paths, _TRIAL_S)
+
+    def _settle(self, part: CutPart, paths: Floats, trial_s: float) -> bool:
+        """Decide a part by trials that take at most `trial_s`, by looks at its states, and by those of a step in turn.
+
+        The plans through a state are far fewer than all, and the game says more of them: what lies before the state and
+        behind it can be mixed only apart.
+        """
+        if self._is_tried(part, paths, seconds=trial_s):
             return True
-        widths = [len(part.states_behind(step)) for step in range(len(part.graph.classes) - 1)]
-        for step in np.argsort(widths)[::-1].tolist():
-            began = now_s()
-            if not self._probe(part, step, paths) or self._is_tried(
-                part, paths, seconds=_TRIED_AGAIN * (now_s() - began)
-            ):
+        number = float("inf")
+        while len(part.graph) < _WORTH_LOOKING_AGAIN * number:
+            number = len(part.graph)
+            for step in _widest_first(part):
+                if not self._probe(part, step, paths):
+                    return True
+                if not self._keep_going():
+                    return False
+            if self._is_tried(part, paths, seconds=trial_s):
                 return True
-            if not self._keep_going():
+        steps = _widest_first(part)
+        if not steps:
+            return self._is_tried(part, paths, seconds=float("inf"))
+        for state in part.states_behind(steps[0]).tolist():
+            through = part.through(steps[0], state)
+            if through.graph.is_connected and not self._settle(through, paths, _STATE_TRIAL_S):
                 return False
-        return self._is_tried(part, paths, seconds=_LAST_TRIAL_S)
+            if self.found is not None:
+                return True
+            part.avoid(steps[0], state)
+        return True
 
     def _probe(self, part: CutPart, step: int, paths: Floats) -> bool:
         """Drop the states behind a step through which no plan is in time; returns whether it is open what is left."""
@@ -373,6 +401,12 @@ class CutSearch:
                 )
             )
         return children
+
+
+def _widest_first(part: CutPart) -> list[int]:
+    """Return the steps behind which a part has several states, those with most of them first."""
+    widths = np.array([len(part.states_behind(step)) for step in range(len(part.graph.classes) - 1)], dtype=np.int64)
+    return [step for step in np.argsort(-widths, kind="stable").tolist() if widths[step] > 1]
 
 
 def _phases(graphs: CutGraphs) -> tuple[Floats, Floats]:

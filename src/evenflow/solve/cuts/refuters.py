@@ -26,7 +26,7 @@ _FINEST_BITS = 20
 
 
 class Refuters:
-    """The mixtures, each [num_slots + 1] as in `Game.paths`, with what each has been worth."""
+    """The mixtures, each [num_slots + 1] as in `Played.paths`, with what each has been worth."""
 
     def __init__(self) -> None:
         """Begin with none."""

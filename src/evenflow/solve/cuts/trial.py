@@ -39,7 +39,7 @@ class Trial:
     def __init__(self, graph: CutGraph, problem: Problem, *, paths: Floats, target_ns: int, from_last: bool) -> None:
         """Prepare to try the plans of `graph` from the first rank on, or from the last.
 
-        `paths` are some paths through a step of the problem, shape [num_paths, num_slots + 1] (see `Game`).
+        `paths` are some paths through a step of the problem, shape [num_paths, num_slots + 1] (see `Played`).
         """
         from evenflow.solve.cuts.trial_kernel import TrialState, Tried
 

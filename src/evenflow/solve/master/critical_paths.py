@@ -87,6 +87,20 @@ class CriticalPaths:
         self._sinks = np.zeros(count + 1, dtype=np.bool_)
         self._junctions = np.zeros(count + 1, dtype=np.int64)
 
+    @property
+    def arrays(self) -> tuple[NDArray[np.integer], ...]:
+        """What a compiled loop needs to count paths (see `count_paths`), from the ranks to the time of messages."""
+        graph = self._graph
+        return (
+            self._ranks,
+            graph.rank_predecessors,
+            graph.dependencies,
+            self._successors,
+            graph.classes,
+            graph.action_classes,
+            self._messages,
+        )
+
     def makespan(self, durations: Integers) -> int:
         """Return the exact makespan for `durations` [NUM_OPS * num_stages]; prepares `add_longest`."""
         return self._measure(durations, self._messages)
