@@ -9,6 +9,7 @@ from evenflow.cli.shared.layers_per_rank import kept_layers
 from evenflow.cli.shared.training.software_options import SettledSoftware
 from evenflow.cli.shared.training.training_options import KINDS, TrainingOptions, host_update, usual_precision
 from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.generations import reach_assumed
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -213,4 +214,6 @@ def _assumed(
     left_open += settled.left_open(training.precision, given=written, has_experts=degrees.expert > 1)
     if degrees.devices > 1 and "gpus_per_node" not in written:
         left_open.append(f"--gpus-per-node={accelerator.link_devices}")
+    reach = "" if accelerator.calibration else reach_assumed(accelerator.generation)
+    left_open += [reach] if reach else []
     return [*left_open, _("embedding and loss count as a layer each")] if training.ends_are_layers else left_open

@@ -13,6 +13,7 @@ from evenflow.cli.text.tables import round_up_megabytes
 from evenflow.cli.verbs.tune.axis_options import option_of
 from evenflow.cli.verbs.tune.tune_options import ALL, TuneOptions
 from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.generations import reach_assumed
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -92,6 +93,10 @@ def _assumed(question: TuningQuestion, settled: SettledSoftware, given: Collecti
     for name, value in values.items():
         if value is not None and name not in given:
             yield f"--{name.replace('_', '-')}={value}"
+    accelerator = question.topology.accelerator
+    reach = "" if accelerator.calibration else reach_assumed(accelerator.generation)
+    if reach:
+        yield reach
     yield from settled.left_open(question.precision, given=given, has_experts=question.model.experts is not None)
 
 
