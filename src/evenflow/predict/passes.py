@@ -110,9 +110,10 @@ def linear(
         replace(work, slowdown=recipe.slowdown)
         for work in gradients(rows, columns, depth, dtype=dtype, module=module, count=count)
     ]
-    if recipe.casts:  # inputs and gradients are cast, and their scales found
-        forward.append(elementwise(1.5 * recipe.casts * HALF * rows * depth * count, 1, module))
-        backward.append(elementwise(2.0 * recipe.casts * HALF * rows * columns * count, 1, module))
+    casts = min(recipe.casts, 1.0) if training.software.fuses_casts else recipe.casts
+    if casts:  # inputs and gradients are cast, and their scales found
+        forward.append(elementwise(1.5 * casts * HALF * rows * depth * count, 1, module))
+        backward.append(elementwise(2.0 * casts * HALF * rows * columns * count, 1, module))
     if training.model.adapter_rank and not is_router:
         del backward[1]  # the gradient of the weight, which is not trained
         adapters = _adapters(training, rows, columns, depth, count)

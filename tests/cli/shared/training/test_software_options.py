@@ -56,7 +56,7 @@ def test_options_have_what_they_say_without_a_framework() -> None:
     ("deepep,fsdp", "must not say what copies share out, got 'deepep,fsdp'; use --zero"),
     ("tp_pp_dp_mapping", "must not say where devices lie"),
     ("rowwise", "must not say rowwise for bf16, got 'rowwise'; add --precision fp8"),
-    ("compile", "must not say fused-elementwise beside --elementwise, which is about the same, got 'compile'"),
+    ("compile", "must not say compiled-elementwise beside --elementwise, which is about the same, got 'compile'"),
 ])  # fmt: skip
 def test_what_cannot_be_said(text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
