@@ -64,6 +64,12 @@ def test_what_cannot_be_said(text: str, message: str) -> None:
     assert str(error.value).startswith(f"--software {message}")
 
 
+def test_what_says_several_things_holds_against_defaults_and_not_against_options() -> None:
+    assert options(software="flex-dispatcher").settled("bf16").software.sends_tokens_once
+    told = options(software="te", elementwise="eager").settled("bf16", given=("elementwise",)).software
+    assert not told.fused_elementwise
+
+
 def test_what_is_known_but_not_priced_is_told() -> None:
     settled = options(software="gmm, deepep").settled("bf16")
     assert list(settled.left_open("bf16", given=(), has_experts=True)) == [

@@ -1,6 +1,6 @@
 """The options that say what a framework does with the same mathematics."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -131,22 +131,24 @@ class SoftwareOptions:
         """
         said = Said() if self.software is None else said_software(self.software, precision)
         self._check(said, precision, given)
-        base = said.usual or usual
-        software = said.stated.applied(base or Software())
-        taken: dict[str, Any] = {}
-        for name, aspects in _OPTIONS.items():
-            is_stated = any(said.stated.about(aspect) for aspect in aspects) and name != "overlap"
-            if name in given or (base is None and not is_stated):
-                taken |= self._changes(name, said, given)
-        return SettledSoftware(software=replace(software, **taken), said=said)
+        software = said.usual or usual
+        if software is None:
+            software = self._changed(Software(), _OPTIONS)
+        software = self._changed(said.stated.applied(software), [name for name in _OPTIONS if name in given])
+        return SettledSoftware(software=software, said=said)
 
-    def _changes(self, name: str, said: Said, given: Collection[str]) -> dict[str, Any]:
+    def _changed(self, software: Software, names: Iterable[str]) -> Software:
+        """Return software with what some options say."""
+        for name in names:
+            software = replace(software, **self._changes(name))
+        return software
+
+    def _changes(self, name: str) -> dict[str, Any]:
         """Return what one option changes."""
         if name == "cuda_graphs":
             return {"captured_graphs": self.cuda_graphs}
         if name == "overlap":
-            names = [one for one in OVERLAPS if name in given or said.stated.about(Aspect(one)) is None]
-            return {f"overlaps_{one}": one in self.overlap for one in names}
+            return {f"overlaps_{one}": one in self.overlap for one in OVERLAPS}
         word = word_about(_OPTIONS[name][0], getattr(self, name))
         assert word is not None
         return dict(word.changes)
