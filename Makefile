@@ -31,7 +31,7 @@ BASE ?= main
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-quick affected test-slow test-thorough test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-megatron-next check-bridge check-hydra check-torchtitan check-degrees check-trace check-architectures architecture-table clean
+.PHONY: help setup demo demo-175b test test-quick affected test-slow test-thorough test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table software-table prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-megatron-next check-bridge check-hydra check-torchtitan check-degrees check-trace check-architectures architecture-table clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -51,6 +51,7 @@ help:
 	@echo "make schedule-pages     measure the schedule families and write docs/schedules"
 	@echo "make target-table       write the table of docs/targets from the data of the frameworks"
 	@echo "make architecture-table write the tables of docs/architectures.md from what make check-architectures ARGS=--write found"
+	@echo "make software-table  write the tables of docs/software.md from the words for what software does"
 	@echo "make accelerator-table  write the table of docs/accelerators.md from the data sheets"
 	@echo "make prediction-example write what the example of evenflow predict prints into its page"
 	@echo "make page               build script and style of the report page from web/ (needs Node.js)"
@@ -140,6 +141,9 @@ architecture-table: setup
 
 accelerator-table: setup
 	$(BIN)/python scripts/make_accelerator_table.py
+
+software-table: setup
+	$(BIN)/python scripts/make_software_table.py
 
 report-example: $(VENV)/.stamp-page
 	scripts/find_browser.sh

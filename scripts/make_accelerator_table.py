@@ -22,8 +22,15 @@ HEADER = (
     "its GB/s",
     "link GB/s",
     "network GB/s",
+    "what it reaches",
     "source",
 )
+REACHED = {
+    **dict.fromkeys(("Volta", "Ampere", "Hopper", "Blackwell"), "fitted to runs of its generation"),
+    "CDNA": "never measured",
+    "Ascend": "12 runs of 910B compared, none fitted",
+}
+"""Where what training reaches of a generation is from, as `evenflow.cluster.generations` tells it."""
 NARROW = ("float8", "float4")
 """Formats that older devices lack."""
 
@@ -47,6 +54,7 @@ def row(sheet: Accelerator) -> tuple[str, ...]:
         f"{sheet.memory_bytes_per_s / 1e9:g}",
         f"{sheet.link_bytes_per_s / 1e9:g} × {sheet.link_devices}",
         f"{sheet.network_bytes_per_s / 1e9:g}",
+        REACHED[sheet.generation],
         sheet.source,
     )
 

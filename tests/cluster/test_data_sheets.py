@@ -4,6 +4,7 @@ import pytest
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.data_sheets import A100, ACCELERATORS, ALIASES, accelerator_named
+from evenflow.cluster.generations import GENERATIONS, reach_assumed
 from evenflow.errors import InputError
 
 SHEETS = tuple(ACCELERATORS.values())
@@ -48,7 +49,8 @@ def test_eight_bits_came_with_hopper_and_four_with_blackwell() -> None:
     four = {sheet.name for sheet in SHEETS if sheet.rate("float4") > sheet.rate("float8")}
     assert four == {"b200", "b300", "gb200", "gb300", "mi355x"}
     assert {sheet.name for sheet in SHEETS} - eight == {
-        "v100-16", "v100-32", "a100-40", "a100-80", "a800", "mi250x", "910b", "910c"
+        "v100-16", "v100-32", "a100-40", "a100-80", "a800", "mi250x", "910b", "910b1", "910b2", "910b3", "910b4",
+        "910c", "910c-package",
     }  # fmt: skip
 
 
@@ -62,7 +64,10 @@ def test_other_names_stand_for_data_sheets() -> None:
     ("name", "known"),
     [
         ("NVIDIA H100", "h100"), ("nvidia_a100-40gb", "a100-40"), ("A100 80GB", "a100-80"), ("Ascend910B", "910b"),
-        ("Huawei Ascend 910C", "910c"), ("AMD MI300X", "mi300x"), (" GB200 ", "gb200"), ("V100-32GB", "v100-32"),
+        ("Huawei Ascend 910C", "910c"),
+        ("Ascend 910B3", "910b3"),
+        ("A3", "910c"), ("Ascend 910C-package", "910c-package"),
+        ("AMD MI300X", "mi300x"), (" GB200 ", "gb200"), ("V100-32GB", "v100-32"),
     ],
 )  # fmt: skip
 def test_names_as_others_write_them(name: str, known: str) -> None:
@@ -77,7 +82,7 @@ def test_names_of_nothing_are_refused(name: str) -> None:
 
 def test_racks_are_one_domain() -> None:
     assert {name: sheet.link_devices for name, sheet in ACCELERATORS.items() if sheet.link_devices != 8} == {
-        "gb200": 72, "gb300": 72, "910c": 768
+        "gb200": 72, "gb300": 72, "910c": 768, "910c-package": 384
     }  # fmt: skip
 
 
@@ -101,3 +106,17 @@ def test_unknown_accelerators_are_named(name: str, near: str) -> None:
 def test_what_is_nothing_like_a_name_is_refused() -> None:
     with pytest.raises(InputError, match=r"got 'xx'; name a file that describes yours"):
         accelerator_named("xx")
+
+
+def test_generations_that_nothing_was_fitted_to_say_so() -> None:
+    said = {name: reach_assumed(name) for name in GENERATIONS}
+    assert {name for name, sentence in said.items() if sentence} == {"CDNA", "Ascend"}
+    assert "never measured" in said["CDNA"]
+    assert "65 % of the peak" in said["Ascend"]
+
+
+def test_a_package_of_the_910c_is_two_of_its_dies() -> None:
+    die, package = ACCELERATORS["910c"], ACCELERATORS["910c-package"]
+    assert package.rate("bfloat16") == 2 * die.rate("bfloat16")
+    assert package.memory_bytes == pytest.approx(2 * die.memory_bytes)
+    assert package.link_devices == die.link_devices / 2

@@ -188,12 +188,35 @@ _SHEETS = (
         source="no public data sheet: a die of the Ascend 910C, arXiv:2506.12708; 7 links of 28 GB/s, RoCE of 200 Gb/s "
         "a device; float32 taken as a quarter of float16",
     ),
+    *(
+        _sheet(
+            name,
+            half=peak, single=peak / 4,
+            memory=memory, link=(link, 8), network=network, generation="Ascend",
+            source=f"no public data sheet: {cores} cubes of 8,192 operations at {clock} GHz, as the platform "
+            f"configurations of CANN have them; {rest}; float32 taken as a quarter of float16",
+        )
+        for name, peak, memory, link, network, cores, clock, rest in (
+            ("910b1", 363.7, (61.28, 1600.0), 196.0, 25.0, 24, 1.85, "all else as 910b"),
+            ("910b2", 353.9, (61.28, 1600.0), 196.0, 25.0, 24, 1.8, "all else as 910b"),
+            ("910b3", 294.9, (61.28, 1600.0), 196.0, 25.0, 20, 1.8, "all else as 910b"),
+            ("910b4", 245.8, (30.64, 800.0), 32.0, 12.5, 20, 1.5, "half the memory at half the rate; links of "
+             "32 GB/s, as simulators of serving have them; 100 Gb/s a device taken"),
+        )
+    ),
     _sheet(
         "910c",
         half=376.0, single=94.0,
         memory=(61.28, 1600.0), link=(196.0, 768), network=25.0, generation="Ascend",
         source="CloudMatrix384, arXiv:2506.12708, section 3.3, one of an Ascend 910C's two dies; float32 taken as a "
         "quarter of float16",
+    ),
+    _sheet(
+        "910c-package",
+        half=752.0, single=188.0,
+        memory=(122.56, 3200.0), link=(392.0, 384), network=50.0, generation="Ascend",
+        source="CloudMatrix384, arXiv:2506.12708, section 3.3, both dies of an Ascend 910C as one device, though "
+        "programs see two; float32 taken as a quarter of float16",
     ),
 )  # fmt: skip
 
@@ -206,6 +229,10 @@ ALIASES: Mapping[str, str] = {
     "a100": "a100-80",
     "a800-80": "a800",
     "h100-80": "h100",
+    "910c-die": "910c",
+    "a3": "910c",
+    "a3-die": "910c",
+    "a3-package": "910c-package",
 }
 """Other names of theirs."""
 _WRITTEN = re.compile(r"(?:nvidia|amd|huawei)?[\s_-]*(?:ascend)?[\s_-]*(.+?)(?:gb)?")

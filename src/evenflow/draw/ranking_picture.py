@@ -29,6 +29,7 @@ from evenflow.predict.memory import fullest
 from evenflow.predict.prediction import BUBBLE, OPTIMIZER, STEP, Prediction
 from evenflow.predict.work import Spent
 from evenflow.tune.candidate import Candidate
+from evenflow.tune.error import contenders
 from evenflow.tune.tuned import Tuned
 from evenflow.tune.wording import recompute_words, split_words
 
@@ -58,7 +59,8 @@ _COLOURS = {
 @speaking(ENGLISH)
 def ranking_svg(tuned: Tuned, *, rows: int, title: str) -> str:
     """Return the first rows of a ranking as the text of an SVG file; the same ranking always gives the same text."""
-    shown = [(candidate, candidate.prediction) for candidate in tuned.ranked[:rows] if candidate.prediction is not None]
+    ranked = contenders(tuned.ranked, rows)
+    shown = [(candidate, candidate.prediction) for candidate in ranked if candidate.prediction is not None]
     parts, bottom = page_header(title, tuned.certificate(), _figures(tuned))
     top = bottom + 44
     legend, top = _legend(top, [prediction for _candidate, prediction in shown])

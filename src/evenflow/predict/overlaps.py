@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.predict.vocabulary import SoftwareWord, known_words, normal
 
 OVERLAPS = {"tensor": False, "gradients": True, "parameters": True, "pipeline": True, "experts": False}
 """Exchanges by name, and whether they overlap unless the user says otherwise."""
@@ -18,11 +19,19 @@ def overlaps_named(text: str, offered: Mapping[str, bool] = OVERLAPS) -> tuple[s
     Raises:
         InputError: a name that is not offered.
     """
-    names = [] if text == _NOTHING else [name.strip() for name in text.split(",")]
-    if not set(names) <= set(offered):
+    said = [] if normal(text) == _NOTHING else [name.strip() for name in text.split(",")]
+    words = {word: name for name in offered if (word := known_words()[normal(f"overlap-{name}")])}
+    names = [_name(name, words) for name in said]
+    if None in names:
         rule = _("must be some of {names}, separated by commas, or none", names=", ".join(offered))
         raise InputError(value=text, rule=rule, place="--overlap")
     return tuple(name for name in offered if name in names)
+
+
+def _name(text: str, names: Mapping[SoftwareWord, str]) -> str | None:
+    """Return the exchange that a text names, itself or by a word for its overlap."""
+    known = known_words()
+    return names.get(known.get(normal(f"overlap-{text}")) or known.get(normal(text)))  # type: ignore[arg-type]
 
 
 def stage_overlaps_named(text: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
+from evenflow.predict.recipes import recipe_of
 from evenflow.predict.training import FORMATS, Training
 from evenflow.predict.transformer import LayerKind
 from evenflow.predict.work import UNDER_PRODUCTS, Exchange, Spent, Work, elementwise, gradients, product
@@ -102,11 +103,17 @@ def linear(
 ) -> Passes:  # fmt: skip
     """Return the work of `count` equal products; a router has no adapters."""
     dtype = FORMATS[training.precision]
-    forward: list[Work] = [product(rows, columns, depth, dtype=dtype, module=module, count=count)]
-    backward = gradients(rows, columns, depth, dtype=dtype, module=module, count=count)
-    if dtype in ("float8", "float4"):  # inputs and gradients are cast, and their scales found
-        forward.append(elementwise(1.5 * HALF * rows * depth * count, 1, module))
-        backward.append(elementwise(2.0 * HALF * rows * columns * count, 1, module))
+    recipe = recipe_of(training.precision, training.software.recipe)
+    once = product(rows, columns, depth, dtype=dtype, module=module, count=count)
+    forward: list[Work] = [replace(once, slowdown=recipe.slowdown)]
+    backward: list[Work] = [
+        replace(work, slowdown=recipe.slowdown)
+        for work in gradients(rows, columns, depth, dtype=dtype, module=module, count=count)
+    ]
+    casts = min(recipe.casts, 1.0) if training.software.fuses_casts else recipe.casts
+    if casts:  # inputs and gradients are cast, and their scales found
+        forward.append(elementwise(1.5 * casts * HALF * rows * depth * count, 1, module))
+        backward.append(elementwise(2.0 * casts * HALF * rows * columns * count, 1, module))
     if training.model.adapter_rank and not is_router:
         del backward[1]  # the gradient of the weight, which is not trained
         adapters = _adapters(training, rows, columns, depth, count)
@@ -133,13 +140,14 @@ def tensor_exchanges(training: Training, module: str) -> Passes:
     degrees, software = training.degrees, training.software
     if degrees.tensor == 1:
         return Passes((), ())
-    size = HALF * tokens(training) * training.model.hidden
+    numbers = tokens(training) * training.model.hidden
+    gathered = recipe_of(training.precision, software.recipe).gathered_bytes
     hidden = UNDER_PRODUCTS if software.overlaps_tensor else 0.0
 
     def exchange(collective: Collective, share: float = hidden) -> Exchange:
         return Exchange(
             spent=Spent.TENSOR, module=module, group=DeviceGroup(size=degrees.tensor), collective=collective,
-            size_bytes=size, hidden_share=share,
+            size_bytes=numbers * (gathered if collective is Collective.ALL_GATHER else HALF), hidden_share=share,
         )  # fmt: skip
 
     if degrees.sequence_parallel:

@@ -74,6 +74,8 @@ class Software:
     """Fused attention takes the batch first and keeps its output in that order too (FlashAttention's own kernels)."""
     fused_elementwise: bool = True
     """Whether activation functions, norms, residuals and positions are fused or compiled."""
+    fuses_casts: bool = False
+    """Whether casts to 8 bits are fused with the operators before them, as a compiler does."""
     fused_loss: bool = True
     """Whether the loss works in place of its logits."""
     captured_graphs: bool = False
@@ -104,6 +106,8 @@ class Software:
     """Bytes in which parameters are gathered that the optimizer has changed."""
     sends_tokens_once: bool = False
     """Tokens go once to each node of their experts, and from there to all of these (DeepEP, HybridEP)."""
+    recipe: str = ""
+    """How numbers in 8 or 4 bits are scaled, one of `recipes.OF_FORMATS`; empty: as is usual for the precision."""
 
 
 PRODUCTS = "products"

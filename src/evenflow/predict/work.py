@@ -102,7 +102,9 @@ def product(rows: float, columns: float, depth: float, *, dtype: str, module: st
     )
 
 
-def gradients(rows: float, columns: float, depth: float, *, dtype: str, module: str, count: float = 1.0) -> list[Work]:
+def gradients(
+    rows: float, columns: float, depth: float, *, dtype: str, module: str, count: float = 1.0
+) -> list[Operators]:
     """Return the two products of the backward of `product`: for its input and for its weight."""
     return [
         product(rows, depth, columns, dtype=dtype, module=module, count=count),

@@ -52,6 +52,20 @@ def uncertain_ns(prediction: Prediction) -> float:
     return prediction.step_ns * (1 / (1 + error.low) - 1)
 
 
+def contenders(ranked: Sequence[Candidate], most: int) -> tuple[Candidate, ...]:
+    """Return the first rows of a ranking, at most `most`, without those that cannot be the fastest.
+
+    Four of five measured steps would be within the interval of a prediction. A row whose interval lies above that of
+    the first is not worth a look; the ranking is by predicted steps, so that all rows behind it are not either.
+    """
+    first = ranked[0].prediction if ranked else None
+    if first is None:
+        return tuple(ranked[:most])
+    reach_ns = first.interval_ns[1]
+    able = (one for one in ranked[:most] if one.prediction is None or one.prediction.interval_ns[0] <= reach_ns)
+    return tuple(able)
+
+
 def tied(ranked: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Return the first of a ranking and those after it that cannot be told apart from it; empty where it is alone."""
     first = ranked[0].prediction if ranked else None

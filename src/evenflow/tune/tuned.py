@@ -9,6 +9,7 @@ from evenflow.language import _
 from evenflow.notebook import InNotebook
 from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.candidate import Candidate
+from evenflow.tune.error import contenders
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.rows.row import SplitRow, least_bound_ns, num_refuted
 from evenflow.tune.wording import recompute_words, split_words
@@ -106,7 +107,7 @@ class Tuned(InNotebook):
     def summary(self) -> str:
         """Return the first rows of the ranking and what is proven, as a few lines of text."""
         lines = []
-        for number, candidate in enumerate(self.ranked[:_SUMMARY_ROWS], 1):
+        for number, candidate in enumerate(contenders(self.ranked, _SUMMARY_ROWS), 1):
             assert candidate.plan is not None
             lines.append(
                 _(

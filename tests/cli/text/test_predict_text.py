@@ -79,6 +79,11 @@ def test_golden(prediction):
     ("of", "sentence"),
     [
         (ALL, "the interval follows from 12 published runs of 3 sources (all kinds), see docs/accuracy.md"),
+        ("dense", "the interval follows from 12 published runs of 3 sources (all dense models), see docs/accuracy.md"),
+        (
+            "experts",
+            "the interval follows from 12 published runs of 3 sources (all models with experts), see docs/accuracy.md",
+        ),
         (CALIBRATED, "the interval follows from the 12 runs of the calibration"),
     ],
 )

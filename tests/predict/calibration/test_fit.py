@@ -153,3 +153,20 @@ def test_memory_without_steps_says_nothing_of_time() -> None:
 def test_no_runs_are_refused() -> None:
     with pytest.raises(InputError, match="measured runs must be at least one"):
         fit([])
+
+
+@settings(max_examples=examples(4))
+@given(
+    st.integers(0, 1000), st.sampled_from([0.02, 0.1, 0.3]), st.sampled_from([1.0, 0.97, 0.8, 0.6]), st.integers(2, 12)
+)
+def test_what_is_fitted_predicts_runs_that_were_left_out_better(seed, noise, share, count) -> None:
+    """Else the values stay as they were: they are from many more runs."""
+    truth = {"product_share": share * H100.reached.product_share}
+    chosen = random.Random(seed).sample(VARIED, count)
+    found = fit(measurements(chosen, truth, noise=noise, seed=seed), NAMES).time
+    assert found.error_before is not None
+    assert found.error_expected is not None
+    if found.estimates:
+        assert found.error_expected <= 0.9 * found.error_before + 1e-12
+    else:
+        assert found.error_after == pytest.approx(found.error_before)

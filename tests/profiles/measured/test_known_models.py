@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from evenflow.errors import InputError
 from evenflow.profiles.measured.as_training import training_of
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.known_models import known_model
@@ -60,3 +61,42 @@ def test_what_is_fully_sharded_is_reduced_in_16_bits_by_megatron_alone() -> None
     assert reduced_bytes("ddp.overlap_grad_reduce=True") == 2
     assert reduced_bytes("compile") == 4
     assert reduced_bytes("ddp.overlap_grad_reduce=True", "distopt") == 4
+
+
+@pytest.mark.parametrize(
+    "flags", ["DeepEP", "TE + DeepEP", "deepep", "deep_ep", "moe_flex_dispatcher_backend='deepep'"]
+)
+def test_the_dispatcher_is_told_however_it_is_written(flags: str) -> None:
+    run = completed(replace(RUN, zero="fsdp", pp=1, vpp=1, overlap_flags=flags))
+    assert training_of(run)[0].software.sends_tokens_once
+
+
+def test_transformer_engine_is_not_portable_software() -> None:
+    sharded = replace(RUN, zero="fsdp", pp=1, vpp=1, precision="bf16")
+    portable, engine, flex = (
+        training_of(completed(replace(sharded, overlap_flags=flags)))[0].software
+        for flags in ("alltoall", "TE", "TE + FlexAttn")
+    )
+    assert (portable.attention_slowdown, portable.fused_elementwise, portable.fused_loss) == (1.9, False, False)
+    assert (engine.attention_slowdown, engine.fused_elementwise, engine.fused_loss) == (1.0, True, False)
+    assert (flex.attention_slowdown, flex.fused_elementwise) == (1.9, True)
+
+
+@pytest.mark.parametrize(("precision", "flags", "recipe"), [
+    ("fp8", "alltoall", ""), ("mxfp8", "alltoall", "mxfp8"), ("FP8-CS", "alltoall", "tensorwise"),
+    ("fp8", "rowwise", "rowwise"), ("mxfp8", "fp8_recipe='blockwise'", "blockwise"), ("bf16", "alltoall", ""),
+])  # fmt: skip
+def test_number_formats_name_their_scaling(precision: str, flags: str, recipe: str) -> None:
+    run = completed(replace(RUN, precision=precision, overlap_flags=flags))
+    assert training_of(run)[0].software.recipe == recipe
+
+
+def test_sharding_that_flags_state_is_not_assumed() -> None:
+    run = completed(replace(RUN, pp=1, vpp=1, zero=None, overlap_flags="FSDP + torch.compile"))
+    assert run.zero == "3"
+    assert "zero" not in [assumption.field for assumption in run.assumed]
+
+
+def test_unknown_words_of_a_run_are_refused() -> None:
+    with pytest.raises(InputError, match=r"overlap_flags must be a word .*, got 'depep'; did you mean 'deepep'"):
+        training_of(completed(replace(RUN, overlap_flags="depep")))

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.predict.stated_software import stated_software
 from evenflow.profiles.measured.layouts import layout_of
 from evenflow.profiles.measured.logs.log_file import LoggedRun, parse_log
 from evenflow.profiles.measured.logs.log_format import LoggedStep, PeakOf
@@ -180,6 +181,27 @@ def test_any_sizes_read_back(sizes: dict[str, int], prefix: str, order: list[str
 def test_other_configurations(changes: dict[str, object], wanted: dict[str, object]) -> None:
     found = fields(changes)
     assert {name: found.get(name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("changes", "software"),
+    [
+        ({"overlap_grad_reduce": False, "overlap_param_gather": False},
+         "overlap_grad_reduce=False, overlap_param_gather=False"),
+        ({"num_experts": 8, "moe_token_dispatcher_type": "flex", "moe_flex_dispatcher_backend": "hybridep"},
+         "overlap_grad_reduce=True, moe_token_dispatcher_type='flex', moe_flex_dispatcher_backend='hybridep'"),
+        ({"moe_token_dispatcher_type": "alltoall"}, "overlap_grad_reduce=True"),
+        ({"fp8": "hybrid", "fp8_recipe": "blockwise", "fp8_param_gather": True},
+         "overlap_grad_reduce=True, fp8_recipe='blockwise', fp8_param_gather=True"),
+        ({"fp8_recipe": "delayed"}, "overlap_grad_reduce=True"),
+        ({"use_tp_pp_dp_mapping": True, "enable_cuda_graph": True},
+         "overlap_grad_reduce=True, enable_cuda_graph=True, use_tp_pp_dp_mapping=True"),
+    ],
+)  # fmt: skip
+def test_what_the_software_does_is_told_in_words_that_are_read_again(changes: dict[str, object], software: str) -> None:
+    found = fields(changes)
+    assert found["overlap_flags"] == software
+    stated_software(software, place="here")
 
 
 def test_what_no_field_has_is_a_setting_in_the_notes() -> None:

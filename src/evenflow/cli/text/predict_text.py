@@ -267,6 +267,8 @@ def _kind_of_run(kind: str) -> str:
     generation, _comma, models = kind.rpartition(", ")
     if kind == ALL:
         return _("all kinds")
+    if not generation:
+        return _("all dense models") if models == "dense" else _("all models with experts")
     return _("{name}, dense", name=generation) if models == "dense" else _("{name}, experts", name=generation)
 
 

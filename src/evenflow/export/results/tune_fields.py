@@ -12,7 +12,7 @@ from evenflow.profiles.plan_fields import network_fields, plan_fields
 from evenflow.solve import Status
 from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.candidate import Candidate
-from evenflow.tune.error import tied
+from evenflow.tune.error import contenders, tied
 from evenflow.tune.space import most_of
 from evenflow.tune.tuned import Tuned
 from evenflow.units import megabytes, milliseconds
@@ -125,9 +125,8 @@ def _proof(tuned: Tuned) -> dict[str, object]:
 def _rows(tuned: Tuned, most: int) -> list[dict[str, object]]:
     limit = tuned.question.memory_limit_bytes
     same = set(tied(tuned.ranked))
-    return [
-        _row(number, candidate, candidate in same, limit) for number, candidate in enumerate(tuned.ranked[:most], 1)
-    ]
+    shown = contenders(tuned.ranked, most)
+    return [_row(number, candidate, candidate in same, limit) for number, candidate in enumerate(shown, 1)]
 
 
 def _row(number: int, candidate: Candidate, is_tied: bool, limit_bytes: int) -> dict[str, object]:

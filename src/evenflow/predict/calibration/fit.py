@@ -26,6 +26,9 @@ from evenflow.predict.calibration.tunable import Tunable, tunables
 
 _FOLDS = 10
 """Parts that are left out in turn, to see how well the others predict them."""
+_GAIN = 0.9
+"""What is left of the mean error of runs outside of a fit must be at most this part, or the fit has one parameter less:
+what the accelerator was known to reach is from many more runs."""
 _DEPENDS = 0.02
 """A run depends on a parameter where this part of its step, or more, changes in proportion."""
 
@@ -104,8 +107,8 @@ class _Fit:
         solution = self._solved(kept, LeastSquaresSolution(
             point=np.zeros(len(kept)), residuals=before, slopes=slopes[:, kept], scale=USUAL_SCALE
         ), reasons)  # fmt: skip
+        solution, expected = self._gaining(kept, solution, before, reasons)
         fitted = [self._asked[index] for index in kept]
-        expected = self._expected(fitted, solution) if solution.is_complete else None
         matrix = solution.covariance(list(range(len(kept))))
         return QuantityFit(
             quantity=self._quantity,
@@ -143,6 +146,32 @@ class _Fit:
                 return replace(solution, is_complete=False)
             at = replace(solution, point=point, residuals=residuals, slopes=slopes)
 
+    def _gaining(
+        self, kept: list[int], solution: LeastSquaresSolution, before: Array, reasons: dict[int, str]
+    ) -> tuple[LeastSquaresSolution, Array | None]:
+        """Drop parameters, the least important first, until runs that are left out are predicted better than before.
+
+        Return the fit of the others, and the residual of every run in a fit to other runs; None where there is none.
+        """
+        while solution.is_complete:
+            expected = self._expected([self._asked[index] for index in kept], solution)
+            if expected is None or not kept or _error(expected) <= _GAIN * _error(before):
+                return solution, expected
+            left = kept.pop()
+            reasons[left] = _("with it, runs that are left out of a fit are predicted no better than before")
+            of = [self._asked[index] for index in kept]
+            point = solution.point[:-1]
+            try:
+                residuals = self._at(of)(point)
+                slopes = slopes_at(self._at(of), point, residuals, self._limits(of))
+            except Stopped:
+                kept.append(left)
+                del reasons[left]
+                return replace(solution, is_complete=False), None
+            start = replace(solution, point=point, residuals=residuals, slopes=slopes)
+            solution = self._solved(kept, start, reasons)
+        return solution, None
+
     def _at(self, of: Sequence[Tunable]) -> Callable[[Array], Array]:
         return lambda point: self._residuals(of, point, can_stop=True)
 
@@ -174,8 +203,7 @@ class _Fit:
         )
 
     def _note(self, residuals: Array) -> None:
-        error = float(np.abs(np.expm1(residuals)).mean())
-        self._progress(FitProgress(predictions=self._predictions, error=error))
+        self._progress(FitProgress(predictions=self._predictions, error=_error(residuals)))
 
     def _expected(self, fitted: Sequence[Tunable], solution: LeastSquaresSolution) -> Array | None:
         """Return the residual of every run in a fit to other runs, from the solution of all of them."""
@@ -235,3 +263,8 @@ class _Fit:
             )
             for row, run in enumerate(self._runs)
         )
+
+
+def _error(residuals: Array) -> float:
+    """Return the mean of the absolute errors that logarithms of predicted over measured are."""
+    return float(np.abs(np.expm1(residuals)).mean())

@@ -9,21 +9,24 @@ from evenflow.cluster.topology import Topology
 from evenflow.predict.software import usual_software
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, Transformer
-from evenflow.profiles.measured.framework_words import precision_of, recompute_of, schedule_of, sharding_of
+from evenflow.profiles.measured.framework_words import (
+    precision_of,
+    recompute_of,
+    schedule_of,
+    sharding_of,
+    software_of,
+)
 from evenflow.profiles.measured.known_models import known_model
 from evenflow.profiles.measured.layouts import layout_of
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.profiles.measured.settings import Settings, expert_tensor_of, recompute_modules, settings_of
-
-_TENSOR_OVERLAP = ("TP_COMM_OVERLAP=True", "tp_comm_overlap=True", "tp-comm-overlap")
-"""Flags with which tensor-parallel exchanges run under matrix products."""
 
 
 def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
     """Return a completed run, which lacks nothing, as a training and the devices that it runs on.
 
     Raises:
-        InputError: an unknown accelerator or number format, or a model or degrees that cannot be.
+        InputError: an unknown accelerator, number format or word for software, or a model or degrees that cannot be.
     """
     settings = settings_of(run)
     known = known_model(run.model or "")
@@ -36,7 +39,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
             shared_ffn=(run.shared_experts or 0) * _known(run.expert_ffn) or settings.shared_ffn,
             dense_layers=settings.dense_layers or known.dense_layers,
         )
-    flags = run.overlap_flags or ""
+    stated = software_of(run)
     sharding, precision = sharding_of(run), precision_of(run)
     is_shared = sharding is Sharding.PARAMETERS
     old = str(run.hardware).startswith(("v100", "a100")) and not is_shared
@@ -70,9 +73,9 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         expert_tensor=expert_tensor_of(run) if settings.is_megatron else None,
         sequence_parallel=_known(run.sequence_parallel),
         sharding=sharding,
-        data_outermost="TP_PP_DP_MAPPING=True" in flags,
+        data_outermost=stated.data_outermost,
     )
-    is_megatron = not is_shared or settings.is_megatron or any(mark in flags for mark in _MEGATRON)
+    is_megatron = not is_shared or settings.is_megatron or stated.has_settings
     usual = usual_software(
         precision, is_portable=not is_megatron, sends_whole=run.zero in _DEEPSPEED, overlaps_one_chunk=is_shared
     )
@@ -80,16 +83,10 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         usual,
         fused_attention=not old if settings.fused_attention is None else settings.fused_attention,
         transposes_attention=_is_batch_first(run, settings),
-        fused_elementwise=usual.fused_elementwise or "compile" in flags,
-        captured_graphs="GRAPH=True" in flags or "cuda_graph_impl='full" in flags or "cuda_graph_impl='local" in flags,
-        overlaps_tensor=any(mark in flags for mark in _TENSOR_OVERLAP),
         overlaps_gradients=not old,
         overlaps_parameters=not old,
         overlaps_pipeline=not old,
-        overlaps_experts="overlap_moe_expert_parallel_comm=True" in flags,
-        gathered_bytes=1 if "FP8_PARAM_GATHER=True" in flags else 2,
         reduced_bytes=2 if is_shared and is_megatron else usual.reduced_bytes,  # as Megatron-FSDP's guide recommends
-        sends_tokens_once=any(name in flags for name in ("deepep", "hybridep")),
     )
     detail = run.recompute_detail or ""
     is_uniform = "uniform" in detail  # then the number is the layers of a group, and every group computes again
@@ -107,15 +104,13 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         full_layers=int(layers_of_cell[1]) if kind == "full" and layers_of_cell else None,
         recompute_modules=recompute_modules(run),
         layout=layout_of(run),
-        software=software,
+        software=stated.applied(software),
     )
     device = accelerator_named(_known(run.hardware))
     domain = device.link_devices if device.link_devices > 8 else run.gpus_per_node or 8
     return training, Topology(accelerator=device, domain_devices=domain)
 
 
-_MEGATRON = ("ddp.", "comm_overlap", "cuda_graph_impl")
-"""Settings of Megatron-LM's own, which tell it from other frameworks that share out everything."""
 _DEEPSPEED = ("1", "2", "3")
 """Stages by their numbers: DeepSpeed's, whose pipeline engine sends a whole message from every tensor-parallel rank."""
 

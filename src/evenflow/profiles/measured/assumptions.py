@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evenflow.language import _
-from evenflow.profiles.measured.framework_words import is_fully_shared
+from evenflow.predict.vocabulary import Aspect
+from evenflow.profiles.measured.framework_words import is_fully_shared, software_of
 from evenflow.profiles.measured.run import Assumption, MeasuredRun
 from evenflow.profiles.measured.settings import expert_tensor_of, settings_of
 
@@ -87,6 +88,9 @@ def _sequence_parallel(run: MeasuredRun) -> tuple[object, str]:
 
 
 def _zero(run: MeasuredRun) -> tuple[object, str]:
+    stated = software_of(run).about(Aspect.SHARDING)
+    if stated is not None:
+        return stated.name.removeprefix("zero-"), ""
     if run.dp == 1:
         return "0", ""
     return ("distopt" if _is_since_2022(run) else "0"), _("usual on accelerators later than A100, and not before")

@@ -2,19 +2,18 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from evenflow.fields import not_one_of
+from evenflow.predict.stated_software import StatedSoftware, stated_software
 from evenflow.predict.training import FORMATS, Sharding
+from evenflow.predict.vocabulary import Aspect, SoftwareWord, known_words, normal, words_about
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.schedule import FAMILIES
 
 _PRECISIONS = ((r"(nv|mx)?fp4.*", "nvfp4"), (r"(mx|amp)?fp8.*|float8.*", "fp8"), (r"(amp)?bf16|bfloat16", "bf16"),
                (r"(amp)?fp16|float16", "fp16"), (r"fp32|tf32|float32", "fp32"))  # fmt: skip
-"""Patterns of names without dashes and underscores: recipes of scaling, such as mxfp8, are not told apart."""
-_SHARDINGS: Mapping[str, Sharding] = {
-    "0": Sharding.NOTHING, "1": Sharding.OPTIMIZER, "distopt": Sharding.OPTIMIZER, "2": Sharding.GRADIENTS,
-    "3": Sharding.PARAMETERS, "fsdp": Sharding.PARAMETERS, "fsdp2": Sharding.PARAMETERS, "hsdp": Sharding.PARAMETERS,
-}  # fmt: skip
+"""Patterns of names without dashes and underscores; how numbers are scaled, as in mxfp8, is told by `software_of`."""
 _RECOMPUTE: Mapping[str, str] = {"full": "full", "block": "full", "uniform": "full", "selective": "select"}
 _SCHEDULES: Mapping[str, str] = {
     "gpipe": "f-then-b", "zbvzerobubble": "zbv", "zbvpp": "zbv", "dualpipev": "dualpipe-v", "zerobubble": "zb-h1",
@@ -34,15 +33,36 @@ def precision_of(run: MeasuredRun) -> str:
 
 def sharding_of(run: MeasuredRun) -> Sharding:
     """Return what is sharded over data-parallel devices; raises `InputError` for a word that is not known."""
-    word = (run.zero or "0").lower()
-    if word not in _SHARDINGS:
-        raise not_one_of(run.zero, _SHARDINGS, place=f"{run.id}: zero")
-    return _SHARDINGS[word]
+    word = _sharding_word(run.zero or "0")
+    if word is None or word.sharding is None:
+        names = [name for known in words_about(Aspect.SHARDING) for name in (known.name, *known.synonyms)]
+        raise not_one_of(run.zero, names, place=f"{run.id}: zero")
+    return word.sharding
 
 
 def is_fully_shared(run: MeasuredRun) -> bool:
     """Whether parameters are sharded too."""
-    return _SHARDINGS.get((run.zero or "").lower()) is Sharding.PARAMETERS
+    word = _sharding_word(run.zero or "")
+    return word is not None and word.sharding is Sharding.PARAMETERS
+
+
+def _sharding_word(text: str) -> SoftwareWord | None:
+    """Return the word of a sharding, which may be the number of its stage alone."""
+    words = known_words()
+    return words.get(normal(f"zero-{text}")) or words.get(normal(text))
+
+
+def software_of(run: MeasuredRun) -> StatedSoftware:
+    """Return what a run says of its software: its flags, and the scaling that its number format names.
+
+    Raises:
+        InputError: a word that is not known.
+    """
+    stated = stated_software(run.overlap_flags or "", place=f"{run.id}: overlap_flags")
+    word = known_words().get(normal(run.precision or ""))
+    if word is None or word.aspect is not Aspect.RECIPE or stated.about(Aspect.RECIPE) is not None:
+        return stated
+    return replace(stated, words=(*stated.words, word))
 
 
 def recompute_of(run: MeasuredRun) -> str:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.predict.stated_software import stated_software
 from evenflow.profiles.logs.log_lines import log_lines
 from evenflow.profiles.measured.logs.log_file import LoggedRun, parse_log
 from evenflow.profiles.measured.logs.log_format import LoggedStep, PeakOf
@@ -82,6 +83,22 @@ def test_a_pipeline_splits_the_local_batch_and_has_several_stages_a_rank() -> No
         "zero": "0", "precision": "fp8", "sequence_parallel": True,
     }  # fmt: skip
     assert {name: found[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("sentence", "software"),
+    [
+        ("Float8 training active", "torch.compile"),
+        ("Float8 tensorwise scaled training active", "torch.compile, tensorwise"),
+        ("Float8 training active with recipe rowwise", "torch.compile, rowwise"),
+        ("MX training active with recipe mxfp8_cublas", "torch.compile, mxfp8_cublas"),
+        ("MXFP8 training active", "torch.compile, mxfp8"),
+    ],
+)
+def test_the_recipe_of_eight_bits(sentence: str, software: str) -> None:
+    found = fields([*titan_head(), titan_line(sentence)])
+    assert (found["precision"], found["overlap_flags"]) == ("fp8", software)
+    stated_software(software, place="here")
 
 
 def test_the_mesh_of_older_versions() -> None:

@@ -152,7 +152,7 @@ def configured_model(
 
     def inputs_on(accelerator: str) -> PlannerInputs:
         same = replace(training, accelerator=accelerator, precision=job.training.precision)
-        return inputs_of(training_job(same, described, written=(), named=_place))
+        return inputs_of(training_job(same, described, written=written, named=_place))
 
     if settings.rank_accelerator is None:
         mixed = MixedInputs(inputs=inputs_of(job))

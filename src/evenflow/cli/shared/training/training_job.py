@@ -6,15 +6,17 @@ from dataclasses import dataclass, replace
 from evenflow.cli.shared import options
 from evenflow.cli.shared.group_sizes import check_given_size
 from evenflow.cli.shared.layers_per_rank import kept_layers
+from evenflow.cli.shared.training.software_options import SettledSoftware
 from evenflow.cli.shared.training.training_options import KINDS, TrainingOptions, host_update, usual_precision
 from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.generations import reach_assumed
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.step.cells import dealt_evenly
 from evenflow.predict.tower import is_split
-from evenflow.predict.training import Degrees, Sharding, Training
+from evenflow.predict.training import Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.accelerator_file import accelerator_given
 from evenflow.profiles.transformer.numbers import Described
@@ -46,7 +48,9 @@ def training_job(
         InputError: settings that no training can have.
     """
     accelerator = accelerator_given(settings.accelerator, place="--accelerator")
-    training = _training(settings, model.model, accelerator)
+    precision = settings.precision or usual_precision(accelerator)
+    settled = settings.behaviour.settled(precision, given=written)
+    training = _training(settings, model.model, precision, settled.software)
     notes = model.notes
     if not training.layout and not training.ends_are_layers:
         training = _dealt_fairly(training, allow_empty=settings.allow_empty is not False)
@@ -59,12 +63,12 @@ def training_job(
         training=training,
         topology=Topology.of(accelerator, settings.gpus_per_node),
         memory_limit_bytes=limit,
-        assumed=tuple(_assumed(settings, training, accelerator, written)),
+        assumed=tuple(_assumed(settings, training, accelerator, settled, written)),
         notes=notes,
     )
 
 
-def _training(settings: TrainingOptions, model: Transformer, accelerator: Accelerator) -> Training:
+def _training(settings: TrainingOptions, model: Transformer, precision: str, software: Software) -> Training:
     schedule = None if settings.schedule is None else family_name(settings.schedule)
     chunks = options.num_chunks(settings.chunks, schedule=schedule)
     degrees = Degrees(
@@ -94,14 +98,14 @@ def _training(settings: TrainingOptions, model: Transformer, accelerator: Accele
         microbatch=settings.microbatch,
         global_batch=settings.global_batch,
         sequence=settings.sequence,
-        precision=settings.precision or usual_precision(accelerator),
+        precision=precision,
         schedule=schedule,
         recompute=KINDS[settings.recompute],
         full_layers=settings.recompute_layers,
         group_size=settings.group_size,
         layout=layers or (),
         ends_are_layers=layers is None and not model.loops and _ends_count(model.layers, settings.pipeline * chunks),
-        software=settings.behaviour.software(),
+        software=software,
         host_update=host_update(settings.optimizer_offload, settings.host_link, settings.host_update),
     )
     if settings.recompute_modules is None:
@@ -188,7 +192,11 @@ def _check_recompute(settings: TrainingOptions) -> None:
 
 
 def _assumed(
-    settings: TrainingOptions, training: Training, accelerator: Accelerator, written: Collection[str]
+    settings: TrainingOptions,
+    training: Training,
+    accelerator: Accelerator,
+    settled: SettledSoftware,
+    written: Collection[str],
 ) -> list[str]:
     """Return what a command line left open, in the words of its options."""
     degrees, behaviour = training.degrees, settings.behaviour
@@ -197,16 +205,15 @@ def _assumed(
         "recompute": settings.recompute,
         "zero": settings.zero if degrees.data * degrees.context > 1 else None,
         "context_exchange": behaviour.context_exchange if degrees.context > 1 else None,
-        "token_dispatcher": behaviour.token_dispatcher if degrees.expert > 1 else None,
-        "attention": behaviour.attention,
-        "elementwise": behaviour.elementwise,
-        "overlap": ",".join(behaviour.overlap) or "none",
-        "gradient_dtype": behaviour.gradient_dtype,
-        "gpus_per_node": accelerator.link_devices if degrees.devices > 1 else None,
     }
     left_open = [
         f"--{name.replace('_', '-')}={value}"
         for name, value in values.items()
         if value is not None and name not in written
     ]
+    left_open += settled.left_open(training.precision, given=written, has_experts=degrees.expert > 1)
+    if degrees.devices > 1 and "gpus_per_node" not in written:
+        left_open.append(f"--gpus-per-node={accelerator.link_devices}")
+    reach = "" if accelerator.calibration else reach_assumed(accelerator.generation)
+    left_open += [reach] if reach else []
     return [*left_open, _("embedding and loss count as a layer each")] if training.ends_are_layers else left_open

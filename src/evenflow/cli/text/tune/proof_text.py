@@ -7,7 +7,7 @@ from evenflow.language import _, _n
 from evenflow.solve.clock import counts_work
 from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate
-from evenflow.tune.error import tied, uncertain_ns
+from evenflow.tune.error import contenders, tied, uncertain_ns
 from evenflow.tune.limits import all_schedules
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.space import most_of
@@ -28,7 +28,7 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
         _(
             "TP, CP, EP, PP x chunks, DP: ways of tensor, context, expert, pipeline and data parallelism; MBS: "
             "sequences of a microbatch; tokens/s: of a device; peak, free: GB of the fullest device, and below the "
-            "limit; limited by: what takes most of the step beside computation, memory by what it makes recompute",
+            "limit; largest loss: what takes most of the step beside computation, memory by what it makes recompute",
         ),
         text_width(),
     )
@@ -52,7 +52,15 @@ def legend(tuned: Tuned, rows: int) -> Iterator[str]:
             share=100 * uncertain_ns(best.prediction) / best.step_ns,
         )
         yield from wrapped(sentence, text_width())
-    shown = tuned.ranked[:rows]
+    shown = contenders(tuned.ranked, rows)
+    hidden = len(tuned.ranked[:rows]) - len(shown)
+    if hidden:
+        sentence = _n(
+            "1 more row is not shown: its interval lies above that of the first",
+            "{count} more rows are not shown: their intervals lie above that of the first",
+            count=hidden,
+        )
+        yield from wrapped(sentence, text_width())
     sure = _sure_rows(tuned, shown)
     if sure < len(shown):
         yield _("splits that were not solved could stand before row {row} and those after it", row=sure + 1)

@@ -15,7 +15,7 @@ from evenflow.predict.prediction import Prediction
 from evenflow.predict.training import Training
 from evenflow.tune.binding import Binding
 from evenflow.tune.candidate import Candidate
-from evenflow.tune.error import tied
+from evenflow.tune.error import contenders, tied
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.tuned import Tuned
 from evenflow.tune.wording import recompute_words
@@ -119,7 +119,7 @@ def _columns(tuned: Tuned, rows: Sequence[Candidate], yours: Candidate | None) -
         _Column("MFU%", lambda _candidate, prediction: f"{100 * prediction.utilisation:.1f}", can_go=5),
         _Column(_("peak"), lambda _candidate, prediction: f"{peak(prediction) / _GIGABYTE:.1f}", can_go=1),
         _Column(_("free"), lambda _candidate, prediction: f"{(limit - peak(prediction)) / _GIGABYTE:.1f}", can_go=2),
-        _Column(_("limited by"), lambda candidate, _prediction: _limit(candidate), is_left=True, can_go=4),
+        _Column(_("largest loss"), lambda candidate, _prediction: _limit(candidate), is_left=True, can_go=4),
     ]
 
 
@@ -144,7 +144,7 @@ def ranking_table(tuned: Tuned, most: int, yours: Candidate | None) -> tuple[lis
 
 def _whole_table(tuned: Tuned, most: int, yours: Candidate | None) -> tuple[list[_Column], list[Candidate]]:
     """Return the columns that have something to show, and the rows by step time."""
-    known = list(tuned.ranked[:most])
+    known = list(contenders(tuned.ranked, most))
     rows = known if yours is None else sorted([*known, yours], key=lambda candidate: candidate.step_ns)
     columns = [
         column

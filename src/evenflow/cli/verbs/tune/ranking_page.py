@@ -10,6 +10,7 @@ from evenflow.export.results.tune_fields import TuneSetting, row_fields
 from evenflow.language import _
 from evenflow.targets.target import Target
 from evenflow.tune.candidate import Candidate
+from evenflow.tune.error import contenders
 from evenflow.tune.tuned import Tuned
 
 
@@ -27,8 +28,8 @@ def ranking_page(
     from evenflow.report.of_files import with_own_names
     from evenflow.report.of_tune import MOST_TIMELINES, shown_ranking
 
-    shown = min(setting.rows, MOST_TIMELINES)
-    plans = [fields, *(row_fields(tuned, one, setting) for one in tuned.ranked[1:shown])]
+    shown = contenders(tuned.ranked, min(setting.rows, MOST_TIMELINES))
+    plans = [fields, *(row_fields(tuned, one, setting) for one in shown[1:])]
     columns, rows = ranking_table(tuned, setting.rows, yours)
     table = ReportTable(
         title=_("Ranking"),

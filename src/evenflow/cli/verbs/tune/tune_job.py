@@ -7,12 +7,13 @@ from pathlib import Path
 from evenflow.cli.shared import options
 from evenflow.cli.shared.targets.empty_cells import may_be_empty
 from evenflow.cli.shared.training.recompute_sets import PLACE
-from evenflow.cli.shared.training.software_options import written_out
+from evenflow.cli.shared.training.software_options import SettledSoftware
 from evenflow.cli.shared.training.training_options import KINDS, host_update, usual_precision
 from evenflow.cli.text.tables import round_up_megabytes
 from evenflow.cli.verbs.tune.axis_options import option_of
 from evenflow.cli.verbs.tune.tune_options import ALL, TuneOptions
 from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.generations import reach_assumed
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -65,13 +66,14 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
     schedules = _schedules(asked, question.model)
     question = for_framework(question, asked.target, asked.asked_version, schedules=schedules)
     usual = None if asked.target is None else question.software
-    question = replace(question, software=asked.behaviour.software(usual, given=given))
+    settled = asked.behaviour.settled(question.precision, usual=usual, given=given)
+    question = replace(question, software=settled.software)
     if asked.target is None or "context_exchange" in given:
         question = replace(question, rules=replace(question.rules, context_exchange=asked.behaviour.context_exchange))
     check_question(question, named=option_of)
     if asked.recompute_sets is not None:
         question = with_sets(question, named_sets(asked.recompute_sets), place=PLACE, place_of_kind="--recompute")
-    return TuneJob(question=question, assumed=tuple(_assumed(question, given)), notes=found.notes)
+    return TuneJob(question=question, assumed=tuple(_assumed(question, settled, given)), notes=found.notes)
 
 
 def accelerator_file(asked: TuneOptions) -> Path | None:
@@ -79,22 +81,23 @@ def accelerator_file(asked: TuneOptions) -> Path | None:
     return asked.calibration or accelerator_path(asked.accelerator)
 
 
-def _assumed(question: TuningQuestion, given: Collection[str]) -> Iterator[str]:
+def _assumed(question: TuningQuestion, settled: SettledSoftware, given: Collection[str]) -> Iterator[str]:
     """Yield what a command line left open, in the words of its options."""
-    software = written_out(question.software)
-    if question.model.experts is None:
-        del software["token_dispatcher"]
     most = most_of(question)[Axis.CONTEXT]
     values: dict[str, str | int | None] = {
         "precision": question.precision,
         "gpus_per_node": question.topology.domain_devices if question.devices > 1 else None,
         "memory": f"{round_up_megabytes(question.memory_limit_bytes)}MB",
         "context_exchange": question.rules.context_exchange if min(most, question.devices) > 1 else None,
-        **software,
     }
     for name, value in values.items():
         if value is not None and name not in given:
             yield f"--{name.replace('_', '-')}={value}"
+    accelerator = question.topology.accelerator
+    reach = "" if accelerator.calibration else reach_assumed(accelerator.generation)
+    if reach:
+        yield reach
+    yield from settled.left_open(question.precision, given=given, has_experts=question.model.experts is not None)
 
 
 def _accelerator(asked: TuneOptions) -> Accelerator:

@@ -4,6 +4,8 @@ import re
 
 from evenflow.cluster.data_sheets import ACCELERATORS
 
+_DIE_OF_910C = "910_93"
+"""In what CANN calls a die of an Ascend 910C, such as ``Ascend910_9392``."""
 _GIGABYTES = re.compile(r"([0-9]{1,4}) ?GB")
 
 
@@ -12,9 +14,11 @@ def accelerator_of(device: str, memory_gib: float | None = None) -> str | None:
 
     Of several sizes of one accelerator it is that with the nearest memory, which may be in the name; None without.
     """
-    families = sorted({name.partition("-")[0] for name in ACCELERATORS}, key=len, reverse=True)
-    family = next((family for family in families if _is_in(family, device.lower())), None)
-    sheets = {name: sheet for name, sheet in ACCELERATORS.items() if name.partition("-")[0] == family}
+    known = {name: sheet for name, sheet in ACCELERATORS.items() if not name.endswith("-package")}  # programs see dies
+    families = sorted({name.partition("-")[0] for name in known}, key=len, reverse=True)
+    written = device.lower().replace(_DIE_OF_910C, "910c ")
+    family = next((family for family in families if _is_in(family, written)), None)
+    sheets = {name: sheet for name, sheet in known.items() if name.partition("-")[0] == family}
     named = _GIGABYTES.search(device)
     if memory_gib is None and named is not None:
         memory_gib = float(named[1])

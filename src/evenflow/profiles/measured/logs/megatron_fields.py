@@ -6,12 +6,12 @@
 
 from collections.abc import Mapping
 
+from evenflow.predict.stated_software import SETTINGS
 from evenflow.profiles.measured.logs.stated import Stated
 
-_OVERLAPS = (
-    "tp_comm_overlap", "overlap_grad_reduce", "overlap_param_gather", "overlap_p2p_comm",
-    "overlap_moe_expert_parallel_comm", "delay_wgrad_compute", "enable_cuda_graph", "external_cuda_graph",
-)  # fmt: skip
+_ON_UNASKED = ("overlap_grad_reduce", "overlap_param_gather", "overlap_p2p_comm")
+"""Settings of software that a run is taken to have on, so that it also counts where they are off."""
+_OF_EXPERTS = ("moe_token_dispatcher_type", "moe_flex_dispatcher_backend", "moe_enable_deepep")
 _FIRST = ("decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage")
 _LAST = ("decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage")
 _ENDS = {"embedding": "account_for_embedding_in_pipeline_split", "loss": "account_for_loss_in_pipeline_split"}
@@ -33,7 +33,7 @@ _SIZES: Mapping[str, tuple[str, ...]] = {
 """Names of a field of a run, the first of which that is stated counts; those with blanks are of sentences."""
 NAMES = frozenset(
     (
-        *_OVERLAPS, *_FIRST, *_LAST, *_ENDS.values(), *_FULLY_SHARDED,
+        *SETTINGS, *_FIRST, *_LAST, *_ENDS.values(), *_FULLY_SHARDED,
         *_SETTINGS, *(name for names in _SIZES.values() for name in names if " " not in name),
         "num_nodes", "devices", "group_query_attention", "num_query_groups", "kv_channels", "qk_head_dim", "swiglu",
         "gated_linear_unit", "untie_embeddings_and_output_weights", "share_embeddings_and_output_weights",
@@ -41,7 +41,7 @@ NAMES = frozenset(
         "num_layers_per_virtual_pipeline_stage", "sequence_parallel", "use_distributed_optimizer",
         "data_parallel_sharding_strategy", "zero_stage", "pipeline_model_parallel_layout", "recompute_granularity",
         "recompute_method", "recompute_num_layers", "recompute_modules", "activations_checkpoint_granularity",
-        "checkpoint_activations", "bf16", "fp16", "fp8", "fp4", "precision", "cuda_graph_impl", "use_tp_pp_dp_mapping",
+        "checkpoint_activations", "bf16", "fp16", "fp8", "fp4", "precision",
         "add_bias_linear", "moe_layer_freq", "expert_tensor_parallel_size",
     )
 )  # fmt: skip
@@ -75,7 +75,7 @@ def megatron_fields(stated: Stated) -> dict[str, object]:
         "layout": _layout(stated, layers, ranks),
         "recompute": _recompute(stated),
         "recompute_detail": _recompute_detail(stated),
-        "overlap_flags": _overlaps(stated),
+        "overlap_flags": _software(stated),
         "notes": _settings(stated),
     }
 
@@ -153,10 +153,20 @@ def _recompute_detail(stated: Stated) -> str | None:
     return f"recompute_method=block recompute_num_layers={layers}" if method == "block" and layers else None
 
 
-def _overlaps(stated: Stated) -> str | None:
-    graph = stated.word("cuda_graph_impl")
-    graphs = None if graph in (None, "none") else f"cuda_graph_impl='{graph}'"
-    return ", ".join(filter(None, (stated.on(*_OVERLAPS), graphs))) or None
+def _software(stated: Stated) -> str | None:
+    """What the software does, in settings that `stated_software` reads."""
+    said = []
+    for name, choices in SETTINGS.items():
+        means_nothing = (name in _OF_EXPERTS and not stated.whole("num_experts", "num_moe_experts")) or (
+            name == "fp8_recipe" and _precision(stated) != "fp8"
+        )
+        if means_nothing or name not in stated or name == "use_distributed_optimizer":  # the last is field `zero`
+            continue
+        if "true" in choices and (stated.flag(name) or (name in _ON_UNASKED and stated.flag(name) is False)):
+            said.append(f"{name}={stated.flag(name)}")
+        elif "true" not in choices and not stated.is_nothing(name):
+            said.append(f"{name}='{stated.word(name)}'")
+    return ", ".join(said) or None
 
 
 def _settings(stated: Stated) -> str | None:

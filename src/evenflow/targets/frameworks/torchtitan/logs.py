@@ -42,6 +42,7 @@ _BATCHES = re.compile(
     r"local batch size ([0-9]{1,12}), global batch size ([0-9]{1,12}),.{0,80}? sequence length ([0-9]{1,12})"
 )
 _RECOMPUTE = re.compile(r"Applied (\w{1,40}) activation checkpointing")
+_EIGHT_BITS = re.compile(r"(MXFP8|MX|Float8) (?:(tensorwise) scaled )?training active(?: with recipe (\w{1,40}))?")
 _SCHEDULE = re.compile(r"Using pipeline schedule (\w{1,60}) with ([0-9]{1,9}) microbatches and ([0-9]{1,9}) stages")
 _AXES = ("pp", "dp_replicate", "dp_shard", "cp", "tp", "ep")
 _INSIDE_SHARDS = ("dp_shard_mod_ep", "dp_shard_in_ep", "dp", "dp_shard")
@@ -91,8 +92,9 @@ def _sentences(line: str) -> Iterator[tuple[str, str]]:
         yield from zip(("schedule", "pipeline microbatches", "stages"), match.groups(), strict=True)
     elif "with torch.compile" in line:
         yield "compile", "True"
-    elif "Float8 training active" in line or "MXFP8 training active" in line:
+    elif match := _EIGHT_BITS.search(line):
         yield "float8", "True"
+        yield "recipe", match[3] or match[2] or ("mxfp8" if match[1] == "MXFP8" else "")
 
 
 def _old_mesh(names: list[str], sizes: list[int]) -> Iterator[tuple[str, str]]:
@@ -146,7 +148,7 @@ def _fields(stated: Stated) -> dict[str, object]:
         "mbs": local // split if local and local % split == 0 else None,
         "gbs": stated.whole("whole batch", "global_batch_size"),
         "recompute": _recompute(stated, is_whole=bool(name)),
-        "overlap_flags": "torch.compile" if stated.flag("compile") else None,
+        "overlap_flags": _software(stated),
     }
 
 
@@ -171,6 +173,11 @@ def _precision(stated: Stated) -> str | None:
         return "fp8"
     kind = stated.word("mixed_precision_param")
     return {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(kind or "")
+
+
+def _software(stated: Stated) -> str | None:
+    """What the software does, in words that `stated_software` reads."""
+    return ", ".join(filter(None, ("torch.compile" if stated.flag("compile") else None, stated.word("recipe")))) or None
 
 
 def _recompute(stated: Stated, *, is_whole: bool) -> str | None:
