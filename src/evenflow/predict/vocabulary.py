@@ -37,7 +37,7 @@ class Aspect(StrEnum):
     SHARDING = "sharding"
     PLACEMENT = "placement"
     OPTIMIZER = "optimizer overlap"
-    BUNDLE = "several at once"
+    BUNDLE = "several"
     """What more special words change again, wherever they stand."""
     NOTHING = "nothing"
     """What is said elsewhere, or is not priced."""
