@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from evenflow.baselines.even_plan import even_plan
+from evenflow.draw.memory_curve_picture import CurvePoint
 from evenflow.export.results.json_text import format_object
 from evenflow.model import (
     Communication,
@@ -121,6 +122,10 @@ def reports(simulations: dict[str, Simulation], tmp_path_factory: pytest.TempPat
                 plan=format_object(simulation_fields(simulation, LIMIT) | network_fields(simulation)),
             ),
             decision=(Advice(text="memory binds on rank 0"),),
+            curve=(
+                CurvePoint(limit_bytes=6 * GIGABYTE, step_ns=400 * MILLISECOND, is_proven=True),
+                CurvePoint(limit_bytes=8 * GIGABYTE, step_ns=300 * MILLISECOND, is_proven=False),
+            ),
             run=(
                 RunBlock(
                     title="Megatron-LM 0.13", what="flags", text="--pipeline-model-parallel-size 4\n", note="exact"

@@ -11,6 +11,7 @@ import pytest
 
 import evenflow
 from evenflow.baselines.even_plan import even_plan
+from evenflow.draw import timeline_svg
 from evenflow.draw.palette import COPIES, ENCODERS, HIDDEN, page_palette
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.json_text import format_object
@@ -20,6 +21,7 @@ from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.profiles.plan_file import parse_plan
 from evenflow.report import report_html, shown_simulation
 from evenflow.report.page_sentences import page_sentences
+from evenflow.schedule import Op
 from evenflow.simulate import simulate
 from tests.networks import MILLISECOND
 from tests.page.conftest import LIMIT, Opened, Reports, Simulations, encoding, network, offloaded
@@ -97,8 +99,51 @@ def search(page: Any, text: str) -> str:
     return str(page.locator(".panel output").first.text_content())
 
 
+def open_fold(page: Any, name: str) -> None:
+    page.locator(f"details.{name} summary:visible").click()
+
+
+def test_the_decision_is_short_and_the_timeline_above_the_fold(opened: Opened, reports: Reports):
+    page = opened(reports["one"], size=(1280, 800))
+    text = page.locator("main").inner_text()
+    assert "good: within 1.00 % of optimal" in text
+    assert page.locator(".figures:visible").count() == 1
+    figures = page.locator(".figures.lead dt").all_inner_texts()
+    assert figures == ["Step time", "Peak memory", "Idle, of the step"]
+    assert "memory binds on rank 0" not in text  # folded
+    box = page.locator(".viewer canvas").bounding_box()
+    assert box["y"] + ROW + 4 * PITCH < 800
+    open_fold(page, "decided")
+    assert page.get_by_text("memory binds on rank 0").is_visible()
+
+
+def test_sixty_four_ranks_stand_on_one_screen(opened: Opened, tmp_path: Path):
+    plan = Plan(schedule="1f1b", num_microbatches=96, layers=((2,) * 64,))
+    path = tmp_path / "many.html"
+    shown = shown_simulation(simulate(network(128), plan), name="many", memory_limit_bytes=LIMIT)
+    path.write_text(report_html([shown], title="many"), encoding="utf-8")
+    page = opened(path, size=(1280, 800))
+    assert page.locator(".viewer canvas").bounding_box()["y"] + ROW + 64 * 6 < 800
+
+
+def test_an_action_has_one_colour_in_page_and_pictures(
+    opened: Opened, reports: Reports, simulations: Simulations, tmp_path: Path
+):
+    page = opened(reports["one"])
+    timeline = simulations["good"].timeline
+    backward = int(np.flatnonzero((timeline.schedule.ops == Op.B) & (timeline.schedule.ranks == 0))[0])
+    canvas_width = page.locator(".viewer canvas").bounding_box()["width"]
+    middle = (timeline.start_ns[backward] + timeline.end_ns[backward]) / 2 / timeline.makespan_ns
+    drawn = pixel(page, LEFT + middle * (canvas_width - LEFT - 16), ROW + 4)
+    shade = "#{:02x}{:02x}{:02x}".format(*drawn)
+    command = timeline_svg(simulations["good"], memory_limit_bytes=LIMIT, title="good", certificate="")
+    assert f'fill="{shade}"' in command
+    assert f'fill="{shade}"' in saved(page, "Save SVG", tmp_path).read_text(encoding="utf-8")
+
+
 def test_all_that_is_known_stands_on_the_page(opened: Opened, reports: Reports):
     page = opened(reports["one"])
+    page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
     text = page.locator("main").inner_text()
     for expected in ("small, good", "within 1.00 % of optimal", "memory binds on rank 0", "rank 3", "critical path"):
         assert expected in text
@@ -136,7 +181,7 @@ def test_copies_to_the_host_have_lines_and_are_told_of(opened: Opened, reports: 
 def test_what_encoders_do_in_bubbles_is_drawn_and_told_of(opened: Opened, reports: Reports):
     page = opened(reports["encoding"])
     legend = page.locator(".legend").first.inner_text()
-    for (name, _shade), shade in zip(ENCODERS, page_palette(1)["paper"]["encoders"], strict=True):
+    for (name, _shade), shade in zip(ENCODERS, page_palette(1)["safe"]["encoders"], strict=True):
         assert name in legend
         assert pixel_count(page, colour(shade)) > 200
     encoded, timeline = encoding().encoded, encoding().timeline
@@ -169,6 +214,7 @@ def test_pairs_have_a_line_and_tell_of_each_other(opened: Opened, reports: Repor
 
 def test_waits_for_copies_are_a_cause_of_their_own(opened: Opened, reports: Reports):
     page = opened(reports["moved"])
+    open_fold(page, "by-rank")
     assert "host copies" in page.locator(".legend").first.inner_text()
     assert "host copies, ms" in page.locator("table.ranks").first.inner_text()
     idle = offloaded().idle[0]
@@ -176,7 +222,7 @@ def test_waits_for_copies_are_a_cause_of_their_own(opened: Opened, reports: Repo
     bar = page.locator("table.ranks tbody tr").first.locator(".cause-copying")
     assert bar.evaluate("part => parseFloat(part.style.width)") > 0
     assert bar.evaluate("part => getComputedStyle(part).backgroundColor") == "rgb{}".format(
-        colour(page_palette(2)["paper"]["idle"]["host_copies"])
+        colour(page_palette(2)["safe"]["idle"]["host_copies"])
     )
     page = opened(reports["one"])
     assert "host copies" not in page.locator("main").inner_text()
@@ -315,9 +361,10 @@ def test_colours_and_themes(opened: Opened, reports: Reports):
     sets = page_palette(2)
     at = (LEFT + 2, ROW + 3)
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
-    page.get_by_label("Colours").select_option("safe")
-    page.wait_for_timeout(100)
     assert pixel(page, *at) == colour(sets["safe"]["forward"][0])
+    page.get_by_label("Colours").select_option("paper")
+    page.wait_for_timeout(100)
+    assert pixel(page, *at) == colour(sets["paper"]["forward"][0])
     page.get_by_label("Theme").select_option("dark")
     page.wait_for_timeout(100)
     assert sum(pixel(page, 2, ROW)) < 150
@@ -327,9 +374,10 @@ def test_colours_and_themes(opened: Opened, reports: Reports):
 
 def test_what_to_copy_is_copied(opened: Opened, reports: Reports):
     page = opened(reports["one"])
-    page.locator(".run-blocks select").select_option("torchtitan 0.3.0, in its own words for many ranks")
-    assert page.locator(".run-blocks .note").inner_text() == "2 % slower"
-    assert "module <b>" in page.locator(".run-blocks h4").inner_text()
+    open_fold(page, "running")
+    page.locator(".running select").select_option("torchtitan 0.3.0, in its own words for many ranks")
+    assert page.locator(".running .note").inner_text() == "2 % slower"
+    assert "module <b>" in page.locator(".running h4").inner_text()
     page.evaluate(
         "navigator.clipboard.writeText = undefined; document.addEventListener('copy', () => "
         "{ window.copied = document.activeElement.value; })"
@@ -342,11 +390,11 @@ def test_what_to_copy_is_copied(opened: Opened, reports: Reports):
 
 def test_the_table_of_actions(opened: Opened, reports: Reports, simulations: Simulations):
     page = opened(reports["one"])
-    page.locator("summary").click()
+    open_fold(page, "actions")
     rows = page.locator("table.actions tbody tr")
     rows.first.wait_for()  # made when the table is opened
     assert rows.count() == 32  # 8 microbatches in 2 chunks, forward and backward
-    page.locator("details select").select_option("2")
+    page.locator("details.actions select").select_option("2")
     schedule = simulations["good"].timeline.schedule
     first = schedule.rank_starts[2]
     start = simulations["good"].timeline.start_ns[first] / 1e6
@@ -369,7 +417,7 @@ def test_pictures_that_are_saved(opened: Opened, reports: Reports, tmp_path: Pat
     assert svg.suffix == ".svg"
     root = ElementTree.fromstring(svg.read_text(encoding="utf-8"))
     fills = [each.get("fill") for each in root.iter("{http://www.w3.org/2000/svg}rect")]
-    forward = page_palette(2)["paper"]["forward"]
+    forward = page_palette(2)["safe"]["forward"]
     assert fills.count(forward[0]) >= 32  # 4 ranks x 8 microbatches
     texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"rank 0", "rank 3", "small, good"} <= set(texts)
@@ -410,7 +458,8 @@ def test_nothing_serious_stands_in_anybodys_way(opened: Opened, reports: Reports
     if name == "three":
         page.keyboard.press("[")
     else:
-        page.locator("summary").click()
+        page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+        page.wait_for_timeout(200)
     page.evaluate((ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
     found = page.evaluate("axe.run(document)")["violations"]
     serious = [each for each in found if each["impact"] in ("serious", "critical")]
@@ -426,6 +475,8 @@ def test_pages_of_every_size_stay_within_their_width(
         page = opened(reports[name], size=size, color_scheme=scheme)
         if name == "three":
             page.keyboard.press("[")
+        page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+        page.wait_for_timeout(100)
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
         page.screenshot(path=tmp_path / f"{name}_{size[0]}_{scheme}.png", full_page=True)
 
@@ -433,10 +484,16 @@ def test_pages_of_every_size_stay_within_their_width(
 def test_paper_has_figures_picture_and_tables_alone(opened: Opened, reports: Reports):
     page = opened(reports["one"])
     page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert not page.get_by_role("button", name="Save SVG").is_visible()
     assert page.locator(".viewer canvas").is_visible()
     assert page.locator("table.ranks").is_visible()
-    assert page.locator(".figures").is_visible()
+    assert page.locator(".figures").count() == 2
+    assert page.get_by_text("memory binds on rank 0").is_visible()
+    assert not page.locator("details.running").is_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    assert page.locator("details[open]").count() == 0
 
 
 def test_paper_is_white_whatever_the_screen_is(opened: Opened, reports: Reports):

@@ -5,9 +5,10 @@ const OVERVIEW = 26;
 const AXIS = 22;
 const GAP = 8;
 const HEADING = 22;
-/** Most pixels of all timelines and of all memory strips, unless rows would be too low to be seen. */
-const TIMELINES = 620;
-const STRIPS = 420;
+/** Most pixels of all rows and of all memory strips, unless rows would be too low to be seen: a screen has room for them. */
+const TIMELINES = 400;
+const STRIPS = 400;
+const LOWEST = 6;
 
 export interface Rows {
   top: number;
@@ -38,7 +39,7 @@ export function layoutOf(timeline: Timeline, width: number, isSmall = width < 60
   const right = width - (isSmall ? 8 : 16);
   const overview = { top: 2, height: OVERVIEW };
   const axis = { top: overview.top + OVERVIEW + 4, height: AXIS };
-  const pitch = Math.max(9, Math.min(38, Math.floor(TIMELINES / ranks)));
+  const pitch = Math.max(LOWEST, Math.min(38, Math.floor(TIMELINES / ranks)));
   const lane = timeline.copies.length > 0 ? Math.max(1, Math.round(pitch / 9)) : 0;
   const rows = { top: axis.top + AXIS, pitch, ink: pitch - (pitch > 14 ? 4 : 1) - 2 * lane, lane, count: ranks };
   const bottom = rows.top + ranks * pitch;

@@ -45,7 +45,7 @@ class Page {
   constructor(private readonly report: Report) {
     this.sections = [...this.main.querySelectorAll<HTMLElement>("section[id^=timeline-]")];
     this.theme = (remembered("theme") as Theme | null) ?? systemTheme();
-    this.palette = remembered("palette") === "safe" ? "safe" : "paper";
+    this.palette = remembered("palette") === "paper" ? "paper" : "safe";
     this.help = this.helpDialog();
     applyTheme(this.theme, this.colours);
     this.header();
@@ -71,7 +71,7 @@ class Page {
       remember("theme", value);
       this.setTheme(value as Theme);
     });
-    const palette = choice(say("colours"), [["paper", say("paper_colours")], ["safe", say("safe_colours")]], this.palette, (value) => {
+    const palette = choice(say("colours"), [["safe", say("safe_colours")], ["paper", say("paper_colours")]], this.palette, (value) => {
       this.palette = value as PaletteName;
       remember("palette", value);
       this.recolour();
@@ -101,22 +101,18 @@ class Page {
 
   private enliven(section: HTMLElement, index: number): void {
     const timeline = this.report.timelines[index];
-    const table = section.querySelector<HTMLTableElement>("table.ranks");
-    const slot = el("div", { class: "slot" });
-    if (table !== null) {
-      addBars(table, timeline);
-      const scroll = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": say("ranks") });
-      table.replaceWith(slot, scroll);
-      scroll.append(table);
-    } else section.append(slot);
-    for (const each of section.querySelectorAll("div.run")) each.remove();
-    [...section.querySelectorAll("h3")].find((each) => each.textContent === say("run"))?.remove();
+    const table = section.querySelector<HTMLTableElement>("table.ranks")!;
+    addBars(table, timeline);
+    const scroll = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": say("idle_table") });
+    table.replaceWith(scroll);
+    scroll.append(table);
     const run = runBlocks(timeline.head);
-    if (run !== null) section.append(run);
+    if (run !== null) section.querySelector("details.running")!.replaceWith(run);
     section.append(actionTable(timeline, (action) => {
       this.panels[0]?.viewer.select(action, true);
       this.panels[0]?.element.scrollIntoView({ block: "nearest" });
     }));
+    for (const fold of section.querySelectorAll("details")) fold.open = false;
     const heading = section.querySelector("h2");
     if (timeline.head.kind === "measured") heading?.append(el("span", { class: "badge" }, say("measured")));
     else if (this.report.timelines.length === 1) heading?.remove();
@@ -195,14 +191,20 @@ class Page {
     this.recolour();
   }
 
-  /** Paper is white, whatever the screen is. */
+  /** Paper is white, whatever the screen is, and nothing on it can be opened: it has what a step means, open. */
   private printLight(): void {
     let before = this.theme;
+    let folded: HTMLDetailsElement[] = [];
     addEventListener("beforeprint", () => {
       before = this.theme;
+      folded = [...this.main.querySelectorAll<HTMLDetailsElement>("details:not(.actions, .running):not([open])")];
+      for (const fold of folded) fold.open = true;
       this.setTheme("light");
     });
-    addEventListener("afterprint", () => this.setTheme(before));
+    addEventListener("afterprint", () => {
+      for (const fold of folded) fold.open = false;
+      this.setTheme(before);
+    });
   }
 
   private recolour(): void {

@@ -16,7 +16,7 @@ export function runBlocks(head: TimelineHead): HTMLElement | null {
   };
   show(titles[0]);
   const options: [string, string][] = titles.map((title) => [title, title]);
-  return el("section", { class: "run-blocks" }, el("h3", {}, say("run")), el("div", { class: "tools" }, choice(say("framework"), options, titles[0], show)), place);
+  return el("details", { class: "running" }, el("summary", {}, say("run")), el("div", { class: "tools" }, choice(say("framework"), options, titles[0], show)), place);
 }
 
 export function copyButton(text: string): HTMLButtonElement {

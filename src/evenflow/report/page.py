@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -19,6 +19,8 @@ from evenflow.report.shown import ReportTable, RunBlock, Shown
 HEAD_ID, DATA_ID, PLAN_ID = "evenflow-head", "evenflow-data", "evenflow-plan-"
 """Names of the elements that hold the data; behind the last comes the number of a plan."""
 _CAUSES = ("fill_drain", "imbalance", "recompute", "communication")
+_LEADING = 3
+"""Figures that stand above the timeline; the others fold open below it."""
 _DASH = "–"
 _DIGITS = 5
 """Digits of the longest times in a table."""
@@ -109,22 +111,35 @@ def _timeline(shown: Shown, index: int, vocabulary: Vocabulary) -> Iterator[str]
     yield f"<h2>{_text(shown.name)}</h2>"
     if shown.certificate:
         yield f'<p class="certificate">{_text(shown.certificate)}</p>'
-    if shown.decision:
-        yield f'<h3>{_text(said["decision"])}</h3><ul class="decision">'
-        yield from (f"<li>{_text(item.text)}</li>" for item in shown.decision)
-        yield "</ul>"
-    if shown.curve and shown.limit_bytes is not None:
-        yield memory_curve_svg(shown.curve, limit_bytes=shown.limit_bytes)
-    if shown.figures:
-        yield '<dl class="figures">'
-        yield from (f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in shown.figures)
-        yield "</dl>"
+    yield from _figures(shown.figures[:_LEADING], "figures lead")
+    yield '<div class="slot"></div>'
     yield from (f'<p class="note">{_text(note)}</p>' for note in shown.notes)
-    yield from _ranks(shown, vocabulary)
+    if shown.decision:
+        curve = []
+        if shown.curve and shown.limit_bytes is not None:
+            curve = [memory_curve_svg(shown.curve, limit_bytes=shown.limit_bytes)]
+        advice = (f"<li>{_text(item.text)}</li>" for item in shown.decision)
+        yield from _fold("decided", said["decision"], ['<ul class="decision">', *advice, "</ul>", *curve])
+    if shown.figures[_LEADING:]:
+        yield from _fold("further", said["figures"], _figures(shown.figures[_LEADING:], "figures"))
+    yield from _fold("by-rank", said["ranks"], _ranks(shown, vocabulary))
     if shown.run:
-        yield f"<h3>{_text(said['run'])}</h3>"
-        yield from (_run_block(item) for item in shown.run)
+        yield from _fold("running", said["run"], map(_run_block, shown.run))
     yield "</section>"
+
+
+def _fold(name: str, title: str, lines: Iterable[str]) -> Iterator[str]:
+    """Give a part that the script folds: without one, all can be read."""
+    yield f'<details class="{name}" open><summary>{_text(title)}</summary>'
+    yield from lines
+    yield "</details>"
+
+
+def _figures(figures: Sequence[tuple[str, str]], kind: str) -> Iterator[str]:
+    if figures:
+        yield f'<dl class="{kind}">'
+        yield from (f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in figures)
+        yield "</dl>"
 
 
 def _run_block(block: RunBlock) -> str:
@@ -145,7 +160,7 @@ def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:
     times = [said["busy"], said["idle"], *(said[_word(cause)] for cause in listed)]
     heads = [said["rank"], *(f"{head}, {name}" for head in times), said["peak"]]
     yield '<table class="ranks">'
-    yield f"<caption>{_text(said['ranks'])}</caption>"
+    yield f"<caption>{_text(said['idle_table'])}</caption>"
     yield "<thead><tr>" + "".join(f'<th scope="col">{_text(head)}</th>' for head in heads) + "</tr></thead><tbody>"
     for rank, busy_ns in enumerate(shown.busy_ns.tolist()):
         causes = (
