@@ -23,6 +23,7 @@ from evenflow.report import report_html, shown_simulation
 from evenflow.report.page_sentences import page_sentences
 from evenflow.schedule import Op
 from evenflow.simulate import simulate
+from evenflow.units import GIGABYTE
 from tests.networks import MILLISECOND
 from tests.page.conftest import LIMIT, Opened, Reports, Simulations, encoding, network, offloaded
 from tests.paths import ROOT
@@ -41,7 +42,7 @@ def spoken(page: Any) -> str:
 
 
 def hover(page: Any, x: float, y: float) -> None:
-    canvas = page.locator(".viewer canvas").first
+    canvas = page.locator(".viewer canvas:not(.above)").first
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     page.mouse.move(box["x"] + x, box["y"] + y)
@@ -93,6 +94,10 @@ def colour(text: str) -> tuple[int, int, int]:
     return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
 
 
+def milliseconds(text: str) -> float:
+    return float(text.replace(",", "").replace("−", "-").removesuffix(" ms"))
+
+
 def search(page: Any, text: str) -> str:
     page.locator("input[type=search]").first.fill(text)
     page.locator("input[type=search]").first.press("Enter")
@@ -111,7 +116,7 @@ def test_the_decision_is_short_and_the_timeline_above_the_fold(opened: Opened, r
     figures = page.locator(".figures.lead dt").all_inner_texts()
     assert figures == ["Step time", "Peak memory", "Idle, of the step"]
     assert "memory binds on rank 0" not in text  # folded
-    box = page.locator(".viewer canvas").bounding_box()
+    box = page.locator(".viewer canvas:not(.above)").bounding_box()
     assert box["y"] + ROW + 4 * PITCH < 800
     open_fold(page, "decided")
     assert page.get_by_text("memory binds on rank 0").is_visible()
@@ -123,7 +128,7 @@ def test_sixty_four_ranks_stand_on_one_screen(opened: Opened, tmp_path: Path):
     shown = shown_simulation(simulate(network(128), plan), name="many", memory_limit_bytes=LIMIT)
     path.write_text(report_html([shown], title="many"), encoding="utf-8")
     page = opened(path, size=(1280, 800))
-    assert page.locator(".viewer canvas").bounding_box()["y"] + ROW + 64 * 6 < 800
+    assert page.locator(".viewer canvas:not(.above)").bounding_box()["y"] + ROW + 64 * 6 < 800
 
 
 def test_an_action_has_one_colour_in_page_and_pictures(
@@ -132,7 +137,7 @@ def test_an_action_has_one_colour_in_page_and_pictures(
     page = opened(reports["one"])
     timeline = simulations["good"].timeline
     backward = int(np.flatnonzero((timeline.schedule.ops == Op.B) & (timeline.schedule.ranks == 0))[0])
-    canvas_width = page.locator(".viewer canvas").bounding_box()["width"]
+    canvas_width = page.locator(".viewer canvas:not(.above)").bounding_box()["width"]
     middle = (timeline.start_ns[backward] + timeline.end_ns[backward]) / 2 / timeline.makespan_ns
     drawn = pixel(page, LEFT + middle * (canvas_width - LEFT - 16), ROW + 4)
     shade = "#{:02x}{:02x}{:02x}".format(*drawn)
@@ -238,7 +243,7 @@ def test_choosing_shows_what_an_action_waits_for(opened: Opened, reports: Report
     first = timeline.schedule.rank_starts[1]
     assert f"begins at {timeline.start_ns[first] / 1e6:.3f} ms" in said
     assert place(page)["rank"] == "1"
-    page.locator(".viewer canvas").focus()
+    page.locator(".viewer canvas:not(.above)").focus()
     page.keyboard.press("Escape")
     assert "rank" not in place(page)
 
@@ -262,7 +267,7 @@ def test_the_critical_path_is_that_of_the_simulator(opened: Opened, reports: Rep
 
 def test_keys_zoom_move_and_walk(opened: Opened, reports: Reports):
     page = opened(reports["one"])
-    page.locator(".viewer canvas").focus()
+    page.locator(".viewer canvas:not(.above)").focus()
     assert "span" not in place(page)
     page.keyboard.press("w")
     narrow = place(page)
@@ -272,7 +277,7 @@ def test_keys_zoom_move_and_walk(opened: Opened, reports: Reports):
     page.keyboard.press("0")
     assert "span" not in place(page)
     search(page, "r0 mb0 F c0")
-    page.locator(".viewer canvas").focus()
+    page.locator(".viewer canvas:not(.above)").focus()
     page.keyboard.press("ArrowRight")
     assert "microbatch 1, chunk 0, on rank 0" in spoken(page)
     page.keyboard.press("ArrowDown")
@@ -293,7 +298,7 @@ def test_the_wheel_zooms_and_dragging_moves(opened: Opened, reports: Reports):
     page.mouse.wheel(0, -400)
     zoomed = place(page)
     page.mouse.down()
-    box = page.locator(".viewer canvas").first.bounding_box()
+    box = page.locator(".viewer canvas:not(.above)").first.bounding_box()
     page.mouse.move(box["x"] + 400, box["y"] + ROW + 20, steps=4)
     page.mouse.up()
     moved = place(page)
@@ -317,7 +322,7 @@ def test_addresses_lead_to_actions(opened: Opened, reports: Reports):
 @pytest.mark.parametrize("address", ["#rank=99&mb=1", "#plan=9", "#t=never", "#rank=1e9&mb=-3", "#%E0%A4%A"])
 def test_addresses_that_lead_nowhere_are_ignored(opened: Opened, reports: Reports, address: str):
     page = opened(reports["three"], place=address)
-    assert page.locator(".viewer canvas").first.is_visible()
+    assert page.locator(".viewer canvas:not(.above)").first.is_visible()
 
 
 def test_searches(opened: Opened, reports: Reports):
@@ -335,25 +340,142 @@ def test_timelines_side_by_side(opened: Opened, reports: Reports, simulations: S
     page.keyboard.press("]")
     assert page.locator("h2:visible").inner_text() == "zbv"
     page.keyboard.press("]")
-    assert page.locator(".viewer canvas").count() == 3
-    cells = page.locator("table.differences tbody tr").first.locator("td").all_inner_texts()
+    assert page.locator(".viewer canvas:not(.above)").count() == 3
     good, worse = (simulations[name] for name in ("good", "worse"))
+    rows = page.locator("table.steps tbody tr")
+    name, step, longer, per_microbatch, fits, peak = rows.nth(1).locator("th, td").all_inner_texts()
+    assert name == "worse"
+    assert milliseconds(step) == pytest.approx(worse.makespan_ns / 1e6, abs=0.05)
+    change = worse.makespan_ns - good.makespan_ns
+    assert f"({100 * change / good.makespan_ns:+.2f} %)" in longer.replace("−", "-")
+    assert milliseconds(per_microbatch) == pytest.approx(worse.makespan_ns / 8e6, abs=0.005)
+    most = max(worse.peak_memory_bytes)
+    assert f"{(LIMIT - most) / GIGABYTE:.2f} GB free" in fits
+    assert peak == f"rank {worse.peak_memory_bytes.index(most)}: {most / GIGABYTE:.2f} GB"
+    open_fold(page, "by-rank")
+    page.locator("table.differences").wait_for()
+    cells = page.locator("table.differences tbody tr").first.locator("td").all_inner_texts()
     busy = (int(worse.timeline.busy_ns[0]) - int(good.timeline.busy_ns[0])) / 1e6
     assert float(cells[0].replace(",", "").replace("−", "-")) == pytest.approx(busy, abs=0.051)
-    peak = (worse.peak_memory_bytes[0] - good.peak_memory_bytes[0]) / 2**30
-    assert float(cells[6].replace("−", "-")) == pytest.approx(peak, abs=0.006)
-    texts = page.locator(".compare .decision li").all_inner_texts()
-    assert f"{worse.makespan_ns / 1e6:,.1f}"[:5] in texts[0]
+    peak_change = (worse.peak_memory_bytes[0] - good.peak_memory_bytes[0]) / GIGABYTE
+    assert float(cells[6].replace("−", "-")) == pytest.approx(peak_change, abs=0.006)
     # One time axis: a zoom in one is a zoom in all.
-    page.locator(".viewer canvas").nth(1).focus()
+    page.locator(".viewer canvas:not(.above)").nth(1).focus()
     before = [canvas_text(page, index) for index in range(3)]
     page.keyboard.press("w")
     page.wait_for_timeout(150)
     assert all(canvas_text(page, index) != before[index] for index in range(3))
 
 
+def test_what_is_chosen_in_one_timeline_is_marked_in_all(opened: Opened, reports: Reports):
+    page = opened(reports["three"], place="#beside=0,1")
+    before = [canvas_text(page, index) for index in range(2)]
+    assert search(page, "r2 mb3 F c1") == "1 of 1"
+    page.wait_for_timeout(150)
+    assert all(canvas_text(page, index) != before[index] for index in range(2))
+    spoken = page.locator(".spoken").all_text_contents()
+    assert all("forward of microbatch 3, chunk 1, on rank 2" in each for each in spoken)
+    kept = place(page)
+    assert (kept["beside"], kept["plan"], kept["rank"]) == ("0-1", "0", "2")
+
+
+def test_five_timelines_stand_on_one_screen(opened: Opened, simulations: Simulations, tmp_path: Path):
+    shown = [
+        shown_simulation(simulations["good"], name=f"plan {number}", memory_limit_bytes=LIMIT) for number in range(6)
+    ]
+    path = tmp_path / "six.html"
+    path.write_text(report_html(shown, title="six"), encoding="utf-8")
+    page = opened(path, size=(1280, 800))
+    page.keyboard.press("[")
+    canvases = page.locator(".viewer canvas:not(.above)")
+    assert canvases.count() == 5
+    last = canvases.nth(4).bounding_box()
+    assert last["y"] + last["height"] <= 800
+    assert page.get_by_label("plan 5", exact=True).is_disabled()  # five are the most
+    page.get_by_label("plan 1", exact=True).click()
+    page.get_by_label("plan 5", exact=True).click()
+    assert place(page)["beside"] == "0,2-5"
+    assert page.locator("table.steps tbody th").all_inner_texts() == [f"plan {number}" for number in (0, 2, 3, 4, 5)]
+
+
+def test_each_timeline_may_have_an_axis_of_its_own(opened: Opened, reports: Reports, simulations: Simulations):
+    page = opened(reports["three"], place="#beside=0,1")
+    good, worse = (simulations[name].makespan_ns for name in ("good", "worse"))
+    assert good < worse
+
+    def last_drawn(index: int) -> float:
+        """The right end of the last column of the picture's rows that is not paper, as a share of the axis."""
+        return float(
+            page.evaluate(
+                """index => {
+                    const canvas = document.querySelectorAll('.viewer canvas:not(.above)')[index];
+                    const height = canvas.height - 30;
+                    const data = canvas.getContext('2d').getImageData(0, 26, canvas.width, height).data;
+                    let last = 0;
+                    for (let at = 0; at < data.length; at += 4)
+                        if (Math.abs(data[at] - data[at + 2]) > 30) last = Math.max(last, (at / 4) % canvas.width);
+                    return (last + 1 - 76) / (canvas.width - 76 - 16);
+                }""",
+                index,
+            )
+        )
+
+    page.get_by_role("button", name="idle by cause").click()
+    page.wait_for_timeout(100)
+    assert last_drawn(0) == pytest.approx(good / worse, abs=0.01)
+    assert last_drawn(1) == pytest.approx(1, abs=0.01)
+    page.get_by_label("Time axis").select_option("own")
+    page.wait_for_timeout(100)
+    assert last_drawn(0) == pytest.approx(1, abs=0.01)
+    assert last_drawn(1) == pytest.approx(1, abs=0.01)
+    assert place(page)["axes"] == "on"
+
+
+def test_steps_of_unequal_work_are_not_compared_as_if_it_were_equal(
+    opened: Opened, simulations: Simulations, tmp_path: Path
+):
+    few = Plan(schedule="interleaved", num_microbatches=4, layers=((3, 3, 3, 3), (3, 3, 3, 3)))
+    less = simulate(network(24), few)
+    other = simulate(network(12), Plan(schedule="1f1b", num_microbatches=8, layers=((3, 3, 3, 3),)))
+    named = {"whole": simulations["good"], "half": less, "other": other}
+    shown = [shown_simulation(each, name=name, memory_limit_bytes=LIMIT) for name, each in named.items()]
+    path = tmp_path / "unequal.html"
+    path.write_text(report_html(shown, title="unequal"), encoding="utf-8")
+    page = opened(path, place="#beside=0-2")
+    cells = [row.locator("td").nth(1).inner_text() for row in page.locator("table.steps tbody tr").all()]
+    change = 2 * less.makespan_ns - simulations["good"].makespan_ns
+    assert f"({100 * change / simulations['good'].makespan_ns:+.2f} %)" in cells[1].replace("−", "-")
+    assert cells[2] == "–"
+    notes = page.locator(".compare .note").all_inner_texts()
+    assert "half has 4 microbatches where whole has 8" in notes[0]
+    assert "other has other layers" in notes[1]
+    assert page.locator("details.by-rank:visible").count() == 0  # there is nothing to compare
+
+
+def test_differences_by_action_are_those_of_the_simulator(opened: Opened, reports: Reports, simulations: Simulations):
+    page = opened(reports["three"], place="#beside=0,1")
+    open_fold(page, "by-action")
+    page.locator("table.by-action").wait_for()
+    one, other = (simulations[name].timeline for name in ("good", "worse"))
+    keys = [
+        {
+            key: action
+            for action, key in enumerate(zip(each.schedule.ops, each.schedule.stages, each.schedule.units, strict=True))
+        }
+        for each in (one, other)
+    ]
+    takes = [each.end_ns - each.start_ns for each in (one, other)]
+    differing = (abs(int(takes[1][keys[1][key]] - takes[0][action])) for key, action in keys[0].items())
+    changes = sorted(filter(None, differing), reverse=True)[:50]
+    cells = page.locator("table.by-action tbody tr td:first-of-type").all_inner_texts()
+    shown = [abs(milliseconds(cell)) for cell in cells]
+    assert shown == pytest.approx([change / 1e6 for change in changes], abs=0.01)
+
+
 def canvas_text(page: Any, index: int) -> str:
-    return str(page.evaluate("index => document.querySelectorAll('.viewer canvas')[index].toDataURL()", index))
+    return str(
+        page.evaluate("index => document.querySelectorAll('.viewer canvas:not(.above)')[index].toDataURL()", index)
+    )
 
 
 def test_colours_and_themes(opened: Opened, reports: Reports):
@@ -486,7 +608,7 @@ def test_paper_has_figures_picture_and_tables_alone(opened: Opened, reports: Rep
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert not page.get_by_role("button", name="Save SVG").is_visible()
-    assert page.locator(".viewer canvas").is_visible()
+    assert page.locator(".viewer canvas:not(.above)").is_visible()
     assert page.locator("table.ranks").is_visible()
     assert page.locator(".figures").count() == 2
     assert page.get_by_text("memory binds on rank 0").is_visible()
@@ -530,7 +652,7 @@ def test_the_largest_steps_open_and_move(opened: Opened, tmp_path: Path):
     built_ms = page.evaluate("performance.now()")
     assert search(page, "r63 mb511 c3 B") == "1 of 1"
     assert "microbatch 511, chunk 3, on rank 63" in spoken(page)
-    page.locator(".viewer canvas").focus()
+    page.locator(".viewer canvas:not(.above)").focus()
     page.keyboard.press("0")
     frames_ms = page.evaluate(
         """async () => {
@@ -574,8 +696,8 @@ def test_notebooks_show_outcomes(browser: Any, tmp_path: Path):
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(f"file://{notebook}")
     frame = page.frame_locator("iframe")
-    frame.locator(".viewer canvas").wait_for(timeout=30_000)
-    frame.locator(".viewer canvas").click(position={"x": 80, "y": 60})
+    frame.locator(".viewer canvas:not(.above)").wait_for(timeout=30_000)
+    frame.locator(".viewer canvas:not(.above)").click(position={"x": 80, "y": 60})
     page.wait_for_timeout(400)
     assert "microbatch 0 on rank 0" in str(frame.locator(".spoken").text_content())
     context.close()

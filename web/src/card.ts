@@ -1,9 +1,8 @@
 /** What is told of an action: rows of a name and a value, the first without a name. */
 import { CAUSES, CAUSE_WORDS, COPIES, ENCODERS, type Head, type Timeline } from "./data";
+import { OPS } from "./legend";
 import { showTime } from "./scale";
 import { say } from "./words";
-
-const OPS: Record<string, string> = { F: "forward", B: "backward", I: "input", W: "weight" };
 
 /** `F 7, chunk 1 on rank 3`. */
 export function nameOf(timeline: Timeline, action: number): string {

@@ -12,7 +12,7 @@ Figures = tuple[tuple[str, str], ...]
 def simulation_figures(
     simulation: Simulation, memory_limit_bytes: int | None, vocabulary: Vocabulary = Vocabulary.OURS
 ) -> Figures:
-    """Return step time, peak memory, idle time, bubbles by cause, schedule and sizes of a plan; the first three lead."""
+    """Return step time, peak memory, idle time, bubbles by cause, schedule, sizes; those that lead are first."""
     bubbles = simulation.bubbles
     causes = [
         (_("fill and drain"), bubbles.ideal),

@@ -5,7 +5,7 @@ from evenflow.language import _
 
 def page_sentences() -> dict[str, str]:
     """Return the sentences in the language spoken now; the script fills in what is ``{in_braces}``."""
-    return _names() | _idle() | _table() | _viewer() | _page() | _keys()
+    return _names() | _idle() | _table() | _viewer() | _page() | _arranged() | _beside() | _keys()
 
 
 def _names() -> dict[str, str]:
@@ -96,7 +96,6 @@ def _page() -> dict[str, str]:
         "perfetto_hint": _("Saves a Chrome trace, which ui.perfetto.dev opens"),
         "timelines": _("Timelines"),
         "beside": _("side by side"),
-        "more_timelines": _("{count} more are not drawn here; choose them above"),
         "made_by": _("made by {program}"),
         "timeline_tools": _("Tools of the timeline"),
         "search": _("Search"),
@@ -113,9 +112,6 @@ def _page() -> dict[str, str]:
         "shades_are_chunks": _("darker: later chunks"),
         "idle_by": _("idle by:"),
         "idle_share": _("idle, of the step"),
-        "differences": _("Differences by rank"),
-        "against": _("{name} against {base}"),
-        "step_difference": _("a step takes {step} in {name} and {before} in {base}: {change} ({percent})"),
         "framework": _("Framework"),
         "copy_failed": _("select it and copy"),
         "actions": _("All actions as a table"),
@@ -124,6 +120,54 @@ def _page() -> dict[str, str]:
         "next": _("next"),
         "page_of": _("{page} of {pages}"),
         "close": _("Close"),
+    }
+
+
+def _arranged() -> dict[str, str]:
+    """Return the names of what arranges rows."""
+    return {
+        "ranks_tool": _("ranks …"),
+        "ranks_plain": _("all as they were"),
+        "pin_rank": _("pin"),
+        "fold_rank": _("fold"),
+        "rank_up": _("move up"),
+        "rank_down": _("move down"),
+        "rows_higher": _("Higher rows"),
+        "rows_lower": _("Lower rows"),
+    }
+
+
+def _beside() -> dict[str, str]:
+    """Return the sentences on timelines beside each other."""
+    return {
+        "steps": _("Steps"),
+        "timeline": _("timeline"),
+        "step": _("step"),
+        "longer_by": _("longer by"),
+        "per_microbatch": _("step per microbatch"),
+        "fits": _("fits"),
+        "fits_by": _("yes, {memory} free"),
+        "over_by": _("no, {memory} over the limit"),
+        "peak_rank": _("most memory on"),
+        "time_axis": _("Time axis"),
+        "one_axis": _("one for all"),
+        "own_axes": _("each from start to end"),
+        "differences": _("Differences by rank"),
+        "differences_by_action": _("Differences by action"),
+        "against": _("{name} against {base}"),
+        "largest_by": _("the largest of"),
+        "actions_alone": _("{count} actions are in one of both alone."),
+        "unequal_microbatches": _(
+            "{name} has {own} microbatches where {base} has {others}: it is compared for as many, its step multiplied, "
+            "which counts its fill and drain as often."
+        ),
+        "unequal_tokens": _(
+            "{name} works through other tokens a step than {base}: it is compared for as many, its step multiplied."
+        ),
+        "unequal_work": _(
+            "{name} has other layers or larger microbatches than {base}: their steps are not compared, since their "
+            "work is not known to be the same."
+        ),
     }
 
 

@@ -88,6 +88,8 @@ def _timeline_fields(shown: Shown) -> dict[str, object]:
         "ops": [op.name for op in Op],
         "stage_layers": shown.stage_layers,
         "makespan_ns": shown.makespan_ns,
+        "step_ns": shown.step_ns,
+        "work": asdict(shown.work),
         "limit_bytes": shown.limit_bytes,
         "static_bytes": None if memory is None else memory.static_bytes,
         "working_bytes": None if memory is None else memory.working_bytes,

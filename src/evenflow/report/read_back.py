@@ -17,7 +17,7 @@ from evenflow.profiles.report_file import data_of, head_of, plans_of
 from evenflow.ranges import RANKS, STEP_TOTAL, Range
 from evenflow.report.columns import ENCODERS, decoded, unzigzag
 from evenflow.report.payload import VERSION
-from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownCopies, ShownMemory
+from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownCopies, ShownMemory, StepWork
 from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate import EncoderParts, IdleGaps, IdleTime
 
@@ -132,6 +132,8 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         start_ns=start_ns,
         end_ns=end_ns,
         makespan_ns=makespan_ns,
+        step_ns=None if timeline.values.get("step_ns") is None else timeline.integer("step_ns", STEP_TOTAL),
+        work=_work(timeline),
         gaps_ns=gaps,
         recompute_ns=column("recompute_ns"),
         inputs=inputs,
@@ -163,6 +165,15 @@ def _saved(schedule: Schedule, saved_ns: Integers, *, place: str) -> Integers:
     ):
         raise _damaged(place)
     return saved_ns
+
+
+def _work(timeline: Fields) -> StepWork:
+    """Return what a step works through; reports of earlier versions do not say it."""
+    if "work" not in timeline:
+        return StepWork()
+    work = timeline.inner("work")
+    names = [field.name for field in fields_of(StepWork) if work.values.get(field.name) is not None]
+    return StepWork(**{name: work.integer(name, STEP_TOTAL) for name in names})
 
 
 def _curve_point(point: Fields) -> CurvePoint:
