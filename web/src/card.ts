@@ -55,11 +55,11 @@ export function encoderCard(timeline: Timeline, way: number, place: number): [st
   return [["", say("action", values)], [say("begins"), showTime(start[place])], [say("takes"), showTime(end[place] - start[place])]];
 }
 
-/** The parts of the gap before an action, the largest first. */
-function causesOf(timeline: Timeline, action: number): [string, string][] {
+/** The parts of a gap, the largest first. */
+export function causesOf(timeline: Timeline, gap: number): [string, string][] {
   const { causes } = timeline;
   if (causes === null) return [];
-  return CAUSES.map((cause) => [cause, causes[cause][action]] as const)
+  return CAUSES.map((cause) => [cause, causes[cause][gap]] as const)
     .filter(([, part]) => part > 0)
     .sort(([, one], [, other]) => other - one)
     .map(([cause, part]) => [`– ${say(CAUSE_WORDS[cause])}`, showTime(part)]);

@@ -51,6 +51,8 @@ export interface TimelineHead {
   working_bytes: number[] | null;
   peak_bytes: number[] | null;
   idle: IdleTime[] | null;
+  /** What every rank has of a longest path, and what less work on each microbatch there saves; empty where not known. */
+  path: { path_ns: number; off_ns: number; saved_ns: number }[];
   busy_ns: number[];
   actions: number;
   /** Numbers of copies to the host, and back; null where nothing moves. */

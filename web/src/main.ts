@@ -290,7 +290,7 @@ class Page {
     if (place.range !== undefined && place.range.to <= timeline.head.makespan_ns) viewer.range = place.range;
     if (place.at !== undefined && place.rank !== undefined && place.rank < timeline.head.ranks && place.at <= timeline.head.makespan_ns) {
       viewer.choose({ rank: place.rank, time: place.at });
-    } else if (place.rank !== undefined || place.microbatch !== undefined) {
+    } else if (place.at === undefined && (place.rank !== undefined || place.microbatch !== undefined)) {
       const query: Query = {};
       for (const key of ["rank", "microbatch", "chunk", "op"] as const) if (place[key] !== undefined) Object.assign(query, { [key]: place[key] });
       const found = matches(timeline, query);

@@ -2,6 +2,7 @@
 import type { Colours } from "./colours";
 import { counterparts } from "./counterparts";
 import type { Report, Timeline } from "./data";
+import { fillDock } from "./dock";
 import { button, el, toggle } from "./dom";
 import { AXIS, type Shape, TIMELINES } from "./layout";
 import { legendOf } from "./legend";
@@ -41,6 +42,7 @@ export class Panel {
   private readonly result = el("output", { class: "count" });
   private readonly legend = el("ul", { class: "legend", "aria-label": say("legend") });
   private readonly ranks = el("div", { class: "rank-list", hidden: true });
+  private readonly dock = el("aside", { class: "dock", tabindex: 0, "aria-label": say("dock"), hidden: true });
   private readonly matched = new Map<Viewer, Map<Viewer, Int32Array>>();
   private chosen: Viewer;
 
@@ -50,7 +52,7 @@ export class Panel {
     this.search.addEventListener("keydown", (event) => this.typed(event));
     const tools = el("div", { class: "tools", role: "toolbar", "aria-label": say("timeline_tools") });
     const views = el("div", { class: "views" });
-    this.element = el("div", { class: "panel" }, tools, this.ranks, this.legend, views);
+    this.element = el("div", { class: "panel" }, tools, this.ranks, this.legend, views, this.dock);
     place.append(this.element);
     this.viewers = options.timelines.map((timeline, place) => this.viewer(views, timeline, place));
     this.chosen = this.viewers[0];
@@ -68,6 +70,7 @@ export class Panel {
       button("⇕ +", rows(1), { "aria-label": say("rows_higher"), title: say("rows_higher") }),
       button("⇕ −", rows(-1), { "aria-label": say("rows_lower"), title: say("rows_lower") }),
       ranksButton,
+      button(say("sums_tool"), () => this.sum(), { title: say("sums_hint") }),
       toggle(say("show_causes"), settings.showsCauses, (isOn) => { settings.showsCauses = isOn; this.apply(); }),
       toggle(say("show_critical"), settings.showsPath, (isOn) => { settings.showsPath = isOn; this.apply(); }),
     );
@@ -103,6 +106,7 @@ export class Panel {
     for (const viewer of this.viewers) viewer.set(settings);
     this.fillLegend();
     const ranks = Math.max(...this.timelines.map((each) => each.head.ranks));
+    this.tell();
     rankList(this.ranks, settings.rows, ranks, (changed) => this.arrange(changed));
     this.options.changed();
   }
@@ -154,7 +158,22 @@ export class Panel {
   private choose(source: Viewer): void {
     this.chosen = source;
     for (const viewer of this.viewers) if (viewer !== source) viewer.mark(source.selected < 0 ? -1 : this.counterpart(source, viewer));
+    this.tell();
     this.options.changed();
+  }
+
+  /** Sums of what is seen. */
+  private sum(): void {
+    const viewer = this.active;
+    const { from, to } = viewer.window;
+    viewer.range = { from: Math.max(0, Math.round(from)), to: Math.min(viewer.data.head.makespan_ns, Math.round(to)) };
+  }
+
+  /** Tell below of what is chosen. */
+  private tell(): void {
+    const { chosen } = this;
+    const others = chosen.selected < 0 ? [] : this.viewers.filter((each) => each !== chosen).map((viewer) => ({ viewer, action: this.counterpart(chosen, viewer) }));
+    fillDock(this.dock, this.report.head, chosen, others, this.options.settings.showsPath);
   }
 
   private counterpart(source: Viewer, viewer: Viewer): number {

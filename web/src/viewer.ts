@@ -159,6 +159,12 @@ export class Viewer {
     this.onChoice?.();
   }
 
+  /** Choose nothing. */
+  clear(): void {
+    this.over.range = null;
+    this.select(null);
+  }
+
   set range(range: Span | null) {
     this.over.range = range;
     this.redrawOver();
@@ -320,8 +326,7 @@ export class Viewer {
         return true;
       case "Escape":
         if (selected < 0 && this.chosenPoint === null && this.range === null) return false;
-        this.over.range = null;
-        this.select(null);
+        this.clear();
         return true;
       default:
         return false;

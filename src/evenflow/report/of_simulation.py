@@ -8,7 +8,7 @@ from evenflow.report.figures import simulation_figures
 from evenflow.report.of_timeline import shown_timeline
 from evenflow.report.shown import Kind, Shown, StepWork
 from evenflow.report.stage_words import stage_words
-from evenflow.simulate import Simulation
+from evenflow.simulate import Simulation, path_shares
 
 
 def shown_simulation(
@@ -48,6 +48,7 @@ def shown_simulation(
         recompute_ns=simulation.recompute_ns,
         causes=simulation.idle_gaps,
         idle=simulation.idle,
+        path=path_shares(simulation),
         encoders=() if simulation.encoded is None else simulation.encoded.sides,
         stage_layers=layers_by_stage,
         certificate=certificate,

@@ -5,7 +5,7 @@ from evenflow.language import _
 
 def page_sentences() -> dict[str, str]:
     """Return the sentences in the language spoken now; the script fills in what is ``{in_braces}``."""
-    return _names() | _idle() | _table() | _viewer() | _page() | _arranged() | _beside() | _keys()
+    return _names() | _idle() | _table() | _viewer() | _page() | _arranged() | _beside() | _dock() | _keys()
 
 
 def _names() -> dict[str, str]:
@@ -171,12 +171,48 @@ def _beside() -> dict[str, str]:
     }
 
 
+def _dock() -> dict[str, str]:
+    """Return the sentences on what is chosen."""
+    return {
+        "dock": _("What is chosen"),
+        "close_dock": _("Choose nothing"),
+        "sums_tool": _("sums"),
+        "sums_hint": _("Sums of what is seen; dragging with Shift marks another part of the step"),
+        "range_title": _("From {from} to {to}: {length}"),
+        "zoom_to_range": _("zoom to it"),
+        "all_ranks": _("all ranks"),
+        "messages_travel": _("messages to it travel"),
+        "idle_on": _("idle on rank {rank}"),
+        "until": _("until"),
+        "end_of_step": _("the end of the step"),
+        "waits_for": _("waits for"),
+        "holds_at": _("holds at {time}"),
+        "held_free": _("{held}, {memory} free"),
+        "held_over": _("{held}, {memory} over the limit"),
+        "held_fixed": _("weights, gradients, optimizer"),
+        "held_moving": _("activations and working space"),
+        "not_there": _("has no such action"),
+        "differs_by": _("begins {begins}, takes {takes}"),
+        "go_decided": _("to what let it begin"),
+        "go_needs": _("to what it needs"),
+        "go_needed": _("to what needs it"),
+        "go_behind": _("to what is behind it"),
+        "path_sentence": _(
+            "Rank {rank} carries {share} of the longest path. With {off} less work on every microbatch there, the step "
+            "is {saved} shorter (simulated)."
+        ),
+        "of_path": _("of the path"),
+        "less_work": _("less work on every microbatch"),
+        "off_saves": _("{off} saves {saved}"),
+    }
+
+
 def _keys() -> dict[str, str]:
     return {
         "help": _("Keys"),
         "help_mouse": _(
-            "The wheel zooms, dragging moves, dragging with Shift zooms into what is marked, a double click fits an "
-            "action. A click on an action shows what decided when it starts."
+            "The wheel zooms, dragging moves, dragging with Shift sums what is marked, a double click fits an action. "
+            "A click tells of an action, a gap or the memory there, and shows what decided when an action starts."
         ),
         "key_zoom": _("zoom in and out"),
         "key_pan": _("move left and right"),

@@ -19,7 +19,7 @@ from evenflow.report.columns import ENCODERS, decoded, unzigzag
 from evenflow.report.payload import VERSION
 from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownCopies, ShownMemory, StepWork
 from evenflow.schedule import NUM_OPS, Op, Schedule
-from evenflow.simulate import EncoderParts, IdleGaps, IdleTime
+from evenflow.simulate import EncoderParts, IdleGaps, IdleTime, PathShare
 
 _SIGNED = Range(least=-STEP_TOTAL.most, most=STEP_TOTAL.most)
 
@@ -140,6 +140,7 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         message_ns=column("message_ns"),
         causes=causes,
         idle=_idle(timeline, num_ranks),
+        path=_path(timeline, num_ranks),
         copies=copies,
         encoders=tuple(encoders),
         saved_ns=_saved(schedule, column("pair") - 1, place=timeline.place("pair")) if "pair" in columns else None,
@@ -262,6 +263,15 @@ def _idle(timeline: Fields, num_ranks: int) -> tuple[IdleTime, ...] | None:
     if len(ranks) != num_ranks:
         raise _damaged(timeline.place("idle"))
     return tuple(IdleTime(**{name: rank.integer(name, _SIGNED) for name in names}) for rank in ranks)
+
+
+def _path(timeline: Fields, num_ranks: int) -> tuple[PathShare, ...]:
+    """Return what every rank has of a longest path."""
+    shares = timeline.objects("path") if "path" in timeline else []
+    if shares and len(shares) != num_ranks:
+        raise _damaged(timeline.place("path"))
+    names = [field.name for field in fields_of(PathShare)]
+    return tuple(PathShare(**{name: share.integer(name, _SIGNED) for name in names}) for share in shares)
 
 
 def _figures(timeline: Fields) -> tuple[tuple[str, str], ...]:

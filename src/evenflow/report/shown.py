@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from evenflow.draw.memory_curve_picture import CurvePoint
 from evenflow.schedule import Schedule
-from evenflow.simulate import EncoderParts, IdleGaps, IdleTime
+from evenflow.simulate import EncoderParts, IdleGaps, IdleTime, PathShare
 
 Integers = NDArray[np.int64]
 
@@ -113,6 +113,8 @@ class Shown:
     """Gaps by cause; None where they are not known, as of a measured step."""
     idle: tuple[IdleTime, ...] | None = None
     """Idle time of every rank by cause."""
+    path: tuple[PathShare, ...] = ()
+    """What every rank has of a longest path; empty where that is not known."""
     copies: tuple[ShownCopies, ShownCopies] | None = None
     """Copies to the host and back; None where nothing moves."""
     encoders: tuple[EncoderParts, ...] = ()
