@@ -543,6 +543,10 @@ def test_pictures_that_are_saved(opened: Opened, reports: Reports, tmp_path: Pat
     assert fills.count(forward[0]) >= 32  # 4 ranks x 8 microbatches
     texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"rank 0", "rank 3", "small, good"} <= set(texts)
+    # The legend of the page is that of the picture.
+    legend = page.locator(".legend li").all_inner_texts()
+    assert {"recompute", "imbalance", "fill and drain"} <= set(legend)
+    assert set(legend) <= set(texts)
     png = saved(page, "Save PNG", tmp_path)
     assert png.read_bytes().startswith(b"\x89PNG")
 
@@ -573,19 +577,42 @@ def test_the_trace_that_is_saved_is_that_of_the_command(
     assert memory == expected
 
 
+VIEWS = {
+    "one": "#rank=1&mb=3&op=B&path=on&range=20ms..200ms&rows=1.5&pin=2&fold=0",
+    "three": "#beside=0-2&plan=1&rank=2&at=120ms&path=on&memory=on",
+    "moved": "#plan=0",
+    "encoding": "#rank=0&at=3ms",
+    "paired": "#rank=3&mb=1&op=F",
+}
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["one", "three"])
-def test_nothing_serious_stands_in_anybodys_way(opened: Opened, reports: Reports, name: str, scheme: str):
-    page = opened(reports[name], color_scheme=scheme)
-    if name == "three":
-        page.keyboard.press("[")
-    else:
-        page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
-        page.wait_for_timeout(200)
+@pytest.mark.parametrize("name", VIEWS)
+def test_nothing_stands_in_anybodys_way(opened: Opened, reports: Reports, name: str, scheme: str):
+    """Every view, with all that opens open: no finding of any rule of axe."""
+    page = opened(reports[name], place=VIEWS[name], color_scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+    page.get_by_role("button", name="ranks …").click()
+    page.wait_for_timeout(200)
     page.evaluate((ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+    assert findings(page) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    assert findings(page) == []
+
+
+def findings(page: Any) -> list[tuple[str, str, list[str]]]:
     found = page.evaluate("axe.run(document)")["violations"]
-    serious = [each for each in found if each["impact"] in ("serious", "critical")]
-    assert [(each["id"], [node["html"][:120] for node in each["nodes"][:3]]) for each in serious] == []
+    return [(each["id"], each["impact"], [node["html"][:160] for node in each["nodes"][:3]]) for each in found]
+
+
+def test_one_tab_leads_to_the_timeline(opened: Opened, reports: Reports):
+    for name in ("one", "three"):
+        page = opened(reports[name])
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.matches('.viewer canvas')")
+        page.keyboard.press("Shift+Tab")  # the tools stand before it
+        assert page.evaluate("document.activeElement.closest('.tools') !== null")
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -613,6 +640,9 @@ def test_paper_has_figures_picture_and_tables_alone(opened: Opened, reports: Rep
     assert page.locator(".figures").count() == 2
     assert page.get_by_text("memory binds on rank 0").is_visible()
     assert not page.locator("details.running").is_visible()
+    assert page.locator(".legend").is_visible()
+    swatch = page.locator(".legend .swatch").first
+    assert swatch.evaluate("swatch => getComputedStyle(swatch).printColorAdjust") == "exact"
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     page.emulate_media(media="screen")
     assert page.locator("details[open]").count() == 0

@@ -114,7 +114,7 @@ def test_the_certificate_speaks_of_these_layers_only():
     assert outcome.makespan_ns == (4 * 150 + 40) * MILLISECOND
     assert (
         outcome.certificate()
-        == "optimal (to 2 parts in a million): no plan of this schedule with these layers is shorter than 640.000 ms"
+        == "optimal to 2 parts in a million: no plan of this schedule with these layers is shorter than 640.000 ms"
     )
 
 

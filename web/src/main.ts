@@ -64,6 +64,7 @@ class Page {
     document.addEventListener("keydown", (event) => this.pressed(event));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (remembered("theme") === null) this.setTheme(systemTheme()); });
     this.printLight();
+    if (window.self === window.top) this.panel.startHere(); // in a notebook the focus is not ours
   }
 
   private get colours(): Colours {
@@ -120,7 +121,7 @@ class Page {
     for (const fold of section.querySelectorAll("details")) fold.open = false;
     const heading = section.querySelector("h2");
     if (timeline.head.kind === "measured") heading?.append(el("span", { class: "badge" }, say("measured")));
-    else if (this.report.timelines.length === 1) heading?.remove();
+    else if (this.report.timelines.length === 1) heading?.classList.add("spoken"); // the title says it already
   }
 
   /** Show one timeline, or `ALL` beside each other. */
@@ -167,7 +168,7 @@ class Page {
     });
     const tools = el("div", { class: "tools" }, ...(timelines.length > 2 ? picks : []), axes);
     const open = (timeline: (typeof timelines)[number]): void => this.show(timelines.indexOf(timeline));
-    this.compare.replaceChildren(stepTable(head, shown, open), tools, place, ...differencesOf(head, shown));
+    this.compare.replaceChildren(el("h2", { class: "spoken" }, say("beside")), stepTable(head, shown, open), tools, place, ...differencesOf(head, shown));
     return place;
   }
 

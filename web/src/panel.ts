@@ -37,6 +37,7 @@ const ABOVE = 72;
 
 export class Panel {
   readonly element: HTMLElement;
+  private readonly views = el("div", { class: "views", tabindex: -1 });
   readonly viewers: Viewer[];
   readonly search: HTMLInputElement;
   private readonly result = el("output", { class: "count" });
@@ -51,10 +52,9 @@ export class Panel {
     this.search = el("input", { type: "search", placeholder: say("search_example"), "aria-label": say("search"), spellcheck: "false" });
     this.search.addEventListener("keydown", (event) => this.typed(event));
     const tools = el("div", { class: "tools", role: "toolbar", "aria-label": say("timeline_tools") });
-    const views = el("div", { class: "views" });
-    this.element = el("div", { class: "panel" }, tools, this.ranks, this.legend, views, this.dock);
+    this.element = el("div", { class: "panel" }, tools, this.ranks, this.legend, this.views, this.dock);
     place.append(this.element);
-    this.viewers = options.timelines.map((timeline, place) => this.viewer(views, timeline, place));
+    this.viewers = options.timelines.map((timeline, place) => this.viewer(timeline, place));
     this.chosen = this.viewers[0];
     const rows = (by: 1 | -1) => () => this.arrange(zoomedRows(settings.rows, by));
     const ranksButton = button(say("ranks_tool"), () => {
@@ -78,6 +78,11 @@ export class Panel {
       tools.append(toggle(say("memory"), settings.showsMemory, (isOn) => { settings.showsMemory = isOn; this.apply(); }));
     }
     this.apply();
+  }
+
+  /** Let the next Tab lead to the first timeline: whoever comes with a keyboard comes for it. */
+  startHere(): void {
+    this.views.focus({ preventScroll: true });
   }
 
   /** The viewer that keys are for. */
@@ -120,7 +125,7 @@ export class Panel {
     this.apply();
   }
 
-  private viewer(views: HTMLElement, timeline: number, place: number): Viewer {
+  private viewer(timeline: number, place: number): Viewer {
     const { colours, settings, ownAxes } = this.options;
     const all = this.timelines;
     const isOne = all.length === 1;
@@ -136,8 +141,8 @@ export class Panel {
       showsOverview: isOne,
       showsAxis: isOne || place === 0 || ownAxes === true,
     };
-    const own = isOne ? views : el("div", { class: "beside" }, el("h3", {}, head.name, el("small", {}, showTime(stepOf(head)))));
-    if (!isOne) views.append(own);
+    const own = isOne ? this.views : el("div", { class: "beside" }, el("h3", {}, head.name, el("small", {}, showTime(stepOf(head)))));
+    if (!isOne) this.views.append(own);
     const extent = Math.max(...(ownAxes ? [head] : all.map((each) => each.head)).map((each) => each.makespan_ns), 1);
     const viewer = new Viewer(own, this.report, { timeline, colours, shape, extent, ...(isOne ? {} : { mostBytes: most }) });
     viewer.onWindow = (window) => this.moved(viewer, window);

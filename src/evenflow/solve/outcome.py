@@ -136,7 +136,7 @@ class Outcome(InNotebook):
             )
         if self.status is Status.OPTIMAL:
             return _(
-                "optimal (to 2 parts in a million): no plan of this schedule{split} is shorter than {step_ms:,.3f} ms",
+                "optimal to 2 parts in a million: no plan of this schedule{split} is shorter than {step_ms:,.3f} ms",
                 split=split,
                 step_ms=milliseconds(self.makespan_ns),
             )
