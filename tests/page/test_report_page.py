@@ -499,7 +499,7 @@ def test_what_to_copy_is_copied(opened: Opened, reports: Reports):
     open_fold(page, "running")
     page.locator(".running select").select_option("torchtitan 0.3.0, in its own words for many ranks")
     assert page.locator(".running .note").inner_text() == "2 % slower"
-    assert "module <b>" in page.locator(".running h4").inner_text()
+    assert "module <b>" in page.locator(".running h3").inner_text()
     page.evaluate(
         "navigator.clipboard.writeText = undefined; document.addEventListener('copy', () => "
         "{ window.copied = document.activeElement.value; })"
@@ -583,6 +583,7 @@ VIEWS = {
     "moved": "#plan=0",
     "encoding": "#rank=0&at=3ms",
     "paired": "#rank=3&mb=1&op=F",
+    "ranked": "#plan=2",
 }
 
 
@@ -620,7 +621,7 @@ def test_one_tab_leads_to_the_timeline(opened: Opened, reports: Reports):
 def test_pages_of_every_size_stay_within_their_width(
     opened: Opened, reports: Reports, size: tuple[int, int], scheme: str, tmp_path: Path
 ):
-    for name in ("one", "three"):
+    for name in ("one", "three", "ranked"):
         page = opened(reports[name], size=size, color_scheme=scheme)
         if name == "three":
             page.keyboard.press("[")
@@ -713,6 +714,23 @@ def test_the_large_example_is_a_small_file(opened: Opened, tmp_path: Path):
     path = tmp_path / "70b.html"
     path.write_text(text, encoding="utf-8")
     assert opened(path).locator("table.ranks tbody tr").count() == 8
+
+
+def test_all_configurations_stand_below_the_timeline(opened: Opened, reports: Reports):
+    page = opened(reports["ranked"], size=(1280, 800))
+    timeline, chart = (
+        page.locator(".viewer canvas").first.bounding_box(),
+        page.locator("svg.configurations").bounding_box(),
+    )
+    assert timeline["y"] < chart["y"]
+    words = page.locator("svg.configurations circle title").all_text_contents()
+    assert len([each for each in words if each.startswith("way ")]) == 24
+    assert any(each.startswith("chosen: way 0: ") for each in words)
+    assert any(each.startswith("yours: way 7: ") for each in words)
+    assert "no step is shorter (proven): 290 ms" in page.locator("svg.configurations").text_content()
+    assert page.locator(".ranking tbody tr").count() == 2
+    page.keyboard.press("[")  # side by side, the section stays
+    assert page.locator("svg.configurations").is_visible()
 
 
 def test_notebooks_show_outcomes(browser: Any, tmp_path: Path):

@@ -54,7 +54,11 @@ class Page {
     applyTheme(this.theme, this.colours);
     this.header();
     this.sections.forEach((section, index) => this.enliven(section, index));
-    this.main.append(this.compare, el("footer", {}, say("made_by", { program: report.head.made_by })), this.help);
+    (this.sections.at(-1) ?? this.main.firstElementChild)!.after(this.compare);
+    for (const table of this.main.querySelectorAll<HTMLElement>(".ranking .scroll")) {
+      for (const [name, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", say("searched")]]) table.setAttribute(name, value);
+    }
+    this.main.append(el("footer", {}, say("made_by", { program: report.head.made_by })), this.help);
     this.beside = report.timelines.map((_each, index) => index).slice(0, MOST_BESIDE);
     const hasMeasured = report.timelines.some((each) => each.head.kind === "measured");
     this.shown = report.timelines.length > 1 && hasMeasured ? ALL : 0;

@@ -11,7 +11,7 @@ export function runBlocks(head: TimelineHead): HTMLElement | null {
     const own = head.run.filter((block) => block.title === title);
     place.replaceChildren(
       ...(own[0].note === "" ? [] : [el("p", { class: "note" }, own[0].note)]),
-      ...own.map((block) => el("div", { class: "run" }, el("h4", {}, block.what, copyButton(block.text)), el("pre", { tabindex: 0 }, el("code", {}, block.text)))),
+      ...own.map((block) => el("div", { class: "run" }, el("h3", {}, block.what, copyButton(block.text)), el("pre", { tabindex: 0 }, el("code", {}, block.text)))),
     );
   };
   show(titles[0]);

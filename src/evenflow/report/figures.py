@@ -31,7 +31,7 @@ def simulation_figures(
     parts: Figures = ()
     if encoded is not None:  # what a step takes is one number: the whole
         parts = ((_("Pipeline alone, of the step"), step[1]),)
-        step = (step[0], show_time(encoded.step_ns))
+        step, idle = (step[0], show_time(encoded.step_ns)), (_("Idle, of the pipeline alone"), idle[1])
     wasted = (_("Bubbles, of model time"), f"{_percent(bubbles.real)}: {by_cause}")
     return (step, peaks, idle, *parts, wasted, *others, layers)
 
@@ -47,17 +47,17 @@ def timeline_figures(
     idle = 1 - int(timeline.busy_ns.sum()) / max(timeline.makespan_ns * schedule.num_ranks, 1)
     return (
         (_("Step time"), show_time(timeline.makespan_ns)),
-        _peak(peak_bytes, memory_limit_bytes, vocabulary),
+        peak_figure(peak_bytes, memory_limit_bytes, vocabulary),
         (_("Idle, of the step"), _percent(idle)),
         (_("Schedule"), schedule.name),
         (_("Sizes"), _sizes(schedule)),
     )
 
 
-def _peak(
+def peak_figure(
     peak_bytes: tuple[int, ...] | None, memory_limit_bytes: int | None, vocabulary: Vocabulary
 ) -> tuple[str, str]:
-    """Return the highest memory of any rank, and whether it fits."""
+    """Return the name of the highest memory of any rank, and in words how high it is and whether it fits."""
     name = _("Peak memory")
     if peak_bytes is None:
         return name, _("not known")

@@ -41,6 +41,7 @@ def _table() -> dict[str, str]:
     return {
         "peak": _("peak memory"),
         "busy": _("busy"),
+        "searched": _("All configurations"),
         "needs_script": _("This browser runs no scripts, so the timeline is not drawn; the figures stand below."),
         "decision": _("What memory is worth"),
         "figures": _("More figures"),
