@@ -44,8 +44,8 @@ def report_page(*values: Simulation | Outcome | BestOutcome | Tuned, names: Sequ
             raise InputError(rule=rule, place=name or type(value).__name__)
         shown += timelines
     shown = with_own_names(shown)
-    if len(values) == 1 and isinstance(values[0], Tuned):
-        (tuned,) = values
+    tuned = values[0] if len(values) == 1 else None
+    if isinstance(tuned, Tuned):
         return report_html(shown, title=title or tuned.question.model.name, configurations=tuned_configurations(tuned))
     return report_html(shown, title=title or ", ".join(timeline.name for timeline in shown))
 
