@@ -38,7 +38,7 @@ SIZES = ((1440, 900), (1024, 768), (390, 844))
 
 
 def spoken(page: Any) -> str:
-    return str(page.locator(".spoken").first.text_content())
+    return str(page.locator(".viewer .spoken").first.text_content())
 
 
 def hover(page: Any, x: float, y: float) -> None:
@@ -373,7 +373,7 @@ def test_what_is_chosen_in_one_timeline_is_marked_in_all(opened: Opened, reports
     assert search(page, "r2 mb3 F c1") == "1 of 1"
     page.wait_for_timeout(150)
     assert all(canvas_text(page, index) != before[index] for index in range(2))
-    spoken = page.locator(".spoken").all_text_contents()
+    spoken = page.locator(".viewer .spoken").all_text_contents()
     assert all("forward of microbatch 3, chunk 1, on rank 2" in each for each in spoken)
     kept = place(page)
     assert (kept["beside"], kept["plan"], kept["rank"]) == ("0-1", "0", "2")
@@ -395,6 +395,7 @@ def test_five_timelines_stand_on_one_screen(opened: Opened, simulations: Simulat
     page.get_by_label("plan 1", exact=True).click()
     page.get_by_label("plan 5", exact=True).click()
     assert place(page)["beside"] == "0,2-5"
+    assert page.evaluate("document.activeElement.closest('label').textContent") == "plan 5"
     assert page.locator("table.steps tbody th").all_inner_texts() == [f"plan {number}" for number in (0, 2, 3, 4, 5)]
 
 
@@ -747,6 +748,6 @@ def test_notebooks_show_outcomes(browser: Any, tmp_path: Path):
     frame.locator(".viewer canvas:not(.above)").wait_for(timeout=30_000)
     frame.locator(".viewer canvas:not(.above)").click(position={"x": 80, "y": 60})
     page.wait_for_timeout(400)
-    assert "microbatch 0 on rank 0" in str(frame.locator(".spoken").text_content())
+    assert "microbatch 0 on rank 0" in str(frame.locator(".viewer .spoken").text_content())
     context.close()
     assert complaints == []

@@ -156,20 +156,25 @@ class Page {
     const { head, timelines } = this.report;
     const shown = this.beside.map((index) => timelines[index]);
     const place = el("div");
-    const again = (): void => this.show(ALL);
+    /** Show them anew, with the focus where it was. */
+    const again = (key: string): void => {
+      this.show(ALL);
+      this.compare.querySelector<HTMLElement>(`[data-key="${key}"] :is(input, select)`)?.focus();
+    };
     const picks = timelines.map(({ head: one }, index) => {
       const box = el("input", { type: "checkbox", checked: this.beside.includes(index) });
       box.disabled = box.checked ? this.beside.length <= 2 : this.beside.length >= MOST_BESIDE;
       box.addEventListener("change", () => {
         this.beside = [...timelines.keys()].filter((each) => (each === index ? box.checked : this.beside.includes(each)));
-        again();
+        again(`pick-${index}`);
       });
-      return el("label", { class: "pick" }, box, one.name);
+      return el("label", { class: "pick", "data-key": `pick-${index}` }, box, one.name);
     });
     const axes = choice(say("time_axis"), [["one", say("one_axis")], ["own", say("own_axes")]], this.ownAxes ? "own" : "one", (value) => {
       this.ownAxes = value === "own";
-      again();
+      again("axes");
     });
+    axes.dataset.key = "axes";
     const tools = el("div", { class: "tools" }, ...(timelines.length > 2 ? picks : []), axes);
     const open = (timeline: (typeof timelines)[number]): void => this.show(timelines.indexOf(timeline));
     this.compare.replaceChildren(el("h2", { class: "spoken" }, say("beside")), stepTable(head, shown, open), tools, place, ...differencesOf(head, shown));
@@ -180,6 +185,7 @@ class Page {
     const target = event.target as HTMLElement;
     if (event.ctrlKey || event.metaKey || event.altKey || this.help.open) return;
     if (target.closest("input, select, textarea") !== null) return;
+    if (/^(Arrow|Home)/.test(event.key) && target.closest(".dock, .scroll, .rank-list") !== null) return; // which scroll
     if (event.key === "Enter" && target.closest("button, summary, a") !== null) return;
     const count = this.report.timelines.length;
     const done = (() => {
