@@ -25,7 +25,8 @@ _HOVERING = """async ([frames, moves]) => {
     for (let frame = 0; frame < frames; frame++) {
         const clientX = box.left + 100 + (frame * 37) % (box.width - 140);
         const clientY = box.top + 60 + (frame * 11) % 360;
-        if (moves) canvas.dispatchEvent(new PointerEvent('pointermove', { clientX, clientY, pointerId: 1, bubbles: true }));
+        const place = { clientX, clientY, pointerId: 1, bubbles: true };
+        if (moves) canvas.dispatchEvent(new PointerEvent('pointermove', place));
         const now = await next();
         times.push(now - last);
         last = now;
