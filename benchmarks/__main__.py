@@ -21,6 +21,7 @@ from benchmarks import (
     measure,
     offload,
     orders,
+    page_frames,
     peer_schedulers,
     plans,
     published_orders,
@@ -121,6 +122,16 @@ def traces_command(size_mb: int = 800, json_path: Path | None = None) -> None:
     click.echo(traces.report(speeds))
     if json_path:
         json_path.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("page-frames")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all frames.")
+def page_frames_command(json_path: Path | None = None) -> None:
+    """Measure frames a second of the report page as the pointer moves over 262,144 actions; needs a browser."""
+    rows = page_frames.measure_all()
+    click.echo(page_frames.table(rows))
+    if json_path:
+        json_path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
 
 
 @benchmarks.command("offload")

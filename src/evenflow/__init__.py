@@ -3,7 +3,7 @@
 import evenflow
 
 outcome = evenflow.plan("examples/llama2_70b.json", num_ranks=8, num_microbatches=32, memory_limit_bytes=56 * 2**30)
-print(outcome.summary())
+print(outcome)
 
 Every name here is loaded when it is first used, so importing evenflow stays cheap. `evenflow.auto` (two-level planning)
 and `evenflow.run` (training as planned) have public names of their own.
@@ -14,7 +14,7 @@ import sys
 from types import ModuleType
 
 from evenflow.network_files import read_networks_with
-from evenflow.notebook import show_with
+from evenflow.notebook import print_with, show_with
 
 TYPE_CHECKING = False  # as type checkers know it, without the time that `typing` takes
 if TYPE_CHECKING:
@@ -240,12 +240,19 @@ def _in_notebook(value: object) -> "str | None":
     return made
 
 
+def _as_text(value: object) -> "str | None":
+    """Return what a value is printed as, as the answer of its verb."""
+    said: str | None = importlib.import_module("evenflow.cli.text.outcome_text").outcome_text(value)
+    return said
+
+
 def _in_file(path: str) -> object:
     """Return the network in a layer file, whose reader is loaded now."""
     return importlib.import_module("evenflow.profiles.layer_file").read_layer_file(path)
 
 
 show_with(_in_notebook)
+print_with(_as_text)
 read_networks_with(_in_file)
 
 

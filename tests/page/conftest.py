@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from evenflow.baselines.even_plan import even_plan
+from evenflow.draw.configurations_picture import ConfigurationDot, Configurations
+from evenflow.draw.memory_curve_picture import CurvePoint
 from evenflow.export.results.json_text import format_object
 from evenflow.model import (
     Communication,
@@ -26,13 +28,34 @@ from evenflow.model import (
     with_offload,
 )
 from evenflow.profiles.plan_fields import network_fields, simulation_fields
-from evenflow.report import Advice, RunBlock, report_html, shown_simulation
+from evenflow.report import Advice, ReportTable, RunBlock, report_html, shown_simulation
 from evenflow.simulate import Simulation, simulate
 from evenflow.units import GIGABYTE
 from tests.networks import MILLISECOND
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 LIMIT = 9 * GIGABYTE
+DOTS = tuple(
+    ConfigurationDot(
+        step_ns=(300 + 37 * number) * MILLISECOND,
+        memory_bytes=(9 - number % 5) * GIGABYTE,
+        degree=2 ** (number % 4),
+        words=f"way {number}",
+    )
+    for number in range(24)
+)
+CONFIGURATIONS = Configurations(
+    dots=DOTS,
+    degree_name="TP",
+    chosen=DOTS[0],
+    recipe=DOTS[7],
+    bound_ns=290 * MILLISECOND,
+    limit_bytes=LIMIT,
+    note="24 of 24",
+)
+RANKING = ReportTable(
+    title="Ranking", columns=("#", "TP", "step ms"), rows=(("1", "1", "300.0"), ("2", "2", "337.0")), notes=("a note",)
+)
 
 
 def network(layers: int) -> Network:
@@ -121,6 +144,10 @@ def reports(simulations: dict[str, Simulation], tmp_path_factory: pytest.TempPat
                 plan=format_object(simulation_fields(simulation, LIMIT) | network_fields(simulation)),
             ),
             decision=(Advice(text="memory binds on rank 0"),),
+            curve=(
+                CurvePoint(limit_bytes=6 * GIGABYTE, step_ns=400 * MILLISECOND, is_proven=True),
+                CurvePoint(limit_bytes=8 * GIGABYTE, step_ns=300 * MILLISECOND, is_proven=False),
+            ),
             run=(
                 RunBlock(
                     title="Megatron-LM 0.13", what="flags", text="--pipeline-model-parallel-size 4\n", note="exact"
@@ -139,6 +166,7 @@ def reports(simulations: dict[str, Simulation], tmp_path_factory: pytest.TempPat
     files = {
         "one": report_html(shown[:1], title="small, good"),
         "three": report_html(shown, title="small"),
+        "ranked": report_html(shown, title="ranked", ranking=RANKING, configurations=CONFIGURATIONS),
         "moved": report_html([moved], title="moved"),
         "encoding": report_html(
             [shown_simulation(encoding(), name="encoding", memory_limit_bytes=LIMIT)], title="encoding"

@@ -42,7 +42,7 @@ def test_a_proof_is_told_again():
     (shown,) = shown_of_text(proven, place="p.json", name="p")
     assert shown.certificate.startswith("within 25.81 % of optimal: ")
     (shown,) = shown_of_text(plan_file(status="optimal", lower_bound_ms=31e-6), place="p.json", name="p")
-    assert shown.certificate == "optimal: no plan of this schedule is shorter than 0.000 ms"
+    assert shown.certificate == "optimal to 2 parts in a million: no plan of this schedule is shorter than 0.000 ms"
     for unknown in ({"status": "feasible", "lower_bound_ms": None}, {"status": ["optimal"], "lower_bound_ms": 1}):
         (shown,) = shown_of_text(plan_file(**unknown), place="p.json", name="p")
         assert shown.certificate == ""

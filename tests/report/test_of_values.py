@@ -8,8 +8,10 @@ import pytest
 
 import evenflow
 from evenflow import notebook
+from evenflow.draw.parts.axes import show_time
 from evenflow.errors import InputError
 from evenflow.profiles.plan_file import parse_plan
+from evenflow.report.of_tune import tuned_configurations
 from evenflow.report.of_values import notebook_html, report_page
 from evenflow.simulate import simulate
 from evenflow.solve import Outcome, Status
@@ -75,4 +77,24 @@ def test_a_ranking_shows_its_first_rows():
     assert names[0].startswith("tensor ")
     assert len(names) == min(5, len(tuned.ranked)) == len(page.plans)
     assert page.plans[0]["degrees"]
+    # One number for one plan: the figures are those of the ranking, its whole step and its memory with the reserve.
+    for candidate, shown in zip(tuned.ranked, page.head["timelines"], strict=False):
+        assert candidate.found is not None
+        assert shown["step_ns"] == round(candidate.step_ns)
+        assert shown["work"]["tokens"] == 16 * 2048
+        assert max(shown["peak_bytes"]) == max(candidate.found.rank_bytes)
+        assert shown["limit_bytes"] == tuned.question.memory_limit_bytes
+        (_step, step), (_peak, peak), *_others = shown["figures"]
+        assert step == show_time(round(candidate.step_ns))
+        assert "fits" in peak
+    solved = [candidate for candidate in tuned.made if candidate.found is not None]
+    configurations = tuned_configurations(tuned, recipe=solved[-1])
+    assert configurations is not None
+    assert len(configurations.dots) == len(solved)
+    assert (
+        configurations.chosen.step_ns == round(tuned.ranked[0].step_ns) == min(d.step_ns for d in configurations.dots)
+    )
+    assert configurations.bound_ns <= configurations.chosen.step_ns
+    assert configurations.recipe in configurations.dots
+    assert '<svg class="curve configurations"' in report_page(tuned)
     assert tuned._repr_html_().startswith("<iframe")

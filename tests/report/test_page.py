@@ -92,9 +92,9 @@ def test_head_of_a_small_plan():
     assert head["rank_word"] == "rank"
     assert timeline["figures"] == [
         ["Step time", "31 ns"],
+        ["Peak memory", "1,220 B of 2,000 B, on rank 1: fits, 780 B free"],
         ["Idle, of the step", "38.7 %"],
         ["Bubbles, of model time", "72.2 %: fill and drain 50.0 %, imbalance 16.7 %, recompute 5.6 %"],
-        ["Peak memory", "1,220 B of 2,000 B, on rank 1"],
         ["Schedule", "1f1b"],
         ["Sizes", "2 ranks × 1 chunk × 2 microbatches"],
         ["Layers", "3"],

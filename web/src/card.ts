@@ -1,9 +1,8 @@
 /** What is told of an action: rows of a name and a value, the first without a name. */
 import { CAUSES, CAUSE_WORDS, COPIES, ENCODERS, type Head, type Timeline } from "./data";
+import { OPS } from "./legend";
 import { showTime } from "./scale";
 import { say } from "./words";
-
-const OPS: Record<string, string> = { F: "forward", B: "backward", I: "input", W: "weight" };
 
 /** `F 7, chunk 1 on rank 3`. */
 export function nameOf(timeline: Timeline, action: number): string {
@@ -56,11 +55,11 @@ export function encoderCard(timeline: Timeline, way: number, place: number): [st
   return [["", say("action", values)], [say("begins"), showTime(start[place])], [say("takes"), showTime(end[place] - start[place])]];
 }
 
-/** The parts of the gap before an action, the largest first. */
-function causesOf(timeline: Timeline, action: number): [string, string][] {
+/** The parts of a gap, the largest first. */
+export function causesOf(timeline: Timeline, gap: number): [string, string][] {
   const { causes } = timeline;
   if (causes === null) return [];
-  return CAUSES.map((cause) => [cause, causes[cause][action]] as const)
+  return CAUSES.map((cause) => [cause, causes[cause][gap]] as const)
     .filter(([, part]) => part > 0)
     .sort(([, one], [, other]) => other - one)
     .map(([cause, part]) => [`– ${say(CAUSE_WORDS[cause])}`, showTime(part)]);

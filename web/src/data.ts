@@ -43,11 +43,16 @@ export interface TimelineHead {
   ops: string[];
   stage_layers: string[];
   makespan_ns: number;
+  /** The whole step, where that is more than its pipeline. */
+  step_ns: number | null;
+  work: { layers: number | null; microbatch_ns: number | null; tokens: number | null };
   limit_bytes: number | null;
   static_bytes: number[] | null;
   working_bytes: number[] | null;
   peak_bytes: number[] | null;
   idle: IdleTime[] | null;
+  /** What every rank has of a longest path, and what less work on each microbatch there saves; empty where not known. */
+  path: { path_ns: number; off_ns: number; saved_ns: number }[];
   busy_ns: number[];
   actions: number;
   /** Numbers of copies to the host, and back; null where nothing moves. */
@@ -133,6 +138,7 @@ export class Timeline {
   readonly rankOf: Uint16Array;
   private consumersOf: Int32Array | null = null;
   private courseMade: Course | null = null;
+  private pathMade: number[] | null = null;
 
   constructor(
     readonly head: TimelineHead,
@@ -198,7 +204,6 @@ export class Timeline {
     }
     return null;
   }
-
 
   private copiesFrom(read: (name: string, count: number) => Float64Array | null): Copies[] {
     if (!this.head.copies) return [];
@@ -322,9 +327,10 @@ export class Timeline {
 
   /** A longest path through the step. */
   criticalPath(): number[] {
+    if (this.pathMade !== null) return this.pathMade;
     let last = 0;
     for (let index = 1; index < this.actions; index++) if (this.end[index] > this.end[last]) last = index;
-    return this.actions === 0 ? [] : this.chain(last);
+    return (this.pathMade = this.actions === 0 ? [] : this.chain(last));
   }
 }
 

@@ -1,21 +1,22 @@
 /** The page: what stands in the HTML, made alive. */
+import { differencesOf, stepTable } from "./beside";
 import type { Colours } from "./colours";
 import { readReport, textOf, type Report } from "./data";
 import { button, choice, download, el, fileName } from "./dom";
-import { Panel } from "./panel";
+import { Panel, type Settings } from "./panel";
 import { formatPlace, parsePlace, type Place } from "./permalink";
 import { chromeTrace } from "./perfetto";
 import { runBlocks } from "./run_blocks";
 import { savePng, saveSvg } from "./save";
-import type { Span } from "./scale";
-import { matches } from "./search";
-import { actionTable, addBars, differences } from "./tables";
+import { plainRows } from "./row_view";
+import { matches, type Query } from "./search";
+import { actionTable, addBars } from "./tables";
 import { applyTheme, coloursOf, type PaletteName, remember, remembered, systemTheme, type Theme } from "./themes";
 import { say, useWords } from "./words";
 
 const ALL = -1;
 /** Most timelines that are drawn beside each other. */
-const MOST_BESIDE = 6;
+const MOST_BESIDE = 5;
 const KEYS: [string, string][] = [
   ["W S + −", "key_zoom"],
   ["A D", "key_pan"],
@@ -35,7 +36,10 @@ class Page {
   private readonly compare = el("section", { class: "compare", hidden: true });
   private readonly tabs: HTMLButtonElement[] = [];
   private readonly help: HTMLDialogElement;
-  private panels: Panel[] = [];
+  private panel!: Panel;
+  private beside: number[];
+  private ownAxes = false;
+  private readonly settings: Settings = { rows: plainRows(), showsCauses: true, showsPath: false, showsMemory: true };
   private shown: number;
   private theme: Theme;
   private palette: PaletteName;
@@ -45,19 +49,26 @@ class Page {
   constructor(private readonly report: Report) {
     this.sections = [...this.main.querySelectorAll<HTMLElement>("section[id^=timeline-]")];
     this.theme = (remembered("theme") as Theme | null) ?? systemTheme();
-    this.palette = remembered("palette") === "safe" ? "safe" : "paper";
+    this.palette = remembered("palette") === "paper" ? "paper" : "safe";
     this.help = this.helpDialog();
     applyTheme(this.theme, this.colours);
     this.header();
     this.sections.forEach((section, index) => this.enliven(section, index));
-    this.main.append(this.compare, el("footer", {}, say("made_by", { program: report.head.made_by })), this.help);
-    this.shown = Math.min(parsePlace(location.hash).plan ?? (report.timelines.length > 1 && report.timelines.some((each) => each.head.kind === "measured") ? ALL : 0), report.timelines.length - 1);
+    (this.sections.at(-1) ?? this.main.firstElementChild)!.after(this.compare);
+    for (const table of this.main.querySelectorAll<HTMLElement>(".ranking .scroll")) {
+      for (const [name, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", say("searched")]]) table.setAttribute(name, value);
+    }
+    this.main.append(el("footer", {}, say("made_by", { program: report.head.made_by })), this.help);
+    this.beside = report.timelines.map((_each, index) => index).slice(0, MOST_BESIDE);
+    const hasMeasured = report.timelines.some((each) => each.head.kind === "measured");
+    this.shown = report.timelines.length > 1 && hasMeasured ? ALL : 0;
     this.show(this.shown);
     this.goTo(parsePlace(location.hash));
     addEventListener("hashchange", () => this.goTo(parsePlace(location.hash)));
     document.addEventListener("keydown", (event) => this.pressed(event));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (remembered("theme") === null) this.setTheme(systemTheme()); });
     this.printLight();
+    if (window.self === window.top) this.panel.startHere(); // in a notebook the focus is not ours
   }
 
   private get colours(): Colours {
@@ -71,7 +82,7 @@ class Page {
       remember("theme", value);
       this.setTheme(value as Theme);
     });
-    const palette = choice(say("colours"), [["paper", say("paper_colours")], ["safe", say("safe_colours")]], this.palette, (value) => {
+    const palette = choice(say("colours"), [["safe", say("safe_colours")], ["paper", say("paper_colours")]], this.palette, (value) => {
       this.palette = value as PaletteName;
       remember("palette", value);
       this.recolour();
@@ -82,8 +93,8 @@ class Page {
       { class: "tools" },
       theme,
       palette,
-      button(say("save_svg"), () => saveSvg(this.report, this.panels.map((each) => each.viewer), this.colours)),
-      button(say("save_png"), () => savePng(this.report, this.panels.map((each) => each.viewer), this.colours)),
+      button(say("save_svg"), () => saveSvg(this.report, this.panel.viewers, this.colours)),
+      button(say("save_png"), () => savePng(this.report, this.panel.viewers, this.colours)),
       button(say("perfetto"), () => this.downloadTrace(), { title: say("perfetto_hint") }),
       timelines.some((each) => each.head.plan !== null) && button(say("save_plan"), () => this.downloadPlan()),
       button("?", () => this.help.showModal(), { "aria-label": say("help"), title: say("help") }),
@@ -101,89 +112,89 @@ class Page {
 
   private enliven(section: HTMLElement, index: number): void {
     const timeline = this.report.timelines[index];
-    const table = section.querySelector<HTMLTableElement>("table.ranks");
-    const slot = el("div", { class: "slot" });
-    if (table !== null) {
-      addBars(table, timeline);
-      const scroll = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": say("ranks") });
-      table.replaceWith(slot, scroll);
-      scroll.append(table);
-    } else section.append(slot);
-    for (const each of section.querySelectorAll("div.run")) each.remove();
-    [...section.querySelectorAll("h3")].find((each) => each.textContent === say("run"))?.remove();
+    const table = section.querySelector<HTMLTableElement>("table.ranks")!;
+    addBars(table, timeline);
+    const scroll = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": say("idle_table") });
+    table.replaceWith(scroll);
+    scroll.append(table);
     const run = runBlocks(timeline.head);
-    if (run !== null) section.append(run);
+    if (run !== null) section.querySelector("details.running")!.replaceWith(run);
     section.append(actionTable(timeline, (action) => {
-      this.panels[0]?.viewer.select(action, true);
-      this.panels[0]?.element.scrollIntoView({ block: "nearest" });
+      this.panel.active.select(action, true);
     }));
+    for (const fold of section.querySelectorAll("details")) fold.open = false;
     const heading = section.querySelector("h2");
     if (timeline.head.kind === "measured") heading?.append(el("span", { class: "badge" }, say("measured")));
-    else if (this.report.timelines.length === 1) heading?.remove();
+    else if (this.report.timelines.length === 1) heading?.classList.add("spoken"); // the title says it already
   }
 
   /** Show one timeline, or `ALL` beside each other. */
   private show(index: number): void {
-    const before = this.panels[0]?.viewer;
-    const window = before !== undefined && !before.isWhole ? before.window : null;
-    for (const panel of this.panels) {
-      panel.viewer.destroy();
-      panel.element.remove();
-    }
+    // Beside others, memory is folded at first.
+    if ((index === ALL) !== (this.shown === ALL)) this.settings.showsMemory = index !== ALL;
+    const before = this.panel?.active;
+    const [window, whole] = before === undefined || before.isWhole ? [null, 1] : [before.window, before.whole.to];
+    this.panel?.destroy();
     this.shown = index;
     this.sections.forEach((section, place) => { section.hidden = place !== index; });
     this.compare.hidden = index !== ALL;
     this.tabs.forEach((tab, place) => tab.setAttribute("aria-current", String(place === index || (index === ALL && place === this.tabs.length - 1))));
-    this.panels = index === ALL ? this.besides() : [this.panel(this.sections[index].querySelector<HTMLElement>(".slot")!, index)];
-    if (window !== null) for (const { viewer } of this.panels) viewer.window = window;
+    this.isFollowing = true;
+    const own = { colours: this.colours, settings: this.settings, changed: () => this.link() };
+    if (index === ALL) this.panel = new Panel(this.besides(), this.report, { ...own, timelines: this.beside, ownAxes: this.ownAxes });
+    else this.panel = new Panel(this.sections[index].querySelector<HTMLElement>(".slot")!, this.report, { ...own, timelines: [index] });
+    if (window !== null) {
+      const share = this.ownAxes && index === ALL ? this.panel.active.whole.to / whole : 1;
+      this.panel.active.show({ from: share * window.from, to: share * window.to });
+    }
+    this.isFollowing = false;
     this.link();
   }
 
-  private panel(place: HTMLElement, timeline: number, mostBytes?: number): Panel {
-    const options = { timeline, colours: this.colours, ...(mostBytes === undefined ? {} : { mostBytes }) };
-    const panel = new Panel(place, this.report, options);
-    panel.viewer.onWindow = (window) => this.moved(panel, window);
-    panel.viewer.onSelect = () => this.link();
-    return panel;
-  }
-
-  private besides(): Panel[] {
+  /** Fill the part of the page that compares; returns where the timelines go. */
+  private besides(): HTMLElement {
     const { head, timelines } = this.report;
-    const span = Math.max(...timelines.map((each) => each.head.makespan_ns), 1);
-    const most = 1.06 * Math.max(...timelines.flatMap(({ head: one }) => [one.limit_bytes ?? 0, ...(one.peak_bytes ?? [0])]));
-    this.compare.replaceChildren(differences(head, timelines));
-    const panels = timelines.slice(0, MOST_BESIDE).map(({ head: one }, index) => {
-      const place = el("div", { class: "beside" }, el("h3", {}, one.name, one.kind === "measured" && el("span", { class: "badge" }, say("measured"))), one.certificate !== "" && el("p", { class: "certificate" }, one.certificate));
-      this.compare.append(place);
-      return this.panel(place, index, most);
+    const shown = this.beside.map((index) => timelines[index]);
+    const place = el("div");
+    /** Show them anew, with the focus where it was. */
+    const again = (key: string): void => {
+      this.show(ALL);
+      this.compare.querySelector<HTMLElement>(`[data-key="${key}"] :is(input, select)`)?.focus();
+    };
+    const picks = timelines.map(({ head: one }, index) => {
+      const box = el("input", { type: "checkbox", checked: this.beside.includes(index) });
+      box.disabled = box.checked ? this.beside.length <= 2 : this.beside.length >= MOST_BESIDE;
+      box.addEventListener("change", () => {
+        this.beside = [...timelines.keys()].filter((each) => (each === index ? box.checked : this.beside.includes(each)));
+        again(`pick-${index}`);
+      });
+      return el("label", { class: "pick", "data-key": `pick-${index}` }, box, one.name);
     });
-    if (timelines.length > MOST_BESIDE) this.compare.append(el("p", { class: "note" }, say("more_timelines", { count: timelines.length - MOST_BESIDE })));
-    for (const { viewer } of panels) viewer.window = { from: 0, to: span };
-    return panels;
-  }
-
-  private moved(source: Panel, window: Span): void {
-    for (const panel of this.panels) if (panel !== source) panel.viewer.window = window;
-    this.link();
-  }
-
-  private get active(): Panel | undefined {
-    return this.panels.find((each) => each.viewer.isActive) ?? this.panels[0];
+    const axes = choice(say("time_axis"), [["one", say("one_axis")], ["own", say("own_axes")]], this.ownAxes ? "own" : "one", (value) => {
+      this.ownAxes = value === "own";
+      again("axes");
+    });
+    axes.dataset.key = "axes";
+    const tools = el("div", { class: "tools" }, ...(timelines.length > 2 ? picks : []), axes);
+    const open = (timeline: (typeof timelines)[number]): void => this.show(timelines.indexOf(timeline));
+    this.compare.replaceChildren(el("h2", { class: "spoken" }, say("beside")), stepTable(head, shown, open), tools, place, ...differencesOf(head, shown));
+    return place;
   }
 
   private pressed(event: KeyboardEvent): void {
     const target = event.target as HTMLElement;
     if (event.ctrlKey || event.metaKey || event.altKey || this.help.open) return;
     if (target.closest("input, select, textarea") !== null) return;
+    if (/^(Arrow|Home)/.test(event.key) && target.closest(".dock, .scroll, .rank-list") !== null) return; // which scroll
     if (event.key === "Enter" && target.closest("button, summary, a") !== null) return;
     const count = this.report.timelines.length;
     const done = (() => {
       if (event.key === "?") this.help.showModal();
-      else if (event.key === "/") this.active?.search.focus();
+      else if (event.key === "/") this.panel.search.focus();
       else if (count > 1 && /^[1-9]$/.test(event.key) && Number(event.key) <= count) this.show(Number(event.key) - 1);
       else if (count > 1 && event.key === "]") this.show(this.shown + 1 >= count ? ALL : this.shown + 1);
       else if (count > 1 && event.key === "[") this.show(this.shown === ALL ? count - 1 : this.shown - 1);
-      else return this.active?.viewer.press(event) ?? false;
+      else return this.panel.active.press(event);
       return true;
     })();
     if (done) event.preventDefault();
@@ -195,19 +206,25 @@ class Page {
     this.recolour();
   }
 
-  /** Paper is white, whatever the screen is. */
+  /** Paper is white, whatever the screen is, and nothing on it can be opened: it has what a step means, open. */
   private printLight(): void {
     let before = this.theme;
+    let folded: HTMLDetailsElement[] = [];
     addEventListener("beforeprint", () => {
       before = this.theme;
+      folded = [...this.main.querySelectorAll<HTMLDetailsElement>("details:not(.actions, .running):not([open])")];
+      for (const fold of folded) fold.open = true;
       this.setTheme("light");
     });
-    addEventListener("afterprint", () => this.setTheme(before));
+    addEventListener("afterprint", () => {
+      for (const fold of folded) fold.open = false;
+      this.setTheme(before);
+    });
   }
 
   private recolour(): void {
     applyTheme(this.theme, this.colours);
-    for (const panel of this.panels) panel.setColours(this.colours);
+    this.panel.setColours(this.colours);
   }
 
   /** Write into the address what is seen, so that it can be sent around. */
@@ -225,37 +242,70 @@ class Page {
   }
 
   private place(): Place {
-    const viewer = this.active?.viewer;
+    const { active: viewer } = this.panel;
+    const { settings } = this;
+    const { rows } = settings;
+    const { data: timeline } = viewer;
+    const isBeside = this.shown === ALL;
     const place: Place = {};
-    if (viewer === undefined) return place;
-    if (this.report.timelines.length > 1 && this.shown !== ALL) place.plan = this.shown;
-    const timeline = this.report.timelines[viewer.timeline];
+    if (this.report.timelines.length > 1 && (!isBeside || viewer.selected >= 0 || viewer.point !== null || viewer.range !== null)) place.plan = viewer.timeline;
+    if (isBeside) place.beside = this.beside;
+    if (isBeside && this.ownAxes) place.ownAxes = true;
     if (viewer.selected >= 0) {
       place.rank = timeline.rank(viewer.selected);
       place.microbatch = timeline.microbatch(viewer.selected);
       if (timeline.head.chunks > 1) place.chunk = timeline.chunk(viewer.selected);
       place.op = timeline.letter(viewer.selected);
+    } else if (viewer.point !== null) {
+      place.rank = viewer.point.rank;
+      place.at = Math.round(viewer.point.time);
     }
+    if (viewer.range !== null) place.range = viewer.range;
     if (!viewer.isWhole) {
       place.time = (viewer.window.from + viewer.window.to) / 2;
       place.span = viewer.window.to - viewer.window.from;
     }
+    if (rows.pinned.length > 0) place.pinned = rows.pinned;
+    if (rows.folded.length > 0) place.folded = rows.folded;
+    if (rows.order.length > 0) place.order = rows.order;
+    if (rows.zoom !== 1) place.rows = rows.zoom;
+    if (!settings.showsCauses) place.causes = false;
+    if (settings.showsPath) place.path = true;
+    if (settings.showsMemory === isBeside) place.memory = settings.showsMemory;
     return place;
   }
 
   private goTo(place: Place): void {
+    const { timelines } = this.report;
+    const exists = (index: number | undefined): index is number => index !== undefined && index < timelines.length;
+    const beside = (place.beside ?? []).filter(exists).slice(0, MOST_BESIDE);
+    const ranks = Math.max(...timelines.map((each) => each.head.ranks));
+    const known = (list: number[] | undefined): number[] => (list ?? []).filter((rank) => rank < ranks);
+    const shown = beside.length > 1 ? ALL : exists(place.plan) ? place.plan : this.shown;
+    Object.assign(this.settings, {
+      rows: { pinned: known(place.pinned), folded: known(place.folded), order: known(place.order), zoom: place.rows ?? 1 },
+      showsCauses: place.causes ?? true,
+      showsPath: place.path ?? false,
+      showsMemory: place.memory ?? shown !== ALL,
+    });
+    if (beside.length > 1) [this.beside, this.ownAxes] = [beside, place.ownAxes ?? false];
+    this.shown = shown;
+    this.show(shown);
     this.isFollowing = true;
-    if (place.plan !== undefined && place.plan < this.report.timelines.length && place.plan !== this.shown) this.show(place.plan);
-    const viewer = this.panels[0].viewer;
-    const timeline = this.report.timelines[viewer.timeline];
+    const viewer = this.panel.viewers.find((each) => each.timeline === place.plan) ?? this.panel.viewers[0];
+    const { data: timeline } = viewer;
     if (place.time !== undefined) {
-      const whole = timeline.head.makespan_ns;
-      const span = place.span ?? Math.min(whole / 5, viewer.window.to - viewer.window.from);
+      const span = place.span ?? Math.min(timeline.head.makespan_ns / 5, viewer.window.to - viewer.window.from);
       viewer.show({ from: place.time - span / 2, to: place.time + span / 2 });
     }
-    if (place.rank !== undefined || place.microbatch !== undefined) {
-      const { time, span, plan, ...query } = place;
+    if (place.range !== undefined && place.range.to <= timeline.head.makespan_ns) viewer.range = place.range;
+    if (place.at !== undefined && place.rank !== undefined && place.rank < timeline.head.ranks && place.at <= timeline.head.makespan_ns) {
+      viewer.choose({ rank: place.rank, time: place.at });
+    } else if (place.at === undefined && (place.rank !== undefined || place.microbatch !== undefined)) {
+      const query: Query = {};
+      for (const key of ["rank", "microbatch", "chunk", "op"] as const) if (place[key] !== undefined) Object.assign(query, { [key]: place[key] });
       const found = matches(timeline, query);
+      const { time } = place;
       const nearest = time === undefined ? found[0] : found.toSorted((one, other) => Math.abs(timeline.start[one] - time) - Math.abs(timeline.start[other] - time))[0];
       if (nearest !== undefined) viewer.select(nearest, true);
     }
@@ -263,7 +313,7 @@ class Page {
   }
 
   private downloadTrace(): void {
-    const timelines = this.shown === ALL ? this.report.timelines : [this.report.timelines[this.shown]];
+    const timelines = this.shown === ALL ? this.beside.map((each) => this.report.timelines[each]) : [this.report.timelines[this.shown]];
     download(`${fileName(this.report.head.title)}.trace.json`, chromeTrace(this.report.head, timelines), "application/json");
   }
 

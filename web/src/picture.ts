@@ -2,7 +2,7 @@
 import { type Colours, rgb, shadesOf } from "./colours";
 import { CAUSES, firstAbove, type Timeline } from "./data";
 import type { DensityRows } from "./density";
-import type { Layout, Rows } from "./layout";
+import { isWhole, type Layout, type Rows } from "./layout";
 import type { Pen } from "./pen";
 import { Scale, type Span, showMemory, ticks } from "./scale";
 import { say } from "./words";
@@ -13,12 +13,19 @@ const FEWEST_PIXELS = 2.5;
 
 export interface Marks {
   selected: number;
-  hovered: number;
   /** Actions that decided when the selected one starts. */
   chain: readonly number[];
   /** Shown where the user asks for it. */
   critical: readonly number[];
   showsCauses: boolean;
+}
+
+/** What is drawn over the picture. */
+export interface Over {
+  hovered: number;
+  range: Span | null;
+  /** A time that somebody pointed out, ns. */
+  time: number | null;
 }
 
 export interface Canvas {
@@ -57,15 +64,35 @@ export class Picture {
     pen.fillRect(0, 0, layout.width, layout.height);
     this.drawAxis(pen, scale);
     this.labels(pen, layout.rows);
-    clipped(pen, layout.left, layout.rows.top, layout.right, layout.rows.top + layout.rows.count * layout.rows.pitch, () => {
-      for (let rank = 0; rank < layout.rows.count; rank++) this.drawRow(canvas, scale, rank, marks);
+    clipped(pen, layout.left, layout.rows.top, layout.right, layout.rows.bottom, () => {
+      for (const rank of layout.rows.order) this.drawRow(canvas, scale, rank, marks);
       this.drawPath(pen, scale, marks.critical, colours.critical, false);
       this.drawPath(pen, scale, marks.chain, colours.accent, true);
-      this.outline(pen, scale, marks.hovered, colours.ink, 1);
       this.outline(pen, scale, marks.selected, colours.accent, 2.5);
     });
     if (layout.memory !== null) this.drawMemory(pen, scale, layout.memory);
-    this.drawOverview(canvas, span);
+    if (layout.overview.height > 0) this.drawOverview(canvas, span);
+  }
+
+  /** What changes as the pointer moves, over the picture: the action under it, a range and a time that are marked. */
+  drawOver(pen: Pen, span: Span, over: Over): void {
+    const { layout, colours } = this;
+    const scale = this.scale(span);
+    const bottom = (layout.memory ?? layout.rows).bottom;
+    clipped(pen, layout.left, layout.axis.top, layout.right, bottom, () => {
+      this.outline(pen, scale, over.hovered, colours.ink, 1);
+      if (over.range !== null) {
+        const [from, to] = [scale.x(over.range.from), scale.x(over.range.to)];
+        pen.globalAlpha = 0.18;
+        pen.fillStyle = colours.accent;
+        pen.fillRect(from, layout.axis.top, to - from, bottom - layout.axis.top);
+        pen.globalAlpha = 1;
+      }
+      if (over.time === null) return;
+      pen.strokeStyle = colours.accent;
+      pen.lineWidth = 1;
+      line(pen, scale.x(over.time), layout.axis.top, scale.x(over.time), bottom);
+    });
   }
 
   /** The whole step in a strip, as shares of work, with the window that is seen. */
@@ -97,11 +124,12 @@ export class Picture {
     pen.textBaseline = "middle";
     pen.textAlign = "center";
     pen.lineWidth = 1;
-    const bottom = layout.memory === null ? layout.rows.top + layout.rows.count * layout.rows.pitch : layout.height - 6;
+    const bottom = layout.memory === null ? layout.rows.bottom : layout.height - 6;
     for (const { time, label } of ticks(scale, 110)) {
       const x = Math.round(scale.x(time)) + 0.5;
       pen.strokeStyle = colours.hairline;
       line(pen, x, layout.axis.top + layout.axis.height - 5, x, bottom);
+      if (layout.axis.height < 10) continue;
       const half = pen.measureText(label).width / 2;
       pen.fillStyle = colours.muted;
       pen.fillText(label, Math.max(layout.left + half, Math.min(x, layout.right - half)), layout.axis.top + 8);
@@ -114,9 +142,10 @@ export class Picture {
     pen.textAlign = "right";
     pen.textBaseline = "middle";
     pen.fillStyle = this.colours.ink;
-    for (let rank = 0; rank < rows.count; rank += every) {
+    for (const [place, rank] of rows.order.filter((each) => isWhole(rows, each)).entries()) {
+      if (place % every > 0) continue;
       const text = this.layout.left < 60 ? String(rank) : say("rank_label", { rank });
-      pen.fillText(text, this.layout.left - 7, rows.top + rank * rows.pitch + rows.ink / 2);
+      pen.fillText(text, this.layout.left - 7, rows.tops[rank] + rows.ink / 2);
     }
   }
 
@@ -124,6 +153,7 @@ export class Picture {
   private drawCopies(pen: Pen, scale: Scale, rank: number, y: number): void {
     const { timeline, colours } = this;
     const { ink, lane } = this.layout.rows;
+    if (!isWhole(this.layout.rows, rank)) return;
     const { rank_starts: starts } = timeline.head;
     timeline.copies.forEach(({ actions, start, end }, way) => {
       pen.fillStyle = colours.copies[way];
@@ -147,14 +177,14 @@ export class Picture {
       const [first, last] = timeline.ofRank(parts, rank);
       for (let index = firstAbove(parts.end, scale.span.from, first, last); index < last && parts.start[index] < scale.span.to; index++) {
         const [x, right] = [scale.x(parts.start[index]), scale.x(parts.end[index])];
-        pen.fillRect(x, y, Math.max(right - x - (right - x > 4 ? 0.8 : 0), 0.5), this.layout.rows.ink);
+        pen.fillRect(x, y, Math.max(right - x - (right - x > 4 ? 0.8 : 0), 0.5), this.layout.rows.inks[rank]);
       }
     });
   }
 
   private drawRow(canvas: Canvas, scale: Scale, rank: number, marks: Marks): void {
     const { timeline, layout } = this;
-    const y = layout.rows.top + rank * layout.rows.pitch;
+    const y = layout.rows.tops[rank];
     this.drawCopies(canvas.pen, scale, rank, y);
     const first = timeline.firstEndingAfter(rank, scale.span.from);
     const last = timeline.firstEndingAfter(rank, scale.span.to);
@@ -163,7 +193,7 @@ export class Picture {
       const count = Math.round(scale.width);
       const columns = new MeanColours(count, rgb(this.colours.paper));
       this.mix(columns, scale, rank, marks.showsCauses, 1);
-      canvas.density.draw(columns.done(), layout.left, y, count, layout.rows.ink);
+      canvas.density.draw(columns.done(), layout.left, y, count, layout.rows.inks[rank]);
       return;
     }
     this.drawBlocks(canvas.pen, scale, rank, first, y);
@@ -210,7 +240,7 @@ export class Picture {
 
   private drawBlocks(pen: Pen, scale: Scale, rank: number, first: number, y: number): void {
     const { timeline, colours } = this;
-    const { ink } = this.layout.rows;
+    const ink = this.layout.rows.inks[rank];
     const end = timeline.head.rank_starts[rank + 1];
     const size = Math.min(12, ink - 3);
     // As wide as the longest number: numbers that come and go along a row would say nothing.
@@ -241,7 +271,7 @@ export class Picture {
   /** What a pair saves, as a line along its bottom: over its forward, and with its backward once more over that. */
   private drawHidden(pen: Pen, scale: Scale, index: number, y: number): void {
     const { timeline } = this;
-    const { ink } = this.layout.rows;
+    const ink = this.layout.rows.inks[timeline.rank(index)];
     const partner = timeline.beside(index);
     if (partner < 0) return;
     const forward = Math.min(index, partner);
@@ -284,7 +314,7 @@ export class Picture {
   /** Idle time by cause: a bar through the gap, in parts. */
   private drawGaps(pen: Pen, scale: Scale, rank: number, first: number, y: number): void {
     const { timeline, colours } = this;
-    const { ink } = this.layout.rows;
+    const ink = this.layout.rows.inks[rank];
     const end = timeline.head.rank_starts[rank + 1];
     const [top, height] = [y + 0.28 * ink, 0.44 * ink];
     for (let index = first; index <= end; index++) {
@@ -310,17 +340,19 @@ export class Picture {
 
   private outline(pen: Pen, scale: Scale, action: number, colour: string, width: number): void {
     if (action < 0) return;
-    const y = this.layout.rows.top + this.timeline.rank(action) * this.layout.rows.pitch;
+    const { tops, inks } = this.layout.rows;
+    const rank = this.timeline.rank(action);
     const [x, right] = [scale.x(this.timeline.start[action]), scale.x(this.timeline.end[action])];
     pen.strokeStyle = colour;
     pen.lineWidth = width;
-    pen.strokeRect(x - 0.5, y - 0.5, Math.max(right - x, 2) + 0.5, this.layout.rows.ink + 1);
+    pen.strokeRect(x - 0.5, tops[rank] - 0.5, Math.max(right - x, 2) + 0.5, inks[rank] + 1);
   }
 
   /** A path through actions: bars under them, and lines from the end of one to the start of the next. */
   private drawPath(pen: Pen, scale: Scale, path: readonly number[], colour: string, withLines: boolean): void {
     const { timeline } = this;
-    const { top, pitch, ink } = this.layout.rows;
+    const { tops, inks, ink } = this.layout.rows;
+    const middle = (action: number): number => tops[timeline.rank(action)] + inks[timeline.rank(action)] / 2;
     if (path.length === 0) return;
     const bar = Math.max(2, Math.min(4, ink / 5));
     pen.fillStyle = colour;
@@ -330,13 +362,14 @@ export class Picture {
       const action = path[place];
       if (timeline.end[action] >= scale.span.from && timeline.start[action] <= scale.span.to) {
         const [x, right] = [scale.x(timeline.start[action]), scale.x(timeline.end[action])];
-        pen.fillRect(x, top + timeline.rank(action) * pitch + ink - bar, Math.max(right - x, 1), bar);
+        const rank = timeline.rank(action);
+        pen.fillRect(x, tops[rank] + inks[rank] - bar, Math.max(right - x, 1), bar);
       }
       const next = path[place + 1];
       if (!withLines || next === undefined || timeline.rank(next) === timeline.rank(action)) continue;
       const [from, to] = [scale.x(timeline.end[action]), scale.x(timeline.start[next])];
       if (to < scale.left || from > scale.left + scale.width) continue;
-      line(pen, from, top + timeline.rank(action) * pitch + ink / 2, to, top + timeline.rank(next) * pitch + ink / 2);
+      line(pen, from, middle(action), to, middle(next));
     }
   }
 
@@ -356,16 +389,16 @@ export class Picture {
       pen.fillText(`– – ${say("limit")} ${showMemory(head.limit_bytes, this.unit)}`, begin, layout.memoryHeading);
     }
     this.labels(pen, rows);
-    const bottom = rows.top + rows.count * rows.pitch;
-    clipped(pen, layout.left, rows.top - 1, layout.right, bottom, () => {
-      for (let rank = 0; rank < rows.count; rank++) this.drawStrip(pen, scale, rows, rank);
+    clipped(pen, layout.left, rows.top - 1, layout.right, rows.bottom, () => {
+      for (const rank of rows.order) this.drawStrip(pen, scale, rows, rank);
     });
     if (rows.pitch < 16) return;
     pen.font = `10px ${FONT}`;
     pen.textAlign = "right";
-    for (let rank = 0; rank < rows.count; rank++) {
+    for (const rank of rows.order) {
+      if (!isWhole(rows, rank)) continue;
       const text = showMemory(head.peak_bytes?.[rank] ?? 0, this.unit);
-      const y = rows.top + rank * rows.pitch + rows.ink - 6;
+      const y = rows.tops[rank] + rows.ink - 6;
       const width = pen.measureText(text).width;
       pen.globalAlpha = 0.8;
       pen.fillStyle = colours.paper;
@@ -380,8 +413,8 @@ export class Picture {
   private drawStrip(pen: Pen, scale: Scale, rows: Rows, rank: number): void {
     const { colours, layout, timeline } = this;
     const { head } = timeline;
-    const base = rows.top + rank * rows.pitch + rows.ink;
-    const perByte = rows.ink / this.mostBytes;
+    const base = rows.tops[rank] + rows.inks[rank];
+    const perByte = rows.inks[rank] / this.mostBytes;
     const fixed = head.static_bytes?.[rank] ?? 0;
     const count = Math.round(scale.width);
     const most = this.held(scale, rank, count);

@@ -11,12 +11,12 @@ export function runBlocks(head: TimelineHead): HTMLElement | null {
     const own = head.run.filter((block) => block.title === title);
     place.replaceChildren(
       ...(own[0].note === "" ? [] : [el("p", { class: "note" }, own[0].note)]),
-      ...own.map((block) => el("div", { class: "run" }, el("h4", {}, block.what, copyButton(block.text)), el("pre", { tabindex: 0 }, el("code", {}, block.text)))),
+      ...own.map((block) => el("div", { class: "run" }, el("h3", {}, block.what, copyButton(block.text)), el("pre", { tabindex: 0 }, el("code", {}, block.text)))),
     );
   };
   show(titles[0]);
   const options: [string, string][] = titles.map((title) => [title, title]);
-  return el("section", { class: "run-blocks" }, el("h3", {}, say("run")), el("div", { class: "tools" }, choice(say("framework"), options, titles[0], show)), place);
+  return el("details", { class: "running" }, el("summary", {}, say("run")), el("div", { class: "tools" }, choice(say("framework"), options, titles[0], show)), place);
 }
 
 export function copyButton(text: string): HTMLButtonElement {

@@ -3,97 +3,100 @@ import { card, encoderCard } from "./card";
 import type { Colours } from "./colours";
 import type { Report, Timeline } from "./data";
 import { PixelRows, RectangleRows } from "./density";
-import { type Layout, layoutOf, rankAt } from "./layout";
+import { type Layout, layoutOf, rankAt, type Shape } from "./layout";
 import type { Pen } from "./pen";
-import { type Marks, Picture } from "./picture";
-import { Scale, type Span } from "./scale";
+import type { Settings } from "./panel";
+import { type Marks, type Over, Picture } from "./picture";
+import { Pointers } from "./pointers";
+import type { Scale, Span } from "./scale";
 import { matches, parseQuery } from "./search";
 import { say } from "./words";
 
 /** Nanoseconds that fill the picture at least. */
-const CLOSEST = 20;
+export const CLOSEST = 20;
 const STEP = 1.25;
 const PAN = 0.12;
 
 export interface ViewerOptions {
   timeline: number;
   colours: Colours;
+  shape: Shape;
+  /** Where the time axis ends, ns; by default with the step. */
+  extent?: number;
   /** Of memory in all timelines that stand beside each other. */
   mostBytes?: number;
-  showsCauses?: boolean;
+}
+
+/** A time on a rank. */
+export interface Point {
+  rank: number;
+  time: number;
 }
 
 export class Viewer {
-  readonly element: HTMLElement;
+  readonly element = document.createElement("div");
+  readonly timeline: number;
+  /** Called when another part of the step is seen. */
   onWindow: ((window: Span) => void) | null = null;
-  onSelect: ((action: number) => void) | null = null;
-  private readonly canvas = document.createElement("canvas");
+  /** Called when something else is chosen: an action, a point, a range. */
+  onChoice: (() => void) | null = null;
+  readonly canvas = document.createElement("canvas");
   private readonly context = this.canvas.getContext("2d", { alpha: false })!;
   private readonly pixels = new PixelRows(this.context);
+  /** What follows the pointer is drawn on a canvas of its own: the picture itself stays as it is. */
+  private readonly above = document.createElement("canvas");
   private readonly hover = document.createElement("div");
   private readonly spoken = document.createElement("p");
   private readonly observer: ResizeObserver;
-  private timelineIndex: number;
+  private readonly mostBytes: number | undefined;
+  private readonly extent: number;
   private colours: Colours;
-  private mostBytes: number | undefined;
-  private layout!: Layout;
+  private shape: Shape;
+  layout!: Layout;
   private picture!: Picture;
   private span: Span;
   private frame = 0;
+  private isStale = false;
   private found: { query: string; actions: number[]; place: number } = { query: "", actions: [], place: -1 };
-  private readonly pointers = new Map<number, { x: number; y: number }>();
-  private drag: { x: number; span: Span; moved: boolean; overview: boolean; range: number | null } | null = null;
-  private range: Span | null = null;
-  private marks: Marks = { selected: -1, hovered: -1, chain: [], critical: [], showsCauses: true };
+  private marks: Marks = { selected: -1, chain: [], critical: [], showsCauses: true };
+  private over: Over = { hovered: -1, range: null, time: null };
+  private chosenPoint: Point | null = null;
 
   constructor(
     place: HTMLElement,
     readonly report: Report,
     options: ViewerOptions,
   ) {
-    this.timelineIndex = options.timeline;
+    this.timeline = options.timeline;
     this.colours = options.colours;
     this.mostBytes = options.mostBytes;
-    this.marks.showsCauses = options.showsCauses ?? true;
+    this.shape = options.shape;
+    this.extent = options.extent ?? Math.max(this.data.head.makespan_ns, 1);
     this.span = this.whole;
-    this.element = document.createElement("div");
     this.element.className = "viewer";
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-label", say("viewer_label", { name: this.data.head.name }));
+    this.above.className = "above";
+    this.above.setAttribute("aria-hidden", "true");
     this.hover.className = "card";
     this.hover.hidden = true;
     this.spoken.className = "spoken";
     this.spoken.setAttribute("aria-live", "polite");
-    this.element.append(this.canvas, this.hover, this.spoken);
+    this.element.append(this.canvas, this.above, this.hover, this.spoken);
     place.append(this.element);
-    this.listen();
+    new Pointers(this);
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.element);
     this.resize();
   }
 
-  private get data(): Timeline {
-    return this.report.timelines[this.timelineIndex];
+  get data(): Timeline {
+    return this.report.timelines[this.timeline];
   }
 
-  private get whole(): Span {
-    return { from: 0, to: Math.max(this.report.timelines[this.timelineIndex].head.makespan_ns, 1) };
-  }
-
-  get timeline(): number {
-    return this.timelineIndex;
-  }
-
-  set timeline(index: number) {
-    const wasWhole = this.isWhole;
-    this.timelineIndex = index;
-    const critical = this.marks.critical.length > 0;
-    this.marks = { ...this.marks, selected: -1, hovered: -1, chain: [], critical: critical ? this.data.criticalPath() : [] };
-    this.found = { query: "", actions: [], place: -1 };
-    this.canvas.setAttribute("aria-label", say("viewer_label", { name: this.data.head.name }));
-    if (wasWhole) this.span = this.whole;
-    this.resize();
+  get whole(): Span {
+    return { from: 0, to: this.extent };
   }
 
   /** What is seen, ns. */
@@ -107,11 +110,20 @@ export class Viewer {
   }
 
   get isWhole(): boolean {
-    return this.span.from <= 0 && this.span.to >= this.data.head.makespan_ns;
+    return this.span.from <= 0 && this.span.to >= this.extent;
   }
 
   get selected(): number {
     return this.marks.selected;
+  }
+
+  /** A time on a rank that is chosen: that of the selected action is where it begins. */
+  get point(): Point | null {
+    return this.chosenPoint;
+  }
+
+  get range(): Span | null {
+    return this.over.range;
   }
 
   /** Whether the time axis belongs to the focus or the pointer: then keys are for this viewer. */
@@ -124,19 +136,50 @@ export class Viewer {
   }
 
   select(action: number | null, reveal = false): void {
-    const selected = action ?? -1;
-    this.marks.selected = selected;
-    this.marks.chain = selected < 0 ? [] : this.data.chain(selected);
-    if (selected >= 0) {
-      this.spoken.textContent = card(this.report.head, this.data, selected).map((row) => row.join(" ")).join("; ");
-      if (reveal) this.reveal(selected);
-    }
+    this.mark(action ?? -1);
+    if (reveal && action !== null) this.reveal(action);
+    this.onChoice?.();
+  }
+
+  /** Mark an action as selected, -1 for none, and tell nobody. */
+  mark(action: number): void {
+    this.marks.selected = action;
+    this.marks.chain = action < 0 ? [] : this.data.chain(action);
+    this.chosenPoint = action < 0 ? null : { rank: this.data.rank(action), time: this.data.start[action] };
+    this.over.time = null;
+    if (action >= 0) this.spoken.textContent = card(this.report.head, this.data, action).map((row) => row.join(" ")).join("; ");
     this.redraw();
-    this.onSelect?.(selected);
+  }
+
+  /** Choose a time on a rank: what runs or waits there, and what it holds. */
+  choose(point: Point): void {
+    this.mark(-1);
+    this.chosenPoint = point;
+    this.over.time = point.time;
+    this.onChoice?.();
+  }
+
+  /** Choose nothing. */
+  clear(): void {
+    this.over.range = null;
+    this.select(null);
+  }
+
+  set range(range: Span | null) {
+    this.over.range = range;
+    this.redrawOver();
+    this.onChoice?.();
+  }
+
+  /** Show a range while it is drawn. */
+  sketch(range: Span | null): void {
+    this.over.range = range;
+    this.redrawOver();
   }
 
   /** Scroll and zoom so that an action is seen, with what is around it. */
   reveal(action: number): void {
+    this.scrollTo(this.data.rank(action));
     const { start, end } = this.data;
     const [middle, length] = [(start[action] + end[action]) / 2, end[action] - start[action]];
     const width = this.span.to - this.span.from;
@@ -147,32 +190,27 @@ export class Viewer {
     this.show({ from: middle - half, to: middle + half });
   }
 
+  /** Scroll the page so that the row of a rank is seen. */
+  private scrollTo(rank: number): void {
+    const top = this.canvas.getBoundingClientRect().top + this.layout.rows.tops[rank];
+    const room = window.innerHeight * 0.55;
+    if (top < 60 || top + this.layout.rows.pitch > room) window.scrollBy({ top: top - room / 2 });
+  }
+
   setColours(colours: Colours): void {
     this.colours = colours;
     this.resize();
   }
 
-  setMostBytes(bytes: number | undefined): void {
-    this.mostBytes = bytes;
+  set({ rows, showsMemory, showsCauses, showsPath }: Settings): void {
+    this.shape = { ...this.shape, rows, showsMemory };
+    this.marks.showsCauses = showsCauses;
+    this.marks.critical = showsPath ? this.data.criticalPath() : [];
     this.resize();
-  }
-
-  set showsCauses(shows: boolean) {
-    this.marks.showsCauses = shows;
-    this.redraw();
   }
 
   get showsCauses(): boolean {
     return this.marks.showsCauses;
-  }
-
-  set showsCritical(shows: boolean) {
-    this.marks.critical = shows ? this.data.criticalPath() : [];
-    this.redraw();
-  }
-
-  get showsCritical(): boolean {
-    return this.marks.critical.length > 0;
   }
 
   /** Select the next action that a query asks for; returns which of how many, or null where it is not understood. */
@@ -205,11 +243,10 @@ export class Viewer {
     this.show({ from: this.span.from + move, to: this.span.to + move });
   }
 
-  /** Show a span, kept within the step. */
+  /** Show a span, kept within the axis. */
   show(span: Span): void {
-    const end = Math.max(...this.report.timelines.map((each) => each.head.makespan_ns), 1);
-    const width = Math.min(Math.max(span.to - span.from, CLOSEST), end);
-    const from = Math.min(Math.max(span.from, 0), end - width);
+    const width = Math.min(Math.max(span.to - span.from, CLOSEST), this.extent);
+    const from = Math.min(Math.max(span.from, 0), this.extent - width);
     this.span = { from, to: from + width };
     this.redraw();
     this.onWindow?.(this.span);
@@ -217,26 +254,29 @@ export class Viewer {
 
   /** Draw the same picture elsewhere; returns its height. */
   draw(pen: Pen, width: number): number {
-    const layout = layoutOf(this.data, width);
+    const layout = layoutOf(this.data, width, this.shape);
     const picture = new Picture(this.data, layout, this.colours, this.report.head.unit, this.mostBytes);
-    picture.draw({ pen, density: new RectangleRows(pen) }, this.span, { ...this.marks, hovered: -1 });
+    picture.draw({ pen, density: new RectangleRows(pen) }, this.span, this.marks);
     return layout.height;
   }
 
   height(width: number): number {
-    return layoutOf(this.data, width).height;
+    return layoutOf(this.data, width, this.shape).height;
   }
 
   resize(): void {
     const width = Math.max(this.element.clientWidth, 240);
     const ratio = window.devicePixelRatio || 1;
-    this.layout = layoutOf(this.data, width);
+    this.layout = layoutOf(this.data, width, this.shape);
     this.picture = new Picture(this.data, this.layout, this.colours, this.report.head.unit, this.mostBytes);
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(this.layout.height * ratio);
-    this.canvas.style.width = `${width}px`;
-    this.canvas.style.height = `${this.layout.height}px`;
-    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    for (const canvas of [this.canvas, this.above]) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(this.layout.height * ratio);
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${this.layout.height}px`;
+      canvas.getContext("2d")!.setTransform(ratio, 0, 0, ratio, 0, 0);
+    }
+    this.isStale = true;
     this.paint();
   }
 
@@ -281,12 +321,12 @@ export class Viewer {
         this.go(this.data.consumer(selected), 0);
         return true;
       case "Enter":
-        if (selected < 0) this.select(this.data.firstEndingAfter(0, this.span.from), true);
+        if (selected < 0) this.select(this.data.firstEndingAfter(this.layout.rows.order[0], this.span.from), true);
         else this.reveal(selected);
         return true;
       case "Escape":
-        if (selected < 0) return false;
-        this.select(null);
+        if (selected < 0 && this.chosenPoint === null && this.range === null) return false;
+        this.clear();
         return true;
       default:
         return false;
@@ -307,124 +347,19 @@ export class Viewer {
     return (this.data.start[action] + this.data.end[action]) / 2;
   }
 
-  private get scale(): Scale {
-    return this.picture.scale(this.span);
-  }
-
-  private listen(): void {
-    const { canvas } = this;
-    canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    canvas.addEventListener("pointerdown", (event) => this.down(event));
-    canvas.addEventListener("pointermove", (event) => this.move(event));
-    canvas.addEventListener("pointerup", (event) => this.up(event));
-    canvas.addEventListener("pointercancel", (event) => this.up(event));
-    canvas.addEventListener("pointerleave", () => this.leave());
-    canvas.addEventListener("dblclick", (event) => this.double(event));
-  }
-
-  private wheel(event: WheelEvent): void {
-    const sideways = event.shiftKey ? event.deltaY : event.deltaX;
-    if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {
-      event.preventDefault();
-      this.pan((sideways / this.scale.width) * 1.5);
-      return;
-    }
-    if (event.deltaY > 0 && this.isWhole && !event.ctrlKey) return; // nothing to zoom out of: the page scrolls
-    event.preventDefault();
-    const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 30 : 1;
-    this.zoom(Math.exp((-event.deltaY * lines) / 420), this.scale.time(event.offsetX));
-  }
-
-  private down(event: PointerEvent): void {
-    this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
-    this.canvas.setPointerCapture(event.pointerId);
-    if (event.button !== 0) return;
-    const { overview } = this.layout;
-    const inOverview = event.offsetY <= overview.top + overview.height;
-    this.drag = {
-      x: event.offsetX,
-      span: this.span,
-      moved: false,
-      overview: inOverview,
-      range: event.shiftKey && !inOverview ? this.scale.time(event.offsetX) : null,
-    };
-    if (inOverview) this.centre(event.offsetX);
-  }
-
-  private move(event: PointerEvent): void {
-    const last = this.pointers.get(event.pointerId);
-    if (this.pointers.size === 2 && last !== undefined) {
-      this.pinch(event);
-      return;
-    }
-    if (last !== undefined) this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
-    if (this.drag === null) {
-      this.point(event);
-      return;
-    }
-    const moved = event.offsetX - this.drag.x;
-    if (Math.abs(moved) > 3) this.drag.moved = true;
-    if (this.drag.overview) {
-      this.centre(event.offsetX);
-    } else if (this.drag.range !== null) {
-      const time = this.scale.time(event.offsetX);
-      this.range = { from: Math.min(this.drag.range, time), to: Math.max(this.drag.range, time) };
-      this.redraw();
-    } else if (this.drag.moved) {
-      const { from, to } = this.drag.span;
-      const by = (moved / this.scale.width) * (to - from);
-      this.hover.hidden = true;
-      this.show({ from: from - by, to: to - by });
-    }
-  }
-
-  /** Two fingers: what is under them stays under them. */
-  private pinch(event: PointerEvent): void {
-    const other = [...this.pointers].find(([id]) => id !== event.pointerId)![1];
-    const before = this.pointers.get(event.pointerId)!;
-    const [was, is] = [Math.abs(before.x - other.x), Math.abs(event.offsetX - other.x)];
-    this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
-    if (this.drag !== null) this.drag.moved = true;
-    if (was > 5 && is > 5) this.zoom(is / was, this.scale.time((event.offsetX + other.x) / 2));
-  }
-
-  private up(event: PointerEvent): void {
-    this.pointers.delete(event.pointerId);
-    const { drag, range } = this;
-    this.drag = null;
-    this.range = null;
-    if (drag === null) return;
-    if (range !== null && range.to - range.from > CLOSEST && drag.moved) this.show(range);
-    else if (!drag.moved && !drag.overview && event.type === "pointerup") this.select(this.under(event));
-    else this.redraw();
-  }
-
-  private leave(): void {
-    if (this.marks.hovered >= 0) {
-      this.marks.hovered = -1;
-      this.redraw();
-    }
-    this.hover.hidden = true;
-  }
-
-  private double(event: MouseEvent): void {
-    const action = this.under(event);
-    if (action === null) {
-      this.fit();
-      return;
-    }
-    const length = this.data.end[action] - this.data.start[action];
-    this.show({ from: this.data.start[action] - 4 * length, to: this.data.end[action] + 4 * length });
-  }
-
-  private centre(x: number): void {
-    const time = this.picture.scale(this.whole).time(x);
+  /** Show what is around a place in the overview. */
+  centre(x: number): void {
+    const time = this.picture.scale({ from: 0, to: this.data.head.makespan_ns }).time(x);
     const half = (this.span.to - this.span.from) / 2;
     this.show({ from: time - half, to: time + half });
   }
 
+  get scale(): Scale {
+    return this.picture.scale(this.span);
+  }
+
   /** The action under the pointer; null for none. Where actions are narrower than a pixel, the nearest. */
-  private under(event: MouseEvent): number | null {
+  under(event: MouseEvent): number | null {
     const rank = rankAt(this.layout.rows, event.offsetY);
     const memory = this.layout.memory === null ? -1 : rankAt(this.layout.memory, event.offsetY);
     if (rank < 0 || memory >= 0 || event.offsetX < this.layout.left || event.offsetX > this.layout.right) return null;
@@ -438,12 +373,23 @@ export class Viewer {
     return before >= this.data.head.rank_starts[rank] && time - this.data.end[before] < near ? before : null;
   }
 
-  private point(event: PointerEvent): void {
+  /** What is under the pointer, a rank and a time; null outside of all rows. */
+  pointUnder(event: MouseEvent): Point | null {
+    const { rows, memory, left, right } = this.layout;
+    if (event.offsetX < left || event.offsetX > right) return null;
+    const above = rankAt(rows, event.offsetY);
+    const rank = above < 0 && memory !== null ? rankAt(memory, event.offsetY) : above;
+    const time = this.scale.time(event.offsetX);
+    return rank < 0 || time < 0 || time > this.data.head.makespan_ns ? null : { rank, time };
+  }
+
+  /** Tell of what is under the pointer. */
+  hoverAt(event: PointerEvent): void {
     const action = this.under(event) ?? -1;
     const part = action < 0 ? this.encoderUnder(event) : null;
-    if (action !== this.marks.hovered) {
-      this.marks.hovered = action;
-      this.redraw();
+    if (action !== this.over.hovered) {
+      this.over.hovered = action;
+      this.redrawOver();
       if (action >= 0) this.fillCard(card(this.report.head, this.data, action));
     }
     if (part !== null) this.fillCard(encoderCard(this.data, ...part));
@@ -483,20 +429,29 @@ export class Viewer {
     this.hover.style.top = `${top}px`;
   }
 
+  /** The pointer is gone, or moves the picture. */
+  leave(): void {
+    this.over.hovered = -1;
+    this.hover.hidden = true;
+    this.redrawOver();
+  }
+
   private redraw(): void {
-    if (this.frame !== 0) return;
-    this.frame = requestAnimationFrame(() => this.paint());
+    this.isStale = true;
+    this.redrawOver();
+  }
+
+  private redrawOver(): void {
+    if (this.frame === 0) this.frame = requestAnimationFrame(() => this.paint());
   }
 
   private paint(): void {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
-    this.picture.draw({ pen: this.context, density: this.pixels }, this.span, this.marks);
-    if (this.range === null) return;
-    const [from, to] = [this.scale.x(this.range.from), this.scale.x(this.range.to)];
-    this.context.globalAlpha = 0.18;
-    this.context.fillStyle = this.colours.accent;
-    this.context.fillRect(from, this.layout.axis.top, to - from, this.layout.height - this.layout.axis.top);
-    this.context.globalAlpha = 1;
+    if (this.isStale) this.picture.draw({ pen: this.context, density: this.pixels }, this.span, this.marks);
+    this.isStale = false;
+    const over = this.above.getContext("2d")!;
+    over.clearRect(0, 0, this.layout.width, this.layout.height);
+    this.picture.drawOver(over, this.span, this.over);
   }
 }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { unzigzag, varints } from "../src/data";
-import { formatPlace, parsePlace, parseTime } from "../src/permalink";
+import { formatList, formatPlace, parseList, parsePlace, parseTime } from "../src/permalink";
+import { moved, plainRows, ranksInOrder, toggled, zoomedRows } from "../src/row_view";
 import { grouped, niceStep, Scale, showTime, ticks } from "../src/scale";
 import { parseQuery } from "../src/search";
 
@@ -34,6 +35,34 @@ test("addresses say the same when read back", () => {
   assert.deepEqual(parsePlace("#rank=-1&mb=x&t=soon&op=Q"), {});
   assert.equal(formatPlace({}), "");
   assert.deepEqual(["1.5s", "20us", "7", "3 ms"].map(parseTime), [1.5e9, 20e3, 7e6, 3e6]);
+});
+
+test("addresses hold all that is seen", () => {
+  const place = {
+    plan: 1, beside: [0, 1, 3], pinned: [5], folded: [0, 1, 2, 7], order: [5, 0, 2, 1], ownAxes: true, causes: false, path: true, memory: false,
+    rank: 3, at: 123_456_789, range: { from: 1, to: 9_876_543_211 }, rows: 2.25,
+  };
+  assert.deepEqual(parsePlace(formatPlace(place)), place);
+  assert.deepEqual(parsePlace("#range=9ms..1ms&rows=99&causes=maybe&pin=1-&fold=3-1"), {});
+});
+
+test("lists of ranks, in short", () => {
+  assert.equal(formatList([0, 1, 2, 5, 4, 9]), "0-2,5,4,9");
+  assert.deepEqual(parseList("0-2,5,4,9"), [0, 1, 2, 5, 4, 9]);
+  for (const text of ["", "a", "1,,2", "3-1", "0-99999"]) assert.equal(parseList(text), null);
+});
+
+test("rows are pinned, moved and made higher", () => {
+  const pinned = { ...plainRows(), pinned: [2] };
+  assert.deepEqual(ranksInOrder(pinned, 4), [2, 0, 1, 3]);
+  const lower = moved(pinned, 4, 0, 1);
+  assert.deepEqual(ranksInOrder(lower, 4), [2, 1, 0, 3]);
+  assert.deepEqual(moved(lower, 4, 0, -1), pinned);
+  assert.equal(moved(pinned, 4, 0, -1), pinned, "what is pinned stays on top");
+  assert.equal(moved(pinned, 4, 3, 1), pinned);
+  assert.deepEqual(toggled(toggled([1], 2), 1), [2]);
+  assert.equal(zoomedRows(plainRows(), -1).zoom, 1);
+  assert.equal(zoomedRows(zoomedRows(plainRows(), 1), 1).zoom, 2.25);
 });
 
 test("axes have round ticks", () => {

@@ -4,16 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
 
-from evenflow.draw.parts.axes import MEMORY_UNITS, nice_step, show_time, time_unit
+from evenflow.draw.parts.axes import MEMORY_UNITS, show_time, time_unit
+from evenflow.draw.parts.ladder import padded, ticks
 from evenflow.draw.svg_elements import clean, number
 from evenflow.language import _
 
 _WIDTH, _HEIGHT = 720, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 24, 26, 44
 _STAIRS, _OPEN, _LIMIT = "#2f6fd6", "none", "#c2410c"
-_TICKS = 6
-_PADDING = 0.06
-"""Share of an axis that stays empty at its ends."""
 _GIGABYTE, _GB = MEMORY_UNITS[1]
 
 
@@ -41,8 +39,8 @@ class _Picture:
         self._points, self._limit = points, limit_bytes
         memory = [*(point.limit_bytes for point in points), limit_bytes]
         steps = [point.step_ns for point in points]
-        self._memory = _padded(min(memory), max(memory))
-        self._steps = _padded(min(steps), max(steps))
+        self._memory = padded(min(memory), max(memory))
+        self._steps = padded(min(steps), max(steps))
 
     def _x(self, size_bytes: float) -> float:
         low, high = self._memory
@@ -67,11 +65,11 @@ class _Picture:
     def _axes(self) -> Iterator[str]:
         unit_ns, unit = time_unit(round(self._steps[1]))
         bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
-        for value, label in _ticks(self._steps, unit_ns):
+        for value, label in ticks(self._steps, unit_ns):
             y = number(self._y(value))
             yield f'<path d="M{_LEFT} {y}H{right}" stroke="currentColor" stroke-opacity=".14"/>'
             yield f'<text x="{_LEFT - 8}" y="{number(self._y(value) + 4)}" text-anchor="end">{label}</text>'
-        for value, label in _ticks(self._memory, _GIGABYTE):
+        for value, label in ticks(self._memory, _GIGABYTE):
             x = number(self._x(value))
             yield f'<path d="M{x} {bottom}v5" stroke="currentColor" stroke-opacity=".5"/>'
             yield f'<text x="{x}" y="{bottom + 19}" text-anchor="middle">{label}</text>'
@@ -105,19 +103,3 @@ class _Picture:
         place = f'cx="{number(self._x(point.limit_bytes))}" cy="{number(self._y(point.step_ns))}"'
         dot = f'<circle {place} r="4" fill="{fill}" stroke="{_STAIRS}" stroke-width="1.5" pointer-events="all">'
         return f"{dot}<title>{clean(words + proof)}</title></circle>"
-
-
-def _padded(low: float, high: float) -> tuple[float, float]:
-    room = (high - low) * _PADDING or max(abs(high), 1) * _PADDING
-    return low - room, high + room
-
-
-def _ticks(span: tuple[float, float], unit: int) -> Iterator[tuple[float, str]]:
-    """Yield places and labels of an axis."""
-    low, high = span[0] / unit, span[1] / unit
-    step = nice_step(high - low, _TICKS)
-    digits = max(0, -int(f"{step:e}".split("e")[1]))
-    place = -(-low // step)
-    while place * step <= high:
-        yield place * step * unit, f"{place * step:,.{digits}f}"
-        place += 1

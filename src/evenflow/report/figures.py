@@ -12,7 +12,7 @@ Figures = tuple[tuple[str, str], ...]
 def simulation_figures(
     simulation: Simulation, memory_limit_bytes: int | None, vocabulary: Vocabulary = Vocabulary.OURS
 ) -> Figures:
-    """Return step time, idle time, bubbles by cause, peak memory, schedule and sizes of a plan."""
+    """Return step time, peak memory, idle time, bubbles by cause, schedule, sizes; those that lead are first."""
     bubbles = simulation.bubbles
     causes = [
         (_("fill and drain"), bubbles.ideal),
@@ -25,11 +25,15 @@ def simulation_figures(
         causes.append((_("host copies"), bubbles.host_copies))
     by_cause = ", ".join(f"{name} {_percent(share)}" for name, share in causes)
     peak = simulation.peak_memory_bytes if simulation.network.has_memory else None
-    step, idle, *others = timeline_figures(simulation.timeline, peak, memory_limit_bytes, vocabulary)
+    step, peaks, idle, *others = timeline_figures(simulation.timeline, peak, memory_limit_bytes, vocabulary)
     layers = (_("Layers"), f"{simulation.plan.num_layers:,}")
     encoded = simulation.encoded
-    whole = () if encoded is None else ((_("Step with encoders"), show_time(encoded.step_ns)),)
-    return (step, *whole, idle, (_("Bubbles, of model time"), f"{_percent(bubbles.real)}: {by_cause}"), *others, layers)
+    parts: Figures = ()
+    if encoded is not None:  # what a step takes is one number: the whole
+        parts = ((_("Pipeline alone, of the step"), step[1]),)
+        step, idle = (step[0], show_time(encoded.step_ns)), (_("Idle, of the pipeline alone"), idle[1])
+    wasted = (_("Bubbles, of model time"), f"{_percent(bubbles.real)}: {by_cause}")
+    return (step, peaks, idle, *parts, wasted, *others, layers)
 
 
 def timeline_figures(
@@ -38,22 +42,22 @@ def timeline_figures(
     memory_limit_bytes: int | None,
     vocabulary: Vocabulary = Vocabulary.OURS,
 ) -> Figures:
-    """Return step time, idle time, peak memory, schedule and sizes of any timeline."""
+    """Return step time, peak memory, idle time, schedule and sizes of any timeline."""
     schedule = timeline.schedule
     idle = 1 - int(timeline.busy_ns.sum()) / max(timeline.makespan_ns * schedule.num_ranks, 1)
     return (
         (_("Step time"), show_time(timeline.makespan_ns)),
+        peak_figure(peak_bytes, memory_limit_bytes, vocabulary),
         (_("Idle, of the step"), _percent(idle)),
-        _peak(peak_bytes, memory_limit_bytes, vocabulary),
         (_("Schedule"), schedule.name),
         (_("Sizes"), _sizes(schedule)),
     )
 
 
-def _peak(
+def peak_figure(
     peak_bytes: tuple[int, ...] | None, memory_limit_bytes: int | None, vocabulary: Vocabulary
 ) -> tuple[str, str]:
-    """Return the highest memory of any rank, and whether it fits."""
+    """Return the name of the highest memory of any rank, and in words how high it is and whether it fits."""
     name = _("Peak memory")
     if peak_bytes is None:
         return name, _("not known")
@@ -64,8 +68,10 @@ def _peak(
         return name, _("{peak} on rank {rank}", **values)
     values["limit"] = show_memory(memory_limit_bytes, unit)
     if peak <= memory_limit_bytes:
-        return name, _("{peak} of {limit}, on rank {rank}", **values)
-    return name, _("{peak} of {limit}, on rank {rank}: over the limit", **values)
+        values["room"] = show_memory(memory_limit_bytes - peak, unit)
+        return name, _("{peak} of {limit}, on rank {rank}: fits, {room} free", **values)
+    values["room"] = show_memory(peak - memory_limit_bytes, unit)
+    return name, _("{peak} of {limit}, on rank {rank}: {room} over the limit", **values)
 
 
 def _sizes(schedule: Schedule) -> str:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.report.figures import simulation_figures
 from evenflow.report.of_timeline import shown_timeline
-from evenflow.report.shown import Kind, Shown
+from evenflow.report.shown import Kind, Shown, StepWork
 from evenflow.report.stage_words import stage_words
-from evenflow.simulate import Simulation
+from evenflow.simulate import Simulation, path_shares
 
 
 def shown_simulation(
@@ -39,11 +39,16 @@ def shown_simulation(
         peak_bytes=simulation.peak_memory_bytes if network.has_memory else None,
         figures=figures,
     )
+    costs = simulation.costs
+    own_ns = int((costs.forward_ns + costs.backward_ns - costs.recompute_ns).sum()) * schedule.sequence_splits
     return replace(
         shown,
+        step_ns=None if simulation.encoded is None else simulation.encoded.step_ns,
+        work=StepWork(layers=simulation.plan.num_layers, microbatch_ns=own_ns),
         recompute_ns=simulation.recompute_ns,
         causes=simulation.idle_gaps,
         idle=simulation.idle,
+        path=path_shares(simulation),
         encoders=() if simulation.encoded is None else simulation.encoded.sides,
         stage_layers=layers_by_stage,
         certificate=certificate,

@@ -12,7 +12,7 @@ from evenflow.language import _
 from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.report.of_files import with_own_names
 from evenflow.report.of_simulation import shown_simulation
-from evenflow.report.of_tune import MOST_TIMELINES, shown_ranking
+from evenflow.report.of_tune import MOST_TIMELINES, shown_ranking, tuned_configurations
 from evenflow.report.page import report_html
 from evenflow.report.shown import Shown
 from evenflow.simulate import Simulation
@@ -44,6 +44,9 @@ def report_page(*values: Simulation | Outcome | BestOutcome | Tuned, names: Sequ
             raise InputError(rule=rule, place=name or type(value).__name__)
         shown += timelines
     shown = with_own_names(shown)
+    tuned = values[0] if len(values) == 1 else None
+    if isinstance(tuned, Tuned):
+        return report_html(shown, title=title or tuned.question.model.name, configurations=tuned_configurations(tuned))
     return report_html(shown, title=title or ", ".join(timeline.name for timeline in shown))
 
 

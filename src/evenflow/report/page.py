@@ -2,11 +2,12 @@
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 
+from evenflow.draw.configurations_picture import Configurations, configurations_svg
 from evenflow.draw.memory_curve_picture import memory_curve_svg
 from evenflow.draw.parts.axes import show_memory, time_unit
 from evenflow.draw.vocabulary import Vocabulary
@@ -19,6 +20,8 @@ from evenflow.report.shown import ReportTable, RunBlock, Shown
 HEAD_ID, DATA_ID, PLAN_ID = "evenflow-head", "evenflow-data", "evenflow-plan-"
 """Names of the elements that hold the data; behind the last comes the number of a plan."""
 _CAUSES = ("fill_drain", "imbalance", "recompute", "communication")
+_LEADING = 3
+"""Figures that stand above the timeline; the others fold open below it."""
 _DASH = "–"
 _DIGITS = 5
 """Digits of the longest times in a table."""
@@ -28,23 +31,26 @@ def report_html(
     shown: Sequence[Shown],
     *,
     title: str,
-    tables: Sequence[ReportTable] = (),
+    ranking: ReportTable | None = None,
+    configurations: Configurations | None = None,
     vocabulary: Vocabulary = Vocabulary.OURS,
     made_by: str = "evenflow",
 ) -> str:
     """Return the page as the text of an HTML file that loads nothing from anywhere.
 
-    It works under its own content policy, which allows its own script and style and nothing else. `made_by` is the
-    program, with its version. Equal timelines give equal text. Raises InputError when there is no timeline.
+    It works under its own content policy, which allows its own script and style and nothing else. `ranking` and
+    `configurations` are of the search that the timelines are from; `made_by` is the program, with its version. Equal
+    timelines give equal text. Raises InputError when there is no timeline.
     """
     if not shown:
         raise InputError(rule=_("must be at least one, to be shown"), place=_("timelines"))
     with vocabulary.spoken():
-        return "\n".join(_lines(shown, title, tables, vocabulary, made_by)) + "\n"
+        search = list(_search(ranking, configurations))
+        return "\n".join(_lines(shown, title, search, vocabulary, made_by)) + "\n"
 
 
 def _lines(
-    shown: Sequence[Shown], title: str, tables: Sequence[ReportTable], vocabulary: Vocabulary, made_by: str
+    shown: Sequence[Shown], title: str, search: Sequence[str], vocabulary: Vocabulary, made_by: str
 ) -> list[str]:
     style, script = _asset("report.css"), _asset("report.js")
     policy = "; ".join(
@@ -73,8 +79,8 @@ def _lines(
         f"<noscript><p>{_text(page_sentences()['needs_script'])}</p></noscript>",
         '<main id="report">',
         f"<h1>{_text(title)}</h1>",
-        *(line for table in tables for line in _table(table)),
         *(line for index, timeline in enumerate(shown) for line in _timeline(timeline, index, vocabulary)),
+        *search,
         "</main>",
         f"<script>{script}</script>",
         "</body>",
@@ -90,16 +96,29 @@ def _data(payload: Payload) -> Iterator[str]:
         yield f'<script type="application/json" id="{PLAN_ID}{index}">{_json(plan)}</script>'
 
 
-def _table(table: ReportTable) -> Iterator[str]:
+def _search(ranking: ReportTable | None, configurations: Configurations | None) -> Iterator[str]:
+    """Give the section on what a search looked at: a dot for each configuration, and their ranking."""
+    if ranking is None and configurations is None:
+        return
     yield '<section class="ranking">'
-    yield "<table>"
+    yield f"<h2>{_text(page_sentences()['searched'])}</h2>"
+    if configurations is not None:
+        yield configurations_svg(configurations)
+        if configurations.note:
+            yield f'<p class="note">{_text(configurations.note)}</p>'
+    if ranking is not None:
+        yield from _table(ranking)
+    yield "</section>"
+
+
+def _table(table: ReportTable) -> Iterator[str]:
+    yield '<div class="scroll"><table>'
     yield f"<caption>{_text(table.title)}</caption>"
     yield "<thead><tr>" + "".join(f'<th scope="col">{_text(head)}</th>' for head in table.columns) + "</tr></thead>"
     yield "<tbody>"
     yield from ("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
-    yield "</tbody></table>"
+    yield "</tbody></table></div>"
     yield from (f'<p class="note">{_text(note)}</p>' for note in table.notes)
-    yield "</section>"
 
 
 def _timeline(shown: Shown, index: int, vocabulary: Vocabulary) -> Iterator[str]:
@@ -109,28 +128,41 @@ def _timeline(shown: Shown, index: int, vocabulary: Vocabulary) -> Iterator[str]
     yield f"<h2>{_text(shown.name)}</h2>"
     if shown.certificate:
         yield f'<p class="certificate">{_text(shown.certificate)}</p>'
-    if shown.decision:
-        yield f'<h3>{_text(said["decision"])}</h3><ul class="decision">'
-        yield from (f"<li>{_text(item.text)}</li>" for item in shown.decision)
-        yield "</ul>"
-    if shown.curve and shown.limit_bytes is not None:
-        yield memory_curve_svg(shown.curve, limit_bytes=shown.limit_bytes)
-    if shown.figures:
-        yield '<dl class="figures">'
-        yield from (f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in shown.figures)
-        yield "</dl>"
+    yield from _figures(shown.figures[:_LEADING], "figures lead")
+    yield '<div class="slot"></div>'
     yield from (f'<p class="note">{_text(note)}</p>' for note in shown.notes)
-    yield from _ranks(shown, vocabulary)
+    if shown.decision:
+        curve = []
+        if shown.curve and shown.limit_bytes is not None:
+            curve = [memory_curve_svg(shown.curve, limit_bytes=shown.limit_bytes)]
+        advice = (f"<li>{_text(item.text)}</li>" for item in shown.decision)
+        yield from _fold("decided", said["decision"], ['<ul class="decision">', *advice, "</ul>", *curve])
+    if shown.figures[_LEADING:]:
+        yield from _fold("further", said["figures"], _figures(shown.figures[_LEADING:], "figures"))
+    yield from _fold("by-rank", said["ranks"], _ranks(shown, vocabulary))
     if shown.run:
-        yield f"<h3>{_text(said['run'])}</h3>"
-        yield from (_run_block(item) for item in shown.run)
+        yield from _fold("running", said["run"], map(_run_block, shown.run))
     yield "</section>"
+
+
+def _fold(name: str, title: str, lines: Iterable[str]) -> Iterator[str]:
+    """Give a part that the script folds: without one, all can be read."""
+    yield f'<details class="{name}" open><summary>{_text(title)}</summary>'
+    yield from lines
+    yield "</details>"
+
+
+def _figures(figures: Sequence[tuple[str, str]], kind: str) -> Iterator[str]:
+    if figures:
+        yield f'<dl class="{kind}">'
+        yield from (f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in figures)
+        yield "</dl>"
 
 
 def _run_block(block: RunBlock) -> str:
     note = f'<p class="note">{_text(block.note)}</p>' if block.note else ""
     title = f"{block.title}: {block.what}" if block.what else block.title
-    return f'<div class="run"><h4>{_text(title)}</h4>{note}<pre><code>{_text(block.text)}</code></pre></div>'
+    return f'<div class="run"><h3>{_text(title)}</h3>{note}<pre><code>{_text(block.text)}</code></pre></div>'
 
 
 def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:
@@ -145,7 +177,7 @@ def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:
     times = [said["busy"], said["idle"], *(said[_word(cause)] for cause in listed)]
     heads = [said["rank"], *(f"{head}, {name}" for head in times), said["peak"]]
     yield '<table class="ranks">'
-    yield f"<caption>{_text(said['ranks'])}</caption>"
+    yield f"<caption>{_text(said['idle_table'])}</caption>"
     yield "<thead><tr>" + "".join(f'<th scope="col">{_text(head)}</th>' for head in heads) + "</tr></thead><tbody>"
     for rank, busy_ns in enumerate(shown.busy_ns.tolist()):
         causes = (

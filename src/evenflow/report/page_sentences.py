@@ -5,7 +5,7 @@ from evenflow.language import _
 
 def page_sentences() -> dict[str, str]:
     """Return the sentences in the language spoken now; the script fills in what is ``{in_braces}``."""
-    return _names() | _idle() | _table() | _viewer() | _page() | _keys()
+    return _names() | _idle() | _table() | _viewer() | _page() | _arranged() | _beside() | _dock() | _keys()
 
 
 def _names() -> dict[str, str]:
@@ -41,10 +41,12 @@ def _table() -> dict[str, str]:
     return {
         "peak": _("peak memory"),
         "busy": _("busy"),
+        "searched": _("All configurations"),
         "needs_script": _("This browser runs no scripts, so the timeline is not drawn; the figures stand below."),
-        "decision": _("Decision"),
-        "figures": _("Figures"),
-        "ranks": _("Ranks"),
+        "decision": _("What memory is worth"),
+        "figures": _("More figures"),
+        "ranks": _("Ranks: work, idle time, memory"),
+        "idle_table": _("Idle time by cause"),
         "run": _("How to run it"),
         "copy": _("Copy"),
         "copied": _("Copied"),
@@ -87,7 +89,7 @@ def _page() -> dict[str, str]:
         "dark": _("dark"),
         "colours": _("Colours"),
         "paper_colours": _("as in papers"),
-        "safe_colours": _("colour-blind safe"),
+        "safe_colours": _("as in all pictures"),
         "save_svg": _("Save SVG"),
         "save_png": _("Save PNG"),
         "save_plan": _("Save plan"),
@@ -95,7 +97,6 @@ def _page() -> dict[str, str]:
         "perfetto_hint": _("Saves a Chrome trace, which ui.perfetto.dev opens"),
         "timelines": _("Timelines"),
         "beside": _("side by side"),
-        "more_timelines": _("{count} more are not drawn here; choose them above"),
         "made_by": _("made by {program}"),
         "timeline_tools": _("Tools of the timeline"),
         "search": _("Search"),
@@ -112,9 +113,6 @@ def _page() -> dict[str, str]:
         "shades_are_chunks": _("darker: later chunks"),
         "idle_by": _("idle by:"),
         "idle_share": _("idle, of the step"),
-        "differences": _("Differences by rank"),
-        "against": _("{name} against {base}"),
-        "step_difference": _("a step takes {step} in {name} and {before} in {base}: {change} ({percent})"),
         "framework": _("Framework"),
         "copy_failed": _("select it and copy"),
         "actions": _("All actions as a table"),
@@ -126,12 +124,96 @@ def _page() -> dict[str, str]:
     }
 
 
+def _arranged() -> dict[str, str]:
+    """Return the names of what arranges rows."""
+    return {
+        "ranks_tool": _("ranks …"),
+        "ranks_plain": _("all as they were"),
+        "pin_rank": _("pin"),
+        "fold_rank": _("fold"),
+        "rank_up": _("move up"),
+        "rank_down": _("move down"),
+        "rows_higher": _("Higher rows"),
+        "rows_lower": _("Lower rows"),
+    }
+
+
+def _beside() -> dict[str, str]:
+    """Return the sentences on timelines beside each other."""
+    return {
+        "steps": _("Steps"),
+        "timeline": _("timeline"),
+        "step": _("step"),
+        "longer_by": _("longer by"),
+        "per_microbatch": _("step per microbatch"),
+        "fits": _("fits"),
+        "fits_by": _("yes, {memory} free"),
+        "over_by": _("no, {memory} over the limit"),
+        "peak_rank": _("most memory on"),
+        "time_axis": _("Time axis"),
+        "one_axis": _("one for all"),
+        "own_axes": _("each from start to end"),
+        "differences": _("Differences by rank"),
+        "differences_by_action": _("Differences by action"),
+        "against": _("{name} against {base}"),
+        "largest_by": _("the largest of"),
+        "actions_alone": _("{count} actions are in one of both alone."),
+        "unequal_microbatches": _(
+            "{name} has {own} microbatches where {base} has {others}: it is compared for as many, its step multiplied, "
+            "which counts its fill and drain as often."
+        ),
+        "unequal_tokens": _(
+            "{name} works through other tokens a step than {base}: it is compared for as many, its step multiplied."
+        ),
+        "unequal_work": _(
+            "{name} has other layers or larger microbatches than {base}: their steps are not compared, since their "
+            "work is not known to be the same."
+        ),
+    }
+
+
+def _dock() -> dict[str, str]:
+    """Return the sentences on what is chosen."""
+    return {
+        "dock": _("What is chosen"),
+        "close_dock": _("Choose nothing"),
+        "sums_tool": _("sums"),
+        "sums_hint": _("Sums of what is seen; dragging with Shift marks another part of the step"),
+        "range_title": _("From {from} to {to}: {length}"),
+        "zoom_to_range": _("zoom to it"),
+        "all_ranks": _("all ranks"),
+        "messages_travel": _("messages to it travel"),
+        "idle_on": _("idle on rank {rank}"),
+        "until": _("until"),
+        "end_of_step": _("the end of the step"),
+        "waits_for": _("waits for"),
+        "holds_at": _("holds at {time}"),
+        "held_free": _("{held}, {memory} free"),
+        "held_over": _("{held}, {memory} over the limit"),
+        "held_fixed": _("weights, gradients, optimizer"),
+        "held_moving": _("activations and working space"),
+        "not_there": _("has no such action"),
+        "differs_by": _("begins {begins}, takes {takes}"),
+        "go_decided": _("to what let it begin"),
+        "go_needs": _("to what it needs"),
+        "go_needed": _("to what needs it"),
+        "go_behind": _("to what is behind it"),
+        "path_sentence": _(
+            "Rank {rank} carries {share} of the longest path. With {off} less work on every microbatch there, the step "
+            "is {saved} shorter (simulated)."
+        ),
+        "of_path": _("of the path"),
+        "less_work": _("less work on every microbatch"),
+        "off_saves": _("{off} saves {saved}"),
+    }
+
+
 def _keys() -> dict[str, str]:
     return {
         "help": _("Keys"),
         "help_mouse": _(
-            "The wheel zooms, dragging moves, dragging with Shift zooms into what is marked, a double click fits an "
-            "action. A click on an action shows what decided when it starts."
+            "The wheel zooms, dragging moves, dragging with Shift sums what is marked, a double click fits an action. "
+            "A click tells of an action, a gap or the memory there, and shows what decided when an action starts."
         ),
         "key_zoom": _("zoom in and out"),
         "key_pan": _("move left and right"),

@@ -17,9 +17,9 @@ from evenflow.profiles.report_file import data_of, head_of, plans_of
 from evenflow.ranges import RANKS, STEP_TOTAL, Range
 from evenflow.report.columns import ENCODERS, decoded, unzigzag
 from evenflow.report.payload import VERSION
-from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownCopies, ShownMemory
+from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownCopies, ShownMemory, StepWork
 from evenflow.schedule import NUM_OPS, Op, Schedule
-from evenflow.simulate import EncoderParts, IdleGaps, IdleTime
+from evenflow.simulate import EncoderParts, IdleGaps, IdleTime, PathShare
 
 _SIGNED = Range(least=-STEP_TOTAL.most, most=STEP_TOTAL.most)
 
@@ -132,12 +132,15 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         start_ns=start_ns,
         end_ns=end_ns,
         makespan_ns=makespan_ns,
+        step_ns=None if timeline.values.get("step_ns") is None else timeline.integer("step_ns", STEP_TOTAL),
+        work=_work(timeline),
         gaps_ns=gaps,
         recompute_ns=column("recompute_ns"),
         inputs=inputs,
         message_ns=column("message_ns"),
         causes=causes,
         idle=_idle(timeline, num_ranks),
+        path=_path(timeline, num_ranks),
         copies=copies,
         encoders=tuple(encoders),
         saved_ns=_saved(schedule, column("pair") - 1, place=timeline.place("pair")) if "pair" in columns else None,
@@ -163,6 +166,15 @@ def _saved(schedule: Schedule, saved_ns: Integers, *, place: str) -> Integers:
     ):
         raise _damaged(place)
     return saved_ns
+
+
+def _work(timeline: Fields) -> StepWork:
+    """Return what a step works through; reports of earlier versions do not say it."""
+    if "work" not in timeline:
+        return StepWork()
+    work = timeline.inner("work")
+    names = [field.name for field in fields_of(StepWork) if work.values.get(field.name) is not None]
+    return StepWork(**{name: work.integer(name, STEP_TOTAL) for name in names})
 
 
 def _curve_point(point: Fields) -> CurvePoint:
@@ -251,6 +263,15 @@ def _idle(timeline: Fields, num_ranks: int) -> tuple[IdleTime, ...] | None:
     if len(ranks) != num_ranks:
         raise _damaged(timeline.place("idle"))
     return tuple(IdleTime(**{name: rank.integer(name, _SIGNED) for name in names}) for rank in ranks)
+
+
+def _path(timeline: Fields, num_ranks: int) -> tuple[PathShare, ...]:
+    """Return what every rank has of a longest path."""
+    shares = timeline.objects("path") if "path" in timeline else []
+    if shares and len(shares) != num_ranks:
+        raise _damaged(timeline.place("path"))
+    names = [field.name for field in fields_of(PathShare)]
+    return tuple(PathShare(**{name: share.integer(name, _SIGNED) for name in names}) for share in shares)
 
 
 def _figures(timeline: Fields) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from evenflow.draw.memory_curve_picture import CurvePoint
 from evenflow.schedule import Schedule
-from evenflow.simulate import EncoderParts, IdleGaps, IdleTime
+from evenflow.simulate import EncoderParts, IdleGaps, IdleTime, PathShare
 
 Integers = NDArray[np.int64]
 
@@ -44,6 +44,18 @@ class ShownCopies:
     """The forward that made what leaves, or the backward that needs what comes back."""
     start_ns: Integers
     end_ns: Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepWork:
+    """What one step works through, beside the number of its microbatches: only equal work compares by its steps."""
+
+    layers: int | None = None
+    """Layers of the model; None where they are not known, as of a measured step."""
+    microbatch_ns: int | None = None
+    """Time of all layers on one microbatch, without recomputation, all ranks together."""
+    tokens: int | None = None
+    """Tokens of a step on all devices, where they are known: these count then, whatever the degrees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +98,9 @@ class Shown:
     start_ns: Integers
     end_ns: Integers
     makespan_ns: int
+    step_ns: int | None = None
+    """Time of the whole step where that is more than its pipeline, as with the optimizer's."""
+    work: StepWork = StepWork()
     gaps_ns: Integers
     """Idle time before every action on its rank, then behind the last one of each, shape [num_actions + num_ranks]."""
     recompute_ns: Integers
@@ -98,6 +113,8 @@ class Shown:
     """Gaps by cause; None where they are not known, as of a measured step."""
     idle: tuple[IdleTime, ...] | None = None
     """Idle time of every rank by cause."""
+    path: tuple[PathShare, ...] = ()
+    """What every rank has of a longest path; empty where that is not known."""
     copies: tuple[ShownCopies, ShownCopies] | None = None
     """Copies to the host and back; None where nothing moves."""
     encoders: tuple[EncoderParts, ...] = ()
@@ -127,7 +144,7 @@ class Shown:
 
     @property
     def busy_ns(self) -> Integers:
-        """Work of every rank, shape [num_ranks]."""
+        """StepWork of every rank, shape [num_ranks]."""
         busy = np.zeros(self.schedule.num_ranks, dtype=np.int64)
         np.add.at(busy, self.schedule.ranks, self.end_ns - self.start_ns)
         return busy

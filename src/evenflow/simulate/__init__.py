@@ -34,6 +34,7 @@ from evenflow.simulate.memory import (
     peak_bytes,
 )
 from evenflow.simulate.pairs import at_best_in_pairs, check_pairs, compared_families, pairs_save
+from evenflow.simulate.path_shares import PathShare, path_shares
 from evenflow.simulate.simulation import Simulation, simulate
 from evenflow.simulate.timeline import InTurn, Timeline, makespan_ns, run
 
@@ -50,6 +51,7 @@ __all__ = [
     "InTurn",
     "Integers",
     "LayerSums",
+    "PathShare",
     "Simulation",
     "StageCosts",
     "Timeline",
@@ -85,6 +87,7 @@ __all__ = [
     "no_time_class",
     "pair_class",
     "pairs_save",
+    "path_shares",
     "peak_bytes",
     "plan_counts",
     "run",

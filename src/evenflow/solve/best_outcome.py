@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from evenflow.language import _, _n
 from evenflow.model import HostLink
-from evenflow.notebook import InNotebook
+from evenflow.notebook import InNotebook, text_of
 from evenflow.solve.outcome import Outcome, Status
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.rank_orders import shown_order
@@ -132,7 +132,8 @@ class BestOutcome(InNotebook):
         )
 
     def __str__(self) -> str:
-        return self.summary()
+        """Return the answer that ``evenflow plan`` prints, in whole."""
+        return text_of(self) or self.summary()
 
     def summary(self) -> str:
         """Return the plan, its evidence, and a line for each candidate."""

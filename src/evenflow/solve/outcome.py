@@ -6,7 +6,7 @@ from enum import Enum
 
 from evenflow.language import _
 from evenflow.model import Plan
-from evenflow.notebook import InNotebook
+from evenflow.notebook import InNotebook, text_of
 from evenflow.simulate import Simulation
 from evenflow.units import megabytes, milliseconds
 
@@ -136,7 +136,7 @@ class Outcome(InNotebook):
             )
         if self.status is Status.OPTIMAL:
             return _(
-                "optimal: no plan of this schedule{split} is shorter than {step_ms:,.3f} ms",
+                "optimal to 2 parts in a million: no plan of this schedule{split} is shorter than {step_ms:,.3f} ms",
                 split=split,
                 step_ms=milliseconds(self.makespan_ns),
             )
@@ -154,7 +154,8 @@ class Outcome(InNotebook):
         )
 
     def __str__(self) -> str:
-        return self.summary()
+        """Return the answer that ``evenflow plan`` prints, in whole."""
+        return text_of(self) or self.summary()
 
     def summary(self) -> str:
         """Return the plan and its evidence as a few lines of text."""

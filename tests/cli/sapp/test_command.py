@@ -45,7 +45,7 @@ class TestBalance:
         assert page.head["unit"] == {"bytes": 2**20, "name": "MB"}
         figures = dict(page.head["timelines"][0]["figures"])
         assert figures["Sizes"] == "2 stages × 1 chunk × 2 microbatches"
-        assert figures["Peak memory"] == "240 MB of 250 MB, on stage 0"
+        assert figures["Peak memory"] == "240 MB of 250 MB, on stage 0: fits, 10 MB free"
         assert len(page.plans) == 3
         assert balance(*asked)[0] == 0, "its own page is replaced"
         (layers / "page.html").write_text("mine")

@@ -29,7 +29,7 @@ def words(text):
 
 
 @pytest.mark.usefixtures("fake_solver")
-def test_steps_comparison_and_block(folder, evenflow):
+def test_steps_comparison_and_what_is_next(folder, evenflow):
     result = evenflow("quick-tune", "tiny.json", *SIZES, "--memory", "230MB", "--json", "tuned.json")
     assert result.exit_code == 0
     assert words(result.stdout)[: len(words(STEPS))] == words(STEPS)
@@ -37,8 +37,13 @@ def test_steps_comparison_and_block(folder, evenflow):
     rows = {line.split()[0]: line.split()[1] for line in result.stdout.splitlines() if " fits" in line}
     assert (rows["rule_of_thumb"], rows["recommended"]) == ("19.000", "24.000")
     assert "optimum_full_only" not in result.stdout
-    assert "offset: [[0, 0]]\n" in result.stdout
-    assert "  recompute: [[1, 0]]\n" in result.stdout
+    assert "To put in yaml" not in result.stdout
+    command = "evenflow simulate tiny.json --microbatches 2 --layers 2,2 --recompute full=1,0 --json plan.json"
+    assert f"next: {command}, then\n" in result.stdout
+    kept = evenflow(*command.split()[1:])
+    assert "one step takes 19.000 ms" in kept.stdout
+    assert "next: evenflow export plan.json --to NAME" in kept.stdout
+    assert "offset: [[0, 0]]\n" in evenflow("export", "plan.json", "--to", "mindformers").stdout
     written = json.loads((folder / "tuned.json").read_text())
     assert list(written) == ["steps", "rule_of_thumb", "recommended"]
     assert written["steps"][1] == {

@@ -1,8 +1,10 @@
-"""A two-level plan as a timeline of a report: its pipeline, with what the devices of every stage do."""
+"""A two-level plan in a report: its pipeline, with what the devices of every stage do, and what else was considered."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from evenflow.draw.configurations_picture import ConfigurationDot, Configurations
+from evenflow.language import _
 from evenflow.report.of_simulation import shown_simulation
 from evenflow.report.shown import Shown
 
@@ -22,4 +24,39 @@ def shown_auto(result: "AutoPlan", *, notes: Sequence[str], plan: str) -> Shown:
         notes=notes,
         stage_layers=[f"{group.extent}: {group.how}" for group in groups],
         plan=plan,
+    )
+
+
+def auto_configurations(result: "AutoPlan") -> Configurations | None:
+    """Return the plain plans that fit, which were priced alike, with the plan found; None where nothing else was."""
+    dots = tuple(
+        ConfigurationDot(
+            step_ns=grid.plan.timeline.makespan_ns,
+            memory_bytes=grid.memory_bytes,
+            degree=grid.num_stages,
+            words=grid.name,
+        )
+        for grid in result.search.grids
+        if grid.plan is not None and grid.memory_bytes is not None
+    )
+    if result.is_own or not dots:
+        return None
+    simulation = result.simulation
+    return Configurations(
+        dots=dots,
+        degree_name=_("stages"),
+        chosen=ConfigurationDot(
+            step_ns=simulation.makespan_ns,
+            memory_bytes=max(simulation.peak_memory_bytes),
+            degree=len(result.stages),
+            words=result.row.name,
+        ),
+        bound_ns=result.lower_bound_ns or 0,
+        limit_bytes=result.cluster.memory_bytes,
+        note=_(
+            "A dot for each of the {fitting} plans as people write them that fit, of {count}: equal submeshes, layers "
+            "dealt evenly, one sharding. The bound is that of the answer.",
+            fitting=len(dots),
+            count=len(result.search.grids),
+        ),
     )

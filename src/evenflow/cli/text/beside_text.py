@@ -13,6 +13,11 @@ def step_ns(simulation: Simulation) -> int:
     return simulation.makespan_ns if simulation.encoded is None else simulation.encoded.step_ns
 
 
+def step_line(simulation: Simulation) -> str:
+    """Return the time of a step in words."""
+    return _("step {step_ms:,.3f} ms", step_ms=milliseconds(step_ns(simulation)))
+
+
 def beside_line(simulation: Simulation, name: str, other: Simulation, memory_limit_bytes: int | None) -> str:
     """Return how much shorter the step of a plan is than that of another with a name, and whether that one fits."""
     before_ns = step_ns(other)

@@ -18,8 +18,8 @@ from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
-from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.comparison_table import comparison_table
+from evenflow.cli.text.next_text import simulate_line
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.quick_tune_text import quick_tune_text
 from evenflow.cli.text.tables import binding_note
@@ -92,7 +92,7 @@ def quick_tune(layers: str, request: QuickTuneOptions) -> int:
             if not outcomes:
                 raise
             break
-    _print_comparison(steps[-1], outcomes, limit)
+    _print_comparison(steps[-1], outcomes, limit, layers=layers)
     outputs.write_json(lambda: quick_tune_fields(steps, outcomes, sizes, limit))
     outputs.say(is_apart=True)
     return status_code(list(outcomes.values())[-1].status)
@@ -111,8 +111,8 @@ def _solve(network: Network, sizes: Sizes, *, limit: int | None, time_limit_s: f
         return solve.solve(request, schedule=SCHEDULE, time_limit_s=time_limit_s, progress=progress, known=known)
 
 
-def _print_comparison(rule: TuningStep, outcomes: dict[str, Outcome], limit: int | None) -> None:
-    """Print one table of all plans, the certificates, and the rule's block; say on stderr why a plan is missing."""
+def _print_comparison(rule: TuningStep, outcomes: dict[str, Outcome], limit: int | None, *, layers: str) -> None:
+    """Print a table of all plans, the certificates, and how to keep the rule's; say on stderr why a plan is missing."""
     plans = [NamedPlan(name=RULE, simulation=rule.simulation)]
     notes = []
     for name, outcome in outcomes.items():
@@ -125,4 +125,4 @@ def _print_comparison(rule: TuningStep, outcomes: dict[str, Outcome], limit: int
     if notes:
         click.echo("\n" + "\n".join(notes))
     if rule.simulation.fits(limit):
-        click.echo(f"\n{RULE}:\n{block_to_paste(rule.simulation, limit)}")
+        click.echo(f"\n{RULE}: {simulate_line(rule.simulation.plan, layers=layers)}")

@@ -46,7 +46,10 @@ def test_every_strategy_in_one_table_and_a_picture_of_each(folder, evenflow):
     assert rows["mine"][0] == "24.000"
     assert rows["mine"][-2:] == ["306.0", "OVER on 1 of 2 ranks"]
     assert "\nrecommended:\nTo put in yaml configuration:\n" in result.stdout
-    assert result.stdout.count("To put") == 1
+    assert result.stdout.count("To put") == 1  # the manual file has plans in MindFormers' words
+    plain = evenflow("compare", "tiny.json", *SIZES, "--memory", "230MB", "--output-folder", "others")
+    assert "\nrecommended: next: evenflow plan with the same options and --target NAME" in plain.stdout
+    assert "To put" not in plain.stdout
     pictures = {path.name for path in (folder / "pictures").iterdir()}
     assert pictures == {
         "result.svg", "result_naive_all_recomp.svg", "result_naive_no_recomp.svg", "mine.svg", "two chunks.svg",

@@ -192,8 +192,8 @@ def _answer(result: "AutoPlan", training: AutoRequest, outputs: Outputs, *, seco
 def _page(result: "AutoPlan", fields: dict[str, object], *, title: str) -> str:
     """Return the report of a plan that was found."""
     from evenflow.report import report_html
-    from evenflow_torch.pages.of_auto import shown_auto
+    from evenflow_torch.pages.of_auto import auto_configurations, shown_auto
 
     notes = [*answer_lines(result), *result.notes]
     shown = shown_auto(result, notes=notes, plan=format_object(fields))
-    return report_html(decided([shown]), title=title, made_by=MADE_BY)
+    return report_html(decided([shown]), title=title, configurations=auto_configurations(result), made_by=MADE_BY)

@@ -31,6 +31,7 @@ from evenflow.cli.shared.training.configuration_options import ConfigurableComma
 from evenflow.cli.shared.training.configured_model import read_planned_model
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.comparison_table import comparison_table
+from evenflow.cli.text.next_text import target_line
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.tables import binding_note
 from evenflow.cli.verbs.compare.baseline import BASELINE, YOURS
@@ -116,8 +117,10 @@ def compare(compare_options: CompareOptions) -> int:
             click.echo(note, err=True)
     if outcome.simulation is not None and job.baseline is not None and yours is not None:
         click.echo(f"\n{job.baseline.advice(yours.simulation, outcome.simulation, limit)}")
+    elif outcome.simulation is not None and compare_options.manual is None:
+        click.echo(f"\n{RECOMMENDED}: {target_line()}")
     elif outcome.simulation is not None and (block := block_to_paste(outcome.simulation, limit)):
-        click.echo(f"\n{RECOMMENDED}:\n{block}")
+        click.echo(f"\n{RECOMMENDED}:\n{block}")  # a manual file has plans in MindFormers' words
     fields = outcome_fields(outcome, request.sizes, schedule=job.schedule)  # the latter where there is no plan
     if outcome.simulation is not None:
         fields |= certainty_fields(outcome.simulation, limit_bytes=limit)

@@ -30,7 +30,7 @@ from evenflow.cli.shared.training.configuration_options import (
 from evenflow.cli.shared.training.configured_model import check_rank_options, configured_model
 from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.aa_coverage_text import aa_coverage_text
-from evenflow.cli.text.block_text import block_to_paste
+from evenflow.cli.text.next_text import export_line
 from evenflow.cli.text.plan_text import plan_text
 from evenflow.cli.verbs.simulate.given_plan import GivenPlan, read_files
 from evenflow.errors import InputError
@@ -140,9 +140,9 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
     )
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan
-    answer = plan_text(simulation, limit, first=[makespan])
+    answer = plan_text(simulation, limit, first=[makespan], ahead=[export_line(request.results.json_file)])
     answer = f"{answer}\n\n{aa_coverage_text(coverage)}" if coverage else answer
-    outputs.say(answer, block_to_paste(simulation, limit))
+    outputs.say(answer)
     return 0
 
 

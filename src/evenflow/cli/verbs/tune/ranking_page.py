@@ -1,4 +1,4 @@
-"""The report of a ranking: its table, and the pipelines of its first rows."""
+"""The report of a ranking: the pipelines of its first rows, all configurations, its table."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ def ranking_page(
     """Return the page; `fields` are those of the JSON file, the plan of the first row, and `yours` is what runs now."""
     from evenflow.report import ReportTable, report_html
     from evenflow.report.of_files import with_own_names
-    from evenflow.report.of_tune import MOST_TIMELINES, shown_ranking
+    from evenflow.report.of_tune import MOST_TIMELINES, shown_ranking, tuned_configurations
 
     shown = contenders(tuned.ranked, min(setting.rows, MOST_TIMELINES))
     plans = [fields, *(row_fields(tuned, one, setting) for one in shown[1:])]
@@ -38,4 +38,10 @@ def ranking_page(
         notes=setting.notes,
     )
     timelines = with_own_names(shown_ranking(tuned, [format_object(plan) for plan in plans]))
-    return report_html(decided(timelines, target=target), title=title, tables=[table], made_by=MADE_BY)
+    return report_html(
+        decided(timelines, target=target),
+        title=title,
+        ranking=table,
+        configurations=tuned_configurations(tuned, yours),
+        made_by=MADE_BY,
+    )
