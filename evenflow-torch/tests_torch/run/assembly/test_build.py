@@ -59,16 +59,17 @@ def test_one_rank_computes_what_the_model_does() -> None:
     ("batch", "value"),
     [
         ({"input_ids": BATCH[0], "labels": BATCH[1]}, "'dict'"),
+        (((BATCH[0], BATCH[0]), BATCH[1]), r"'tuple\(tuple, Tensor\)'"),
         (BATCH[0], "'Tensor'"),
         ((*BATCH, BATCH[0]), r"'tuple\(Tensor, Tensor, Tensor\)'"),
         ([BATCH[0], None], r"'list\(Tensor, NoneType\)'"),
     ],
 )
 def test_a_batch_is_inputs_and_targets(batch: Any, value: str) -> None:
-    with pytest.raises(InputError, match=rf"example batch must be two tensors, inputs and targets, got {value}; for"):
+    with pytest.raises(InputError, match=rf"example batch must be inputs and targets: .*, got {value}; for"):
         pipeline(PLAN, model(), nn.functional.mse_loss, batch)
     pipe = pipeline(PLAN, model(), nn.functional.mse_loss, BATCH)
-    with pytest.raises(InputError, match=rf"batch must be two tensors, inputs and targets, got {value}; for"):
+    with pytest.raises(InputError, match=rf"batch must be inputs and targets: .*, got {value}; for"):
         pipe.step(batch)
 
 

@@ -30,6 +30,7 @@ def gradient_error(pipe: Pipeline, model: nn.Module) -> float:
     return max(
         float((whole(own.grad) - expected[name].grad).abs().max() / expected[name].grad.abs().max())
         for name, own in pipe.named_parameters()
+        if own.requires_grad
     )
 
 

@@ -26,6 +26,9 @@ def module_of(parts: Iterable[Part]) -> nn.Module:
     """Return one module with the parts of a rank at their paths in the unsplit model. It cannot be called."""
     root = nn.Module()
     for part in parts:
+        if not part.path:
+            _merge(root, part.module)
+            continue
         *outer, last = part.path.split(".")
         place = root
         for name in outer:
@@ -34,6 +37,19 @@ def module_of(parts: Iterable[Part]) -> nn.Module:
             place = place.get_submodule(name)
         place.add_module(last, part.module)
     return root
+
+
+def _merge(place: nn.Module, module: nn.Module) -> None:
+    """Put the parameters and buffers of a module, and of those inside, beside those that are at `place` already."""
+    for name, parameter in module._parameters.items():
+        place.register_parameter(name, parameter)
+    for name, buffer in module._buffers.items():
+        place.register_buffer(name, buffer, persistent=name not in module._non_persistent_buffers_set)
+    for name, inside in module._modules.items():
+        if name not in place._modules:
+            place.add_module(name, nn.Module())
+        assert inside is not None
+        _merge(place.get_submodule(name), inside)
 
 
 class Checkpoint:

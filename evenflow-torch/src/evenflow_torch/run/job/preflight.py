@@ -84,7 +84,8 @@ def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: ModelRow, stages: Seque
     """Check that stages on several devices fit the pipeline and the model."""
     check_world(job.plan, job.num_processes, mesh_plan)
     tokens = torch.empty(job.microbatch_size, job.input_length, dtype=torch.long, device="meta")
-    check_mesh_plan(mesh_plan, model, stages, boundary_shapes(stages, model.context, tokens))
+    boundaries = boundary_shapes(stages, model.context, tokens)
+    check_mesh_plan(mesh_plan, model, stages, [boundary.tensor for boundary in boundaries])
     if job.aa_check:
         raise InputError(
             rule=_("must not be given where stages have several devices, which cannot check their work yet"),

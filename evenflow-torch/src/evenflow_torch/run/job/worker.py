@@ -18,7 +18,7 @@ from evenflow.schedule import schedule_of
 from evenflow_torch.run.aa.checked_run import AARun, checks_of_rank
 from evenflow_torch.run.aa.checked_run import report as aa_report
 from evenflow_torch.run.assembly.build import pipeline
-from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
+from evenflow_torch.run.assembly.pipeline import Pipeline
 from evenflow_torch.run.engine.spread_tensors import local_part
 from evenflow_torch.run.engine.stages import cut
 from evenflow_torch.run.job.models import build_model, materialise, next_token_loss, tokens
@@ -47,6 +47,8 @@ from evenflow_torch.run.values.run_result import (
     worst_conditions,
 )
 
+Batch = tuple[Tensor, Tensor]
+"""Tokens and the tokens behind them, each of shape [batch, length]."""
 Report = Callable[[StepReport | Mismatch], None]
 
 
