@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from evenflow.model import RECOMPUTE_PARTS, HostLink, Plan
 from evenflow_torch.models.checkpointing import Patterns
 from evenflow_torch.models.exported.layer_groups import EVEN_LAYERS_PER_DEVICE
 from evenflow_torch.models.exported.traced import traced_row
+from evenflow_torch.models.made_buffers import make_buffers
 from evenflow_torch.models.parts import ModelRow
 from evenflow_torch.models.rows import as_row, is_known
 from evenflow_torch.run.assembly.batches import Batch, BatchReader, first_microbatch, split_form
@@ -26,7 +28,7 @@ from evenflow_torch.run.engine.packing import Boundary
 from evenflow_torch.run.engine.recompute_layers import check_kinds, is_on_host
 from evenflow_torch.run.engine.runtime import LossFunction
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
-from evenflow_torch.run.engine.shared_parameters import SharedParameters
+from evenflow_torch.run.engine.shared_parameters import SharedParameters, names_of, share
 from evenflow_torch.run.engine.stages import (
     StageModule,
     StageParts,
@@ -62,6 +64,7 @@ def pipeline(
     tail_modules: int = 0,
     recompute_modules: Patterns = RECOMPUTE_PARTS,
     rank_timeout_s: float = RANK_TIMEOUT_SECONDS,
+    weights: Path | str | None = None,
 ) -> Pipeline:
     """Return this rank's part of `model` as `plan` cuts it; call it on every rank, after ``init_process_group``.
 
@@ -97,6 +100,8 @@ def pipeline(
         seed: makes dropout the same however the model is split. Without it, random numbers come as they come.
         recompute_modules: glob patterns of the sub-modules that each kind but ``full`` runs again, by their names in a
             layer; see `evenflow.model.recompute_parts`.
+        weights: a folder of Hugging Face with safetensors, of which each rank reads its own parameters; the model may
+            be on the meta device then, but for buffers that no file has.
         rank_timeout_s: under torchrun, seconds without a sign of life of a rank after which those that wait for it end
             with its name. A call that keeps the interpreter's lock for longer counts as a stop on other machines.
 
@@ -137,6 +142,10 @@ def pipeline(
     microbatch_of(samples.hidden, plan, place=_("example batch, inputs"))
     if loss_fn is not None and isinstance(samples.targets, Tensor):
         microbatch_of(samples.targets, plan, place=_("example batch, targets"))
+    empty_buffers = False
+    if weights is not None:
+        rank = dist.get_rank(replicas.pipeline) if mesh_plan is None else None
+        empty_buffers = _materialise(row, stages, torch.device(device), rank)
     example = samples.split(plan.num_microbatches)[0]
     boundaries = boundary_shapes(stages, row.context, example.hidden, example.named)
     settings = StageSettings(
@@ -162,10 +171,34 @@ def pipeline(
         rank_stages = _on_meshes(mesh_plan, stages, shapes, settings, loss, reader, is_sum=loss_weight is not None)
     rank_stages = replace(rank_stages, loss_weight=loss_weight, tied=row.shared, traced=row.traced)
     watch = rank_watch(rank_timeout_s)
-    return Pipeline(
+    pipe = Pipeline(
         rank_stages, schedule, example=samples, mesh_plan=mesh_plan, watch=watch,
         host_link=host_link if any(map(is_on_host, plan.used_kinds)) else None,
     )  # fmt: skip
+    if weights is not None:
+        pipe.load_pretrained(weights, has_buffers=empty_buffers)
+    return pipe
+
+
+def _materialise(row: ModelRow, stages: Sequence[StageParts], device: torch.device, rank: int | None) -> bool:
+    """Give storage to what is on the meta device in the stages of a rank, or of all; values are read afterwards.
+
+    Return whether some of it are buffers, those that checkpoints have; others have values, or are refused later.
+    """
+    has_buffers = False
+    parts = [part for stage in stages if rank in (None, stage.rank) for part in stage.parts]
+    make_buffers(row, parts, device)
+    for module in (module for part in parts for module in part.module.modules()):
+        for name, parameter in module._parameters.items():
+            if parameter is not None and parameter.is_meta:
+                empty = torch.empty_like(parameter, device=device)
+                module._parameters[name] = nn.Parameter(empty, requires_grad=parameter.requires_grad)
+        for name, buffer in module._buffers.items():
+            if buffer is not None and buffer.is_meta and name not in module._non_persistent_buffers_set:
+                module._buffers[name] = torch.empty_like(buffer, device=device)
+                has_buffers = True
+    share(row.shared, {name: part for part in parts for name in names_of(part)})
+    return has_buffers
 
 
 def _traced(plan: Plan, model: nn.Module, inputs: Any, mesh_plan: MeshPlan | None, device: torch.device) -> ModelRow:

@@ -6,10 +6,12 @@ keeps of them has the first of their names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
@@ -68,6 +70,12 @@ class Checkpoint:
     def save(self, num_steps: int, folder: Path) -> None:
         """Write it; every rank calls this."""
         dcp.save(self._state(num_steps), checkpoint_id=folder)
+
+    def save_beside(self, num_steps: int, folder: Path, group: dist.ProcessGroup) -> Future[Any]:
+        """Begin to write it, from copies in the host's memory; `group` is not used for anything else meanwhile."""
+        saving = dcp.async_save(self._state(num_steps), checkpoint_id=folder, process_group=group)
+        assert isinstance(saving, Future)
+        return saving
 
     def load(self, folder: Path) -> int:
         """Load what `save` has written; return the number of steps. Every rank calls it.

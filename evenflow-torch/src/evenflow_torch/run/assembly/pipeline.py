@@ -1,6 +1,7 @@
 """This rank's part of a model in training."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from evenflow.schedule import Schedule
 from evenflow_torch.models.parts import Part, Traced
 from evenflow_torch.run.assembly.batches import Batch, BatchReader, Samples, names_taken, on_device
 from evenflow_torch.run.assembly.checkpoints import Checkpoint, module_of
+from evenflow_torch.run.assembly.safetensors_files import read_tensors, write_pretrained
 from evenflow_torch.run.engine.boundaries import agree_on_boundaries
 from evenflow_torch.run.engine.gradient_norm import norm_over_ranks, scale_to_norm
 from evenflow_torch.run.engine.hooks import Hook, insert_calls, insert_hooks
@@ -89,6 +91,9 @@ class Pipeline:
             self._move_as_planned(host_link)
         self.num_steps = 0
         """Steps done, which the random numbers depend on; set it when training goes on from a checkpoint."""
+        self._saving: Future[Any] | None = None
+        """The checkpoint that is being written."""
+        self._saving_group: dist.ProcessGroup | None = None
         self.replicas = rank_stages.replicas
         """The pipelines of the training, of which this is one."""
         self._shared = rank_stages.shared
@@ -359,17 +364,62 @@ class Pipeline:
                 ) from None
         self._shared.loaded()
 
-    def save(self, folder: Path | str, optimizer: torch.optim.Optimizer | None = None) -> None:
+    def save(self, folder: Path | str, optimizer: torch.optim.Optimizer | None = None, *, wait: bool = True) -> None:
         """Write a checkpoint of model, optimizer and number of steps; every process of the training calls it.
 
         The folder is one of `torch.distributed.checkpoint`, with the names of the unsplit model. It must be the same
-        for all hosts.
+        for all hosts. Without `wait`, values are copied into the host's memory, and written while the training goes
+        on; the next checkpoint waits for it, and `wait_for_checkpoint` does.
 
         Raises:
             InputError: stages on several devices by a mesh_plan.
         """
+        self.wait_for_checkpoint()
         with self.at_work():
-            self._checkpoint(optimizer).save(self.num_steps, Path(folder))
+            checkpoint = self._checkpoint(optimizer)
+            if wait:
+                checkpoint.save(self.num_steps, Path(folder))
+                return
+            if self._saving_group is None:
+                self._saving_group = dist.new_group(backend="gloo")
+            self._saving = checkpoint.save_beside(self.num_steps, Path(folder), self._saving_group)
+
+    def wait_for_checkpoint(self) -> None:
+        """Wait until the last checkpoint has been written; every process calls it before it ends.
+
+        What went wrong with it is raised here.
+        """
+        saving, self._saving = self._saving, None
+        if saving is not None:
+            with self.at_work():
+                saving.result()
+
+    def load_pretrained(self, folder: Path | str, *, has_buffers: bool = False) -> None:
+        """Load parameters as Hugging Face keeps them, of which this rank reads its own; every process calls it.
+
+        `folder` has ``model.safetensors``, or several files and their index, or it is a file. Buffers that it lacks
+        stay as they are, unless it `has_buffers`.
+
+        Raises:
+            InputError: no such files, or ones of another model.
+        """
+        own = self.state_dict()
+        parts = () if has_buffers else self._parts()
+        buffers = [name for part in parts for name, _ in part.module.named_buffers(prefix=part.path)]
+        self.load_state_dict({**own, **dict(read_tensors(Path(folder), list(own), self._tied, optional=buffers))})
+
+    def save_pretrained(self, folder: Path | str) -> None:
+        """Write the parameters as Hugging Face keeps them, a file for each rank; every process calls it.
+
+        Names and values are those of the unsplit model. The folder is the same for all hosts.
+        """
+        if self.mesh_plan is not None:
+            raise _no_checkpoints()
+        with self.at_work():
+            owned = {id(parameter) for parameter in self.owned_parameters()}
+            copies = {name for name, parameter in self.named_parameters() if id(parameter) not in owned}
+            state = {name: value for name, value in self.state_dict().items() if name not in copies}
+            write_pretrained(state, Path(folder), tied=self._tied, replicas=self.replicas)
 
     def load(self, folder: Path | str, optimizer: torch.optim.Optimizer | None = None) -> None:
         """Go on from a checkpoint of `save`, also of another plan, mesh or number of processes; every process calls it.
@@ -385,11 +435,7 @@ class Pipeline:
 
     def _checkpoint(self, optimizer: torch.optim.Optimizer | None) -> Checkpoint:
         if self.mesh_plan is not None:
-            raise InputError(
-                rule=_("must be made without a mesh_plan to have checkpoints of its own"),
-                place="pipeline",
-                remedy=_("save pipe.state_dict() of every rank"),
-            )
+            raise _no_checkpoints()
         return Checkpoint(module_of(self._parts()), optimizer, self._tied)
 
     def train(self, mode: bool = True) -> None:
@@ -416,3 +462,11 @@ class Pipeline:
 
     def _parts(self) -> list[Part]:
         return [part for stage in self.stages for part in stage.submod.parts]
+
+
+def _no_checkpoints() -> InputError:
+    return InputError(
+        rule=_("must be made without a mesh_plan to have checkpoints of its own"),
+        place="pipeline",
+        remedy=_("save pipe.state_dict() of every rank"),
+    )
