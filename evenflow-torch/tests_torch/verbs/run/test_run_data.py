@@ -110,10 +110,13 @@ def test_a_rank_that_dies_is_started_again_from_the_last_checkpoint(
         (["--data", "what"], "--data must be a file .npy, .bin or .jsonl, or an import path"),
         (["--data", "json:nothing"], "--data must be importable"),
         (["--data", "{}/text.jsonl", "--data", "{}/short.npy"], "--data must be of one kind"),
+        (["--save", "{}/saved"], "--save must be a folder without checkpoints of later steps"),
         (["--metrics", "{}/text.jsonl"], "--metrics must not exist, but where a training goes on"),
     ],
 )
 def test_what_cannot_be_read_or_written_is_refused(tmp_path: Path, options: list[str], message: str) -> None:
+    (tmp_path / "saved" / "step-00000005").mkdir(parents=True)
+    (tmp_path / "saved" / "step-00000005" / ".metadata").touch()
     np.save(tmp_path / "short.npy", np.arange(8))
     np.save(tmp_path / "large.npy", np.arange(60))
     np.save(tmp_path / "two.npy", np.zeros((20, 2), dtype=int))

@@ -2,6 +2,7 @@
 
 import json
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,21 @@ class MetricsFiles:
     """Writes what is asked for; goes on with a file that is there where `goes_on`."""
 
     def __init__(self, lines: Path | None, board: Path | None, *, goes_on: bool) -> None:
-        """Raises:
-        InputError: a file that is there already; TensorBoard is not installed.
-        """
-        self._lines, self._board = lines, None if board is None else _writer(board)
+        """Raises InputError where the file of lines is there already, or TensorBoard is not installed."""
+        self._lines, self._board = lines, board
+        self._writer: Any = None
         if lines is not None and lines.exists() and not goes_on:
             raise InputError(
                 value=str(lines),
                 rule=_("must not exist, but where a training goes on (--resume, --overwrite)"),
                 place="--metrics",
+            )
+        if board is not None and find_spec("tensorboard") is None:
+            raise InputError(
+                value=str(board),
+                rule=_("must be left out where TensorBoard is not installed"),
+                place="--tensorboard",
+                remedy=_("pip install tensorboard, or use --metrics FILE.jsonl"),
             )
 
     def write(self, step: StepReport) -> None:
@@ -37,9 +44,10 @@ class MetricsFiles:
             except OSError as error:
                 raise FileError.from_os(self._lines, error, action="write") from None
         if self._board is not None:
+            self._writer = self._writer or _writer_into(self._board)
             for name, value in values.items():
-                self._board.add_scalar(name, value, step.step + 1)
-            self._board.flush()
+                self._writer.add_scalar(name, value, step.step + 1)
+            self._writer.flush()
 
 
 def metrics_of(step: StepReport) -> dict[str, float]:
@@ -55,14 +63,7 @@ def metrics_of(step: StepReport) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _writer(folder: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise InputError(
-            value=str(folder),
-            rule=_("must be left out where TensorBoard is not installed ({error})", error=error),
-            place="--tensorboard",
-            remedy=_("pip install tensorboard, or use --metrics FILE.jsonl"),
-        ) from None
+def _writer_into(folder: Path) -> Any:
+    from torch.utils.tensorboard import SummaryWriter
+
     return SummaryWriter(str(folder))

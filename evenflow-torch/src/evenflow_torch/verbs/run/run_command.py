@@ -24,7 +24,7 @@ from evenflow_torch.run.job.launch import launch
 from evenflow_torch.run.job.rank_environment import is_started_by_torchrun, rank_environment
 from evenflow_torch.run.measure.comparison import compare
 from evenflow_torch.run.values.aa_report import Mismatch
-from evenflow_torch.run.values.run_files import last_checkpoint
+from evenflow_torch.run.values.run_files import checkpoints_in, last_checkpoint
 from evenflow_torch.run.values.run_job import LEAST_STEPS, RunJob
 from evenflow_torch.run.values.run_result import RunResult, StepReport
 from evenflow_torch.text.aa_text import mismatch_text, verdict
@@ -66,15 +66,14 @@ def run(request: RunOptions) -> int:
         measured_by="run",
     )
     plan, place = read_text(request.plan_file)
-    metrics = MetricsFiles(
-        request.metrics_file, request.tensorboard, goes_on=request.overwrite or request.resume is not None
-    )
+    is_again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0  # by torchrun
+    goes_on = request.overwrite or request.resume is not None or is_again
+    metrics = MetricsFiles(request.metrics_file, request.tensorboard, goes_on=goes_on)
     if request.as_rank or is_started_by_torchrun(os.environ):
         job = request.job(plan, place)
-        if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")):
-            job = _from_last_checkpoint(job)
+        job = _from_last_checkpoint(job) if is_again else _begins_anew(job)
         return _run_as_rank(job, outputs, plan, request.rank_timeout, metrics)
-    job = _checked(request.job(plan, place))
+    job = _checked(_begins_anew(request.job(plan, place)))
     if job.frozen_layers:
         note = _n(
             "note: the first layer is not trained, nor is what comes before it",
@@ -105,6 +104,22 @@ def run(request: RunOptions) -> int:
                 err=True,
             )
     return _answer(job, result, outputs, plan)
+
+
+def _begins_anew(job: RunJob) -> RunJob:
+    """Return the job; raise InputError where checkpoints of another training would be taken for those of this one."""
+    folder = job.files.save
+    later = (
+        [] if folder is None else [path for steps, path in checkpoints_in(Path(folder)) if steps > job.files.first_step]
+    )
+    if later:
+        raise InputError(
+            value=str(max(later)),
+            rule=_("must be a folder without checkpoints of later steps than this training begins with"),
+            place="--save",
+            remedy=_("give another folder, or go on from the last one with --resume"),
+        )
+    return job
 
 
 def _from_last_checkpoint(job: RunJob) -> RunJob:
