@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -79,6 +79,7 @@ class _TracedModel:
             model, flow, cuts, num_layers, most_even_layers
         )
         self._exported = flow.exported
+        self._constants = _constants(microbatch)
         drafts = self._drafts(flow, cuts)
         used = calls_of(drafts)
         self._first = drafts[0].inputs[0].name
@@ -116,8 +117,18 @@ class _TracedModel:
         )
 
     def input_tensors(self, inputs: Any) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]:
-        """Return what the first part takes of the inputs of a batch, and all of them by name."""
+        """Return what the first part takes of the inputs of a batch, and all of them by name.
+
+        Raises:
+            InputError: inputs of another form, or with other values that are no tensors.
+        """
         named = self._exported.input_tensors(inputs)
+        if _constants(inputs) != self._constants:
+            raise InputError(
+                value=_constants(inputs),
+                rule=_("must be those that the model was traced with, {values}", values=self._constants),
+                place=_("batch, values that are no tensors"),
+            )
         return named[self._first], named
 
     def prepare(self, inputs: Any, *, training: bool) -> None:
@@ -174,6 +185,10 @@ def _without_values() -> Callable[[Any], Any]:
         return made[id(tensor)]
 
     return convert
+
+
+def _constants(inputs: Any) -> list[Any]:
+    return [leaf for leaf in tree_leaves(inputs) if not isinstance(leaf, torch.Tensor)]
 
 
 def _example(leaf: Any) -> Any:

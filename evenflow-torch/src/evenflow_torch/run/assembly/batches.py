@@ -3,8 +3,8 @@
     (inputs, targets)    with a loss function; inputs are a tensor, or what the model takes: a tuple or a dict
     inputs               without one: the model itself returns the loss, of labels among its inputs
 
-Tensors with as many entries in their first dimension as the batch has samples are split, all others go to every
-microbatch whole, such as position ids of one row.
+The first tensor of the inputs says how many samples there are. Tensors with as many entries in their first dimension
+are split, all others go to every microbatch whole, such as position ids of one row.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,8 +38,9 @@ class Samples:
 
     @property
     def count(self) -> int:
-        """Number of samples."""
-        return len(self.hidden) if self.hidden.dim() else 0
+        """Number of samples: of the first tensor of the inputs."""
+        first = next((leaf for leaf in tree_leaves(self.inputs) if isinstance(leaf, Tensor)), self.hidden)
+        return len(first) if first.dim() else 0
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:

@@ -106,7 +106,6 @@ class Pipeline:
         self._traced = rank_stages.traced
         self._names = names_taken(self._parts())
         self._shapes = example.shapes
-        self._give_inputs(example.split(schedule.num_microbatches))
 
     def _move_as_planned(self, host_link: HostLink) -> None:
         """Let the layers that wait on the host move when the plan says."""
