@@ -113,7 +113,7 @@ KEPT = (
     "predict/held.py",  # values in JSON
     "schedule/bubble_formulas.py",  # values in JSON
     "auto/sharding/program.py",
-    "auto/trace/",
+    "models/trace/",
     "run/aa/",
     "cluster/data_sheets.py",  # names of data sheets, and what stands in for one
     "targets/frameworks/torch_csv/target.py",  # comments of a script

@@ -17,8 +17,8 @@ from evenflow.tune.space import divisors
 from evenflow_torch.auto.planner import AutoPlan, BatchOutcome, SearchedRow, TriedBatch, search_row
 from evenflow_torch.auto.sharding.least_work import LeastWork, least_work
 from evenflow_torch.auto.stages.request import TwoLevelRequest, silent
-from evenflow_torch.auto.trace.captured_layers import capture_layers
 from evenflow_torch.models.parts import ModelRow
+from evenflow_torch.models.trace.captured_layers import capture_layers
 
 _SEARCH_SHARE = 0.5
 """Share of the time left for the search of a size but the first; refinements have what remains."""

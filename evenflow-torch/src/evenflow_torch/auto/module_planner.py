@@ -12,6 +12,7 @@ from evenflow_torch.auto.fixing.fixed import Fixed
 from evenflow_torch.auto.planner import AutoPlan, plan_row
 from evenflow_torch.auto.sharding.overlap import USUAL, Overlap
 from evenflow_torch.auto.stages.request import ADAM_STATE_BYTES, NUM_MICROBATCHES, TIME_LIMIT_S, TwoLevelRequest
+from evenflow_torch.models.exported.layer_groups import EVEN_LAYERS_PER_DEVICE
 from evenflow_torch.models.parts import ModelRow
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 Batch: TypeAlias = "torch.Tensor | tuple[object, ...] | dict[str, object]"
 """One microbatch: what the model takes."""
-
-EVEN_LAYERS_PER_DEVICE = 4
-"""Layers per device of a model that does not repeat itself: enough for even stages, few enough to solve each."""
 
 
 def plan(
@@ -115,6 +113,6 @@ def _row(
             place="model",
             remedy=_("leave them out where they are parts of this module"),
         )
-    from evenflow_torch.auto.row.exported_row import exported_row
+    from evenflow_torch.models.exported.exported_row import exported_row
 
     return exported_row(model, batch, most_even_layers=most_layers)

@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from evenflow.model import FULL, KNOWN_KINDS, NONE, OFFLOAD, RECOMPUTE_PARTS, is_kind_name, recomputed_parts
+from evenflow_torch.models.exported.traced_part import TracedPart
 
 Patterns = Mapping[str, Sequence[str]]
 """For each recompute kind, glob patterns of names within a layer, as in `RECOMPUTE_PARTS`."""
@@ -34,7 +35,12 @@ def modules_of_kinds(layer: nn.Module) -> dict[str, tuple[str, ...]]:
 
 def names_of_kind(layer: nn.Module, kind: str, patterns: Patterns = RECOMPUTE_PARTS) -> tuple[str, ...]:
     """Return the names of the submodules that `kind` recomputes, none of which is inside another."""
-    return recomputed_parts(kind, (name for name, _ in layer.named_modules()), patterns)
+    return recomputed_parts(kind, names_in(layer), patterns)
+
+
+def names_in(layer: nn.Module) -> list[str]:
+    """Return the names of the modules of a layer, of which it is itself the one without a name."""
+    return layer.inner_names() if isinstance(layer, TracedPart) else [name for name, _ in layer.named_modules()]
 
 
 def modules_of_sets(layer: nn.Module) -> tuple[str, ...]:
@@ -51,7 +57,10 @@ def modules_of_sets(layer: nn.Module) -> tuple[str, ...]:
 
 def recomputed_modules(layer: nn.Module, kind: str, patterns: Patterns = RECOMPUTE_PARTS) -> list[nn.Module]:
     """Return the submodules that `kind` recomputes, none of which is inside another."""
-    return [layer.get_submodule(name) for name in names_of_kind(layer, kind, patterns)]
+    names = names_of_kind(layer, kind, patterns)
+    if isinstance(layer, TracedPart):
+        return [layer.inner_module(name) for name in names]
+    return [layer.get_submodule(name) for name in names]
 
 
 def under_checkpoint(forward: Callable[..., Any], **options: Any) -> Callable[..., Any]:

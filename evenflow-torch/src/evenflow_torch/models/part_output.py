@@ -18,8 +18,8 @@ from evenflow_torch.models.made_tensors import copy_with, made_inputs, make_empt
 from evenflow_torch.models.parts import Part
 
 
-def part_output(part: Part, value: torch.Tensor, named: Mapping[str, Any]) -> Any:
-    """Return what `part` makes of `value` and the `named` inputs, on the meta device.
+def part_output(part: Part, value: torch.Tensor | tuple[torch.Tensor, ...], named: Mapping[str, Any]) -> Any:
+    """Return what `part` makes of `value`, or of several, and the `named` inputs, on the meta device.
 
     Raises:
         InputError: the part cannot run so.
@@ -33,7 +33,8 @@ def part_output(part: Part, value: torch.Tensor, named: Mapping[str, Any]) -> An
     with runs_on_fakes(part.name), torch.no_grad():
         module = copy_with(part.module, fake)  # outside of the mode, in which constants of a module cannot be copied
         with fakes:
-            result = module(fake(value), **made_inputs(dict(named), fake))
+            values = value if isinstance(value, tuple) else (value,)
+            result = module(*map(fake, values), **made_inputs(dict(named), fake))
     return made_inputs(result, _on_meta)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -38,6 +38,8 @@ class Part:
     """Place in the whole row, on which random numbers depend."""
     keeps_shape: bool = False
     """Whether the result is known to have the shape and type of the input, so that nobody has to try."""
+    batch_inputs: tuple[str, ...] = ()
+    """Names of tensors of the batch that it takes by keyword, such as masks, where the batch has them."""
 
     @property
     def takes_gradient(self) -> bool:
@@ -57,6 +59,16 @@ class Part:
             if parameter.startswith(f"{inside}."):
                 return path + parameter[len(inside) :]
         return f"{self.path}.{parameter}" if self.path else parameter
+
+
+class Traced(Protocol):
+    """What traces a model anew, for parts that run as they were traced."""
+
+    def prepare(self, inputs: Any, *, training: bool) -> None:
+        """Make the parts run for inputs of one microbatch, in training or evaluation."""
+
+    def input_tensors(self, inputs: Any) -> "tuple[Tensor, Mapping[str, Tensor]]":
+        """Return what the first part takes of the inputs of a batch, and all of them by name."""
 
 
 Context = Callable[["Tensor", Part], Mapping[str, Any]]
@@ -88,6 +100,8 @@ class ModelRow:
     """Names of parameters that are one and the same, such as tied embeddings."""
     notes: tuple[str, ...] = ()
     """What a user should know about the row, a sentence each."""
+    traced: Traced | None = None
+    """What parts are traced with, for other shapes and for evaluation; None: they run as they are."""
 
     def __post_init__(self) -> None:
         if not self.body:

@@ -1,5 +1,6 @@
 """Modules in order as the row of a model."""
 
+import inspect
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -18,15 +19,25 @@ from evenflow_torch.models.parts import ModelRow, Part, shared_names
 Modules: TypeAlias = "nn.Module | Sequence[nn.Module]"
 
 
-def as_row(model: Modules, *, head_modules: int = 0, tail_modules: int = 0, source_tokens: int = 0) -> ModelRow:
+def as_row(
+    model: Modules,
+    *,
+    head_modules: int = 0,
+    tail_modules: int = 0,
+    source_tokens: int = 0,
+    whole: nn.Module | None = None,
+) -> ModelRow:
     """Return the row of a model that runs: a language model of transformers, or modules in order.
 
     `head_modules` and `tail_modules` say how many modules at the beginning and end of an ``nn.Sequential``,
-    ``nn.ModuleList`` or list the plan does not count as layers: embedding, norm, output. A model with encoder and
-    decoder takes tokens [batch, source + target], the first `source_tokens` of which are the encoder's.
+    ``nn.ModuleList`` or list the plan does not count as layers: embedding, norm, output. Each module takes what the one
+    before hands over, one tensor or a tuple, and what its forward names of a batch that is a dict. In a list of modules
+    of the model `whole`, parameters keep their names in it. A model with encoder and decoder takes tokens
+    [batch, source + target], the first `source_tokens` of which are the encoder's.
 
     Raises:
-        InputError: a model that is neither, or has no layers beside head and tail; an encoder without a source.
+        InputError: a model that is neither, or has no layers beside head and tail; an encoder without a source; a
+            module that is none of `whole`.
     """
     if isinstance(model, nn.Module) and is_runnable_decoder(model):
         return decoder_row(model)
@@ -53,18 +64,30 @@ def as_row(model: Modules, *, head_modules: int = 0, tail_modules: int = 0, sour
             place="model",
             remedy=_("write the model as modules in order, each with one tensor in and one out"),
         )
+    named = _named(model) if whole is None else _named_in(whole, model)
     parts = tuple(
-        Part(name=path, path=path, module=module, position=position)
-        for position, (path, module) in enumerate(_named(model))
+        Part(name=path, path=path, module=module, position=position, batch_inputs=_keywords(module))
+        for position, (path, module) in enumerate(named)
     )
     end = max(head_modules, len(parts) - tail_modules)
     return ModelRow(
         head=parts[:head_modules],
         body=parts[head_modules:end],
         tail=parts[end:],
-        whole=model if isinstance(model, nn.Module) else nn.ModuleList(model),
+        whole=whole or (model if isinstance(model, nn.Module) else nn.ModuleList(model)),
         shared=shared_names(parts),
     )
+
+
+def is_known(model: nn.Module, loss_fn: object, inputs: object) -> bool:
+    """Whether `as_row` makes a row of a module that trains with `loss_fn` on `inputs`, one tensor of tokens or so.
+
+    Other modules, and these where they take more or return their loss themselves, are cut by their operators.
+    """
+    if isinstance(model, nn.Sequential | nn.ModuleList):
+        return True
+    is_plain = loss_fn is not None and isinstance(inputs, torch.Tensor)
+    return is_plain and (is_runnable_decoder(model) or family_of(model) is not None)
 
 
 def is_row(model: Modules) -> bool:
@@ -104,6 +127,27 @@ def row_with_inputs(
         if position < end:
             value = first_tensor(part_output(parts[-1], value, {}))
     return ModelRow(name=name, head=tuple(parts[:first]), body=tuple(parts[first:end]), tail=tuple(parts[end:]))
+
+
+def _named_in(whole: nn.Module, modules: Modules) -> list[tuple[str, nn.Module]]:
+    """Return modules with their paths in a model."""
+    paths = {module: path for path, module in whole.named_modules()}
+    listed = [module for _path, module in _named(modules)]
+    for place, module in enumerate(listed):
+        if module not in paths:
+            raise InputError(
+                value=type(module).__name__,
+                rule=_("must be a module of {model}", model=type(whole).__name__),
+                place=_("modules, number {place}", place=place + 1),
+            )
+    return [(paths[module], module) for module in listed]
+
+
+def _keywords(module: nn.Module) -> tuple[str, ...]:
+    """Return the names of the arguments of a module's forward behind the first."""
+    parameters = list(inspect.signature(module.forward).parameters.values())[1:]
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    return tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
 
 
 def _end(path: str, module: nn.Module | None) -> list[tuple[str, nn.Module]]:

@@ -18,13 +18,22 @@ BUSY = 0.05
 def step_line(step: StepReport, num_steps: int) -> str:
     """Return ``step  3/20  loss 5.1234  12.3 ms``; steps count from 1."""
     width = len(str(num_steps))
-    return _(
+    line = _(
         "step {step}/{num_steps}  loss {loss:.6g}  {step_ms:,.1f} ms",
         step=f"{step.step + 1:>{width}}",
         num_steps=num_steps,
         loss=step.loss,
         step_ms=milliseconds(step.step_ns),
     )
+    if step.tokens_per_s is not None:
+        line += _("  {tokens:,.0f} tokens/s", tokens=step.tokens_per_s)
+    if step.peak_share is not None:
+        line += _("  MFU {share:.1f} %", share=100 * step.peak_share)
+    if step.memory_bytes is not None:
+        line += _("  {memory:,.0f} MB", memory=megabytes(step.memory_bytes))
+    if step.eval_loss is not None:
+        line += _("  evaluated: loss {loss:.6g}", loss=step.eval_loss)
+    return line
 
 
 def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> str:

@@ -10,9 +10,9 @@ from evenflow_torch.auto import Mesh, MeshAxis, Training  # noqa: E402
 from evenflow_torch.auto.deadline import Deadline  # noqa: E402
 from evenflow_torch.auto.fixing.parameters import has_placements, with_placements  # noqa: E402
 from evenflow_torch.auto.sharding.layer_costs import costs_on  # noqa: E402
-from evenflow_torch.auto.trace.captured_layers import capture_layers  # noqa: E402
 from evenflow_torch.models.equal_parts import kinds_of  # noqa: E402
 from evenflow_torch.models.rows import row_with_inputs  # noqa: E402
+from evenflow_torch.models.trace.captured_layers import capture_layers  # noqa: E402
 
 
 class Mlp(torch.nn.Module):

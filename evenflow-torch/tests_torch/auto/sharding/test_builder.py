@@ -11,8 +11,8 @@ from evenflow.cluster.placement import REPLICATE  # noqa: E402
 from evenflow_torch.auto.sharding.builder import build  # noqa: E402
 from evenflow_torch.auto.sharding.operator_strategies import StrategyTable, torch_rules  # noqa: E402
 from evenflow_torch.auto.sharding.program import ModuleTraining, NodeKind, ShardingProgram  # noqa: E402
-from evenflow_torch.auto.trace.capture import capture  # noqa: E402
-from evenflow_torch.auto.trace.operator_graph import OperatorGraph, Role  # noqa: E402
+from evenflow_torch.models.trace.capture import capture  # noqa: E402
+from evenflow_torch.models.trace.operator_graph import OperatorGraph, Role  # noqa: E402
 from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 MESH = Mesh(

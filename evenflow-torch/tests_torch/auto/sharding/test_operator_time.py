@@ -19,7 +19,7 @@ from evenflow_torch.auto.sharding.operator_time import (
     inner_times,
     work_split,
 )
-from evenflow_torch.auto.trace.operator_graph import InnerExchange, Operator, Role
+from evenflow_torch.models.trace.operator_graph import InnerExchange, Operator, Role
 from tests.cluster.accelerators import plain_accelerator
 
 AXES = tuple(MeshAxis(size=size, bandwidth_bytes_per_s=1) for size in (2, 4))

@@ -10,9 +10,9 @@ from evenflow.cluster import Mesh, MeshAxis  # noqa: E402
 from evenflow_torch.auto.sharding.builder import build  # noqa: E402
 from evenflow_torch.auto.sharding.operator_strategies import StrategyTable, torch_rules  # noqa: E402
 from evenflow_torch.auto.sharding.program import ModuleTraining  # noqa: E402
-from evenflow_torch.auto.trace.captured_layers import capture_layers  # noqa: E402
-from evenflow_torch.auto.trace.operator_graph import OperatorGraph  # noqa: E402
 from evenflow_torch.models.parts import Part  # noqa: E402
+from evenflow_torch.models.trace.captured_layers import capture_layers  # noqa: E402
+from evenflow_torch.models.trace.operator_graph import OperatorGraph  # noqa: E402
 from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 AXIS = MeshAxis(size=2, bandwidth_bytes_per_s=10**11, latency_ns=1_000)

@@ -22,7 +22,7 @@ from evenflow_torch.auto.sharding.overlapped import OverlappedProgram  # noqa: E
 from evenflow_torch.auto.sharding.program import ModuleTraining  # noqa: E402
 from evenflow_torch.auto.sharding.shard import shard, shard_graph  # noqa: E402
 from evenflow_torch.auto.sharding.sharding_plan import ShardingPlan  # noqa: E402
-from evenflow_torch.auto.trace.capture import capture  # noqa: E402
+from evenflow_torch.models.trace.capture import capture  # noqa: E402
 from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 FAST = MeshAxis(size=4, bandwidth_bytes_per_s=300 * 10**9, latency_ns=1_000)

@@ -20,8 +20,8 @@ from evenflow_torch.auto.sharding.pairwise.messages import Messages  # noqa: E40
 from evenflow_torch.auto.sharding.program import ModuleTraining, NodeKind, ShardingProgram  # noqa: E402
 from evenflow_torch.auto.sharding.sharding_plan import CostPart, Phase  # noqa: E402
 from evenflow_torch.auto.sharding.solution_plan import chosen, plan_of  # noqa: E402
-from evenflow_torch.auto.trace.capture import capture  # noqa: E402
-from evenflow_torch.auto.trace.operator_graph import AxisRule, InnerExchange  # noqa: E402
+from evenflow_torch.models.trace.capture import capture  # noqa: E402
+from evenflow_torch.models.trace.operator_graph import AxisRule, InnerExchange  # noqa: E402
 from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 MESH = Mesh(

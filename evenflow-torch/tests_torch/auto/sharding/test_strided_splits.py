@@ -16,8 +16,8 @@ from evenflow_torch.auto.sharding.pairwise import solve  # noqa: E402
 from evenflow_torch.auto.sharding.program import ModuleTraining  # noqa: E402
 from evenflow_torch.auto.sharding.solution_plan import chosen, plan_of  # noqa: E402
 from evenflow_torch.auto.sharding.strided_splits import is_uniform  # noqa: E402
-from evenflow_torch.auto.trace.capture import capture  # noqa: E402
-from evenflow_torch.auto.trace.operator_graph import AxisRule, OperatorGraph, Role  # noqa: E402
+from evenflow_torch.models.trace.capture import capture  # noqa: E402
+from evenflow_torch.models.trace.operator_graph import AxisRule, OperatorGraph, Role  # noqa: E402
 
 SEQUENCE, BATCH, WIDTH = 96, 64, 8
 AXIS = auto.MeshAxis(size=2, bandwidth_bytes_per_s=10**9, latency_ns=1000)

@@ -59,16 +59,17 @@ def test_one_rank_computes_what_the_model_does() -> None:
     ("batch", "value"),
     [
         ({"input_ids": BATCH[0], "labels": BATCH[1]}, "'dict'"),
+        (((BATCH[0], BATCH[0]), BATCH[1]), r"'tuple\(tuple, Tensor\)'"),
         (BATCH[0], "'Tensor'"),
         ((*BATCH, BATCH[0]), r"'tuple\(Tensor, Tensor, Tensor\)'"),
         ([BATCH[0], None], r"'list\(Tensor, NoneType\)'"),
     ],
 )
 def test_a_batch_is_inputs_and_targets(batch: Any, value: str) -> None:
-    with pytest.raises(InputError, match=rf"example batch must be two tensors, inputs and targets, got {value}; for"):
+    with pytest.raises(InputError, match=rf"example batch must be inputs and targets: .*, got {value}; for"):
         pipeline(PLAN, model(), nn.functional.mse_loss, batch)
     pipe = pipeline(PLAN, model(), nn.functional.mse_loss, BATCH)
-    with pytest.raises(InputError, match=rf"batch must be two tensors, inputs and targets, got {value}; for"):
+    with pytest.raises(InputError, match=rf"batch must be inputs and targets: .*, got {value}; for"):
         pipe.step(batch)
 
 
@@ -130,3 +131,42 @@ def test_the_documented_row_of_an_own_model_trains_as_the_model() -> None:
     assert set(pipe.state_dict()) == set(alone.state_dict())
     for name, parameter in pipe.named_parameters():
         torch.testing.assert_close(parameter.grad, alone.get_parameter(name).grad)
+
+
+class Switched(nn.Module):
+    """A model that takes a number beside tensors, and counts what nobody uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(2))
+
+    def forward(self, hidden: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+        for layer in self.layers:
+            hidden = layer(hidden) * scale
+        return hidden
+
+
+@pytest.mark.usefixtures("one_rank")
+def test_what_was_traced_is_what_batches_must_have() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=4, layers=((2,),))
+    inputs = {"hidden": BATCH[0], "scale": 2.0}
+    pipe = pipeline(plan, Switched(), nn.functional.mse_loss, (inputs, BATCH[1]))
+    assert pipe.step((inputs, BATCH[1])) is not None
+    for wrong, message in (
+        ({**inputs, "scale": 3.0}, r"batch, values that are no tensors must be those that .* got \[3.0\]"),
+        ({"hidden": BATCH[0]}, "batch must have the form of the example: hidden"),
+    ):
+        with pytest.raises(InputError, match=message):
+            pipe.step((wrong, BATCH[1]))
+    three = Plan(schedule="1f1b", num_microbatches=4, layers=((3,),))
+    with pytest.raises(InputError, match=r"plan, layers must be a number of layers that the model can be cut into"):
+        pipeline(three, Switched(), nn.functional.mse_loss, (inputs, BATCH[1]))
+    with pytest.raises(InputError, match="head_modules must be left out for a module that is cut by its operators"):
+        pipeline(plan, Switched(), nn.functional.mse_loss, (inputs, BATCH[1]), head_modules=1)
+
+
+@pytest.mark.usefixtures("one_rank")
+def test_a_model_returns_one_number_where_there_is_no_loss_function() -> None:
+    pipe = pipeline(Plan(schedule="1f1b", num_microbatches=4, layers=((2,),)), Switched(), None, {"hidden": BATCH[0]})
+    with pytest.raises(InputError, match="result of the model must be a single number"):
+        pipe.step({"hidden": BATCH[0]})

@@ -1,15 +1,21 @@
 """Losses of microbatches add up to the loss of the step, over all replicas."""
 
+from collections.abc import Callable, Sequence
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from evenflow_torch.run.engine.loss_shares import loss_shares
+from evenflow_torch.run.engine.loss_shares import LossWeight, loss_shares
 from tests.thoroughness import examples
 
 PADDING = -1
+
+
+def shares_of(parts: Sequence[Tensor], weight: LossWeight | None, total: Callable[[Tensor], Tensor]) -> Tensor:
+    return loss_shares([len(part) for part in parts], parts, weight, total, torch.device("cpu"))
 
 
 def added_up(replicas: list[Tensor], num_microbatches: int, *, by_weight: bool) -> Tensor:
@@ -24,8 +30,9 @@ def added_up(replicas: list[Tensor], num_microbatches: int, *, by_weight: bool) 
     total = torch.stack([counted(targets) for targets in replicas]).sum()
     losses = []
     for targets in replicas:
-        shares = loss_shares(targets, num_microbatches, weight if by_weight else None, lambda _own: total)
-        for share, part in zip(shares, targets.tensor_split(num_microbatches), strict=True):
+        parts = targets.tensor_split(num_microbatches)
+        shares = shares_of(parts, weight if by_weight else None, lambda _own: total)
+        for share, part in zip(shares, parts, strict=True):
             kept = part[part != PADDING] if by_weight else part
             losses.append(share * (kept.sum() if by_weight else kept.mean()))
     return torch.stack(losses).sum()
@@ -45,7 +52,7 @@ def test_shares_make_the_mean_over_all_samples_or_all_that_counts(rows: list[lis
 def test_a_microbatch_that_counts_nothing_has_finite_gradients() -> None:
     logits = torch.randn(4, 3, requires_grad=True)
     targets = torch.tensor([PADDING, PADDING, 1, 2])
-    shares = loss_shares(targets, 2, lambda part: (part != PADDING).sum(), lambda own: own)
+    shares = shares_of(targets.chunk(2), lambda part: (part != PADDING).sum(), lambda own: own)
     losses = [
         functional.cross_entropy(output, target, ignore_index=PADDING, reduction="sum")
         for output, target in zip(logits.chunk(2), targets.chunk(2), strict=True)

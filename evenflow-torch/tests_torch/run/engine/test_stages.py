@@ -27,7 +27,7 @@ def test_stages_one_after_the_other_are_the_model(layers: list[int], attention: 
     hidden: Any = inputs
     shapes = boundary_shapes(cut(as_row(model), plan, runnable_order(plan)), as_row(model).context, inputs)
     for stage, shape in zip(stage_modules(model, plan), shapes, strict=False):
-        assert (hidden.shape, hidden.dtype) == (shape.shape, shape.dtype)
+        assert (hidden.shape, hidden.dtype) == (shape.tensor.shape, shape.tensor.dtype)
         hidden = stage(hidden)
     assert torch.equal(hidden, expected)
 
@@ -61,5 +61,5 @@ def test_only_stages_with_split_backwards_leave_weights_for_later() -> None:
 def test_a_module_that_returns_no_tensor_is_refused() -> None:
     plan = Plan(schedule="1f1b", num_microbatches=1, layers=((1,),))
     stages = cut(as_row([nn.LSTM(2, 2)]), plan, runnable_order(plan))
-    with pytest.raises(InputError, match="model, 0 must return one tensor, got 'tuple'"):
+    with pytest.raises(InputError, match="model, 0 must return a tensor, or a tuple of tensors, got 'tuple'"):
         boundary_shapes(stages, None, torch.ones(1, 2))

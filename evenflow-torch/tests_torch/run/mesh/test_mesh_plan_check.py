@@ -27,7 +27,8 @@ def check(where: MeshPlan, whole: Any, *, length: int = LENGTH) -> None:
     row = as_row(whole)
     stages = cut(row, PLAN, schedule_of(PLAN))
     tokens = torch.empty(SAMPLES, length, dtype=torch.long, device="meta")
-    check_mesh_plan(where, row, stages, boundary_shapes(stages, row.context, tokens))
+    boundaries = boundary_shapes(stages, row.context, tokens)
+    check_mesh_plan(where, row, stages, [boundary.tensor for boundary in boundaries])
 
 
 def changed(where: MeshPlan, index: int, **changes: Any) -> MeshPlan:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn import functional
+from transformers import LlamaForCausalLM
 
 from evenflow.model import Plan
 from evenflow_torch.run import Pipeline, pipeline
@@ -30,6 +31,7 @@ def gradient_error(pipe: Pipeline, model: nn.Module) -> float:
     return max(
         float((whole(own.grad) - expected[name].grad).abs().max() / expected[name].grad.abs().max())
         for name, own in pipe.named_parameters()
+        if own.requires_grad
     )
 
 
@@ -199,8 +201,9 @@ def saved_case(plan: Plan, sizes: Mesh, after: Plan, sizes_after: Mesh, rank: in
     before, later = made(plan, sizes), made(after, sizes_after)
     try:
         train(*before)
-        before[0].save(folder[0], before[1])
-        expected = train(*before)
+        before[0].save(folder[0], before[1], wait=False)
+        expected = train(*before)  # while it is written
+        before[0].wait_for_checkpoint()
         later[0].load(folder[0], later[1])
         found = train(*later)
     finally:
@@ -212,6 +215,38 @@ def saved_case(plan: Plan, sizes: Mesh, after: Plan, sizes_after: Mesh, rank: in
     error = max(float((wanted[name] - state[name]).abs().max()) for name in wanted.keys() & state.keys())
     errors = [abs(float(one / two) - 1) for one, two in zip(found, expected, strict=True) if None not in (one, two)]
     return Answer(error=error, loss_error=max(errors, default=0.0))
+
+
+def pretrained_case(plan: Plan, sizes: Mesh, after: Plan, sizes_after: Mesh, rank: int) -> Answer:
+    """Files as Hugging Face has them, which transformers reads, and another plan into a model without storage."""
+    folder: list[Any] = [tempfile.mkdtemp() if rank == 0 else None]
+    dist.broadcast_object_list(folder)
+    data = batch(plan.num_microbatches * replicas_of(device_mesh(sizes)).count)
+
+    def made(plan: Plan, sizes: Mesh, model: nn.Module, **options: Any) -> Pipeline:
+        mesh = device_mesh(sizes)
+        return pipeline(plan, model, loss_fn, own_samples(data, mesh), mesh=mesh, **options)
+
+    model = llama(plan.num_layers, tied=True)
+    with torch.no_grad():
+        for number, parameter in enumerate(model.parameters()):
+            parameter.add_(number)
+    state = copy.deepcopy(model.state_dict())
+    try:
+        made(plan, sizes, model).save_pretrained(folder[0])
+        with torch.device("meta"):
+            empty = llama(plan.num_layers, tied=True)
+        loaded = made(after, sizes_after, empty, weights=folder[0]).state_dict()
+        known = {}
+        if rank == 0:
+            model.config.save_pretrained(folder[0])
+            known = LlamaForCausalLM.from_pretrained(folder[0], dtype=torch.float64).state_dict()
+    finally:
+        dist.barrier()
+        if rank == 0:
+            shutil.rmtree(folder[0])
+    same = [torch.equal(whole(value), state[name]) for name, value in (*loaded.items(), *known.items())]
+    return Answer(error=0.0, names=tuple(loaded), found=all(same))
 
 
 def split_heads_and_widths(mesh: Any, stage: dict[str, nn.Module]) -> None:

@@ -10,6 +10,7 @@ from evenflow.model import Plan
 from tests_torch.run.cases import Answer, run_group
 from tests_torch.run.replicas.loop_cases import (
     evaluate_case,
+    pretrained_case,
     saved_case,
     scaler_case,
     shapes_case,
@@ -34,6 +35,10 @@ TRAININGS: dict[str, Callable[[int], Answer]] = {
     "trained, shared": partial(trained_case, CHUNKS, SHARDED, tied=True),
     "trained, copied": partial(trained_case, SPLIT, COPIED),
 }
+PRETRAINED: dict[str, Callable[[int], Answer]] = {
+    "pretrained": partial(pretrained_case, PLAN, SHARDED, WHOLE, {"pp": 1, "dp": 4}),
+    "pretrained, copied": partial(pretrained_case, WHOLE, {"dp_replicate": 4, "pp": 1}, SIX_CHUNKS, SHARDED),
+}
 CASES: dict[str, Callable[[int], Answer]] = {
     **EVALUATIONS,
     **TRAININGS,
@@ -41,6 +46,7 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "other shapes, copied": partial(shapes_case, CHUNKS, COPIED),
     "saved": partial(saved_case, replace(PLAN, num_microbatches=6), SHARDED, WHOLE, {"pp": 1, "dp": 4}),
     "saved, copied": partial(saved_case, WHOLE, {"dp_replicate": 4, "pp": 1}, SIX_CHUNKS, SHARDED),
+    **PRETRAINED,
     "tokens": partial(tokens_case, PLAN, SHARDED),
     "scaled": partial(scaler_case, PLAN, COPIED),
     "scaled, shared": partial(scaler_case, PLAN, SHARDED),
@@ -72,6 +78,11 @@ def test_an_evaluation_leaves_nothing_behind(answers: dict[str, list[Answer]], n
 
 @pytest.mark.parametrize("name", TRAININGS)
 def test_whole_tensors_are_loaded(answers: dict[str, list[Answer]], name: str) -> None:
+    assert all(answer.found for answer in answers[name])
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_parameters_come_back_from_files_of_hugging_face(answers: dict[str, list[Answer]], name: str) -> None:
     assert all(answer.found for answer in answers[name])
 
 

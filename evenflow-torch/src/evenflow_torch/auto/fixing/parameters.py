@@ -12,9 +12,9 @@ from evenflow.errors import InputError
 from evenflow.fields import nearest
 from evenflow.language import _
 from evenflow_torch.auto.sharding.solution_plan import dimension_names
-from evenflow_torch.auto.trace.captured_layers import CapturedLayers
-from evenflow_torch.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow_torch.models.parts import Part
+from evenflow_torch.models.trace.captured_layers import CapturedLayers
+from evenflow_torch.models.trace.operator_graph import OperatorGraph, Role
 
 REPLICATED = "replicated"
 _NUMBERED = "dimension "

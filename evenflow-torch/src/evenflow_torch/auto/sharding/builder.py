@@ -16,7 +16,7 @@ from evenflow_torch.auto.sharding.operator_time import (
 )
 from evenflow_torch.auto.sharding.overlap import Purpose
 from evenflow_torch.auto.sharding.program import Edge, ModuleTraining, Node, NodeKind, Runs, ShardingProgram
-from evenflow_torch.auto.trace.operator_graph import Operator, OperatorGraph, Role, Route, Value
+from evenflow_torch.models.trace.operator_graph import Operator, OperatorGraph, Role, Route, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

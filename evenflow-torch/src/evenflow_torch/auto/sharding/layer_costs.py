@@ -26,10 +26,10 @@ from evenflow_torch.auto.sharding.recomputation import RecomputedCost, recompute
 from evenflow_torch.auto.sharding.sharding_plan import ShardingPlan
 from evenflow_torch.auto.sharding.solution_plan import amounts_of, memory_of, plan_of
 from evenflow_torch.auto.sharding.ways import Level, PlainWay, Way
-from evenflow_torch.auto.trace.captured_layers import CapturedLayers, capture_layers
-from evenflow_torch.auto.trace.dropping import Dropping
-from evenflow_torch.auto.trace.operator_graph import ATTENTION, OperatorGraph, Role
 from evenflow_torch.models.parts import Part
+from evenflow_torch.models.trace.captured_layers import CapturedLayers, capture_layers
+from evenflow_torch.models.trace.dropping import Dropping
+from evenflow_torch.models.trace.operator_graph import ATTENTION, OperatorGraph, Role
 
 _ONCE_A_STEP = frozenset(("update_ns", "gradient_ns", "optimizer_ns", "hidden_update_ns"))
 """The times of a `StageOption` that are not those of a microbatch."""

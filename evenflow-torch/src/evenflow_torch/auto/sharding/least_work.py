@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from evenflow.cluster import Accelerator
-from evenflow_torch.auto.trace.operator_graph import Operator, OperatorGraph, Role
+from evenflow_torch.models.trace.operator_graph import Operator, OperatorGraph, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from evenflow_torch.auto.sharding.overlapped import NEAR, OverlappedProgram, Ove
 from evenflow_torch.auto.sharding.pairwise import Costs, PairwiseSolution
 from evenflow_torch.auto.sharding.program import NodeKind, ShardingProgram
 from evenflow_torch.auto.sharding.ways import Level
-from evenflow_torch.auto.trace.operator_graph import Role
+from evenflow_torch.models.trace.operator_graph import Role
 
 _SHARE = 0.1
 """Share of the time left that one program may take, so that a stubborn one does not cost all others theirs."""

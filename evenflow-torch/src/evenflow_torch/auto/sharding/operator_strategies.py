@@ -26,7 +26,7 @@ from evenflow.cluster.splits.split_digits import through_view
 from evenflow.cluster.splits.view_groups import DimensionGroups
 from evenflow_torch.auto.sharding.redistribution import RedistributionTable
 from evenflow_torch.auto.sharding.strided_splits import is_uniform, with_blocks
-from evenflow_torch.auto.trace.operator_graph import AxisRule, InnerExchange, Operator, OperatorGraph, Role
+from evenflow_torch.models.trace.operator_graph import AxisRule, InnerExchange, Operator, OperatorGraph, Role
 
 AxisRules = Callable[[Hashable, int], frozenset[AxisRule] | None]
 """A function from a call and the devices of an axis to the rules of an operator; None if it is unknown."""
@@ -51,7 +51,7 @@ class OperatorStrategy:
 def torch_rules(call: Hashable, axis_size: int, *, expert_capacity: float | None = None) -> frozenset[AxisRule] | None:
     """Return the sharding rules of a captured call, from torch or our own; None if there are none."""
     from evenflow_torch.auto.sharding.rules.extra_rules import extra_rules
-    from evenflow_torch.auto.trace.dtensor_adapter import Call, NoRuleError, registered_rules
+    from evenflow_torch.models.trace.dtensor_adapter import Call, NoRuleError, registered_rules
 
     assert isinstance(call, Call)
     rules = extra_rules(call, expert_capacity=expert_capacity)

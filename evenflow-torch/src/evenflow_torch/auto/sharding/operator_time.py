@@ -11,7 +11,7 @@ from evenflow.cluster import PARTIAL, REPLICATE, Mesh, OperatorCost, Placement, 
 from evenflow.predict.pricing import SLOWED, under_ns, without_ns
 from evenflow.predict.step.optimizer import optimizer_bytes
 from evenflow_torch.auto.sharding.operator_strategies import OperatorStrategy
-from evenflow_torch.auto.trace.operator_graph import InnerExchange, Operator, Role
+from evenflow_torch.models.trace.operator_graph import InnerExchange, Operator, Role
 
 
 def allowed_strategies(

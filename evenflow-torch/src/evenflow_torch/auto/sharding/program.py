@@ -25,7 +25,7 @@ from evenflow_torch.auto.sharding.overlapped import OverlappedProgram, Window
 from evenflow_torch.auto.sharding.pairwise import Costs, Pairwise
 from evenflow_torch.auto.sharding.redistribution import MovesThroughViews, RedistributionTable, Step
 from evenflow_torch.auto.sharding.sharding_plan import Phase
-from evenflow_torch.auto.trace.operator_graph import OperatorGraph
+from evenflow_torch.models.trace.operator_graph import OperatorGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

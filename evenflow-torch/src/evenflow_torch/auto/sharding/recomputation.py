@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from evenflow.cluster import local_bytes
 from evenflow_torch.auto.sharding.program import NodeKind, ShardingProgram
 from evenflow_torch.auto.sharding.solution_plan import inner_times_of
-from evenflow_torch.auto.trace.dropping import Dropping
+from evenflow_torch.models.trace.dropping import Dropping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

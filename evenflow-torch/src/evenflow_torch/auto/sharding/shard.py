@@ -16,7 +16,7 @@ from evenflow_torch.auto.sharding.pairwise import least_memory
 from evenflow_torch.auto.sharding.program import ModuleTraining
 from evenflow_torch.auto.sharding.sharding_plan import ShardingPlan
 from evenflow_torch.auto.sharding.solution_plan import plan_of
-from evenflow_torch.auto.trace.operator_graph import OperatorGraph
+from evenflow_torch.models.trace.operator_graph import OperatorGraph
 
 if TYPE_CHECKING:
     from torch import nn
@@ -37,7 +37,7 @@ def shard(
     Only shapes and types matter, so module and input may be on the meta device. Where the module returns its loss among
     other things, in a mapping, the loss alone is trained on. Raises InputError where the module cannot be traced.
     """
-    from evenflow_torch.auto.trace.capture import capture
+    from evenflow_torch.models.trace.capture import capture
 
     training = training or ModuleTraining()
     table = StrategyTable(rules=partial(torch_rules, expert_capacity=training.expert_capacity))

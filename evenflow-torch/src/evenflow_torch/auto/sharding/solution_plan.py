@@ -19,7 +19,7 @@ from evenflow_torch.auto.sharding.sharding_plan import (
     PlannedCollective,
     ShardingPlan,
 )
-from evenflow_torch.auto.trace.operator_graph import ATTENTION, Operator, OperatorGraph, Role, Value
+from evenflow_torch.models.trace.operator_graph import ATTENTION, Operator, OperatorGraph, Role, Value
 
 
 def plan_of(program: ShardingProgram, solution: PairwiseSolution) -> ShardingPlan:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from evenflow.cluster import WholeTensor, dimension_of
 from evenflow.cluster.splits.view_groups import DimensionGroups, cuts_behind
-from evenflow_torch.auto.trace.operator_graph import AxisRule, Operator, OperatorGraph, Role, Value
+from evenflow_torch.models.trace.operator_graph import AxisRule, Operator, OperatorGraph, Role, Value
 
 _Dimension = tuple[Value, int]
 

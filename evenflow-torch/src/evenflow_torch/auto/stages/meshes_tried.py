@@ -20,8 +20,8 @@ from evenflow_torch.auto.stages.request import TwoLevelRequest, silent
 from evenflow_torch.auto.stages.sharded_stages import ShardedStages
 from evenflow_torch.auto.stages.stage_search import has_even_plan
 from evenflow_torch.auto.stages.working_memory import working_memory
-from evenflow_torch.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow_torch.models.parts import ModelRow
+from evenflow_torch.models.trace.captured_layers import CapturedLayers, capture_layers
 
 _SHARDING_SHARE = 0.75
 """Share of the time left for tracing and sharding; the rest is for stages and refinement."""

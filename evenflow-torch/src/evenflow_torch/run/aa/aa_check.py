@@ -31,7 +31,8 @@ from evenflow_torch.run.aa.message_sums import MessageSums
 from evenflow_torch.run.aa.neighbour import NEIGHBOUR_PERIOD, NeighbourCheck, first_tensor
 from evenflow_torch.run.aa.restored_state import Gradients, named_parameters, random_state, restored, set_apart
 from evenflow_torch.run.aa.update_check import UpdateCheck, update_slices
-from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
+from evenflow_torch.run.assembly.batches import Batch
+from evenflow_torch.run.assembly.pipeline import Pipeline
 from evenflow_torch.run.engine.hooks import Hook, insert_hooks
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage, take_gradient
 from evenflow_torch.run.measure.recorder import Recorder, synchronize
@@ -74,6 +75,12 @@ class AACheck:
                 rule=_("must be one pipeline: replicas cannot check their work yet"),
                 place=_("A/A check, pipelines"),
                 remedy=_("check a run without replicas"),
+            )
+        if pipe.is_traced:
+            raise InputError(
+                rule=_("must be modules in order: a model that is cut by its operators cannot check its work yet"),
+                place=_("A/A check, model"),
+                remedy=_("give the model as modules in order (evenflow.run.as_row)"),
             )
         self._pipe = pipe
         self._checks = checks

@@ -13,7 +13,8 @@ from evenflow.aa import RankChecks, plan_checks
 from evenflow.model import Communication
 from evenflow.simulate import build_graph, run
 from evenflow_torch.run.aa.aa_check import AACheck, measure_compare_ns
-from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
+from evenflow_torch.run.assembly.batches import Batch
+from evenflow_torch.run.assembly.pipeline import Pipeline
 from evenflow_torch.run.measure.calibrate import MeasuredCosts
 from evenflow_torch.run.measure.comparison import costs_of, durations_of
 from evenflow_torch.run.measure.recorder import synchronize

@@ -6,10 +6,12 @@ keeps of them has the first of their names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
@@ -26,6 +28,9 @@ def module_of(parts: Iterable[Part]) -> nn.Module:
     """Return one module with the parts of a rank at their paths in the unsplit model. It cannot be called."""
     root = nn.Module()
     for part in parts:
+        if not part.path:
+            _merge(root, part.module)
+            continue
         *outer, last = part.path.split(".")
         place = root
         for name in outer:
@@ -34,6 +39,19 @@ def module_of(parts: Iterable[Part]) -> nn.Module:
             place = place.get_submodule(name)
         place.add_module(last, part.module)
     return root
+
+
+def _merge(place: nn.Module, module: nn.Module) -> None:
+    """Put the parameters and buffers of a module, and of those inside, beside those that are at `place` already."""
+    for name, parameter in module._parameters.items():
+        place.register_parameter(name, parameter)
+    for name, buffer in module._buffers.items():
+        place.register_buffer(name, buffer, persistent=name not in module._non_persistent_buffers_set)
+    for name, inside in module._modules.items():
+        if name not in place._modules:
+            place.add_module(name, nn.Module())
+        assert inside is not None
+        _merge(place.get_submodule(name), inside)
 
 
 class Checkpoint:
@@ -52,6 +70,12 @@ class Checkpoint:
     def save(self, num_steps: int, folder: Path) -> None:
         """Write it; every rank calls this."""
         dcp.save(self._state(num_steps), checkpoint_id=folder)
+
+    def save_beside(self, num_steps: int, folder: Path, group: dist.ProcessGroup) -> Future[Any]:
+        """Begin to write it, from copies in the host's memory; `group` is not used for anything else meanwhile."""
+        saving = dcp.async_save(self._state(num_steps), checkpoint_id=folder, process_group=group)
+        assert isinstance(saving, Future)
+        return saving
 
     def load(self, folder: Path) -> int:
         """Load what `save` has written; return the number of steps. Every rank calls it.

@@ -1,6 +1,7 @@
 """This rank's part of a model in training."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,10 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import HostLink
 from evenflow.schedule import Schedule
-from evenflow_torch.models.parts import Part
+from evenflow_torch.models.parts import Part, Traced
+from evenflow_torch.run.assembly.batches import Batch, BatchReader, Samples, names_taken, on_device
 from evenflow_torch.run.assembly.checkpoints import Checkpoint, module_of
+from evenflow_torch.run.assembly.safetensors_files import read_tensors, write_pretrained
 from evenflow_torch.run.engine.boundaries import agree_on_boundaries
 from evenflow_torch.run.engine.gradient_norm import norm_over_ranks, scale_to_norm
 from evenflow_torch.run.engine.hooks import Hook, insert_calls, insert_hooks
@@ -31,30 +34,10 @@ from evenflow_torch.run.replicas.averaged_gradients import AveragedGradients
 from evenflow_torch.run.replicas.replicas import Replicas
 from evenflow_torch.run.watch.rank_watch import RankWatch
 
-Batch = tuple[Tensor, Tensor]
-"""Inputs and targets, each of shape [batch, ...]."""
-
-
-_State = tuple[tuple[int, ...], torch.dtype | None]
-"""What decides what crosses between stages: the shape of a microbatch, and the type of autocast if it is on."""
-
-
-def _state_of(inputs: Tensor, device: torch.device) -> _State:
-    autocast = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
-    return tuple(inputs.shape), autocast
-
-
-def checked_batch(batch: object, *, place: str) -> Batch:
-    """Return inputs and targets; raise InputError for a batch of any other form, such as a dict."""
-    if isinstance(batch, tuple | list) and len(batch) == 2 and all(isinstance(tensor, Tensor) for tensor in batch):
-        return batch[0], batch[1]
-    kinds = ", ".join(type(value).__name__ for value in batch) if isinstance(batch, tuple | list) else ""
-    raise InputError(
-        value=f"{type(batch).__name__}({kinds})" if kinds else type(batch).__name__,
-        rule=_("must be two tensors, inputs and targets"),
-        place=place,
-        remedy=_("for example (batch['input_ids'], batch['labels'])"),
-    )
+_State = tuple[Any, ...]
+"""What decides what crosses between stages: shapes of a microbatch, the type of autocast if it is on, and the mode of a
+model that was traced.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +57,9 @@ class RankStages:
     """Loss of one microbatch on this device."""
     loss_weight: LossWeight | None = None
     """What a microbatch counts, if its loss is a sum; None: losses are means over samples."""
+    reader: BatchReader
+    traced: Traced | None = None
+    """What parts are traced with, if they are."""
     message: Tensor
     """Tensor that the first device sends to the next stage for one microbatch, on the meta device."""
 
@@ -86,7 +72,7 @@ class Pipeline:
         rank_stages: RankStages,
         schedule: Schedule,
         *,
-        example_batch: Batch,
+        example: Samples,
         mesh_plan: MeshPlan | None = None,
         host_link: HostLink | None = None,
         watch: RankWatch | None = None,
@@ -105,6 +91,9 @@ class Pipeline:
             self._move_as_planned(host_link)
         self.num_steps = 0
         """Steps done, which the random numbers depend on; set it when training goes on from a checkpoint."""
+        self._saving: Future[Any] | None = None
+        """The checkpoint that is being written."""
+        self._saving_group: dist.ProcessGroup | None = None
         self.replicas = rank_stages.replicas
         """The pipelines of the training, of which this is one."""
         self._shared = rank_stages.shared
@@ -113,7 +102,10 @@ class Pipeline:
         self._loss_weight = rank_stages.loss_weight
         self._crossings: dict[_State, dict[int, Crossing]] = {}
         """What crosses between the stages of this rank."""
-        self._shapes = tuple(tuple(tensor.shape) for tensor in example_batch)
+        self._reader = rank_stages.reader
+        self._traced = rank_stages.traced
+        self._names = names_taken(self._parts())
+        self._shapes = example.shapes
 
     def _move_as_planned(self, host_link: HostLink) -> None:
         """Let the layers that wait on the host move when the plan says."""
@@ -152,13 +144,13 @@ class Pipeline:
             RunError: under torchrun, another rank failed, died or shows no sign of life; it is named. What the model or
                 the loss raises comes as it is, with a note of the rank, stage and microbatch.
         """
-        first = self._given(batch)
+        samples = self._given(batch)
         for stage in self.stages:
             stage.submod.step = self.num_steps
         with self.at_work():
-            given = self._prepared(*first)
+            read = self._prepared(samples)
             self._shared.before_step()
-            loss = self.runtime.run(*given, scale=None if scaler is None else self._scale(scaler))
+            loss = self.runtime.run(*read, scale=None if scaler is None else self._scale(scaler))
             if self._averaged is not None:
                 self._averaged.finish()
             self._shared.after_step()
@@ -175,24 +167,24 @@ class Pipeline:
         Raises:
             InputError: as `step`.
         """
-        first = self._given(batch)
+        samples = self._given(batch)
         modes = [(module, module.training) for stage in self.stages for module in stage.submod.modules()]
         self.train(False)
         try:
             with self.at_work():
-                given = self._prepared(*first)
+                read = self._prepared(samples)
                 self._shared.before_evaluation()
-                loss = self.runtime.evaluate(*given)
+                loss = self.runtime.evaluate(*read)
                 self._shared.after_evaluation()
                 return self._total(loss)
         finally:
             for module, is_training in modes:
                 module.training = is_training
 
-    def _given(self, batch: Batch) -> Batch:
-        """Return inputs and targets of shapes that can be run."""
-        inputs, targets = checked_batch(batch, place="batch")
-        shapes = (tuple(inputs.shape), tuple(targets.shape))
+    def _given(self, batch: Batch) -> Samples:
+        """Return the samples of a batch of shapes that can be run."""
+        samples = self._reader.read(batch, place="batch")
+        shapes = samples.shapes
         if self.mesh_plan is not None and shapes != self._shapes:
             raise InputError(
                 value=shapes,
@@ -201,7 +193,9 @@ class Pipeline:
                 remedy=_("drop or fill up the last batch of an epoch"),
             )
         least = self.schedule.num_microbatches
-        if not (inputs.dim() and targets.dim()) or len(inputs) != len(targets) or len(inputs) < least:
+        targets = samples.targets
+        is_even = not isinstance(targets, Tensor) or (targets.dim() > 0 and len(targets) == samples.count)
+        if not is_even or samples.count < least:
             raise InputError(
                 value=shapes,
                 rule=_(
@@ -212,36 +206,65 @@ class Pipeline:
                 place="batch",
                 remedy=_("drop or fill up the last batch of an epoch"),
             )
-        return inputs, targets
+        return samples
 
-    def _prepared(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    def _prepared(self, samples: Samples) -> tuple[list[Tensor] | None, list[Any] | None, Tensor | None]:
         """Return what this rank reads of a batch, and what its microbatches count; stages know what will cross."""
         first, last = self.stages[0], self.stages[-1]
-        # Without waiting: from pinned memory the copy runs beside the host.
-        first_inputs = inputs.to(first.device, non_blocking=True) if first.is_first else None
-        last_targets = targets.to(last.device, non_blocking=True) if last.is_last else None
-        if self.mesh_plan is None:  # else it says what crosses
-            self._agree(inputs)
         count = self.schedule.num_microbatches
-        is_even = self._loss_weight is None and self.replicas.count == 1 and len(targets) % count == 0
-        if last_targets is None or is_even:
-            return first_inputs, last_targets, None
-        shares = loss_shares(last_targets, count, self._loss_weight, self.replicas.sum)
-        return first_inputs, last_targets, shares * self.replicas.count
+        microbatches = samples.split(count)
+        hidden = [on_device(part.hidden, first.device) for part in microbatches] if first.is_first else None
+        self._give_inputs(microbatches)
+        targets: list[Any] | None = None
+        if last.is_last:
+            is_read = self._reader.has_loss or self._loss_weight is not None
+            targets = [on_device(part.targets, last.device) if is_read else None for part in microbatches]
+        if self._traced is not None:
+            for part in (microbatches[0], microbatches[-1]):
+                self._traced.prepare(part.inputs, training=first.submod.training)
+        if self.mesh_plan is None:  # else it says what crosses
+            self._agree(microbatches)
+        is_even = self._loss_weight is None and self.replicas.count == 1 and samples.count % count == 0
+        if targets is None or is_even:
+            return hidden, targets, None
+        sizes = [part.count for part in microbatches]
+        shares = loss_shares(sizes, targets, self._loss_weight, self.replicas.sum, last.device)
+        return hidden, targets, shares * self.replicas.count
 
-    def _agree(self, inputs: Tensor) -> None:
+    def _give_inputs(self, microbatches: Sequence[Samples]) -> None:
+        """Let the parts of this rank have what they take of a batch by name."""
+        if self._names:
+            device = self.stages[0].device
+            taken = [
+                {name: on_device(tensor, device) for name, tensor in part.named.items() if name in self._names}
+                for part in microbatches
+            ]
+            for stage in self.stages:
+                stage.submod.batch_inputs = taken
+
+    def _agree(self, microbatches: Sequence[Samples]) -> None:
         """Let stages know what crosses between them in a step, all ranks alike."""
-        parts = inputs.tensor_split(self.schedule.num_microbatches)
-        states = [_state_of(part, self.stages[0].device) for part in parts]
-        for part, state in ((parts[0], states[0]), (parts[-1], states[-1])):
+        states = [self._state_of(part) for part in microbatches]
+        for place in (0, len(microbatches) - 1):
+            state, hidden = states[place], microbatches[place].hidden
             if state not in self._crossings:
-                found = agree_on_boundaries(self.stages, self.schedule.stage_ranks, part, self.replicas.pipeline)
+                crossings = agree_on_boundaries(
+                    self.stages, self.schedule.stage_ranks, hidden, self.replicas.pipeline, microbatch=place
+                )
                 if not self._crossings:
                     for stage in self.stages:
-                        stage.expect(*found[stage.stage_index])
-                self._crossings[state] = found
+                        stage.expect(*crossings[stage.stage_index])
+                self._crossings[state] = crossings
         for stage in self.stages:
-            stage.crossings = [self._crossings[state][stage.stage_index] for state in states]
+            stage.cross([self._crossings[state][stage.stage_index] for state in states])
+
+    def _state_of(self, samples: Samples) -> _State:
+        first = self.stages[0]
+        kind = first.device.type
+        autocast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+        if self._traced is None:
+            return tuple(samples.hidden.shape), *(tuple(value.shape) for value in samples.named.values()), autocast
+        return tuple(value.shape for value in samples.named.values()), autocast, first.submod.training
 
     def _total(self, loss: Tensor | None) -> Tensor | None:
         """Return the loss of all replicas, or of all devices of the last stage."""
@@ -299,6 +322,11 @@ class Pipeline:
         return norm
 
     @property
+    def is_traced(self) -> bool:
+        """Whether the model is cut by its operators, and its parts run as they were traced."""
+        return self._traced is not None
+
+    @property
     def is_first_device(self) -> bool:
         """Whether this process is the first, or the only, one of its rank of the pipeline."""
         rank = self.schedule.stage_ranks[self.stages[0].stage_index]
@@ -310,7 +338,7 @@ class Pipeline:
         """Return this rank's part of the unsplit model's state_dict; all ranks together have the whole of it."""
         state: dict[str, Any] = {}
         for part in self._parts():
-            state.update(part.module.state_dict(prefix=f"{part.path}."))
+            state.update(part.module.state_dict(prefix=f"{part.path}." if part.path else ""))
             for name, parameter in part.module.named_parameters(prefix=part.path, remove_duplicate=False):
                 state[name] = self._shared.updated(parameter).detach()
         return state
@@ -322,8 +350,10 @@ class Pipeline:
             InputError: a name of this rank is missing.
         """
         for part in self._parts():
-            prefix = f"{part.path}."
+            prefix = f"{part.path}." if part.path else ""
             own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+            if not prefix:
+                own = {name: own[name] for name in part.module.state_dict() if name in own}
             try:
                 part.module.load_state_dict(placed_like(part.module, own))
             except RuntimeError as error:
@@ -333,17 +363,62 @@ class Pipeline:
                 ) from None
         self._shared.loaded()
 
-    def save(self, folder: Path | str, optimizer: torch.optim.Optimizer | None = None) -> None:
+    def save(self, folder: Path | str, optimizer: torch.optim.Optimizer | None = None, *, wait: bool = True) -> None:
         """Write a checkpoint of model, optimizer and number of steps; every process of the training calls it.
 
         The folder is one of `torch.distributed.checkpoint`, with the names of the unsplit model. It must be the same
-        for all hosts.
+        for all hosts. Without `wait`, values are copied into the host's memory, and written while the training goes
+        on; the next checkpoint waits for it, and `wait_for_checkpoint` does.
 
         Raises:
             InputError: stages on several devices by a mesh_plan.
         """
+        self.wait_for_checkpoint()
         with self.at_work():
-            self._checkpoint(optimizer).save(self.num_steps, Path(folder))
+            checkpoint = self._checkpoint(optimizer)
+            if wait:
+                checkpoint.save(self.num_steps, Path(folder))
+                return
+            if self._saving_group is None:
+                self._saving_group = dist.new_group(backend="gloo")
+            self._saving = checkpoint.save_beside(self.num_steps, Path(folder), self._saving_group)
+
+    def wait_for_checkpoint(self) -> None:
+        """Wait until the last checkpoint has been written; every process calls it before it ends.
+
+        What went wrong with it is raised here.
+        """
+        saving, self._saving = self._saving, None
+        if saving is not None:
+            with self.at_work():
+                saving.result()
+
+    def load_pretrained(self, folder: Path | str, *, has_buffers: bool = False) -> None:
+        """Load parameters as Hugging Face keeps them, of which this rank reads its own; every process calls it.
+
+        `folder` has ``model.safetensors``, or several files and their index, or it is a file. Buffers that it lacks
+        stay as they are, unless it `has_buffers`.
+
+        Raises:
+            InputError: no such files, or ones of another model.
+        """
+        own = self.state_dict()
+        parts = () if has_buffers else self._parts()
+        buffers = [name for part in parts for name, _ in part.module.named_buffers(prefix=part.path)]
+        self.load_state_dict({**own, **dict(read_tensors(Path(folder), list(own), self._tied, optional=buffers))})
+
+    def save_pretrained(self, folder: Path | str) -> None:
+        """Write the parameters as Hugging Face keeps them, a file for each rank; every process calls it.
+
+        Names and values are those of the unsplit model. The folder is the same for all hosts.
+        """
+        if self.mesh_plan is not None:
+            raise _no_checkpoints()
+        with self.at_work():
+            owned = {id(parameter) for parameter in self.owned_parameters()}
+            copies = {name for name, parameter in self.named_parameters() if id(parameter) not in owned}
+            state = {name: value for name, value in self.state_dict().items() if name not in copies}
+            write_pretrained(state, Path(folder), tied=self._tied, replicas=self.replicas)
 
     def load(self, folder: Path | str, optimizer: torch.optim.Optimizer | None = None) -> None:
         """Go on from a checkpoint of `save`, also of another plan, mesh or number of processes; every process calls it.
@@ -359,11 +434,7 @@ class Pipeline:
 
     def _checkpoint(self, optimizer: torch.optim.Optimizer | None) -> Checkpoint:
         if self.mesh_plan is not None:
-            raise InputError(
-                rule=_("must be made without a mesh_plan to have checkpoints of its own"),
-                place="pipeline",
-                remedy=_("save pipe.state_dict() of every rank"),
-            )
+            raise _no_checkpoints()
         return Checkpoint(module_of(self._parts()), optimizer, self._tied)
 
     def train(self, mode: bool = True) -> None:
@@ -390,3 +461,11 @@ class Pipeline:
 
     def _parts(self) -> list[Part]:
         return [part for stage in self.stages for part in stage.submod.parts]
+
+
+def _no_checkpoints() -> InputError:
+    return InputError(
+        rule=_("must be made without a mesh_plan to have checkpoints of its own"),
+        place="pipeline",
+        remedy=_("save pipe.state_dict() of every rank"),
+    )

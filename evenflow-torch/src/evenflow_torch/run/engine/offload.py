@@ -71,18 +71,20 @@ class Offload:
         """
         return partial(self._recomputed, module, options)
 
-    def _recomputed(self, module: nn.Module, options: Mapping[str, Any], hidden: Tensor, **kwargs: Any) -> Any:
+    def _recomputed(
+        self, module: nn.Module, options: Mapping[str, Any], hidden: Tensor, *others: Tensor, **kwargs: Any
+    ) -> Any:
         if not torch.is_grad_enabled():
-            return module(hidden, **kwargs)
+            return module(hidden, *others, **kwargs)
         place = self._place()
         if place is None:
-            return under_checkpoint(module, **options)(hidden, **kwargs)
+            return under_checkpoint(module, **options)(hidden, *others, **kwargs)
         sent, is_trained, first = place.send(hidden), hidden.requires_grad, [hidden]
 
         def run(_on_device: Tensor) -> Any:
             """Compute with the input, the second time with that from the host."""
             value = first.pop() if first else _back(sent).detach().requires_grad_(is_trained)
-            return module(value, **kwargs)
+            return module(value, *others, **kwargs)
 
         # The empty tensor says on which device random numbers are kept; the input itself must not stay for it.
         return under_checkpoint(run, **options)(hidden.detach().new_empty(0))

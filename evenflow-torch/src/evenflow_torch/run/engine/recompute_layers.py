@@ -7,12 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from torch import nn
-
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, NONE, OFFLOAD, RECOMPUTE_PARTS, SET_JOINT, Plan, ordered_kinds, segment_length
-from evenflow_torch.models.checkpointing import Patterns, recomputed_modules, under_checkpoint
+from evenflow_torch.models.checkpointing import Patterns, names_in, names_of_kind, recomputed_modules, under_checkpoint
 from evenflow_torch.models.parts import Part
 from evenflow_torch.run.engine.offload import Offload
 
@@ -64,7 +62,8 @@ def forward_of(
         return again(part.module)
     if kind == _FULL_ON_HOST:
         return of_host.recomputed(part.module, **options)
-    for module in _chosen(part, _on_device(kind), patterns):
+    _check_kind(part, _on_device(kind), patterns)
+    for module in recomputed_modules(part.module, _on_device(kind), patterns):
         module.forward = again(module.forward)
     return part.module if _on_device(kind) == kind else of_host.forward_of(part.module)
 
@@ -91,11 +90,11 @@ def check_kinds(plan: Plan, layers: Sequence[Part], patterns: Patterns = RECOMPU
             _check_set(_on_device(kind), layers, patterns)
             continue
         for part in layers:
-            _chosen(part, _on_device(kind), patterns)
+            _check_kind(part, _on_device(kind), patterns)
 
 
 def _check_set(kind: str, layers: Sequence[Part], patterns: Patterns) -> None:
-    names = {name for part in layers for name, _module in part.module.named_modules() if name}
+    names = {name for part in layers for name in names_in(part.module) if name}
     unknown = [name for name in kind.split(SET_JOINT) if name not in names]
     if unknown:
         kinds = [name for name in ordered_kinds({FULL, *patterns}) if name != NONE]
@@ -107,9 +106,8 @@ def _check_set(kind: str, layers: Sequence[Part], patterns: Patterns) -> None:
         raise InputError(value=kind, rule=rule, place=_("plan, recompute"), remedy=_remedy())
 
 
-def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
-    chosen = recomputed_modules(part.module, kind, patterns)
-    if not chosen and kind in patterns:
+def _check_kind(part: Part, kind: str, patterns: Patterns) -> None:
+    if kind in patterns and not names_of_kind(part.module, kind, patterns):
         raise InputError(
             value=kind,
             rule=_(
@@ -120,7 +118,6 @@ def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
             place=_("plan, recompute"),
             remedy=_remedy(),
         )
-    return chosen
 
 
 def _remedy() -> str:

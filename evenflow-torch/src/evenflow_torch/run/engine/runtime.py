@@ -11,6 +11,7 @@ What is changed here, and in `evenflow_torch.run.engine.runtime_stage`:
     last output     given back when the loss has it, unless there are hooks; the runtime keeps it to the backward
     exception       that of the model or the loss, with a note that says where, not wrapped; no schedules are logged
     evaluation      forwards in the order of the plan; the runtime goes through the backwards too, and skips them
+    microbatches    come as they are, of any size and form; the runtime splits tensors
     observer        told when an action computes, without the time that it waits for its input
     witness         sees inputs and results of an action, and may ask for the graph of a backward to be kept
 """
@@ -62,7 +63,10 @@ class Runtime(TorchRuntime):
         """Factors of the losses before their backwards, by microbatch; None: all microbatches count alike."""
         self._open_losses: dict[int, Tensor] = {}
         self._losses: dict[int, Tensor] = {}
+        self._inputs: Sequence[Tensor] | None = None
+        """What the first stage takes, by microbatch."""
         self._targets: Sequence[Any] = ()
+        """What the loss takes, by microbatch."""
 
     def stage(self, index: int) -> RuntimeStage:
         """Return a stage of this rank by its index in the pipeline."""
@@ -70,17 +74,17 @@ class Runtime(TorchRuntime):
 
     def run(
         self,
-        inputs: Tensor | None,
-        targets: Tensor | None,
+        inputs: Sequence[Tensor] | None,
+        targets: Sequence[Any] | None,
         shares: Tensor | None = None,
         *,
         scale: Tensor | None = None,
     ) -> Tensor | None:
-        """Run one step over a whole batch; return the mean of the microbatches' losses where the last stage is.
+        """Run one step over all microbatches; return the mean of their losses where the last stage is.
 
-        `inputs` are needed on the rank of the first stage, `targets` on that of the last, shape [batch, ...]. With
-        `shares` [microbatches] the losses are added up, each times its share. Gradients are those of the loss times
-        `scale`.
+        `inputs` are needed on the rank of the first stage, `targets` on that of the last, one of each a microbatch.
+        With `shares` [microbatches] the losses are added up, each times its share. Gradients are those of the loss
+        times `scale`.
         """
         self._factors = shares
         if scale is not None:
@@ -89,7 +93,9 @@ class Runtime(TorchRuntime):
             self._factors = scale * (even if shares is None else shares)
         return self._run(self.step, inputs, targets, shares)
 
-    def evaluate(self, inputs: Tensor | None, targets: Tensor | None, shares: Tensor | None = None) -> Tensor | None:
+    def evaluate(
+        self, inputs: Sequence[Tensor] | None, targets: Sequence[Any] | None, shares: Tensor | None = None
+    ) -> Tensor | None:
         """Run the forwards of a batch and return its loss, as `run` does."""
         order = self.pipeline_order_with_comms
         self.pipeline_order_with_comms = {self.rank: self.evaluating}
@@ -100,21 +106,26 @@ class Runtime(TorchRuntime):
             self.pipeline_order_with_comms = order
 
     def _run(
-        self, work: Callable[..., Any], inputs: Tensor | None, targets: Tensor | None, shares: Tensor | None
+        self,
+        work: Callable[..., Any],
+        inputs: Sequence[Tensor] | None,
+        targets: Sequence[Any] | None,
+        shares: Tensor | None,
     ) -> Tensor | None:
         self._losses.clear()
+        self._inputs, self._targets = inputs, targets or ()
         self.position.op = None
         if self.traffic is not None:
             self.traffic.begin_step()
         failure: Exception | None = None
         try:
             with without_schedules():
-                work(*(() if inputs is None else (inputs,)), target=targets, return_outputs=False)
+                work(return_outputs=False)
         except Exception as error:  # noqa: BLE001  it is raised again, as it was before torch has wrapped it
             failure = raised_inside(error)
         finally:
             self._open_losses.clear()
-            self._targets = ()
+            self._inputs, self._targets = None, ()
         if failure is not None:
             failure.add_note(_("rank {rank}, {place}", rank=dist.get_rank(), place=self.position.text()))
             raise failure
@@ -137,9 +148,8 @@ class Runtime(TorchRuntime):
     ) -> None:
         if stage.is_last:
             self.position.begin_loss()
-            loss = self._compute_loss(output, target_mbs[mb_index], loss_kwargs)
+            loss = self._compute_loss(output, self._targets[mb_index], loss_kwargs)
             self._losses[mb_index] = loss.detach()
-            self._targets = target_mbs
             if stage.has_backward:
                 factors = self._factors
                 self._open_losses[mb_index] = (
@@ -153,6 +163,12 @@ class Runtime(TorchRuntime):
 
     def _maybe_get_loss(self, stage: RuntimeStage, mb_index: int) -> Tensor | None:
         return self._open_losses.pop(mb_index) if stage.is_last else None
+
+    def _split_inputs(self, *_args: Any, **_kwargs: Any) -> tuple[list[tuple[Tensor, ...]], list[dict[str, Any]]]:
+        """Return the microbatches of `run`, which are split already."""
+        count = self._n_microbatches
+        inputs = self._inputs
+        return [()] * count if inputs is None else [(hidden,) for hidden in inputs], [{}] * count
 
     def _update_losses(self, stages: Any, losses: Any) -> None:
         """Copy nothing: `run` reports the losses."""

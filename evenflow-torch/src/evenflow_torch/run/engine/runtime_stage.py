@@ -14,6 +14,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.schedule import Op
 from evenflow_torch.run.engine.host_traffic import HostTraffic
+from evenflow_torch.run.engine.packing import Boundary
 from evenflow_torch.run.engine.position import Position
 from evenflow_torch.run.engine.split_backward import WeightGradients
 from evenflow_torch.run.engine.torch_names import PipelineStage, ReceiveInfo, take_boundaries
@@ -22,8 +23,8 @@ Sends = dict[int, list[tuple[dist.Work, dist.P2POp]]]
 """Messages on the way with their tensors, by microbatch."""
 
 
-Crossing = tuple[Tensor, Tensor]
-"""Tensors that a stage takes and hands over for one microbatch, on the meta device."""
+Crossing = tuple[Boundary, Boundary]
+"""What a stage takes and hands over for one microbatch."""
 
 
 class Observer(Protocol):
@@ -79,6 +80,8 @@ class RuntimeStage(PipelineStage):
             group=group,
         )
         self.example_input, self.example_output = example_input, example_output
+        self.handed_over = Boundary(tensor=example_output)
+        """What it hands over of the example."""
         self.crossings: Sequence[Crossing] = ()
         """What crosses in this step, by microbatch; none: all are as the example."""
         self._weight_gradients = weight_gradients
@@ -97,9 +100,10 @@ class RuntimeStage(PipelineStage):
         self.forward_sends: Sends = {}
         self.backward_sends: Sends = {}
 
-    def expect(self, example_input: Tensor, example_output: Tensor) -> None:
+    def expect(self, taken: Boundary, handed_over: Boundary) -> None:
         """Change what this stage receives and hands over for one microbatch; before its first step."""
-        self.example_input, self.example_output = example_input, example_output
+        self.handed_over = handed_over
+        self.example_input, self.example_output = example_input, example_output = taken.tensor, handed_over.tensor
         told = PipelineStage(
             self.submod,
             self.stage_index,
@@ -120,8 +124,16 @@ class RuntimeStage(PipelineStage):
     def _create_grad_recv_info(self, act_send_info: dict[int, list[int]]) -> tuple[ReceiveInfo, ...]:
         return _without_buffers(super()._create_grad_recv_info(act_send_info))
 
-    def _crossing(self, microbatch: int) -> Crossing:
-        return self.crossings[microbatch] if self.crossings else (self.example_input, self.example_output)
+    def cross(self, crossings: Sequence[Crossing]) -> None:
+        """Say what is received and handed over in the next step, by microbatch."""
+        self.crossings = crossings
+        self.submod.packings = [taken.packing for taken, _handed_over in crossings]
+
+    def _crossing(self, microbatch: int) -> tuple[Tensor, Tensor]:
+        if not self.crossings:
+            return self.example_input, self.example_output
+        taken, handed_over = self.crossings[microbatch]
+        return taken.tensor, handed_over.tensor
 
     def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
         """Ask for an input, into a new buffer."""

@@ -30,11 +30,14 @@ class SharedParameters:
         """`pipeline` has the processes of the ranks, in order."""
         self._copies: list[_Copy] = []
         self._before: list[Tensor | None] = []
-        ranks_of = {name: stage.rank for stage in stages for part in stage.parts for name in names_of(part)}
+        ranks_of: dict[str, set[int]] = {}
+        for stage in stages:
+            for name in (name for part in stage.parts for name in names_of(part)):
+                ranks_of.setdefault(name, set()).add(stage.rank)
         own = {name: part for stage in stages if stage.rank == rank for part in stage.parts for name in names_of(part)}
         share(shared, own)
         for names in shared:
-            ranks = sorted({ranks_of[name] for name in names})
+            ranks = sorted(set().union(*(ranks_of[name] for name in names)))
             held = [name for name in names if name in own]
             if len(ranks) > 1 and held:
                 processes = [dist.get_global_rank(pipeline, peer) for peer in ranks]
@@ -104,10 +107,15 @@ def share(shared: Sequence[Sequence[str]], homes: Mapping[str, Part]) -> None:
     for names in shared:
         held = [name for name in names if name in homes]
         for name in held[1:]:
-            path, _, last = name.removeprefix(f"{homes[name].path}.").rpartition(".")
+            path, _, last = _inside(name, homes[name]).rpartition(".")
             setattr(homes[name].module.get_submodule(path), last, parameter_of(held[0], homes[held[0]]))
 
 
 def parameter_of(name: str, part: Part) -> nn.Parameter:
     """Return a parameter of a part by its name in the unsplit model."""
-    return part.module.get_parameter(name.removeprefix(f"{part.path}."))
+    return part.module.get_parameter(_inside(name, part))
+
+
+def _inside(name: str, part: Part) -> str:
+    """Return the name in a part of what has this name in the unsplit model."""
+    return name.removeprefix(f"{part.path}.") if part.path else name

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from evenflow_torch.models.checkpointing import Patterns, under_checkpoint
 from evenflow_torch.models.part_output import part_output
 from evenflow_torch.models.parts import Context, ModelRow, Part
 from evenflow_torch.run.engine.offload import Offload
+from evenflow_torch.run.engine.packing import Boundary, Packing, boundary_of, packed, unpacked
 from evenflow_torch.run.engine.recompute_layers import forward_of, inside_again, is_on_host, kinds_of_cell
 from evenflow_torch.run.engine.seeds import seed_of, seeded
 from evenflow_torch.run.engine.split_backward import WeightGradients
@@ -107,6 +109,8 @@ class StageModule(nn.Module):
 
     `step` and `microbatch` say what is being computed; with a seed, the random numbers of every module depend on them
     and on its position in the unsplit model, and on nothing else. Microbatches count on over replicas.
+
+    Modules may hand over several tensors, which cross between stages as one.
     """
 
     def __init__(
@@ -118,7 +122,9 @@ class StageModule(nn.Module):
         first_microbatch: int = 0,
         recompute_modules: Patterns = RECOMPUTE_PARTS,
         recompute_inside: Callable[[], AbstractContextManager[None]] = nullcontext,
+        arriving: Packing | None = None,
     ) -> None:
+        """`arriving` says what a microbatch arrives as, until `packings` says it of each."""
         super().__init__()
         self.parts = stage.parts
         self.modules_in_order = nn.ModuleList(part.module for part in stage.parts)
@@ -137,27 +143,41 @@ class StageModule(nn.Module):
         self._first_microbatch = first_microbatch
         self.step = 0
         self.microbatch = 0
+        self._arriving = arriving
+        self.packings: Sequence[Packing | None] = ()
+        """How each microbatch of this step arrives."""
+        self.batch_inputs: Sequence[Mapping[str, Tensor]] = ()
+        """What parts may take of each microbatch by keyword, by name."""
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return the output of the stage for one microbatch, in the order in which messages are sent."""
         self.offload.begin(hidden)
+        packing = self.packings[self.microbatch] if self.packings else self._arriving
+        values = (hidden,) if packing is None else unpacked(hidden, packing)
         for places, is_again in self.segments:
+            run: Callable[..., Any] = partial(self._run, places, self.step, self.microbatch)
             if is_again:
-                run = partial(self._run, places, self.step, self.microbatch)
-                hidden = under_checkpoint(run, **inside_again(self._recompute_inside))(hidden)
-            else:
-                hidden = self._run(places, self.step, self.microbatch, hidden)
-        return hidden.contiguous()
+                run = under_checkpoint(run, **inside_again(self._recompute_inside))
+            values = run(*values)
+        return values[0].contiguous() if len(values) == 1 else packed(values)
 
-    def _run(self, places: range, step: int, microbatch: int, hidden: Tensor) -> Tensor:
+    def _run(self, places: range, step: int, microbatch: int, *values: Tensor) -> tuple[Tensor, ...]:
         """Return the output of the parts at `places`, which a segment computes twice."""
         for place in places:
             part = self.parts[place]
-            hidden = self.entering(part, hidden)
-            arguments = self.context(hidden, part) if self.context else {}
+            hidden, others = self.entering(part, values[0]), values[1:]
+            arguments = self.arguments(part, hidden, microbatch)
             with self._random(part, hidden.device, step, microbatch):
-                hidden = self.forwards[place](hidden, **arguments)
-        return hidden
+                values = tensors_of(self.forwards[place](hidden, *others, **arguments), part)
+        return values
+
+    def arguments(self, part: Part, hidden: Tensor, microbatch: int) -> dict[str, Any]:
+        """Return what a part takes by keyword: made from its first input, and of the batch."""
+        made = dict(self.context(hidden, part)) if self.context else {}
+        if self.batch_inputs:
+            batch = self.batch_inputs[microbatch]
+            made |= {name: batch[name] for name in part.batch_inputs if name in batch}
+        return made
 
     def entering(self, part: Part, hidden: Tensor) -> Tensor:
         """Return the input of a part, from the output of the part before; a place for placements."""
@@ -185,8 +205,13 @@ def segments_of(kinds: Sequence[str]) -> list[tuple[range, bool]]:
     return found
 
 
-def boundary_shapes(stages: Sequence[StageParts], context: Context | None, example: Tensor) -> list[Tensor]:
-    """Return the tensors into the first stage, between stages, and out of the last, of one microbatch on meta.
+def boundary_shapes(
+    stages: Sequence[StageParts],
+    context: Context | None,
+    example: Tensor,
+    batch_inputs: Mapping[str, Tensor] = MappingProxyType({}),
+) -> list[Boundary]:
+    """Return what goes into the first stage, between stages, and out of the last, of one microbatch.
 
     Those behind stages of which some parameter is trained, or that of an earlier one, require a gradient. Nothing is
     computed, and nothing in the modules changes.
@@ -194,27 +219,37 @@ def boundary_shapes(stages: Sequence[StageParts], context: Context | None, examp
     Raises:
         InputError: a part that returns no tensor, or cannot run on tensors without values.
     """
-    hidden = torch.empty_like(example, device="meta")
-    boundaries = [hidden]
+    values: tuple[Tensor, ...] = (torch.empty_like(example, device="meta"),)
+    boundaries = [Boundary(tensor=values[0])]
     is_trained = False
     for stage in stages:
         for part in stage.parts:
             is_trained = is_trained or any(parameter.requires_grad for parameter in part.module.parameters())
             if not part.keeps_shape:
-                hidden = one_tensor(part_output(part, hidden, context(hidden, part) if context else {}), part)
-        boundaries.append(hidden.detach().requires_grad_(is_trained and hidden.is_floating_point()))
+                named = dict(context(values[0], part)) if context else {}
+                named |= {name: batch_inputs[name] for name in part.batch_inputs if name in batch_inputs}
+                values = tensors_of(part_output(part, values, named), part)
+        boundaries.append(boundary_of(values, is_trained=is_trained))
+    last = boundaries[-1]
+    if last.packing is not None:
+        raise InputError(
+            value=len(last.packing.shapes),
+            rule=_("must return one tensor at its end"),
+            place=_("model, {name}", name=stages[-1].parts[-1].name),
+        )
     return boundaries
 
 
-def one_tensor(output: object, part: Part) -> Tensor:
-    """Return the output of a part where it is one tensor, as stages hand over; raise InputError for anything else."""
-    if not isinstance(output, Tensor):
+def tensors_of(output: object, part: Part) -> tuple[Tensor, ...]:
+    """Return what a part hands over, one tensor or several; raise InputError for anything else."""
+    values = tuple(output) if isinstance(output, tuple | list) else (output,)
+    if not values or not all(isinstance(value, Tensor) for value in values):
         raise InputError(
             value=type(output).__name__,
-            rule=_("must return one tensor"),
+            rule=_("must return a tensor, or a tuple of tensors"),
             place=_("model, {name}", name=part.name),
         )
-    return output
+    return values
 
 
 def weight_gradients(stage: StageParts) -> WeightGradients | None:

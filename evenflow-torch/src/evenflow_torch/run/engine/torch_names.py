@@ -26,7 +26,7 @@ try:
     from torch.distributed.pipelining.schedules import _Action, _ComputationType, _PipelineScheduleRuntime
     from torch.distributed.pipelining.stage import _RecvInfo
     from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves, tree_map
+    from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 except ImportError as error:
     raise InputError(
         value=torch.__version__,
@@ -57,6 +57,7 @@ __all__ = [
     "torch_action",
     "tree_leaves",
     "tree_map",
+    "tree_map_only",
     "version_of",
     "without_schedules",
 ]
@@ -85,6 +86,7 @@ USED = {
         "_post_metadata_inference_cleanup",
     ),
     TorchRuntime: (
+        "_split_inputs",
         "_maybe_compute_loss",
         "_maybe_get_loss",
         "_compute_loss",

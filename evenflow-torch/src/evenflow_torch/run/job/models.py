@@ -20,6 +20,7 @@ from evenflow_torch.models.decoder_config import build_decoder, build_family_mod
 from evenflow_torch.models.decoder_row import MODEL_TYPES
 from evenflow_torch.models.families.row_modules import mix_in
 from evenflow_torch.models.families.table import FAMILIES
+from evenflow_torch.models.made_buffers import make_buffers
 from evenflow_torch.models.parts import ModelRow, Part
 from evenflow_torch.models.rows import as_row
 from evenflow_torch.run.engine.seeds import seed_of, seeded
@@ -144,7 +145,7 @@ def materialise(model: ModelRow, parts: list[Part], *, seed: int, device: torch.
     layers and embeddings do not depend on the type either.
     """
     first_names = {name: names[0] for names in model.shared for name in names}
-    _make_buffers(model, device)
+    make_buffers(model, model.parts, device)
     for part in parts:
         part.module.to_empty(device=device)
         for path, module in part.module.named_modules():
@@ -154,20 +155,6 @@ def materialise(model: ModelRow, parts: list[Part], *, seed: int, device: torch.
                 name = ".".join(piece for piece in (part.path, path, last) if piece)
                 _initialise(module, last, parameter, seed_of(seed, first_names.get(name, name)), _deviation(model))
     share(model.shared, {name: part for part in parts for name in names_of(part)})
-
-
-def _make_buffers(model: ModelRow, device: torch.device) -> None:
-    """Give storage and values to the buffers of modules that are in no part, such as rotary embeddings."""
-    inside = {id(module) for part in model.parts for module in part.module.modules()}
-    for path, module in list(model.whole.named_modules()):
-        if id(module) in inside or not module._buffers:
-            continue
-        if "rotary" in path.rpartition(".")[2]:
-            model.whole.set_submodule(path, type(module)(config=model.whole.config).to(device))
-            continue
-        for name, buffer in module._buffers.items():
-            module._buffers[name] = None if buffer is None else torch.empty_like(buffer, device=device)
-        model.whole._init_weights(module)
 
 
 def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:

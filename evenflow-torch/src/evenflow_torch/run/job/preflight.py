@@ -16,8 +16,9 @@ from evenflow_torch.run.engine.recompute_layers import check_kinds
 from evenflow_torch.run.engine.stages import StageParts, boundary_shapes, cut
 from evenflow_torch.run.job.models import build_model, model_values
 from evenflow_torch.run.job.needed_memory import check_memory, least_bytes, least_bytes_of_sizes
+from evenflow_torch.run.job.training_data import open_data
 from evenflow_torch.run.mesh.mesh_plan_check import check_mesh_plan
-from evenflow_torch.run.values.run_job import WARM_UP_STEPS, Device, RunJob
+from evenflow_torch.run.values.run_job import LEAST_STEPS, WARM_UP_STEPS, Device, RunJob
 
 
 def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | None = None) -> RunJob:
@@ -55,6 +56,7 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
         _check_mesh(job, job.mesh_plan, model, stages)
     if job.verify:
         _check_repeatable(model)
+    _check_files(job, vocabulary=values.get("vocab_size") or 1)
     _check_audit(job)
     check_kinds(job.plan, model.body)
     check_memory(job, least_bytes(job, model, stages), here=needed)
@@ -80,11 +82,56 @@ def _check_replicas(job: RunJob) -> None:
         )
 
 
+def _check_files(job: RunJob, *, vocabulary: int) -> None:
+    """Check that data and checkpoints fit the run; a sample of the data is read."""
+    files = job.files
+    for option, names in (("--data", files.data), ("--eval-data", files.eval_data)):
+        if not names:
+            continue
+        if job.target_length:
+            raise InputError(
+                rule=_("must not be given for a model with encoder and decoder, whose data are sources with targets"),
+                place=option,
+                remedy=_("train it from a script of your own with evenflow.run.pipeline"),
+            )
+        open_data(
+            names, length=job.sequence_length, vocabulary=vocabulary, tokenizer=files.tokenizer, seed=job.seed,
+            option=option,
+        ).samples(0, 1)  # fmt: skip
+    if job.mesh_plan is not None and (files.save or files.resume):
+        raise InputError(
+            rule=_("must not be given with a plan of evenflow auto, whose stages have no checkpoints yet"),
+            place="--save, --resume",
+            remedy=_("leave it out, or plan the pipeline alone with evenflow plan"),
+        )
+    if files.resume is None:
+        return
+    for option, is_given in (("--verify", job.verify), ("--aa-check", job.aa_check)):
+        if is_given:
+            raise InputError(
+                rule=_("must not be given with --resume: they begin with the first step"),
+                place=option,
+                remedy=_("leave one of the two out"),
+            )
+    least = files.first_step + LEAST_STEPS
+    if job.num_steps < least:
+        raise InputError(
+            value=job.num_steps,
+            rule=_(
+                "must be at least {least}: the checkpoint has {done} steps behind it, and --steps counts them too",
+                least=least,
+                done=files.first_step,
+            ),
+            place="--steps",
+        )
+
+
 def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: ModelRow, stages: Sequence[StageParts]) -> None:
     """Check that stages on several devices fit the pipeline and the model."""
     check_world(job.plan, job.num_processes, mesh_plan)
     tokens = torch.empty(job.microbatch_size, job.input_length, dtype=torch.long, device="meta")
-    check_mesh_plan(mesh_plan, model, stages, boundary_shapes(stages, model.context, tokens))
+    boundaries = boundary_shapes(stages, model.context, tokens)
+    check_mesh_plan(mesh_plan, model, stages, [boundary.tensor for boundary in boundaries])
     if job.aa_check:
         raise InputError(
             rule=_("must not be given where stages have several devices, which cannot check their work yet"),

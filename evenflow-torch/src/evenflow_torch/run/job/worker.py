@@ -18,11 +18,13 @@ from evenflow.schedule import schedule_of
 from evenflow_torch.run.aa.checked_run import AARun, checks_of_rank
 from evenflow_torch.run.aa.checked_run import report as aa_report
 from evenflow_torch.run.assembly.build import pipeline
-from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
+from evenflow_torch.run.assembly.pipeline import Pipeline
 from evenflow_torch.run.engine.spread_tensors import local_part
 from evenflow_torch.run.engine.stages import cut
 from evenflow_torch.run.job.models import build_model, materialise, next_token_loss, tokens
 from evenflow_torch.run.job.rank_environment import rank_environment
+from evenflow_torch.run.job.step_metrics import most_memory_bytes, seconds_at_peak
+from evenflow_torch.run.job.training_data import EVAL_BATCHES, TrainingData, open_data
 from evenflow_torch.run.measure.calibrate import MeasuredCosts, calibrate
 from evenflow_torch.run.measure.live_memory import memory_meter
 from evenflow_torch.run.measure.load import Load
@@ -47,6 +49,8 @@ from evenflow_torch.run.values.run_result import (
     worst_conditions,
 )
 
+Batch = tuple[Tensor, Tensor]
+"""Tokens and the tokens behind them, each of shape [batch, length]."""
 Report = Callable[[StepReport | Mismatch], None]
 
 
@@ -95,35 +99,39 @@ class _Trainer:
         """Rank of the pipeline, which several devices may share or be replicas of."""
         self.model = build_model(job)
         self.num_parameters = self.model.num_parameters
+        self.files = job.files
+        self.data = self._opened(job.files.data) if job.files.data else None
         self.clock_offset_ns = clock_offset_ns(device)
         self.recorder = Recorder(device, clock_offset_ns=self.clock_offset_ns)
         self.pipe = self._pipeline(rank_timeout_s)
         self.aa: AARun | None = None
         self.load = Load()
         """That of the measured steps."""
+        self.eval_batches: list[Batch] = []
+        self.seconds_at_peak = seconds_at_peak(job, device) if job.files.shows_metrics else None
 
     def train(self, report: Report) -> RunResult | None:
         """Calibrate, run all steps and gather the results on rank 0."""
-        calibration = calibrate(self.pipe, self._own(self._batch(0)), self.pipe.loss_fn)
+        calibration = calibrate(self.pipe, self._own(self._example()), self.pipe.loss_fn)
         own = calibration.rank_result()
         if self.job.aa_check:
             self.aa = self._aa_check(calibration, report)
         optimizer = self._optimizer(list(self.pipe.parameters()))
+        if self.files.resume is not None:
+            self.pipe.load(self.files.resume, optimizer)
         unsplit = self._unsplit() if self.job.verify and dist.get_rank() == 0 else None
         losses, expected, errors = [], [], []
         actions: deque[list[ActionRow]] = deque(maxlen=MOST_MEASURED_STEPS)
         peak_bytes = 0
-        coming = self._batch(0)
-        for step in range(self.job.num_steps):
+        coming = self._batch(self.files.first_step)
+        for step in range(self.files.first_step, self.job.num_steps):
             batch = coming
             loss, step_ns, peak = self._step(step, batch, optimizer)
             peak_bytes = max(peak_bytes, peak)
-            if step >= WARM_UP_STEPS and not self.job.has_aa_checks(step):
+            if self._is_measured(step) and not self.job.has_aa_checks(step):
                 actions.append(self.recorder.rows())
             if loss is not None:
                 losses.append(float(loss))
-            if loss is not None and self.pipe.is_first_device:
-                report(StepReport(step=step, loss=losses[-1], step_ns=step_ns))
             if self.job.verify:
                 gradients = gathered_gradients(self.pipe)
                 if unsplit is not None and gradients is not None:
@@ -136,6 +144,12 @@ class _Trainer:
             else:
                 self.aa.update(optimizer, check=self.job.has_aa_checks(step))
             coming = self._batch(step + 1)  # on its way to the device while that updates the parameters
+            news = self._news(step, loss, step_ns)
+            if news is not None and self.pipe.is_first_device:
+                report(news)
+            folder = self.files.checkpoint_after(step + 1, self.job.num_steps)
+            if folder is not None:
+                self.pipe.save(folder, optimizer)
         own = replace(
             own, static_bytes=own.static_bytes + self._static_bytes(optimizer), peak_bytes=peak_bytes,
             actions=list(actions),
@@ -158,6 +172,35 @@ class _Trainer:
             conditions=worst_conditions([conditions for *_, conditions, _ in gathered]),
         )
 
+    def _news(self, step: int, loss: Tensor | None, step_ns: int) -> StepReport | None:
+        """Return what a step is reported with where the loss is; every rank calls it."""
+        evaluated = self._evaluated() if self.files.is_evaluated(step + 1) else None
+        news = None if loss is None else StepReport(step=step, loss=float(loss), step_ns=step_ns, eval_loss=evaluated)
+        if not self.files.shows_metrics:
+            return news
+        memory = torch.tensor(most_memory_bytes(self.device), device=self.device)
+        dist.all_reduce(memory, op=dist.ReduceOp.MAX)
+        return news and replace(
+            news,
+            tokens_per_s=self.job.num_samples * self.job.input_length / (step_ns / 1e9),
+            peak_share=None if self.seconds_at_peak is None else self.seconds_at_peak / (step_ns / 1e9),
+            memory_bytes=int(memory),
+        )
+
+    def _evaluated(self) -> float | None:
+        """Return the mean loss of the data to evaluate on, where the loss is."""
+        if not self.eval_batches:
+            data = self._opened(self.files.eval_data, option="--eval-data")
+            count = self.job.num_samples
+            self.eval_batches = [self._on_device(data.samples(place * count, count)) for place in range(EVAL_BATCHES)]
+        losses = [self.pipe.evaluate(self._own(batch)) for batch in self.eval_batches]
+        found = [loss for loss in losses if loss is not None]
+        return float(torch.stack(found).mean()) if found else None
+
+    def _is_measured(self, step: int) -> bool:
+        """Whether a step is behind those that warm up."""
+        return step - self.files.first_step >= WARM_UP_STEPS
+
     def _pipeline(self, rank_timeout_s: float) -> Pipeline:
         schedule = schedule_of(self.job.plan)
         own = [stage for stage in cut(self.model, self.job.plan, schedule) if stage.rank == self.rank]
@@ -167,7 +210,7 @@ class _Trainer:
             self.job.plan,
             self.model,
             next_token_loss,
-            self._own(self._batch(0)),
+            self._own(self._example()),
             mesh=self._mesh(),
             mesh_plan=self.job.mesh_plan,
             host_link=self.job.host_link,
@@ -204,8 +247,8 @@ class _Trainer:
         dist.barrier()
         self.recorder.start_step()
         start_ns = time.perf_counter_ns()
-        if step != WARM_UP_STEPS - 1:
-            with self.load.watched() if step >= WARM_UP_STEPS else nullcontext():
+        if step != self.files.first_step + WARM_UP_STEPS - 1:
+            with self.load.watched() if self._is_measured(step) else nullcontext():
                 loss = self._run(step, batch)
                 synchronize(self.device)
             return loss, time.perf_counter_ns() - start_ns, 0
@@ -221,7 +264,7 @@ class _Trainer:
     def _run(self, step: int, batch: Batch) -> Tensor | None:
         if self.aa is None:
             return self.pipe.step(self._own(batch))
-        return self.aa.step(batch, check=self.job.has_aa_checks(step), measure=step >= WARM_UP_STEPS)
+        return self.aa.step(batch, check=self.job.has_aa_checks(step), measure=self._is_measured(step))
 
     def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
         """Return the bytes of parameters, gradients and optimizer state.
@@ -248,7 +291,34 @@ class _Trainer:
     def _optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.AdamW(parameters, lr=self.job.learning_rate)
 
+    def _opened(self, names: Sequence[str], *, option: str = "--data") -> TrainingData:
+        return open_data(
+            names,
+            length=self.job.sequence_length,
+            vocabulary=self.model.whole.config.vocab_size,
+            tokenizer=self.files.tokenizer,
+            seed=self.job.seed,
+            option=option,
+        )
+
+    def _on_device(self, samples: Tensor) -> Batch:
+        """Return samples [batch, length + 1] as tokens and those behind them."""
+        inputs, targets = samples[:, :-1].contiguous(), samples[:, 1:].contiguous()
+        if self.device.type == "cuda":
+            inputs, targets = inputs.pin_memory(), targets.pin_memory()
+        return inputs.to(self.device, non_blocking=True), targets.to(self.device, non_blocking=True)
+
     def _batch(self, step: int) -> Batch:
+        if self.data is not None:
+            count = self.job.num_samples
+            return self._on_device(self.data.samples(step * count, count))
+        return self._counting(step)
+
+    def _example(self) -> Batch:
+        """Return a batch of the same shape that takes nothing of the data."""
+        return self._counting(0)
+
+    def _counting(self, step: int) -> Batch:
         return tokens(
             seed=self.job.seed,
             step=step,

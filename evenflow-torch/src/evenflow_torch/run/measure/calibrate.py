@@ -19,7 +19,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from evenflow_torch.run.assembly.pipeline import Batch, Pipeline
+from evenflow_torch.run.assembly.batches import Batch
+from evenflow_torch.run.assembly.pipeline import Pipeline
 from evenflow_torch.run.engine.host_traffic import Moved
 from evenflow_torch.run.engine.runtime import LossFunction
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage

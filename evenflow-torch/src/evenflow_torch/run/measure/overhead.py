@@ -78,7 +78,7 @@ def _beside_forwards_ns(boundary: Tensor, device: torch.device, group: dist.Proc
     schedule = f_then_b(num_ranks=group.size(), num_microbatches=_MICROBATCHES)
     engine = make_runtime([stage], schedule, lambda output, _target: output.flatten()[0])
     microbatch = torch.zeros_like(boundary, device=device, requires_grad=False)
-    batch = microbatch.expand(_MICROBATCHES, *microbatch.shape).flatten(0, 1)
+    batch = [microbatch] * _MICROBATCHES
     beside: list[int] = []
     for number in range(1 + _PIPELINES):
         module.worked_ns.clear()

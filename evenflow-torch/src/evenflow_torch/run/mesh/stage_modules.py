@@ -99,7 +99,7 @@ class MeshStageModule(StageModule):
             for path, module in part.module.named_modules(prefix=part.path):
                 if path in planned.attention:
                     set_attention(module, planned.attention[path])
-        super().__init__(stage, _on_mesh(context, mesh), recompute_inside=on_mesh, **others)
+        super().__init__(stage, context, recompute_inside=on_mesh, **others)
         self.mesh = mesh
         self._before_use = before_use
         self.is_first = stage.index == 0
@@ -133,6 +133,10 @@ class MeshStageModule(StageModule):
         result = result.redistribute(placements=self.output_placements)
         local: Tensor = result.to_local(grad_placements=self.output_placements)
         return local
+
+    def arguments(self, part: Part, hidden: Tensor, microbatch: int) -> dict[str, Any]:
+        """Return what a part takes by keyword, the same on all devices."""
+        return _everywhere(super().arguments(part, hidden, microbatch), self.mesh)
 
     def entering(self, part: Part, hidden: Tensor) -> Tensor:
         """Place the input of a part as the plan has it: between layers no tensor or gradient stays a partial sum."""
@@ -173,15 +177,14 @@ def _batch(planned: StageOnMesh) -> list[int]:
     return [0 if dimension == 0 else REPLICATED for dimension in planned.input.placement]
 
 
-def _on_mesh(context: Context | None, mesh: DeviceMesh) -> Context | None:
-    """Return `context` with its tensors the same on all devices."""
-    if context is None:
-        return None
+def _everywhere(values: Mapping[str, Any], mesh: DeviceMesh) -> dict[str, Any]:
+    """Return `values` with their tensors the same on all devices."""
 
     def convert(value: Any) -> Any:
         return replicated(value, mesh) if isinstance(value, Tensor) and not isinstance(value, DTensor) else value
 
-    return lambda hidden, part: tree_map(convert, dict(context(hidden, part)))
+    result: dict[str, Any] = tree_map(convert, dict(values))
+    return result
 
 
 def _read(product: Product, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,12 +1,13 @@
 """What a run is asked for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from evenflow.cluster import Dtype, MeshPlan
 from evenflow.model import HostLink, Plan
 from evenflow_torch.run.values.aa_report import Fault
+from evenflow_torch.run.values.run_files import RunFiles
 
 WARM_UP_STEPS = 2
 """First steps, which are not in the measured times. In the second one memory is measured, which slows a CPU down."""
@@ -77,6 +78,8 @@ class RunJob:
     """First layers that are not trained, nor is anything before them."""
     data_parallel: int = 1
     """Replicas of the pipeline, which share the parameters of their stages."""
+    files: RunFiles = field(default_factory=RunFiles)
+    """Data and checkpoints."""
 
     @property
     def num_processes(self) -> int:

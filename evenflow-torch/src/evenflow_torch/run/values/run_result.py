@@ -18,6 +18,14 @@ class StepReport:
     loss: float
     step_ns: int
     """Time of the step on that rank."""
+    eval_loss: float | None = None
+    """Loss of the data to evaluate on, after the step; None where it was not evaluated."""
+    tokens_per_s: float | None = None
+    """Tokens of all replicas per second; None where no metrics are shown, as the following."""
+    peak_share: float | None = None
+    """Share of the peak rate of all devices; None also where device or model are not known."""
+    memory_bytes: int | None = None
+    """The most that a process has held so far, of the fullest one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,8 @@
 """The verb ``evenflow run``: all ranks on this machine, or under torchrun one of them."""
 
 import os
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -22,7 +24,8 @@ from evenflow_torch.run.job.launch import launch
 from evenflow_torch.run.job.rank_environment import is_started_by_torchrun, rank_environment
 from evenflow_torch.run.measure.comparison import compare
 from evenflow_torch.run.values.aa_report import Mismatch
-from evenflow_torch.run.values.run_job import RunJob
+from evenflow_torch.run.values.run_files import checkpoints_in, last_checkpoint
+from evenflow_torch.run.values.run_job import LEAST_STEPS, RunJob
 from evenflow_torch.run.values.run_result import RunResult, StepReport
 from evenflow_torch.text.aa_text import mismatch_text, verdict
 from evenflow_torch.text.run_text import (
@@ -33,6 +36,7 @@ from evenflow_torch.text.run_text import (
     step_line,
     verification_text,
 )
+from evenflow_torch.verbs.run.metrics_files import MetricsFiles
 from evenflow_torch.verbs.run.rank_command import RankCommand
 from evenflow_torch.verbs.run.run_options import RunOptions
 from evenflow_torch.verbs.torch_extra import torch_extra
@@ -45,7 +49,7 @@ def run(request: RunOptions) -> int:
     """Train a model as planned, one process per rank on this machine, and compare with the prediction.
 
     Before the training every rank measures what its stages and messages cost here; the plan's order, simulated with
-    these durations, is the prediction. The data are sequences that count up. On several machines:
+    these durations, is the prediction. Without --data, the data are sequences that count up. On several machines:
     torchrun --nnodes N --nproc-per-node M -m evenflow run PLAN.json … with the same options.
 
     Exit status: 0 trained, 1 a rank failed or --verify found a difference, 2 bad input, 5 --aa-check found one, 130
@@ -62,9 +66,14 @@ def run(request: RunOptions) -> int:
         measured_by="run",
     )
     plan, place = read_text(request.plan_file)
+    is_again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0  # by torchrun
+    goes_on = request.overwrite or request.resume is not None or is_again
+    metrics = MetricsFiles(request.metrics_file, request.tensorboard, goes_on=goes_on)
     if request.as_rank or is_started_by_torchrun(os.environ):
-        return _run_as_rank(request.job(plan, place), outputs, plan, request.rank_timeout)
-    job = _checked(request.job(plan, place))
+        job = request.job(plan, place)
+        job = _from_last_checkpoint(job) if is_again else _begins_anew(job)
+        return _run_as_rank(job, outputs, plan, request.rank_timeout, metrics)
+    job = _checked(_begins_anew(request.job(plan, place)))
     if job.frozen_layers:
         note = _n(
             "note: the first layer is not trained, nor is what comes before it",
@@ -77,23 +86,59 @@ def run(request: RunOptions) -> int:
             _("note: forwards and backwards that the plan has beside each other run one after the other"), err=True
         )
     click.echo(_("starting {num_processes} processes, calibrating ...", num_processes=job.num_processes), err=True)
-    try:
-        with on_interrupt(lambda: None, patient=True):  # `launch` looks for it, and ends the processes
-            result = launch(job, lambda news: _tell(news, job), rank_timeout_s=request.rank_timeout)
-            answer_exists()
-    except KeyboardInterrupt:
-        raise Interrupted(_("interrupted: all processes have ended")) from None
+    for left in reversed(range(request.restarts + 1)):
+        try:
+            with on_interrupt(lambda: None, patient=True):  # `launch` looks for it, and ends the processes
+                result = launch(job, partial(_tell, job=job, metrics=metrics), rank_timeout_s=request.rank_timeout)
+                answer_exists()
+            break
+        except KeyboardInterrupt:
+            raise Interrupted(_("interrupted: all processes have ended")) from None
+        except RunError as error:
+            if not left:
+                raise
+            job = _from_last_checkpoint(job)
+            click.echo(str(error), err=True)
+            click.echo(
+                _("starting again behind step {step}; restarts left: {left}", step=job.files.first_step, left=left - 1),
+                err=True,
+            )
     return _answer(job, result, outputs, plan)
 
 
-def _run_as_rank(job: RunJob, outputs: Outputs, plan: str, rank_timeout_s: float) -> int:
+def _begins_anew(job: RunJob) -> RunJob:
+    """Return the job; raise InputError where checkpoints of another training would be taken for those of this one."""
+    folder = job.files.save
+    later = (
+        [] if folder is None else [path for steps, path in checkpoints_in(Path(folder)) if steps > job.files.first_step]
+    )
+    if later:
+        raise InputError(
+            value=str(max(later)),
+            rule=_("must be a folder without checkpoints of later steps than this training begins with"),
+            place="--save",
+            remedy=_("give another folder, or go on from the last one with --resume"),
+        )
+    return job
+
+
+def _from_last_checkpoint(job: RunJob) -> RunJob:
+    """Return the job as it goes on from the last checkpoint it has written, or as it is where there is none."""
+    folder, most = job.files.save, job.num_steps - LEAST_STEPS
+    last = None if folder is None else last_checkpoint(Path(folder), most_steps=most)
+    if last is None:
+        return job
+    return replace(job, files=replace(job.files, first_step=last[0], resume=str(last[1])))
+
+
+def _run_as_rank(job: RunJob, outputs: Outputs, plan: str, rank_timeout_s: float, metrics: MetricsFiles) -> int:
     """Be one rank of a run, as torchrun starts it on every machine."""
     own = rank_environment(os.environ)
     job = _checked(job, num_processes=own.num_processes, num_local=own.num_local)
     from evenflow_torch.run.job.worker import train
 
     try:
-        result = train(job, lambda news: _tell(news, job), rank_timeout_s=rank_timeout_s)
+        result = train(job, partial(_tell, job=job, metrics=metrics), rank_timeout_s=rank_timeout_s)
     except (InputError, RunError, KeyboardInterrupt):
         raise
     except Exception as error:  # whatever it is, it is named with its rank
@@ -124,12 +169,13 @@ def _answer(job: RunJob, result: RunResult, outputs: Outputs, plan: str) -> int:
     return 0
 
 
-def _tell(news: StepReport | Mismatch, job: RunJob) -> None:
-    """Print what happens during a run."""
+def _tell(news: StepReport | Mismatch, job: RunJob, metrics: MetricsFiles) -> None:
+    """Print what happens during a run, and write the metrics of steps."""
     if isinstance(news, Mismatch):
         click.echo(_("A/A check: {mismatch_text}", mismatch_text=mismatch_text(news)), err=True)
     else:
         click.echo(step_line(news, job.num_steps))
+        metrics.write(news)
 
 
 def _checked(job: RunJob, **sizes: int) -> RunJob:

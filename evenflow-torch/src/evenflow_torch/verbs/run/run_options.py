@@ -17,6 +17,7 @@ from evenflow_torch.models.families.table import FAMILIES
 from evenflow_torch.requests import number_format
 from evenflow_torch.run.job.child import HEARTBEAT_SECONDS
 from evenflow_torch.run.job.launch import MOST_RANK_TIMEOUT_SECONDS
+from evenflow_torch.run.values.run_files import RunFiles, last_checkpoint
 from evenflow_torch.run.values.run_job import LEAST_STEPS, RANK_TIMEOUT_SECONDS, TINY, Device, RunJob
 from evenflow_torch.text.aa_text import parse_fault
 
@@ -52,6 +53,38 @@ class RunOptions:
         metavar="N",
         help="Replicas of the pipeline, each with microbatches of its own, which share parameters (FSDP).",
     )
+    data: tuple[str, ...] = optional(
+        "--data",
+        default=(),
+        is_multiple=True,
+        metavar="FILE|MODULE:NAME",
+        help="What to train on: token files (.npy, .bin), JSONL, or an iterable by its import path. May be given "
+        "several times.  [default: sequences that count up]",
+    )
+    tokenizer: str | None = optional(
+        "--tokenizer", metavar="FOLDER", help="The tokenizer for the texts of JSONL files, as transformers saves it."
+    )
+    eval_data: tuple[str, ...] = optional(
+        "--eval-data", default=(), is_multiple=True, metavar="FILE|MODULE:NAME", help="What to evaluate on, as --data."
+    )
+    eval_every: int | None = optional("--eval-every", ranges.STEPS, metavar="N", help="Evaluate after every N steps.")
+    save: Path | None = optional("--save", metavar="FOLDER", help="Write checkpoints into this folder, one at the end.")
+    save_every: int | None = optional("--save-every", ranges.STEPS, metavar="N", help="Also after every N steps.")
+    resume: Path | None = optional(
+        "--resume", metavar="FOLDER", help="Go on from a checkpoint, or from the last one of a folder of --save."
+    )
+    restarts: int = optional(
+        "--restarts",
+        replace(ranges.STEPS, least=0),
+        default=0,
+        shows_default=True,
+        metavar="N",
+        help="Start the ranks again, up to N times, where one fails, from the last checkpoint of --save.",
+    )
+    metrics_file: Path | None = optional(
+        "--metrics", metavar="FILE.jsonl", help="Write a line for each step: loss, tokens/s, MFU, memory."
+    )
+    tensorboard: Path | None = optional("--tensorboard", metavar="FOLDER", help="The same for TensorBoard.")
     steps: int = optional(
         "--steps",
         replace(ranges.STEPS, least=LEAST_STEPS),
@@ -155,6 +188,7 @@ class RunOptions:
                 place="--inject-fault",
                 remedy=_("add --aa-check"),
             )
+        files = self._files()
         mesh_plan = parse_mesh_plan(text, place=place)
         sequence, target, microbatch = (
             (_SEQUENCE, self.seq or _SEQUENCE, _MICROBATCH) if mesh_plan is None else parse_sizes(text, place=place)
@@ -184,7 +218,48 @@ class RunOptions:
             aa_everywhere=self.aa_everywhere,
             faults=tuple(map(parse_fault, self.inject_fault)),
             frozen_layers=parse_frozen_layers(text, place=place) if self.freeze is None else self.freeze,
+            files=files,
         )
+
+    def _files(self) -> RunFiles:
+        """Return where data come from and checkpoints lie."""
+        needed = (
+            ("--tokenizer", self.tokenizer, "--data", self.data or self.eval_data),
+            ("--eval-every", self.eval_every, "--eval-data", self.eval_data),
+            ("--eval-data", self.eval_data, "--eval-every", self.eval_every),
+            ("--save-every", self.save_every, "--save", self.save),
+            ("--restarts", self.restarts, "--save", self.save),
+        )
+        for option, value, other, is_there in needed:
+            if value and not is_there:
+                raise InputError(
+                    rule=_("must come with {other}", other=other), place=option, remedy=_("add {other}", other=other)
+                )
+        if self.restarts and (self.verify or self.aa_check or self.aa_everywhere):
+            raise InputError(
+                rule=_("must not be given with --verify or --aa-check, which begin with the first step"),
+                place="--restarts",
+                remedy=_("leave one of the two out"),
+            )
+        files = RunFiles(
+            data=self.data,
+            tokenizer=self.tokenizer,
+            eval_data=self.eval_data,
+            eval_every=self.eval_every,
+            save=None if self.save is None else str(self.save.absolute()),
+            save_every=self.save_every,
+            shows_metrics=bool(self.data or self.metrics_file or self.tensorboard),
+        )
+        if self.resume is None:
+            return files
+        last = last_checkpoint(self.resume.absolute(), most_steps=int(ranges.STEPS.most))
+        if last is None:
+            raise InputError(
+                value=str(self.resume),
+                rule=_("must be a folder that --save has written, with a finished checkpoint"),
+                place="--resume",
+            )
+        return replace(files, first_step=last[0], resume=str(last[1]))
 
 
 def _has_source(config: Fields) -> bool:

@@ -18,7 +18,7 @@ from evenflow_torch.auto.sharding.program import ModuleTraining, ShardingProgram
 from evenflow_torch.auto.sharding.sharding_plan import ShardingPlan  # noqa: E402
 from evenflow_torch.auto.sharding.solution_plan import plan_of  # noqa: E402
 from evenflow_torch.auto.sharding.ways import PlainWay  # noqa: E402
-from evenflow_torch.auto.trace.capture import capture  # noqa: E402
+from evenflow_torch.models.trace.capture import capture  # noqa: E402
 from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 TABLE = StrategyTable(rules=torch_rules)

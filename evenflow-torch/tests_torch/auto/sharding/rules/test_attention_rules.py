@@ -10,10 +10,10 @@ torch = pytest.importorskip("torch")
 from evenflow.cluster import PARTIAL, REPLICATE, Collective, RowExchange, WholeTensor  # noqa: E402
 from evenflow_torch.auto.sharding.operator_strategies import StrategyTable, torch_rules  # noqa: E402
 from evenflow_torch.auto.sharding.rules.extra_rules import extra_rules  # noqa: E402
-from evenflow_torch.auto.trace.dtensor_adapter import Call  # noqa: E402
-from evenflow_torch.auto.trace.operator_graph import AxisRule, Operator, Role, Value  # noqa: E402
+from evenflow_torch.models.trace.dtensor_adapter import Call  # noqa: E402
+from evenflow_torch.models.trace.operator_graph import AxisRule, Operator, Role, Value  # noqa: E402
 from evenflow_torch.run.mesh.attention.row_pieces import RowSpan, pieces, spans_of  # noqa: E402
-from tests_torch.auto.trace.test_dtensor_adapter import attention, call  # noqa: E402
+from tests_torch.models.trace.test_dtensor_adapter import attention, call  # noqa: E402
 
 aten = torch.ops.aten
 FORWARD = aten._scaled_dot_product_flash_attention_for_cpu.default

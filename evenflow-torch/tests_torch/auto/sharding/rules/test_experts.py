@@ -7,10 +7,10 @@ torch = pytest.importorskip("torch")
 from evenflow.cluster.placement import PARTIAL, REPLICATE  # noqa: E402
 from evenflow.predict.layer_tensors import FULLEST  # noqa: E402
 from evenflow_torch.auto.sharding.rules.extra_rules import extra_rules  # noqa: E402
-from evenflow_torch.auto.trace.dtensor_adapter import Call, TensorArgument  # noqa: E402
-from evenflow_torch.auto.trace.operator_graph import AxisRule  # noqa: E402
 from evenflow_torch.models.experts.gates import _GATES  # noqa: E402
 from evenflow_torch.models.experts.operator import experts  # noqa: E402
+from evenflow_torch.models.trace.dtensor_adapter import Call, TensorArgument  # noqa: E402
+from evenflow_torch.models.trace.operator_graph import AxisRule  # noqa: E402
 
 TOKENS, HIDDEN, WIDTH, EXPERTS, CHOSEN, DEVICES = 12, 6, 10, 4, 2, 2
 

@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 
 from evenflow.cluster import PARTIAL, REPLICATE  # noqa: E402
 from evenflow_torch.auto.sharding.rules.extra_rules import extra_rules  # noqa: E402
-from evenflow_torch.auto.trace.operator_graph import AxisRule  # noqa: E402
-from tests_torch.auto.trace.test_dtensor_adapter import PARTS, call, even, part_of, whole  # noqa: E402
+from evenflow_torch.models.trace.operator_graph import AxisRule  # noqa: E402
+from tests_torch.models.trace.test_dtensor_adapter import PARTS, call, even, part_of, whole  # noqa: E402
 
 aten = torch.ops.aten
 BATCH = 0

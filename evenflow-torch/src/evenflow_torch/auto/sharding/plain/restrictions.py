@@ -36,7 +36,7 @@ from evenflow_torch.auto.sharding.plain.sample_splits import (
 )
 from evenflow_torch.auto.sharding.program import Edge, Node, NodeKind, ShardingProgram
 from evenflow_torch.auto.sharding.ways import SHARING, AxisRole, PlainWay
-from evenflow_torch.auto.trace.operator_graph import ATTENTION, Operator, Role
+from evenflow_torch.models.trace.operator_graph import ATTENTION, Operator, Role
 
 _WITH_SAMPLES = (AxisRole.DATA, AxisRole.REPLICA, AxisRole.EXPERT)
 Kept = tuple[NDArray[np.intp], ...]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from evenflow.cluster import PARTIAL, REPLICATE, WholeTensor, is_even
 from evenflow_torch.auto.sharding.operator_strategies import StrategyTable
-from evenflow_torch.auto.trace.operator_graph import ATTENTION, AxisRule, Operator, OperatorGraph, Role
+from evenflow_torch.models.trace.operator_graph import ATTENTION, AxisRule, Operator, OperatorGraph, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,8 @@ from dataclasses import replace
 
 from evenflow.cluster import PARTIAL, REPLICATE, Collective, RowExchange
 from evenflow_torch.auto.sharding.rules.named_arguments import argument, rule, tensor_names, whole
-from evenflow_torch.auto.trace.dtensor_adapter import Call
-from evenflow_torch.auto.trace.operator_graph import AxisRule, InnerExchange
+from evenflow_torch.models.trace.dtensor_adapter import Call
+from evenflow_torch.models.trace.operator_graph import AxisRule, InnerExchange
 
 BATCH, HEADS, LENGTH = 0, 1, 2
 _HALF = 0.5

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from evenflow.cluster import PARTIAL, REPLICATE
 from evenflow_torch.auto.sharding.rules.named_arguments import argument, in_dimensions, whole
-from evenflow_torch.auto.trace.dtensor_adapter import Call
-from evenflow_torch.auto.trace.operator_graph import AxisRule
+from evenflow_torch.models.trace.dtensor_adapter import Call
+from evenflow_torch.models.trace.operator_graph import AxisRule
 
 _EACH = 0
 """The value of `reduction` for a loss of every element, not reduced."""

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from evenflow.cluster import PARTIAL, REPLICATE, Collective
 from evenflow.predict.layer_tensors import FULLEST
 from evenflow.predict.transformer import fullest_load
-from evenflow_torch.auto.trace.dtensor_adapter import Call, TensorArgument
-from evenflow_torch.auto.trace.expert_tensors import EXPERTS, OF_ROWS, TOKENS, WIDTH
-from evenflow_torch.auto.trace.operator_graph import AxisRule, InnerExchange
 from evenflow_torch.models.experts.costs import tensor_names
+from evenflow_torch.models.trace.dtensor_adapter import Call, TensorArgument
+from evenflow_torch.models.trace.expert_tensors import EXPERTS, OF_ROWS, TOKENS, WIDTH
+from evenflow_torch.models.trace.operator_graph import AxisRule, InnerExchange
 
 _BY_TOKEN = frozenset(("hidden", "index", "weights", "result", "gradient", "of_hidden", "of_weights"))
 _SENT = {"evenflow::experts": "rows", "evenflow::experts_backward": "weighed"}

@@ -11,9 +11,9 @@ from evenflow_torch.auto.sharding.rules import elementwise_rules, image_rules
 from evenflow_torch.auto.sharding.rules.attention_rules import attention
 from evenflow_torch.auto.sharding.rules.experts import expert_rules
 from evenflow_torch.auto.sharding.rules.named_arguments import alike, argument, linear
-from evenflow_torch.auto.trace.dtensor_adapter import Call, TensorArgument
-from evenflow_torch.auto.trace.operator_graph import AxisRule
 from evenflow_torch.models.experts.costs import is_of_experts
+from evenflow_torch.models.trace.dtensor_adapter import Call, TensorArgument
+from evenflow_torch.models.trace.operator_graph import AxisRule
 
 _Make = Callable[[Call], set[AxisRule] | None]
 

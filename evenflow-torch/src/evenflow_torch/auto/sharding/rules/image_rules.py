@@ -2,8 +2,8 @@
 
 from evenflow.cluster import PARTIAL, REPLICATE
 from evenflow_torch.auto.sharding.rules.named_arguments import argument, in_dimensions, rule, whole
-from evenflow_torch.auto.trace.dtensor_adapter import Call
-from evenflow_torch.auto.trace.operator_graph import AxisRule
+from evenflow_torch.models.trace.dtensor_adapter import Call
+from evenflow_torch.models.trace.operator_graph import AxisRule
 
 BATCH, CHANNELS = 0, 1
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from evenflow.cluster import PARTIAL, REPLICATE
-from evenflow_torch.auto.trace.dtensor_adapter import Call, TensorArgument
-from evenflow_torch.auto.trace.operator_graph import AxisRule
+from evenflow_torch.models.trace.dtensor_adapter import Call, TensorArgument
+from evenflow_torch.models.trace.operator_graph import AxisRule
 
 
 def argument(call: Call, name: str) -> Any:

@@ -1,0 +1,97 @@
+"""Parameters as Hugging Face keeps them: safetensors files with the names of the unsplit model.
+
+model.safetensors                     all of them
+model.safetensors.index.json          which file each is in
+model-00001-of-00002.safetensors      what a rank writes
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow_torch.run.replicas.replicas import Replicas
+
+_ONE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+def read_tensors(
+    folder: Path, names: Sequence[str], tied: Sequence[Sequence[str]] = (), *, optional: Sequence[str] = ()
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of these names, each read when it is asked for; of `tied` names one is enough.
+
+    Raises:
+        InputError: no such files, or ones that lack a name that is not `optional`.
+    """
+    files = _files_of(folder)
+    others = {name: group for group in tied for name in group}
+    for name in names:
+        stored = next((other for other in (name, *others.get(name, ())) if other in files), None)
+        if stored is None:
+            if name in optional:
+                continue
+            raise InputError(value=name, rule=_("must be among the tensors of the files"), place=str(folder))
+        try:
+            with safe_open(files[stored], framework="pt") as file:
+                yield name, file.get_tensor(stored)
+        except (OSError, SafetensorError) as error:
+            raise InputError(
+                value=str(files[stored]), rule=_("must be a safetensors file: {error}", error=error), place=_("weights")
+            ) from None
+
+
+def write_pretrained(
+    state: Mapping[str, Any], folder: Path, *, tied: Sequence[Sequence[str]], replicas: Replicas
+) -> None:
+    """Write a file with the tensors of this rank, and the index of all; every process of the training calls it.
+
+    What replicas share is put together; of `tied` names the first is written.
+    """
+    first = {name: group[0] for group in tied for name in group}
+    tensors: dict[str, Tensor] = {}
+    for name, value in state.items():
+        whole = value.full_tensor() if isinstance(value, DTensor) else value  # every replica takes part
+        tensors.setdefault(first.get(name, name), whole.detach())
+    if replicas.index == 0:
+        rank, count = dist.get_rank(replicas.pipeline), dist.get_world_size(replicas.pipeline)
+        file = folder / _name(rank, count)
+        folder.mkdir(parents=True, exist_ok=True)
+        copies = {name: tensor.cpu().clone() for name, tensor in tensors.items()}  # several may share memory
+        save_file(copies, file, metadata={"format": "pt"})
+        own = list(copies), sum(tensor.nbytes for tensor in copies.values())
+        told: list[Any] | None = [None] * count if rank == 0 else None
+        dist.gather_object(own, told, group=replicas.pipeline, group_dst=0)
+        if told is not None:
+            weight_map = {name: _name(other, count) for other, (names, _size) in enumerate(told) for name in names}
+            index = {"metadata": {"total_size": sum(size for _names, size in told)}, "weight_map": weight_map}
+            (folder / _INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    dist.barrier()
+
+
+def _name(rank: int, num_ranks: int) -> str:
+    return f"model-{rank + 1:05}-of-{num_ranks:05}.safetensors"
+
+
+def _files_of(folder: Path) -> dict[str, Path]:
+    """Return the file of every tensor by its name."""
+    if (folder / _INDEX).is_file():
+        index: Any = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
+        return {name: folder / file for name, file in index["weight_map"].items()}
+    file = folder if folder.is_file() else folder / _ONE
+    if not file.is_file():
+        raise InputError(
+            value=str(folder),
+            rule=_("must be a folder with {one} or {index}", one=_ONE, index=_INDEX),
+            place=_("weights"),
+            remedy=_("give the folder of a model of Hugging Face, or what pipe.save_pretrained has written"),
+        )
+    with safe_open(file, framework="pt") as opened:
+        return dict.fromkeys(opened.keys(), file)
