@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.solve.aim import CUTS_LOWEST, FIRST_MARGIN, FIRST_SECONDS, LEAST_MARGIN, Aim
+from evenflow.solve.aim import CUTS_LOWEST, FIRST_MARGIN, FIRST_SECONDS, LEAST_MARGIN, NEARLY_DONE, Aim
+from evenflow.solve.proof import CutEffort
+
+
+def effort(seconds: float, share_left: float = 1.0) -> CutEffort:
+    return CutEffort(seconds_for_all=seconds, share_left=share_left)
+
 
 margins = st.floats(0, 0.5)
 gaps = st.floats(0, 1)
@@ -32,7 +38,7 @@ def test_margins_stay_within_half_of_the_gap(margin: float, gap: float, refuted:
 
 @given(margins, gaps, st.booleans(), st.floats(0, 300), st.floats(0, 300))
 def test_a_search_of_cuts_comes_up_from_below(margin: float, gap: float, refuted: bool, left_s: float, cuts_s: float):
-    after = Aim(margin=margin).next(refuted=refuted, gap=gap, left_s=left_s, cuts_s=cuts_s)
+    after = Aim(margin=margin).next(refuted=refuted, gap=gap, left_s=left_s, cuts=effort(cuts_s))
     assert after.margin <= gap
     if refuted:
         assert after.margin < margin or margin == 0
@@ -45,9 +51,17 @@ def test_a_search_of_cuts_comes_up_from_below(margin: float, gap: float, refuted
 def test_a_search_of_cuts_comes_up_as_far_as_its_time_allows():
     """Four times as long for one per cent more: with 0.7 of what is left, that is 16 times as long for two."""
     aim = Aim(margin=0.08)
-    assert aim.next(refuted=True, gap=0.08, left_s=1, cuts_s=10).margin == pytest.approx(0.064)  # a fifth at least
-    assert aim.next(refuted=True, gap=0.08, left_s=160 / 0.7 * 4**3, cuts_s=10).margin == pytest.approx(0.03)
-    assert aim.next(refuted=True, gap=0.08, left_s=1e9, cuts_s=10).margin == 0
+    assert aim.next(refuted=True, gap=0.08, left_s=1, cuts=effort(10)).margin == pytest.approx(
+        0.064
+    )  # a fifth at least
+    assert aim.next(refuted=True, gap=0.08, left_s=160 / 0.7 * 4**3, cuts=effort(10)).margin == pytest.approx(0.03)
+    assert aim.next(refuted=True, gap=0.08, left_s=1e9, cuts=effort(10)).margin == 0
+
+
+def test_a_search_of_cuts_that_is_nearly_done_goes_on():
+    aim = Aim(margin=0.01)
+    assert aim.next(refuted=False, gap=0.05, left_s=9, cuts=effort(10, NEARLY_DONE)).margin == 0.01
+    assert aim.next(refuted=False, gap=0.05, left_s=9, cuts=effort(10, 2 * NEARLY_DONE)).margin == pytest.approx(0.03)
 
 
 def test_sights_are_lowered_after_a_failure_and_raised_after_successes():

@@ -11,13 +11,13 @@ plan, and at lower targets when that fails::
 
 A search over cuts takes many times as long for every per cent that a target is higher. So it comes up from two fifths
 of the gap below the best plan, after a short attempt to aim straight: to the highest target that it has the time for,
-as the time for the last one says, but by a fifth of the margin at least.
+as the time for the last one says, but by a fifth of the margin at least. With one that is nearly decided it goes on.
 """
 
 import math
 from dataclasses import dataclass
 
-from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.proof import TOLERANCE, CutEffort
 
 FIRST_SHARE = 0.35
 """Share of the time limit for the first attempt, straight at the best plan: most small problems end there."""
@@ -35,8 +35,12 @@ CUTS_LOWEST = 0.4
 """Share of the gap that is the first margin of a search over cuts."""
 CUTS_STEP = 0.8
 """Most of the margin that is left after one was refuted, as a share, for a search over cuts."""
+NEARLY_DONE = 0.15
+"""Share of the cut graphs left up to which a search over cuts goes on with a target that it has not decided."""
 CUTS_GROWTH = 4.0
 """Times as long as a search over cuts takes for a target that is one per cent higher, about."""
+_NOT_WORTH_A_STEP = 1.5
+"""Times the first margin up to which a search over cuts aims at that instead: the next step would repeat most of it."""
 _LEAST_SECONDS = 0.1
 """Seconds of a search below which they say little."""
 
@@ -67,17 +71,21 @@ class Aim:
         most = self.seconds(limit_s=limit_s, left_s=left_s)
         return min(most, CUTS_FIRST_SHARE * limit_s) if self.is_first else most
 
-    def next(self, *, refuted: bool, gap: float, left_s: float, cuts_s: float | None = None) -> "Aim":
+    def next(self, *, refuted: bool, gap: float, left_s: float, cuts: CutEffort | None = None) -> "Aim":
         """Return the aim after an attempt that left a `gap`, as a fraction of the makespan, with `left_s` to go.
 
-        `cuts_s` is how long it searched cuts; None: it did not.
+        `cuts` is what was done to search cuts; None: nothing.
         """
-        searches_cuts = cuts_s is not None
+        searches_cuts = cuts is not None
         if refuted:
             wanted = self.margin * (CUTS_STEP if searches_cuts else 0.5)
-            if cuts_s is not None:
-                times = LATER_SHARE * left_s / max(cuts_s, _LEAST_SECONDS)
+            if cuts is not None:
+                times = LATER_SHARE * left_s / max(cuts.seconds_for_all, _LEAST_SECONDS)
                 wanted = min(wanted, self.margin - 0.01 * math.log(max(1.0, times), CUTS_GROWTH))
+                if FIRST_MARGIN < wanted <= _NOT_WORTH_A_STEP * FIRST_MARGIN:
+                    wanted = FIRST_MARGIN
+        elif cuts is not None and cuts.share_left <= NEARLY_DONE:
+            return Aim(margin=self.margin, is_first=False)
         elif searches_cuts:
             wanted = (self.margin + gap) / 2 if self.margin else CUTS_LOWEST * gap
         else:

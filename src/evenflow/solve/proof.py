@@ -63,6 +63,16 @@ _STALLED_ABOVE = 0.9
 """Fraction of columns left above which a round of removal is the last: the integer program is faster then."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutEffort:
+    """What a search over cuts did about a target."""
+
+    seconds_for_all: float
+    """How long it took, or would have taken if no cut between the chunks had been decided before."""
+    share_left: float
+    """Share of all cuts between the chunks that it left undecided."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TargetAnswer:
     """The result of an attempt to refute a target."""
@@ -99,8 +109,8 @@ class Prover:
         """Mixtures of paths by which it begins."""
         self._refuters = Refuters()
         """Those of all searches over cuts."""
-        self.cuts_s: float | None = None
-        """How long the search over cuts took to which the last target was left; None: it was not."""
+        self.cuts: CutEffort | None = None
+        """What the search over cuts did to which the last target was left; None: it was not."""
         self._prefers_columns = False
         """Whether columns go before a search over cuts: they have decided a target that it has not."""
         self._first_cuts_s = _FIRST_CUTS_S
@@ -158,7 +168,7 @@ class Prover:
     def _refute(self, target_ns: int, *, seconds: float, floor_ns: float) -> TargetAnswer:
         self._deadline = 0.0 if self._stopped else now_s() + seconds
         self._enough_ns = target_ns + max(_NOISE_NS, _NOISE * target_ns)
-        self.cuts_s = None
+        self.cuts = None
         refuted = TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
         if self._suspended is not None and target_ns == self._suspended.target_ns:
             return self._search_cuts(self._suspended, floor_ns)
@@ -187,7 +197,7 @@ class Prover:
             if not search.is_too_large:
                 return answer
             groups = self._groups(options, target_ns)
-        self._suspended, self.cuts_s = None, None
+        self._suspended, self.cuts = None, None
         answer = self._search_columns(options, groups, target_ns, floor_ns)
         self._prefers_columns = answer.refuted or answer.counts is not None
         if not self._prefers_columns:
@@ -278,7 +288,11 @@ class Prover:
         )
         if search.is_too_large:
             return TargetAnswer(refuted=False, bound_ns=floor_ns)
-        self.cuts_s = search.spent_s
+        number = len(middles_outwards(self.problem))
+        self.cuts = CutEffort(
+            seconds_for_all=search.spent_s * number / search.num_middles,
+            share_left=len(search.open_middles) / number,
+        )
         if search.refuted:
             return TargetAnswer(refuted=True, bound_ns=target_ns + 1)
         bound_ns = max(floor_ns, min(search.bound_ns, target_ns))

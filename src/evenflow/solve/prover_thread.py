@@ -40,7 +40,7 @@ _ROUND_SECONDS = 0.1
 """Longest round of a search that takes turns with proofs."""
 _LARGE_SHARE = 0.2
 """Share of the time left that a look at the whole network may take, before the columns of the proof."""
-_NEARBY_SHARE = 0.1
+_NEARBY_SHARE = 0.15
 """Share of the time left that a look at the plans near the best one may take, before a target."""
 _SHORTER = Aim(margin=1e-4)
 """How much shorter a plan found so is at least: the proof finds the rest."""
@@ -342,7 +342,7 @@ class ProverThread:
                 search.offer(answer.counts)
                 continue
             gap = 1 - standing.lower_bound_ns / makespan
-            aim = aim.next(refuted=answer.refuted, gap=gap, left_s=clock.left_s, cuts_s=prover.cuts_s)
+            aim = aim.next(refuted=answer.refuted, gap=gap, left_s=clock.left_s, cuts=prover.cuts)
             if not answer.refuted:
                 prover.forget()
                 self._learn_at_large(search, clock)

@@ -128,6 +128,8 @@ class CutSearch:
         self._root_paths: Floats = np.zeros((0, len(classes) + 1))
         self._phases = _phases(graphs)
         """Durations of a rank that paths meet about as often as each other, and a weight of each of these phases."""
+        self.num_middles = len(middles)
+        """Number of cuts between the chunks that it began with."""
         self._middles = list(middles)
         """Those whose graphs have not been looked at, the last one next."""
         self._open: list[tuple[float, int, _Node]] = []

@@ -17,7 +17,7 @@ _heads_and_tails, _count_paths = compiled(heads_and_tails), compiled(count_paths
 GOES_ON, REFUTED, WITHIN, CLOSED, SHRUNK = 0, 1, 2, 3, 4
 """What turns came to: nothing yet; a mixture that no plan is within the target under; a plan that is; that there is no
 such mixture, or hardly a better one than the best; or that most arcs are on no plan within the target any more."""
-_MOST_ROUNDS, _ROUNDS = 200, 25
+_MOST_ROUNDS, _ROUNDS = 100, 25
 """Rounds of a mixing at most, and those between two looks at how good it is."""
 _VIOLATION = 1e-5
 """Fraction by which a path must exceed the longest one of a game to be missing from it."""
