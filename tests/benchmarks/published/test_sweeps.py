@@ -124,7 +124,7 @@ def test_the_cost_formula_adds_what_is_sent_to_the_bubble_formula() -> None:
 
 def test_sweeps_that_are_held_out_are_predicted_and_no_data_of_a_fit() -> None:
     found = held_out_s()
-    assert len(found) == 5 + 6
+    assert len(found) == 5 + 6 + 12
     assert not {run.id for run in found} & {run.id for file in DATA.glob("*.csv") for run in read_runs(file)}
     assert len(ranking_groups(found)) == 2
     assert all(0.5 < step_s / (run.step_s or 0) < 2.5 for run, step_s in found.items())
