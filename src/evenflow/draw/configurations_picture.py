@@ -6,12 +6,12 @@ from math import log
 from xml.sax.saxutils import quoteattr
 
 from evenflow.draw.parts.axes import MEMORY_UNITS, show_memory, show_time, time_unit
-from evenflow.draw.parts.ladder import factor_ticks, padded, ticks
+from evenflow.draw.parts.ladder import Frame, factor_ticks, padded, ticks
 from evenflow.draw.svg_elements import clean, number, text_width
 from evenflow.language import _
 
-_WIDTH, _HEIGHT = 900, 330
-_LEFT, _RIGHT, _TOP, _BOTTOM = 78, 24, 52, 44
+_FRAME = Frame(width=900, height=330, left=78, right=24, top=52, bottom=44)
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = _FRAME
 _SHADES = ("#2f6fd6", "#e07b39", "#1d8f6e", "#a64ac9", "#b8860b", "#d1476b", "#4b6a88", "#6b8e23")
 """Of degrees, the smallest first; beyond them they begin anew."""
 _BOUND, _RECIPE, _LIMIT = "#2a9d5c", "#d1478c", "#d64545"
@@ -90,8 +90,7 @@ class _Picture:
         yield "</svg>"
 
     def _x(self, size_bytes: float) -> float:
-        low, high = self._memory
-        return _LEFT + (size_bytes - low) / (high - low) * (_WIDTH - _LEFT - _RIGHT)
+        return _FRAME.x(size_bytes, self._memory)
 
     def _y(self, step_ns: float) -> float:
         low, high = self._steps
@@ -111,19 +110,13 @@ class _Picture:
 
     def _axes(self) -> Iterator[str]:
         unit_ns, unit = time_unit(round(self._steps[1]))
-        bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
-        for value, label in factor_ticks(self._steps, unit_ns):
-            y = number(self._y(value))
-            yield f'<path d="M{_LEFT} {y}H{right}" stroke="currentColor" stroke-opacity=".14"/>'
-            yield f'<text x="{_LEFT - 8}" y="{number(self._y(value) + 4)}" text-anchor="end">{label}</text>'
-        for value, label in ticks(self._memory, _GIGABYTE):
-            x = number(self._x(value))
-            yield f'<path d="M{x} {bottom}v5" stroke="currentColor" stroke-opacity=".5"/>'
-            yield f'<text x="{x}" y="{bottom + 19}" text-anchor="middle">{label}</text>'
-        yield f'<path d="M{_LEFT} {bottom}H{right}" stroke="currentColor" stroke-opacity=".5"/>'
-        step, memory = _("step, {unit}", unit=unit), _("memory of the fullest rank, {unit}", unit=_GB)
-        yield f'<text x="8" y="{_TOP - 12}">{clean(step)}</text>'
-        yield f'<text x="{right}" y="{_HEIGHT - 6}" text-anchor="end">{clean(memory)}</text>'
+        yield from _FRAME.axes(
+            ((self._y(value), label) for value, label in factor_ticks(self._steps, unit_ns)),
+            ((self._x(value), label) for value, label in ticks(self._memory, _GIGABYTE)),
+            up_name=_("step, {unit}", unit=unit),
+            along_name=_("memory of the fullest rank, {unit}", unit=_GB),
+            name_y=_TOP - 12,
+        )
 
     def _bound(self) -> Iterator[str]:
         y = self._y(self._shown.bound_ns)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
 
 from evenflow.draw.parts.axes import MEMORY_UNITS, show_time, time_unit
-from evenflow.draw.parts.ladder import padded, ticks
+from evenflow.draw.parts.ladder import Frame, padded, ticks
 from evenflow.draw.svg_elements import clean, number
 from evenflow.language import _
 
-_WIDTH, _HEIGHT = 720, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 78, 24, 26, 44
+_FRAME = Frame(width=720, height=260, left=78, right=24, top=26, bottom=44)
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = _FRAME
 _STAIRS, _OPEN, _LIMIT = "#2f6fd6", "none", "#c2410c"
 _GIGABYTE, _GB = MEMORY_UNITS[1]
 
@@ -43,8 +43,7 @@ class _Picture:
         self._steps = padded(min(steps), max(steps))
 
     def _x(self, size_bytes: float) -> float:
-        low, high = self._memory
-        return _LEFT + (size_bytes - low) / (high - low) * (_WIDTH - _LEFT - _RIGHT)
+        return _FRAME.x(size_bytes, self._memory)
 
     def _y(self, step_ns: float) -> float:
         low, high = self._steps
@@ -64,19 +63,13 @@ class _Picture:
 
     def _axes(self) -> Iterator[str]:
         unit_ns, unit = time_unit(round(self._steps[1]))
-        bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
-        for value, label in ticks(self._steps, unit_ns):
-            y = number(self._y(value))
-            yield f'<path d="M{_LEFT} {y}H{right}" stroke="currentColor" stroke-opacity=".14"/>'
-            yield f'<text x="{_LEFT - 8}" y="{number(self._y(value) + 4)}" text-anchor="end">{label}</text>'
-        for value, label in ticks(self._memory, _GIGABYTE):
-            x = number(self._x(value))
-            yield f'<path d="M{x} {bottom}v5" stroke="currentColor" stroke-opacity=".5"/>'
-            yield f'<text x="{x}" y="{bottom + 19}" text-anchor="middle">{label}</text>'
-        yield f'<path d="M{_LEFT} {bottom}H{right}" stroke="currentColor" stroke-opacity=".5"/>'
-        step, memory = _("step, {unit}", unit=unit), _("memory of every rank, {unit}", unit=_GB)
-        yield f'<text x="8" y="14">{clean(step)}</text>'
-        yield f'<text x="{right}" y="{_HEIGHT - 6}" text-anchor="end">{clean(memory)}</text>'
+        yield from _FRAME.axes(
+            ((self._y(value), label) for value, label in ticks(self._steps, unit_ns)),
+            ((self._x(value), label) for value, label in ticks(self._memory, _GIGABYTE)),
+            up_name=_("step, {unit}", unit=unit),
+            along_name=_("memory of every rank, {unit}", unit=_GB),
+            name_y=14,
+        )
 
     def _limit_line(self) -> Iterator[str]:
         x = self._x(self._limit)
