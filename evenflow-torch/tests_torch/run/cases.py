@@ -47,6 +47,14 @@ def run_group(cases: dict[str, Callable[[int], Answer]], num_ranks: int = NUM_RA
     return found
 
 
+def untroubled(cases: dict[str, Callable[[int], Answer]], num_ranks: int = NUM_RANKS) -> dict[str, list[Answer]]:
+    """Run every case on every rank, none of which may be in trouble."""
+    answers = run_group(cases, num_ranks)
+    troubles = {(name, answer.trouble) for name, case in answers.items() for answer in case if answer.trouble}
+    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
+    return answers
+
+
 def _answers(cases: dict[str, Callable[[int], Answer]], num_ranks: int) -> tuple[dict[str, list[Answer]], bool]:
     """Return what new processes answer, and whether a signal has ended one."""
     context = warm_context()

@@ -15,7 +15,7 @@ from tests_torch.run.aa.aa_models import (
     squared_error,
     stateful_case,
 )
-from tests_torch.run.cases import NUM_RANKS, Answer, run_group
+from tests_torch.run.cases import NUM_RANKS, Answer, untroubled
 from tests_torch.run.plans import V_PLAN, family_plan, own_order_plan
 
 pytestmark = pytest.mark.processes
@@ -53,10 +53,7 @@ STATEFUL = partial(stateful_case, Plan(schedule="1f1b", num_microbatches=4, laye
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
-    found = run_group({**CASES, **SAME, "many": MANY, "stateful": STATEFUL})
-    troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
-    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
-    return found
+    return untroubled({**CASES, **SAME, "many": MANY, "stateful": STATEFUL})
 
 
 @pytest.mark.parametrize("name", CASES)

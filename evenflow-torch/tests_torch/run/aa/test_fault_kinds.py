@@ -10,7 +10,7 @@ from evenflow.model import Plan
 from evenflow.schedule import schedule_of
 from evenflow_torch.run.values.aa_report import Evidence, FaultKind
 from tests_torch.run.aa.aa_models import FAULTY_RANK, checks_of, fault_case
-from tests_torch.run.cases import NUM_RANKS, Answer, run_group
+from tests_torch.run.cases import NUM_RANKS, Answer, untroubled
 
 pytestmark = pytest.mark.processes
 
@@ -36,10 +36,7 @@ EVIDENCE = {
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
-    found = run_group(CASES)
-    troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
-    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
-    return found
+    return untroubled(CASES)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -18,7 +18,7 @@ from tests_torch.run.any_model.any_cases import (
     tuples_case,
 )
 from tests_torch.run.any_model.own_models import Gpt, Translator, Tuples
-from tests_torch.run.cases import Answer, run_group
+from tests_torch.run.cases import Answer, untroubled
 
 pytestmark = pytest.mark.processes
 
@@ -48,10 +48,7 @@ CASES: dict[str, Callable[[int], Answer]] = {
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
-    found = run_group(CASES, NUM_PROCESSES)
-    troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
-    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
-    return found
+    return untroubled(CASES, NUM_PROCESSES)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -8,7 +8,7 @@ import pytest
 
 from evenflow.model import HostLink, Plan
 from evenflow.schedule import FAMILIES, Action, Op, schedule_of
-from tests_torch.run.cases import NUM_RANKS, Answer, run_group
+from tests_torch.run.cases import NUM_RANKS, Answer, untroubled
 from tests_torch.run.models import (
     buffers_case,
     checkpoint_case,
@@ -116,10 +116,7 @@ OTHERS: dict[str, Callable[[int], Answer]] = {
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
-    found = run_group({**CASES, **MIXED, **OTHERS})
-    troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
-    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
-    return found
+    return untroubled({**CASES, **MIXED, **OTHERS})
 
 
 @pytest.mark.parametrize("name", CASES)

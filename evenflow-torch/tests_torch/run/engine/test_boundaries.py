@@ -11,7 +11,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow_torch.run import pipeline
 from evenflow_torch.run.engine.runtime_stage import check_output
-from tests_torch.run.cases import NUM_RANKS, Answer, run_group
+from tests_torch.run.cases import NUM_RANKS, Answer, untroubled
 from tests_torch.run.models import batch
 
 WIDTH, VOCABULARY = 8, 24
@@ -80,10 +80,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
-    found = run_group({name: one for name, (one, _) in CASES.items()})
-    troubles = {(name, answer.trouble) for name, group in found.items() for answer in group if answer.trouble}
-    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
-    return found
+    return untroubled({name: one for name, (one, _) in CASES.items()})
 
 
 @pytest.mark.processes

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from tests_torch.run.cases import Answer, run_group
+from tests_torch.run.cases import Answer, untroubled
 from tests_torch.run.mesh.local_cases import CASES, expected_placements, local_case
 
 pytestmark = pytest.mark.processes
@@ -14,10 +14,7 @@ TOLERANCE = 1e-12
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
-    found = run_group({name: partial(local_case, name) for name in CASES}, 4)
-    troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
-    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
-    return found
+    return untroubled({name: partial(local_case, name) for name in CASES}, 4)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from evenflow.model import Plan
-from tests_torch.run.cases import Answer, run_group
+from tests_torch.run.cases import Answer, untroubled
 from tests_torch.run.mesh.expert_models import DATA, EXPERT, SUMMED, WIDTH, expert_case
 from tests_torch.run.mesh.mesh_models import On
 
@@ -57,10 +57,7 @@ CASES: dict[str, Callable[[int], Answer]] = {
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
-    found = run_group(CASES, NUM_DEVICES)
-    troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
-    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
-    return found
+    return untroubled(CASES, NUM_DEVICES)
 
 
 @pytest.mark.parametrize("name", CASES)

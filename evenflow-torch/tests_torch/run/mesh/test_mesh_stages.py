@@ -14,7 +14,7 @@ from evenflow.cluster.mesh_plan import RowExchange
 from evenflow.model import Plan
 from tests.cluster.accelerators import plain_accelerator
 from tests_torch.auto import fused_models
-from tests_torch.run.cases import Answer, run_group
+from tests_torch.run.cases import Answer, untroubled
 from tests_torch.run.mesh.mesh_models import (
     CONTEXT,
     DATA,
@@ -166,10 +166,7 @@ def answers() -> dict[str, list[Answer]]:
     links = Link(bytes_per_s=10**11), Link(bytes_per_s=10**7)
     cases = {name: planned(link) for name, link in zip(PLANNED, links, strict=True)}
     cases |= {name: fused(**degrees) for name, degrees in FUSED.items()}
-    found = run_group({**CASES, **TRAININGS, **EVENTS, **GATHERS, **cases}, NUM_DEVICES)
-    troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
-    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
-    return found
+    return untroubled({**CASES, **TRAININGS, **EVENTS, **GATHERS, **cases}, NUM_DEVICES)
 
 
 @pytest.mark.parametrize("name", [*CASES, *PLANNED, *FUSED])

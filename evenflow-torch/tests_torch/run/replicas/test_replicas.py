@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from evenflow.model import Plan
-from tests_torch.run.cases import Answer, run_group
+from tests_torch.run.cases import Answer, run_group, untroubled
 from tests_torch.run.replicas.replica_cases import replica_case
 
 pytestmark = pytest.mark.processes
@@ -49,10 +49,7 @@ ON_EIGHT: dict[str, Callable[[int], Answer]] = {
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
-    found = run_group(CASES, NUM_PROCESSES)
-    troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
-    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
-    return found
+    return untroubled(CASES, NUM_PROCESSES)
 
 
 @pytest.mark.parametrize("name", CASES)

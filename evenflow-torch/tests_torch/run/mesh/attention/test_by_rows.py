@@ -6,7 +6,7 @@ import pytest
 from torch.distributed.tensor import Shard
 
 from evenflow.cluster import RowExchange
-from tests_torch.run.cases import Answer, run_group
+from tests_torch.run.cases import Answer, untroubled
 from tests_torch.run.mesh.local_cases import ROW_CASES, row_case
 
 pytestmark = pytest.mark.processes
@@ -16,10 +16,7 @@ TOLERANCE = 1e-12
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
-    found = run_group({name: partial(row_case, name) for name in ROW_CASES}, 4)
-    troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
-    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
-    return found
+    return untroubled({name: partial(row_case, name) for name in ROW_CASES}, 4)
 
 
 @pytest.mark.parametrize("name", ROW_CASES)
