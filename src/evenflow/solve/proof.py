@@ -290,7 +290,7 @@ class Prover:
             return TargetAnswer(refuted=False, bound_ns=floor_ns)
         number = len(middles_outwards(self.problem))
         self.cuts = CutEffort(
-            seconds_for_all=search.spent_s * number / search.num_middles,
+            seconds_for_all=search.spent_s * number / max(1, search.num_middles),
             share_left=len(search.open_middles) / number,
         )
         if search.refuted:

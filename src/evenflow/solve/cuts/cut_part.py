@@ -10,7 +10,7 @@ from evenflow.solve.master.matrix import Floats
 
 NOISE = 1e-9
 """Fraction by which a bound is lowered before it counts: it is a sum in floating point."""
-_WORTH_COPYING = 0.8
+WORTH_COPYING = 0.8
 """Fraction of the arcs left below which they are copied together."""
 _ARC_SECONDS = 1e-8
 """Work to look at one arc under a mixture."""
@@ -88,7 +88,7 @@ class CutPart:
         plan = self.arcs[path.arcs].astype(np.int64)
         bound_ns = path.length + float(mixture[-1])
         self.bound_ns = max(self.bound_ns, bound_ns)
-        if len(path.within) < _WORTH_COPYING * len(self.graph):
+        if len(path.within) < WORTH_COPYING * len(self.graph):
             self.keep(path.within)
         return bound_ns, plan
 

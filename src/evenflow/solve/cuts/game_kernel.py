@@ -21,8 +21,6 @@ _MOST_ROUNDS, _ROUNDS = 100, 25
 """Rounds of a mixing at most, and those between two looks at how good it is."""
 _VIOLATION = 1e-5
 """Fraction by which a path must exceed the longest one of a game to be missing from it."""
-_WORTH_COPYING = 0.8
-"""Fraction of the arcs left below which they are copied together."""
 
 
 class Board(NamedTuple):
@@ -102,12 +100,13 @@ class Scratch(NamedTuple):
 
 
 def play_turns(
-    board: Board, game: GameState, scratch: Scratch, target: float, close: float, noise: float, most: int
+    board: Board, game: GameState, scratch: Scratch, target: float, close: float, noise: float, shrunk: float, most: int
 ) -> int:
     """Play at most `most` turns; returns what they came to.
 
     The game is closed once its value is within `close` of the best bound, a fraction of the target. Under a mixture,
-    plans are within the target up to `noise`, a fraction of it.
+    plans are within the target up to `noise`, a fraction of it. The arcs have shrunk where fewer than the fraction
+    `shrunk` of them are left. (All are arguments since machine code that is kept on the disk keeps constants too.)
     """
     num_steps, num_slots = board.slot_classes.shape
     numbers, mixture, best = game.numbers, game.mixture, game.best
@@ -197,7 +196,7 @@ def play_turns(
             mixture[place] = (best[place] + latest) / 2 if steady else latest
         if numbers[0] == len(plans):
             return CLOSED
-        if num_alive < _WORTH_COPYING * num_arcs:
+        if num_alive < shrunk * num_arcs:
             return SHRUNK
     return GOES_ON
 

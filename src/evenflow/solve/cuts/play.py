@@ -15,7 +15,7 @@ from evenflow.schedule import NUM_OPS
 from evenflow.simulate import Integers
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.clock import spend
-from evenflow.solve.cuts.cut_part import NOISE, CutPart
+from evenflow.solve.cuts.cut_part import NOISE, WORTH_COPYING, CutPart
 from evenflow.solve.master.critical_paths import CriticalPaths
 from evenflow.solve.master.matrix import Floats
 
@@ -92,7 +92,9 @@ class Player:
         turns = 0
         while True:
             most = min(_TURNS, most_turns - turns)
-            answer = compiled(play_turns)(board, game, scratch, float(self._target_ns), _CLOSE, NOISE, most)
+            answer = compiled(play_turns)(
+                board, game, scratch, float(self._target_ns), _CLOSE, NOISE, WORTH_COPYING, most
+            )
             work = _TURN_SECONDS + len(board.arcs) * _ARC_SECONDS + len(board.classes) * _ACTION_SECONDS
             spend((int(game.numbers[2]) - turns) * work)
             turns = int(game.numbers[2])
