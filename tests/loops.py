@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -14,6 +15,7 @@ from evenflow.solve.bounds import capacity_bound_ns, capacity_table, path_bound_
 from evenflow.solve.columns.rank_columns import all_options
 from evenflow.solve.cuts.cut_graph import CutGraphs
 from evenflow.solve.cuts.trial import Trial
+from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.order.order_search import load_kernels
 from evenflow.solve.problem import make_problem
 from evenflow.solve.search.dealing import first_plan
@@ -33,6 +35,7 @@ def compile_loops() -> None:
         sizes = Sizes(num_ranks=2, num_chunks=num_chunks, num_microbatches=2)
         request = Request(network=plain_network(4), sizes=sizes, memory_limit_bytes=2 * 10**9)
         steps += [partial(step, request, schedule) for step in (_plan, _first_plan, _bound, _paths, _cuts)]
+    steps.append(_least_memory)
     is_second = os.environ.get("PYTEST_XDIST_WORKER") == "gw1"
     for step in reversed(steps) if is_second else steps:
         step()
@@ -66,6 +69,15 @@ def _cuts(request: Request, schedule: str) -> None:
     no_paths = np.zeros((0, graph.classes.size + 1))
     trial = Trial(graph, problem, paths=no_paths, target_ns=target_ns, from_last=False)
     assert not trial.goes_on()
+
+
+def _least_memory() -> None:
+    network = plain_network(4)
+    (run,) = network.runs
+    larger = replace(run, layer=replace(run.layer, parameter_bytes=run.layer.parameter_bytes + 1), count=1)
+    unlike = replace(network, runs=(replace(run, count=3), larger))
+    request = Request(network=unlike, sizes=Sizes(num_ranks=2, num_chunks=2, num_microbatches=2))
+    assert least_memory(make_problem(request, schedule="interleaved"), seconds=600).proven
 
 
 def _paths(request: Request, schedule: str) -> None:

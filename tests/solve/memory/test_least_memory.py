@@ -1,10 +1,12 @@
 """The plan with the least memory, to the byte, against trying every plan."""
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from evenflow.solve.memory.least_memory import least_memory
+from evenflow.solve.memory.smallest_contents import SmallestContents
+from evenflow.solve.memory.two_chunks import has_two_chunks
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
 from tests.thoroughness import examples
@@ -38,6 +40,16 @@ def test_the_least_limit_has_a_plan_and_a_byte_less_has_none(memory, data):
     assert enough.peak_bytes == least_bytes
     less = least_memory(case.problem(), seconds=SECONDS, enough_bytes=least_bytes - 1)
     assert less.bound_bytes > least_bytes - 1
+
+
+@settings(max_examples=examples(80))
+@given(case=cases(memory=2**30 + 12_345, any_order=False))
+def test_two_chunks_are_built_up_without_a_program_in_floating_point(case):
+    assume(has_two_chunks(SmallestContents(case.problem())))
+    programs = []
+    least = least_memory(case.problem(), seconds=SECONDS, started=programs.append)
+    assert least.peak_bytes == least.bound_bytes == every_plan(case).least_bytes
+    assert not programs
 
 
 @given(case=cases(memory=2**20 + 7))

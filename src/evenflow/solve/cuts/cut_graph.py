@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.schedule import NUM_OPS, Op, Schedule
+from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate import Integers
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.bounds import ramps_by_place_ns
@@ -29,6 +29,7 @@ from evenflow.solve.cuts.cut_kernels import connect, follow, sweep, walk
 from evenflow.solve.cuts.placed_options import PlacedOptions, PlacedRuns, no_options
 from evenflow.solve.cuts.rank_alone import Places, ranks_alone
 from evenflow.solve.master.matrix import Floats, durations_of
+from evenflow.solve.passes import passes_of
 from evenflow.solve.problem import Problem
 
 MAX_ARCS = 2_000_000
@@ -153,7 +154,7 @@ class CutGraphs:
         `middles` are the places where the first chunk may end; left out, all are. With `borders`, the graphs hold the
         plans within them alone.
         """
-        steps = _steps(problem.schedule)
+        steps = passes_of(problem.schedule)
         assert steps is not None
         self._ranks, self._turns_back = steps
         self.problem, self._options = problem, options
@@ -445,19 +446,7 @@ def has_cut_graphs(problem: Problem) -> bool:
 
     Where forwards run beside backwards they are not: what a cell takes depends on another.
     """
-    return _steps(problem.schedule) is not None and problem.host_link is None and not problem.schedule.has_pairs
-
-
-def _steps(schedule: Schedule) -> tuple[tuple[int, ...], bool] | None:
-    """Return the ranks in the order of the first chunk and whether the second chunk goes back through them.
-
-    None for any other placement.
-    """
-    ranks = schedule.stage_ranks[: schedule.num_ranks]
-    rest = schedule.stage_ranks[schedule.num_ranks :]
-    if len(set(ranks)) < len(ranks) or rest not in ((), ranks, ranks[::-1]):
-        return None
-    return ranks, rest not in ((), ranks)
+    return passes_of(problem.schedule) is not None and problem.host_link is None and not problem.schedule.has_pairs
 
 
 def _distinct(keys: Integers, most: int) -> tuple[Integers, NDArray[np.int32]]:

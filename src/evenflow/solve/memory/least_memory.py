@@ -1,6 +1,7 @@
 """The plan whose fullest rank holds the least, proven to the byte although programs in floating point find it.
 
-With one chunk per rank the cells are independent but for their borders, and `least_borders` is exact. Otherwise:
+With one chunk per rank the cells are independent but for their borders, and `least_borders` is exact. With two that
+pass the ranks in order, `TwoChunks` is, where there is time. Otherwise:
 
 1. A program in floating point finds a plan and a bound, which is right up to `TOLERANCE`. Where neighbouring peaks
    differ by more than that, such as whole megabytes, the bound proves the plan.
@@ -22,11 +23,14 @@ from evenflow.solve.backends.highs import INFINITY, Program
 from evenflow.solve.clock import now_s
 from evenflow.solve.memory.memory_program import MemoryProgram, TooLarge
 from evenflow.solve.memory.smallest_contents import Amounts, CellContents, SmallestContents
+from evenflow.solve.memory.two_chunks import TwoChunks, has_two_chunks
 from evenflow.solve.problem import Problem
 from evenflow.solve.start import even_bounds
 
 TOLERANCE = 1e-6
 """Fraction of the peak up to which programs in floating point are right; the library allows a tenth of it in rows."""
+_FIRST_RAISE = 16
+"""Part of what lies between bound and peak by which a limit is raised at first; the next raises are twice as large."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,6 +69,8 @@ def least_memory(
         search.peak_bytes = max(search.contents.peaks(search.bounds))
     if (problem.fixed_bounds is not None or problem.num_chunks == 1) and search.contents.is_exact(search.bounds):
         search.bound_bytes = search.peak_bytes
+    if has_two_chunks(search.contents):
+        search.build_up()
     search.minimise()
     if exact:
         search.repair()
@@ -123,6 +129,27 @@ class _Search:
     @cached_property
     def _every_choice(self) -> list[CellContents]:
         return self.contents.all_choices()
+
+    def build_up(self) -> None:
+        """Build plans up rank by rank under one limit after the other, the lowest first: it leaves out most of them."""
+        limit_bytes, part = self._enough_bytes + 1, _FIRST_RAISE
+        while self._goes_on:
+            if limit_bytes > self.bound_bytes:
+                choices = self.contents.below(self._every_choice, limit_bytes)
+                least = None
+                if all(len(cell) for cell in choices):
+                    programs = TwoChunks(self.contents, choices, keep_going=lambda: now_s() < self._deadline)
+                    try:
+                        least = programs.least(below=limit_bytes, enough_bytes=self._enough_bytes)
+                    except TimeoutError:
+                        return
+                if least is not None:
+                    self._offer(least.bounds)
+                    self.bound_bytes = float(least.peak_bytes) if least.peak_bytes > self._enough_bytes else 0.0
+                    return
+                self.bound_bytes = float(limit_bytes)
+            limit_bytes = self.peak_bytes - int((self.peak_bytes - self.bound_bytes) * (1 - 1 / part))
+            part = max(1, part // 2)
 
     def minimise(self) -> None:
         """Run step 1, and again where the plan is so much smaller than the last that the tolerance was too coarse."""
