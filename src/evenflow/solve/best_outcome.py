@@ -93,7 +93,9 @@ class BestOutcome(InNotebook):
             return _("not tried: {reason}", reason=candidate.reason)
         if outcome.infeasibility is not None:
             needed = f"{megabytes(outcome.infeasibility.smallest_limit_bytes):,.0f} MB"
-            return _("infeasible: needs {needed}", needed=needed)
+            if outcome.infeasibility.proven:
+                return _("infeasible: needs {needed}", needed=needed)
+            return _("infeasible: needs at most {needed}", needed=needed)
         if outcome.makespan_ns is None:
             return _("no plan in the time given")
         if candidate is self.best:

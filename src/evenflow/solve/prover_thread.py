@@ -36,6 +36,8 @@ _POLL_SECONDS = 0.05
 _SETTLE_POLL_SECONDS = 0.01
 _SETTLE_SECONDS = 1.0
 """Most seconds without a better plan that a search is waited for; that of a small problem has settled long before."""
+_ABOVE_SECONDS = 0.5
+"""Most seconds to look for the least memory where nobody asks for advice and it is known that nothing fits."""
 _ROUND_SECONDS = 0.1
 """Longest round of a search that takes turns with proofs."""
 _LARGE_SHARE = 0.2
@@ -100,9 +102,9 @@ class ProverThread:
     """
 
     def __init__(self, problem: Problem, *, known: Sequence[Plan], advise: bool) -> None:
-        """Prepare runs from the shortest of the `known` plans that may be; `advise` asks for advice where none fits.
+        """Prepare runs from the shortest of the `known` plans that may be.
 
-        The even plan is always known.
+        The even plan is always known. Where none fits, `advise` asks for the least memory and for advice.
         """
         self.standing = ProofStanding()
         self.failure: BaseException | None = None
@@ -125,6 +127,8 @@ class ProverThread:
         """Program that looks for a first plan that fits, where the even one does not."""
         self._has_relaxed = False
         """Whether the program over parts of layers has been solved."""
+        self._fits_nothing = False
+        """Whether it had no solution."""
         self._mixtures: list[NDArray[np.float64]] = []
         """Its mixture of paths, by which a search of cuts begins."""
         self._looked_near, self._width = 0, 1
@@ -200,7 +204,7 @@ class ProverThread:
         try:
             if self.standing.search is None:
                 self.standing.raise_bound(max(ramp_bound_ns(self._problem), link_bound_ns(self._problem)))
-                self._begin(clock)
+                self._begin(clock, cutoff_ns)
             if self.standing.search is not None and self._prover is not None:
                 self._work(self.standing.search, self._prover, clock, cutoff_ns)
         except BaseException as error:  # noqa: BLE001 - handed to the owner's thread, which raises it
@@ -223,9 +227,9 @@ class ProverThread:
             self._stop.set()
             searcher.join()
 
-    def _begin(self, clock: Clock) -> None:
+    def _begin(self, clock: Clock, cutoff_ns: int | None) -> None:
         """Make search and prover from a first plan, if there is one."""
-        counts = self._first_plan(clock)
+        counts = self._first_plan(clock, cutoff_ns)
         if counts is None:
             return
         standing = self.standing
@@ -240,9 +244,9 @@ class ProverThread:
         standing.search = search
         self._rounds = search.rounds(longest_round_s=_ROUND_SECONDS)
 
-    def _first_plan(self, clock: Clock) -> Integers | None:
-        """Return a plan that fits; None where there is none, or none was found in time."""
-        problem = self._problem
+    def _first_plan(self, clock: Clock, cutoff_ns: int | None) -> Integers | None:
+        """Return a plan that fits; None where there is none below the cutoff, or none was found in time."""
+        problem, standing = self._problem, self.standing
         if self._known is not None:
             return self._known.copy()  # the search changes it
         counts = even_start(problem)
@@ -251,14 +255,21 @@ class ProverThread:
         relaxed = self._relaxed(clock)
         if relaxed:
             return relaxed[0]
-        self.standing.phase = _("finding a plan that fits")
+        if cutoff_ns is not None and standing.lower_bound_ns >= cutoff_ns:
+            return None
+        standing.phase = _("finding a plan that fits")
+        seconds_above = clock.left_s if self._advise else _ABOVE_SECONDS
         least = least_memory(
-            problem, seconds=max(1.0, clock.left_s), enough_bytes=problem.limit, started=self._start_program
+            problem,
+            seconds=seconds_above if self._fits_nothing else max(1.0, clock.left_s),
+            enough_bytes=problem.limit,
+            seconds_above=seconds_above,
+            started=self._start_program,
         )
         if least.peak_bytes <= problem.limit:
             return least.counts
-        if least.bound_bytes > problem.limit:
-            self.standing.infeasible = explain(problem, least, seconds=clock.spent_s, advise=self._advise)
+        if self._fits_nothing or least.bound_bytes > problem.limit:
+            standing.infeasible = explain(problem, least, seconds=clock.spent_s, advise=self._advise)
         return None
 
     def _relaxed(self, clock: Clock) -> list[Integers]:
@@ -273,6 +284,7 @@ class ProverThread:
             keep_going=self._for_a_share(clock),
             report=lambda bound_ns: standing.report(_("bounding"), bound_ns),
         )
+        self._fits_nothing = relaxed is not None and relaxed.bound_ns == float("inf")
         if relaxed is None or relaxed.borders is None:
             return []
         if relaxed.mixture is not None:

@@ -19,9 +19,10 @@ from evenflow.schedule import Schedule
 from evenflow.solve.best_outcome import BestOutcome, ScheduleCandidate
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock, now_s, shown_s
-from evenflow.solve.infeasible import advice_for
+from evenflow.solve.infeasible import advice_for, explain
 from evenflow.solve.known_plans import allowed_counts
-from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
+from evenflow.solve.memory.least_memory import least_memory
+from evenflow.solve.outcome import Infeasibility, Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.race import Race, RaceSettings
@@ -311,7 +312,8 @@ class Contest:
         others_ns = min((other.lower_bound_ns for other in others), default=float("inf"))
 
         def tell(progress: Progress) -> None:
-            makespan = min(best_ns, float("inf") if progress.makespan_ns is None else progress.makespan_ns)
+            own_ns = None if entry.bounds is not None else progress.makespan_ns  # nobody can run the plans of a bound
+            makespan = min(best_ns, float("inf") if own_ns is None else own_ns)
             bound = min(others_ns, max(entry.lower_bound_ns, progress.lower_bound_ns), makespan)
             report(
                 replace(
@@ -355,7 +357,9 @@ class Contest:
         if self._stopped.is_set():
             raise Interrupted(_("interrupted: there is no result yet"))
         entries = [entry for entry in self.entries if not entry.reason and entry.bounds is None]
-        reasons = [entry.outcome.infeasibility for entry in entries if entry.outcome and entry.outcome.infeasibility]
+        reasons = {
+            entry: entry.outcome.infeasibility for entry in entries if entry.outcome and entry.outcome.infeasibility
+        }
         if len(reasons) < len(entries):
             return Outcome(
                 status=Status.TIMEOUT,
@@ -364,12 +368,22 @@ class Contest:
                 memory_limit_bytes=self._memory_limit_bytes,
                 solve_seconds=seconds,
             )
-        least, entry = min(zip(reasons, entries, strict=True), key=lambda pair: pair[0].smallest_limit_bytes)
+        self._find_least(reasons)
+        entry, least = min(reasons.items(), key=lambda pair: pair[1].smallest_limit_bytes)
         assert entry.outcome is not None
         assert entry.race is not None
         advice = (
             _("it is that of {label}", label=entry.candidate.label),
             *advice_for(entry.race.problem, schedules=False),
         )
-        proven = all(reason.proven for reason in reasons)
+        proven = all(reason.proven for reason in reasons.values())
         return replace(entry.outcome, solve_seconds=seconds, infeasibility=replace(least, proven=proven, advice=advice))
+
+    def _find_least(self, reasons: dict[Entry, Infeasibility]) -> None:
+        """Find the least memory of candidates, the most frugal first: their races ended where it was too much."""
+        for entry, reason in sorted(reasons.items(), key=lambda pair: pair[1].smallest_limit_bytes):
+            if not reason.proven and self.left_s > 0 and entry.race is not None:
+                problem = entry.race.problem
+                least = least_memory(problem, seconds=self.left_s)
+                entry.outcome = explain(problem, least, seconds=0.0, advise=False)
+                reasons[entry] = entry.outcome.infeasibility or reason

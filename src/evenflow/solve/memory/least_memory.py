@@ -56,12 +56,14 @@ def least_memory(
     seconds: float,
     enough_bytes: int = -1,
     exact: bool = True,
+    seconds_above: float = float("inf"),
     started: Callable[[Program], object] = lambda program: None,
 ) -> LeastMemory:
     """Return the plan with the least peak of its fullest rank, over cuts whose cells recompute all they can.
 
-    A plan that needs at most `enough_bytes` ends the search; without `exact`, step 1 does. `started` gets every program
-    before it is solved, so that another thread can cancel it, which ends the search too.
+    A plan that needs at most `enough_bytes` ends the search; where it is proven that none does, the search for the
+    smallest goes on for `seconds_above` at most. Without `exact`, step 1 ends it. `started` gets every program before
+    it is solved, so that another thread can cancel it, which ends the search too.
     """
     search = _Search(problem, deadline=now_s() + seconds, enough_bytes=enough_bytes, started=started)
     if problem.fixed_bounds is None and problem.num_chunks == 1:
@@ -69,6 +71,10 @@ def least_memory(
         search.peak_bytes = max(search.contents.peaks(search.bounds))
     if (problem.fixed_bounds is not None or problem.num_chunks == 1) and search.contents.is_exact(search.bounds):
         search.bound_bytes = search.peak_bytes
+    if enough_bytes >= 0:
+        search.find_enough()
+        if search.bound_bytes > enough_bytes:
+            search.hurry(seconds_above)
     if has_two_chunks(search.contents):
         search.build_up()
     search.minimise()
@@ -109,7 +115,12 @@ class _Search:
     """A running search with the smallest plan so far and a bound on all plans."""
 
     def __init__(
-        self, problem: Problem, *, deadline: float, enough_bytes: int, started: Callable[[Program], object]
+        self,
+        problem: Problem,
+        *,
+        deadline: float,
+        enough_bytes: int,
+        started: Callable[[Program], object],
     ) -> None:
         self.contents = SmallestContents(problem)
         self.bounds = even_bounds(problem) if problem.fixed_bounds is None else problem.fixed_bounds
@@ -130,33 +141,40 @@ class _Search:
     def _every_choice(self) -> list[CellContents]:
         return self.contents.all_choices()
 
+    def hurry(self, seconds: float) -> None:
+        """End the search after so many seconds at most."""
+        self._deadline = min(self._deadline, now_s() + seconds)
+
     def build_up(self) -> None:
         """Build plans up rank by rank under one limit after the other, the lowest first: it leaves out most of them."""
-        limit_bytes, part = self._enough_bytes + 1, _FIRST_RAISE
+        part = _FIRST_RAISE
         while self._goes_on:
-            if limit_bytes > self.bound_bytes:
-                choices = self.contents.below(self._every_choice, limit_bytes)
-                least = None
-                if all(len(cell) for cell in choices):
-                    programs = TwoChunks(self.contents, choices, keep_going=lambda: now_s() < self._deadline)
-                    try:
-                        least = programs.least(below=limit_bytes, enough_bytes=self._enough_bytes)
-                    except TimeoutError:
-                        return
-                if least is not None:
-                    self._offer(least.bounds)
-                    self.bound_bytes = float(least.peak_bytes) if least.peak_bytes > self._enough_bytes else 0.0
-                    return
-                self.bound_bytes = float(limit_bytes)
             limit_bytes = self.peak_bytes - int((self.peak_bytes - self.bound_bytes) * (1 - 1 / part))
+            if not self._build_below(limit_bytes):
+                return
             part = max(1, part // 2)
+
+    def _build_below(self, limit_bytes: int) -> bool:
+        """Take the smallest plan below a limit, or the limit as a bound; returns whether there was time for it."""
+        least, choices = None, self.contents.below(self._every_choice, limit_bytes)
+        if all(len(cell) for cell in choices):
+            programs = TwoChunks(self.contents, choices, keep_going=lambda: now_s() < self._deadline)
+            try:
+                least = programs.least(below=limit_bytes, enough_bytes=self._enough_bytes)
+            except TimeoutError:
+                return False
+        if least is not None:
+            self._offer(least.bounds)
+        if least is None or least.peak_bytes > self._enough_bytes:
+            self.bound_bytes = float(limit_bytes if least is None else least.peak_bytes)
+        return True
 
     def minimise(self) -> None:
         """Run step 1, and again where the plan is so much smaller than the last that the tolerance was too coarse."""
         unit_bytes = 0
         while self._goes_on and unit_bytes not in range(1, 2 * self.peak_bytes):
             unit_bytes = self.peak_bytes
-            bound, bounds, _ = self._solve([], limit_bytes=None)
+            bound, bounds, _ = self._solve([], below_bytes=self.peak_bytes, limited=False)
             # Plans that need as much as the one at hand are not in the program.
             self.bound_bytes = max(self.bound_bytes, min((bound - TOLERANCE) * unit_bytes, float(unit_bytes)))
             self._offer(bounds)
@@ -164,26 +182,43 @@ class _Search:
             if step_bytes == 0 or self.bound_bytes > self.peak_bytes - step_bytes:
                 self.bound_bytes = float(self.peak_bytes)
 
+    def find_enough(self) -> None:
+        """Run steps 2 to 4 for a plan that is small enough: far fewer choices are left than for the smallest one."""
+        if has_two_chunks(self.contents):
+            self._build_below(self._enough_bytes + 1)
+        too_large: list[TooLarge] = []
+        while self._goes_on and self.bound_bytes <= self._enough_bytes:
+            self._look_below(self._enough_bytes + 1, too_large)
+
     def repair(self) -> None:
         """Run steps 2 to 4 until no plan is smaller or the search is over."""
         too_large: list[TooLarge] = []
         while self._goes_on:
-            limit_bytes = self.peak_bytes - 1 + TOLERANCE * self.peak_bytes
-            bound, bounds, amounts = self._solve(too_large, limit_bytes=limit_bytes)
-            if bound == INFINITY:
-                self.bound_bytes = float(self.peak_bytes)
-            elif not self._offer(bounds) and amounts is not None:
-                too_large += self._faults(amounts)
+            self._look_below(self.peak_bytes, too_large)
+
+    def _look_below(self, below_bytes: int, too_large: list[TooLarge]) -> None:
+        """Look for a plan with a peak below this: take it, or its faults, or that there is none as a bound."""
+        bound, bounds, amounts = self._solve(too_large, below_bytes=below_bytes, limited=True)
+        if bound == INFINITY:
+            self.bound_bytes = max(self.bound_bytes, float(below_bytes))
+        elif bounds is not None and amounts is not None:
+            self._offer(bounds)
+            too_large += self._faults(amounts, below_bytes=below_bytes)
 
     def _solve(
-        self, too_large: list[TooLarge], *, limit_bytes: float | None
+        self, too_large: list[TooLarge], *, below_bytes: int, limited: bool
     ) -> tuple[float, Integers | None, Amounts | None]:
-        """Return the bound of a program (infinite without a plan), and the borders and amounts of cells in its plan."""
-        choices = self.contents.below(self._every_choice, self.peak_bytes)
+        """Return the bound of a program (infinite without a plan), and the borders and amounts of cells in its plan.
+
+        It has the choices of ranks that may stay below so many bytes, and for `limited` takes any plan that does, up to
+        the tolerance, in place of the smallest.
+        """
+        choices = self.contents.below(self._every_choice, below_bytes)
         if any(len(cell) == 0 for cell in choices):
             return INFINITY, None, None
+        limit_bytes = below_bytes - 1 + TOLERANCE * below_bytes if limited else None
         program = MemoryProgram(
-            self.contents, choices, unit_bytes=self.peak_bytes, limit_bytes=limit_bytes, too_large=too_large
+            self.contents, choices, unit_bytes=below_bytes, limit_bytes=limit_bytes, too_large=too_large
         )
         self._started(program.program)
         solution = program.program.solve(time_limit_s=self._deadline - now_s())
@@ -202,13 +237,13 @@ class _Search:
         self.bounds, self.peak_bytes = bounds, peak_bytes
         return True
 
-    def _faults(self, amounts: Amounts) -> Iterator[TooLarge]:
-        """Yield the contents of a plan's ranks that are too large, for each rank that would be too large with them."""
+    def _faults(self, amounts: Amounts, *, below_bytes: int) -> Iterator[TooLarge]:
+        """Yield what a plan's ranks hold that is not below so many bytes, for each rank that it is too much for."""
         ranks = range(self.contents.problem.num_ranks)
         peaks = [self.contents.peak(rank, amounts[self.contents.cells_of(rank)]) for rank in ranks]
         for fault in ranks:
-            if peaks[fault] >= self.peak_bytes:
+            if peaks[fault] >= below_bytes:
                 held = amounts[self.contents.cells_of(fault)]
                 for rank in ranks:
-                    if self.contents.peak(rank, held) >= self.peak_bytes:
+                    if self.contents.peak(rank, held) >= below_bytes:
                         yield TooLarge(rank=rank, amounts=held)
