@@ -78,6 +78,7 @@ READERS: tuple[Reader, ...] = (
         (
             ("simulate", "layers.json", "in.json", "--memory", "1GB", "--json", "out.json", "--svg", "out.svg"),
             ("replan", "in.json", "--rank-speed", "1:0.5", *FAST),
+            ("memory-curve", "in.json", "--memory", "1GB", "--html", "out.html", *FAST),
             ("simulate", "in.json", "layers.json"), ("run", "in.json", "--model", "llama-tiny"),
             ("export", "in.json", "--to", "mindformers", "--layers", "layers.json", *FAST),
             ("export", "in.json", "--to", "megatron", "--layers", "layers.json", *FAST),
@@ -227,6 +228,7 @@ BASES: tuple[tuple[str, ...], ...] = (
     ("profile", "--model", "none.json", "--seq", "8", "--accelerator", "a100"),
     ("tune", "--model", "config.json", "--accelerator", "h100", "--gpus", "4", "--global-batch", "4", "--seq", "64", *FAST),
     ("quick-tune", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST),
+    ("memory-curve", "plan.json", "--memory", "1GB", "--target", "megatron", "--json", "out.json", *FAST),
     ("replan", "plan.json", "--rank-speed", "1:0.5", "--rank-memory", "0:900MB,1:1GB", "--move-bandwidth", "25GBps", *FAST),
     ("plan", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", "--rank-speed", "1:0.5", "--rank-memory", "0:900MB", "--rank-link", "0:1ms", *FAST),
     _predict("--model", "config.json", "--accelerator", "h100", "--recompute", "full", "-o", "out-layers.json"),

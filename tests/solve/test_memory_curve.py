@@ -1,6 +1,7 @@
 """The memory curve, against every plan there is."""
 
-from itertools import pairwise
+from fractions import Fraction
+from itertools import accumulate, pairwise
 from unittest.mock import patch
 
 from hypothesis import assume, given, settings
@@ -11,7 +12,7 @@ from evenflow.simulate import makespan_ns, simulate
 from evenflow.solve import memory_curve as memory_curves
 from evenflow.solve import solve
 from evenflow.solve.clock import reproducible
-from evenflow.solve.memory_curve import EQUAL_SHARE, MemoryPoint, memory_curve
+from evenflow.solve.memory_curve import EQUAL_SHARE, MemoryCurve, MemoryPoint, memory_curve
 from evenflow.solve.outcome import Outcome, Status
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.smaller_peak import smaller_peak
@@ -20,6 +21,30 @@ from tests.networks import MILLISECOND, plain_network
 from tests.solve.cases import NO_SHRINKING, SECONDS, TOLERANCE, cases
 from tests.solve.exhaustive import every_plan
 from tests.thoroughness import examples
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=9))
+def test_a_knee_is_below_all_mixtures_of_other_points(sizes: list[tuple[int, int]]):
+    memory = list(accumulate(wide for wide, _ in sizes))
+    steps = list(accumulate(high for _, high in sizes))[::-1]
+    plan = Plan(layers=((1,),), schedule="1f1b", num_microbatches=1)
+    points = tuple(
+        MemoryPoint(plan=plan, peak_bytes=size, step_ns=step, lower_bound_ns=step)
+        for size, step in zip(memory, steps, strict=True)
+    )
+    curve = MemoryCurve(points=points, least_bytes=None, floor_ns=0, is_whole=False)
+    last = len(points) - 1
+    expected = [
+        at
+        for at in range(1, last)
+        if all(
+            Fraction(steps[before] - steps[at], memory[at] - memory[before])
+            > Fraction(steps[at] - steps[behind], memory[behind] - memory[at])
+            for before in range(at)
+            for behind in range(at + 1, last + 1)
+        )
+    ]
+    assert list(curve.knees) == expected
 
 
 @given(data=st.data())

@@ -24,6 +24,8 @@ class CurvePoint:
     step_ns: int
     is_proven: bool
     """Whether no plan with so much memory is shorter, by proof."""
+    timeline: int | None = None
+    """Number of its timeline on the page; None where it has none."""
 
 
 def memory_curve_svg(points: Sequence[CurvePoint], *, limit_bytes: int) -> str:
@@ -94,5 +96,7 @@ class _Picture:
         proof = "" if point.is_proven else _(" (the best found)")
         fill = _STAIRS if point.is_proven else _OPEN
         place = f'cx="{number(self._x(point.limit_bytes))}" cy="{number(self._y(point.step_ns))}"'
-        dot = f'<circle {place} r="4" fill="{fill}" stroke="{_STAIRS}" stroke-width="1.5" pointer-events="all">'
-        return f"{dot}<title>{clean(words + proof)}</title></circle>"
+        radius = 4 if point.timeline is None else 6
+        dot = f'<circle {place} r="{radius}" fill="{fill}" stroke="{_STAIRS}" stroke-width="1.5" pointer-events="all">'
+        dot = f"{dot}<title>{clean(words + proof)}</title></circle>"
+        return dot if point.timeline is None else f'<a href="#plan={point.timeline}">{dot}</a>'

@@ -64,10 +64,33 @@ class MemoryCurve:
     is_whole: bool
     """Whether every point is proven and no plan is missing between them, but for a few megabytes."""
 
+    @property
+    def knees(self) -> tuple[int, ...]:
+        """Indices of the points from which on memory buys less time than before: those that no mixture of others beats.
+
+        The first and the last are no knees.
+        """
+        corners: list[int] = []
+        for index, point in enumerate(self.points):
+            while len(corners) > 1 and not _is_below(self.points[corners[-1]], self.points[corners[-2]], point):
+                corners.pop()
+            corners.append(index)
+        return tuple(corners[1:-1])
+
+    def frugal(self, step_ns: int) -> MemoryPoint | None:
+        """Return the plan that needs the least memory of those whose step is at most so long; None without one."""
+        return next((point for point in self.points if point.step_ns <= step_ns), None)
+
 
 def is_equal(one_ns: float, other_ns: float) -> bool:
     """Return whether two steps, or a step and a bound, are equal as far as the solver can tell."""
     return abs(one_ns - other_ns) <= EQUAL_SHARE * max(one_ns, other_ns)
+
+
+def _is_below(point: MemoryPoint, less: MemoryPoint, more: MemoryPoint) -> bool:
+    """Return whether a point is below the line from one with less memory to one with more."""
+    width, drop = more.peak_bytes - less.peak_bytes, less.step_ns - more.step_ns
+    return (less.step_ns - point.step_ns) * width > drop * (point.peak_bytes - less.peak_bytes)
 
 
 def memory_curve(

@@ -62,6 +62,7 @@ CASES = {
     "config": (),
     "simulate": ("tiny.json", "--layers", "2,2", "--microbatches", 2),
     "compare": ("tiny.json", *SIZES),
+    "memory-curve": ("plan.json", "--memory", "1GB", "--time-limit", 1),
     "replan": ("plan.json", "--rank-speed", "1:0.5", "--time-limit", 1),
     "schedules": (),
     "schedule show": ("1f1b", *SIZES),
@@ -95,7 +96,17 @@ def test_a_file_of_somebody_else_is_refused_before_the_work(folder, evenflow, ve
     assert file.read_text() == "{}"
     if " must not be a file that evenflow did not write" not in result.stderr:  # what it reads was looked at first
         assert "no such file" in result.stderr or "Missing" in result.stderr
-        read_first = ("replan", "collect-peaks", "fit-memory", "read-trace", "run", "auto", "profile", "schedule check")
+        read_first = (
+            "memory-curve",
+            "replan",
+            "collect-peaks",
+            "fit-memory",
+            "read-trace",
+            "run",
+            "auto",
+            "profile",
+            "schedule check",
+        )
         assert verb in (*read_first, "export", "apply")
 
 

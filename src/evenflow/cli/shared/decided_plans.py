@@ -1,6 +1,6 @@
 """Timelines of a report with what somebody needs who decides: what memory is worth, and how to run the plan."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from evenflow.cli.shared.progress import shown_step
@@ -14,6 +14,7 @@ from evenflow.profiles.plan_file import PlanFile, parse_plan_file
 from evenflow.report.shown import Advice, Shown
 from evenflow.simulate import simulate
 from evenflow.solve.binding import binding_limits
+from evenflow.solve.memory_curve import MemoryPoint
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.recompute_ways import recompute_ways
 from evenflow.solve.sensitivity import sensitivity
@@ -65,12 +66,34 @@ def _decision(
     lower_bound_ns: int,
 ) -> tuple[list[str], tuple[CurvePoint, ...]]:
     """Return sentences on the memory of a plan, and the curve of what other memory would make of its step."""
-    if planned.network is None or planned.memory_limit_bytes is None or planned.degrees is not None:
+    problem = problem_of_plan(planned, request=request, target=target, version=version)
+    if problem is None:
         return [], ()
+    # A bound on what was asked for holds where this looks for no more.
+    is_asked = target is None and (request is None or problem.request.cell_rule == request.cell_rule)
+    worth = sensitivity(
+        problem.request,
+        planned.plan,
+        problem.schedule,
+        time_limit_s=time_limit_s,
+        lower_bound_ns=lower_bound_ns if is_asked else 0,
+    )
+    points = () if worth is None else worth.curve.points
+    return decision_sentences(binding_limits(problem, planned.plan), worth), curve_points(points)
+
+
+def problem_of_plan(
+    planned: PlanFile, *, request: Request | None = None, target: Target | None = None, version: str = ""
+) -> Problem | None:
+    """Return the problem that a plan solves, under its own order; None without a memory limit that it keeps to.
+
+    Cells keep the rule that was asked for, or the one that says the most of those that the plan keeps.
+    """
+    if planned.network is None or planned.memory_limit_bytes is None or planned.degrees is not None:
+        return None
     simulation = simulate(planned.network, planned.plan, communication=planned.communication)
     if not simulation.fits(planned.memory_limit_bytes):
-        return [], ()
-    order = simulation.timeline.schedule
+        return None
     request = request or Request(
         network=planned.network,
         sizes=planned.plan.sizes,
@@ -82,17 +105,24 @@ def _decision(
     )
     layers = planned.plan.layers if cuts_itself or request.layers is not None else None
     request = replace(request, sizes=planned.plan.sizes, group_size=planned.plan.group_size, layers=layers)
-    rules = _rules(request, target, version)
-    problems = [problem_of_order(replace(request, cell_rule=rule), order) for rule in rules]
-    problem = next((checked for checked in problems if _holds(checked, planned)), problems[-1])
-    # A bound on what was asked for holds where this looks for no more.
-    bound_ns = lower_bound_ns if target is None and problem is problems[0] else 0
-    worth = sensitivity(problem.request, planned.plan, order, time_limit_s=time_limit_s, lower_bound_ns=bound_ns)
-    points = () if worth is None else worth.curve.points
-    curve = (
-        CurvePoint(limit_bytes=point.peak_bytes, step_ns=point.step_ns, is_proven=point.is_optimal) for point in points
+    order = simulation.timeline.schedule
+    problems = [problem_of_order(replace(request, cell_rule=rule), order) for rule in _rules(request, target, version)]
+    return next((checked for checked in problems if _holds(checked, planned)), problems[-1])
+
+
+def curve_points(
+    points: Sequence[MemoryPoint], *, timelines: Mapping[int, int] | None = None
+) -> tuple[CurvePoint, ...]:
+    """Return the points of a curve for a page, whose `timelines` are those of points, by index."""
+    return tuple(
+        CurvePoint(
+            limit_bytes=point.peak_bytes,
+            step_ns=point.step_ns,
+            is_proven=point.is_optimal,
+            timeline=(timelines or {}).get(index),
+        )
+        for index, point in enumerate(points)
     )
-    return decision_sentences(binding_limits(problem, planned.plan), worth), tuple(curve)
 
 
 def _rules(request: Request, target: Target | None, version: str) -> list[CellRule]:

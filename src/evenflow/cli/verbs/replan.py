@@ -9,7 +9,7 @@ from evenflow.asking import asked, optional
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.exit_status import status_code
 from evenflow.cli.shared import options
-from evenflow.cli.shared.files.input_files import read_text
+from evenflow.cli.shared.files.input_files import read_plan, read_text
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.shared.progress import shown_progress
@@ -24,7 +24,6 @@ from evenflow.export.results.replan_fields import replan_fields
 from evenflow.fields import as_fields, load_json
 from evenflow.language import _
 from evenflow.model import RankTraits
-from evenflow.profiles.plan_file import PlanFile, parse_plan_file
 from evenflow.profiles.steps import is_step_file, read_measured_step, step_of_file
 from evenflow.profiles.timeline_file import is_timeline_file, timeline_file
 from evenflow.questions import SEARCH_TIME
@@ -72,7 +71,7 @@ def replan(plan: str, measured: str | None, request: ReplanOptions) -> int:
       evenflow replan plan.json traces/ --move-bandwidth 25GBps --json new.json
       evenflow replan plan.json --rank-speed 3:0.9
     """
-    planned = _planned(plan)
+    planned = read_plan(plan)
     outputs = Outputs(
         paths_of(request),
         inputs={_("the input file {file}", file=file): Path(file) for file in (plan, measured) if file},
@@ -102,15 +101,6 @@ def replan(plan: str, measured: str | None, request: ReplanOptions) -> int:
     shown = plan_text(simulation, limit, certificate=outcome.certificate())
     outputs.say(_speeds_note(ranks), replan_text(answer, move_bytes_per_s=rate), shown)
     return status_code(outcome.status)
-
-
-def _planned(path: str) -> PlanFile:
-    """Return the plan file, which must hold its model."""
-    text, place = read_text(path)
-    planned = parse_plan_file(text, place=place)
-    if planned.network is None:
-        raise InputError(rule=_("must hold its model, as 'network'"), place=place)
-    return planned
 
 
 def _ranks(

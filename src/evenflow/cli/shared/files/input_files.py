@@ -3,12 +3,13 @@
 import sys
 from typing import BinaryIO
 
-from evenflow.errors import FileError
+from evenflow.errors import FileError, InputError
 from evenflow.fields import read_stream
 from evenflow.fields import read_text as read_file
 from evenflow.language import _
 from evenflow.model import Network
 from evenflow.profiles.layer_file import parse_layer_file
+from evenflow.profiles.plan_file import PlanFile, parse_plan_file
 from evenflow.profiles.report_file import plan_text, read_plan_text
 
 STANDARD_INPUT = "-"
@@ -44,3 +45,12 @@ def read_network(path: str) -> Network:
     """Return the network in a layer file."""
     text, place = read_text(path)
     return parse_layer_file(text, place=place)
+
+
+def read_plan(path: str) -> PlanFile:
+    """Return a plan file, which must hold its model."""
+    text, place = read_text(path)
+    planned = parse_plan_file(text, place=place)
+    if planned.network is None:
+        raise InputError(rule=_("must hold its model, as 'network'"), place=place)
+    return planned
