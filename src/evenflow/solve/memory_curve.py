@@ -119,8 +119,11 @@ class _Search:
         self._take(problem.counts(plan))
 
     def run(self, first_bytes: Sequence[int]) -> MemoryCurve | None:
-        """Solve the first limits, the ends, then the largest gap again and again, until time or all gaps are over."""
-        for limit_bytes in (*first_bytes, None):
+        """Solve the first limits, the ends, then the largest gap again and again, until time or all gaps are over.
+
+        The limit of the plan itself comes before them where nothing is known of it.
+        """
+        for limit_bytes in (*(() if self._solved else (self._limit,)), *first_bytes, None):
             if self._left_s > 0 and not self._solve(limit_bytes):
                 return None
         self._find_least()
