@@ -28,6 +28,7 @@ TYPES: dict[str, tuple[dict[str, Any], float]] = {
     "dory": ({**WIDE, "num_hidden_layers": 7, "n_input_layers": 2, "n_output_layers": 1, "sliding_window": 64}, 0),
     "hrm_text": ({**WIDE, "num_hidden_layers": 3}, 0),
     "mllama": ({**SIZES, "num_hidden_layers": 5, "cross_attention_layers": [1, 3]}, 0),
+    "xlnet": ({"d_model": 128, "n_layer": 3, "n_head": 8, "d_inner": 320, "vocab_size": 512}, 0),
     "zamba": ({**SIZES, "num_hidden_layers": 9, "attn_layer_period": 3, "attn_layer_offset": 1}, 0.025),
     "zamba2": (
         {
@@ -48,6 +49,8 @@ TYPES: dict[str, tuple[dict[str, Any], float]] = {
     ),
 }  # fmt: skip
 """Small models, and how far off the count may be: a state that is carried along counts as no product."""
+BODIES = {"xlnet": "transformer"}
+"""The module with all layers, where it is not the model's ``model``."""
 
 
 @pytest.mark.parametrize("model_type", TYPES)
@@ -58,10 +61,10 @@ def test_products_are_those_that_run(model_type: str) -> None:
     name = "mllama_text_model" if sees_images else model_type
     config = transformers.AutoConfig.for_model(name, **fields)
     auto = transformers.MllamaForCausalLM._from_config if sees_images else transformers.AutoModelForCausalLM.from_config
-    model = auto(config, attn_implementation="eager", experts_implementation="eager").float().model
+    model = auto(config, attn_implementation="eager", experts_implementation="eager").float()
     images = {"cross_attention_states": torch.zeros(1, IMAGE_TOKENS, 128)} if sees_images else {}
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model(torch.zeros(1, TOKENS, dtype=torch.long), use_cache=False, **images)
+        getattr(model, BODIES.get(model_type, "model"))(torch.zeros(1, TOKENS, dtype=torch.long), use_cache=False, **images)
     values = json.loads(config.to_json_string(use_diff=False)) | {"model_type": name}
     read = transformer_of_config(as_fields(values, file="config.json")).model
     assert flops(with_images(read)) == pytest.approx(counter.get_total_flops(), rel=most_off)

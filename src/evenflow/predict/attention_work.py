@@ -45,6 +45,7 @@ def attention(training: Training, seen: float) -> Passes:
     passes += norm(training, here * queries, bool(model.norms.queries), QUERY_NORMS)
     passes += norm(training, here * keys, bool(model.norms.keys), QUERY_NORMS)
     passes += _rotary(training, here * (queries + keys))
+    passes += _distances(training, queries, seen=seen)
     passes += _core(training, queries, out, seen=seen)
     passes += _context_exchanges(training, kv_heads * (model.head_dim + model.value_width))
     if model.output_gate:
@@ -64,9 +65,13 @@ def image_attention(training: Training, width: int) -> Passes:
     passes += linear(training, seen, key_numbers(model) / tensor, width, "qkv")
     passes += norm(training, here * queries, bool(model.norms.queries), QUERY_NORMS)
     passes += norm(training, seen * model.kv_heads * model.head_dim / tensor, bool(model.norms.keys), QUERY_NORMS)
-    unmasked = replace(training, software=replace(training.software, skips_masked=False))
-    passes += _core(unmasked, queries, out, seen=model.image_tokens)
+    passes += _core(unmasked(training), queries, out, seen=model.image_tokens)
     return passes + linear(training, here, model.hidden, out, "out")
+
+
+def unmasked(training: Training) -> Training:
+    """Return the training of attention that sees all tokens, of which no kernel could skip any."""
+    return replace(training, software=replace(training.software, skips_masked=False))
 
 
 def key_numbers(model: Transformer) -> int:
@@ -102,7 +107,7 @@ def _split_heads(training: Training, width: float) -> Passes:
 
 
 def _rotary(training: Training, numbers: float) -> Passes:
-    if training.model.positions:
+    if training.model.positions or training.model.distances:
         return Passes((), ())
     fused = training.software.fused_elementwise
     passes = ((2, 1), (2, 1)) if fused else ((10, 10), (16, 16))  # eager: halves swapped, two products, their sum
@@ -175,6 +180,28 @@ def _core(training: Training, keyed: float, valued: float, *, seen: float) -> Pa
         batched(depth), batched(depth), batched(seen), batched(seen), elementwise(3 * scores, 1, "core_attn"), *dropout
     ]  # fmt: skip
     return Passes(tuple(forward), tuple(backward))
+
+
+def _distances(training: Training, queries: float, *, seen: float) -> Passes:
+    """Return the work of scores of distances, which are shifted into the order of tokens and added to their scores.
+
+    They are written whatever the kernel of attention, which takes them as a bias.
+    """
+    model, here = training.model, tokens(training)
+    if not model.distances:
+        return Passes((), ())
+    scores = here * seen * queries / model.head_dim
+    many = model.distances * scores
+
+    def product(depth: float) -> Operators:
+        return Operators(
+            spent=Spent.ATTENTION, module="core_attn", flops=2 * many * model.head_dim,
+            moved_bytes=HALF * (many + here * queries * (1 + model.distances)), dtype=training.wide_format, depth=depth,
+        )  # fmt: skip
+
+    shift = elementwise(HALF * (many + scores), 2, "core_attn")
+    both = (product(model.distances * seen), product(model.distances * seen))
+    return Passes((product(model.head_dim), shift), (shift, *both))
 
 
 def _context_exchanges(training: Training, width: float) -> Passes:

@@ -292,12 +292,13 @@ def _core(training: Training, width: float, *, seen: int | None = None) -> list[
     """
     model, here = training.model, tokens(training)
     heads = model.heads / training.degrees.tensor
+    scores = heads * here * (training.sequence if seen is None else seen)
     out = _of_attention("attention's output", HALF * here * width, "attn_proj")
     if training.software.fused_attention:
         copy = replace(out, name="attention's output in its own order")
         copies = [copy] if training.software.transposes_attention else []
-        return [out, *copies, _of_attention("attention's sums", SINGLE * here * heads)]
-    scores = heads * here * (training.sequence if seen is None else seen)
+        bias = [Tensor("scores of distances", Held.ATTENTION, HALF * scores, "core_attn")] if model.distances else []
+        return [out, *copies, _of_attention("attention's sums", SINGLE * here * heads), *bias]
     # After the softmax; with dropout also its mask, and what it lets through.
     size = HALF * scores + ((MASK + HALF) * scores if model.dropout else 0)
     return [Tensor("attention's scores", Held.ATTENTION, size, "core_attn"), out]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
-from evenflow.predict.attention_work import attention, image_attention, latent_attention
+from evenflow.predict.attention_work import attention, image_attention, latent_attention, unmasked
 from evenflow.predict.expert_work import expert_passes
 from evenflow.predict.layer_parts import Addition, Indexer, StateMixer
 from evenflow.predict.passes import (
@@ -50,6 +50,7 @@ def layer_passes(training: Training, kind: LayerKind) -> Passes:
 def _own_passes(training: Training, kind: LayerKind) -> Passes:
     """Return one pass through a layer of the model's own sizes, without further parts and experts."""
     model = training.model
+    training = unmasked(training) if model.bidirectional else training
     passes = _norms(training, model.norms_of(kind), sums=kind.mixes + kind.transforms)
     seen = _seen_tokens(training, kind)
     if kind.sees_images and model.images is not None:

@@ -369,6 +369,11 @@ class Transformer:
     handed_on: int = 0
     """Numbers of a token that each layer gives to the next beside the streams: what a router gives, and as many as the
     hidden size where the stream is in 32 bits."""
+    bidirectional: bool = False
+    """Whether tokens see those behind them too."""
+    distances: int = 0
+    """Distances of which queries meet keys, for each token that they see: 1 where tokens see those before them, 2 where
+    they see all; 0 without such keys. [Transformer-XL, arXiv:1901.02860, §3.3]"""
     predicted_tokens: int = 0
     """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
     further_mlp: bool = False

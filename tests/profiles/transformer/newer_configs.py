@@ -67,6 +67,9 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         },
         "vision_config": {"hidden_size": 48, "attention_heads": 4, "num_hidden_layers": 2, "num_global_layers": 1},
     },
+    "xlnet": {
+        "model_type": "xlnet", "d_model": 64, "n_layer": 3, "n_head": 8, "d_inner": 100, "vocab_size": 101,
+    },
     "zamba": {
         "model_type": "zamba", **LLAMA, "num_hidden_layers": 9, "n_mamba_heads": 2, "attn_layer_period": 3,
         "attn_layer_offset": 1, "mamba_d_state": 6, "mamba_dt_rank": 5, "mamba_proj_bias": True,

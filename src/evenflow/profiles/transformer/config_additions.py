@@ -354,6 +354,20 @@ def _unit_vectors(config: Configuration, widths: Widths) -> Further:
     return Further(layer=(attention, queries, mlp, residual), tail=(logits,))
 
 
+def _distances(config: Configuration, widths: Widths) -> Further:
+    """Keys of the distances between tokens, and biases of queries for these, for tokens and for segments. [XLNet]
+
+    They are one product of the sines of all distances: of both directions where tokens see all others.
+    """
+    sees_all = config.value("attn_type") == "bi"
+    queries, times = widths.heads * widths.head_dim, 2 if sees_all else 1
+    keys = Addition(
+        name="core_attn", place=Place.ATTENTION, repeated=((widths.hidden, queries, times),), numbers=2 * queries,
+        small=5 * queries,
+    )  # fmt: skip
+    return Further(layer=(keys,), bidirectional=sees_all, distances=times)
+
+
 _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "xielu": _xielu,
     "differences": _differences,
@@ -401,4 +415,5 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "receptance": _receptance,
     "gate bias": _gate_bias,
     "unit vectors": _unit_vectors,
+    "distances": _distances,
 }

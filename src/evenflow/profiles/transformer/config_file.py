@@ -121,6 +121,8 @@ def _read(config: Fields, *, name: str) -> Described:
         tied = family.tied
     numbers = _numbers(read, family, tied=tied, name=name)
     notes += notes_on(numbers)
+    if family.assumed:
+        notes.append(looked_up(family.assumed))
     if frozen := [key for key in part.values if key.startswith("freeze_") and part.values[key] is True]:
         names = ", ".join(frozen)
         notes.append(
@@ -248,6 +250,7 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
         additions=further.layer, head_additions=further.head, tail_additions=further.tail, repeats=family.repeats,
         shared=shared, images=images, loops=loops,
         streams=further.streams, carried=further.carried, handed_on=further.handed_on,
+        bidirectional=further.bidirectional, distances=further.distances,
         predicted_tokens=config.size("predicted_tokens") or 0,
         further_mlp=family.further_mlp,
         dropout=_has_dropout(config), name=name,

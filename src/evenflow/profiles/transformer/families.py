@@ -7,6 +7,7 @@ whatever its file says, and a GPT-2 has an MLP of two matrices. Checked against 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from evenflow.language import to_translate
 from evenflow.predict.transformer import EVERY_BIAS, Biases
 from evenflow.profiles.transformer.traits import SWITCHED, ModelTypeTraits
 
@@ -40,6 +41,11 @@ _INKLING2 = ModelTypeTraits(
         "n_layers_per_attn_res_block": 6,
     },
 )  # fmt: skip
+
+_ONE_STREAM = to_translate(
+    "tokens are taken to be trained in one stream, without earlier segments: the second stream that permuted orders need "
+    "(target_mapping) is left out"
+)
 
 FAMILIES: Mapping[str, ModelTypeTraits] = {
     **dict.fromkeys(
@@ -315,6 +321,11 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     **dict.fromkeys(("smollm3", "minicpm3", "youtu"), ModelTypeTraits(tied=True)),
     "stablelm": ModelTypeTraits(
         biases=_LAYER_NORM, head_norms="all", head_norms_flag="qk_layernorm", one_norm_flag="use_parallel_residual",
+    ),
+    "xlnet": ModelTypeTraits(
+        gated=False, tied=True, biases=Biases(mlp=True, norms=True, logits=True), last_norm=False,
+        further=("distances", "further word"), defaults={"attn_type": "bi", "dropout": 0.1},
+        only={"attn_type": ("bi", "uni"), "use_mems_train": (False,)}, assumed=_ONE_STREAM,
     ),
     "zamba": ModelTypeTraits(
         tied=True, state="mamba", half_blocks=True, shared_blocks="plain", defaults={

@@ -87,6 +87,8 @@ class ModelTypeTraits:
     """The flag with which a layer has four norms."""
     first_norm_outside: bool = False
     """Whether the first layer's first norm is that of the embedding."""
+    assumed: str = ""
+    """How its training is taken to be where its file does not say it, in a sentence to translate."""
     last_norm: bool = True
     """Whether there is a norm before the output layer."""
     experts_flag: str = ""
