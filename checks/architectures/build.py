@@ -47,6 +47,7 @@ LACKING: dict[str, dict[str, Any]] = {
     "ministral": {"rope_parameters": ROTARY, "head_dim": 128},
     "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
     "qwen4_exp": {"text_config": QWEN4},
+    "reformer": {"is_decoder": True},
     "qwen4_exp_text": QWEN4,
 }  # fmt: skip
 """What the defaults of a type lack, without which no model is built or means anything."""

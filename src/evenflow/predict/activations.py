@@ -7,6 +7,7 @@ from evenflow.model import FULL, NONE
 from evenflow.predict.held import Held, added, largest, total
 from evenflow.predict.layer_parts import Addition
 from evenflow.predict.layer_tensors import (
+    HASHES,
     Tensor,
     addition_tensor,
     dropout_tensors,
@@ -20,6 +21,7 @@ from evenflow.predict.passes import (
     SINGLE,
     image_bytes,
     image_tokens,
+    scored_tokens,
     shared_training,
     spread_tokens,
     tokens,
@@ -118,7 +120,7 @@ def tail_activations(training: Training) -> dict[Held, int]:
     """
     model = training.model
     before = sum(addition.kept for addition in model.tail_additions)
-    normed = {Held.NORMS: round(HALF * spread_tokens(training) * (2 * model.hidden + before))}
+    normed = {Held.NORMS: round(HALF * spread_tokens(training) * (2 * model.last_width + before))}
     block = layer_activations(training, model.further_kind, kind=training.recompute)
     further = added(
         block, joined_activations(training), {Held.LOGITS: _softmax(training)}, times=model.predicted_tokens
@@ -153,7 +155,7 @@ def tail_working(training: Training) -> dict[Held, int]:
     degrees = training.degrees
     if degrees.sharding is Sharding.PARAMETERS and degrees.pipeline == 1 and dense_group(degrees).size > 1:
         own_vocabulary = padded_vocabulary(training) / training.degrees.tensor
-        needed[Held.BUFFERS] = round(HALF * own_vocabulary * training.model.hidden)
+        needed[Held.BUFFERS] = round(HALF * own_vocabulary * training.model.last_width)
     return needed
 
 
@@ -174,6 +176,8 @@ def _sums(tensors: Iterator[Tensor] | list[Tensor]) -> dict[Held, int]:
 
 
 def _is_kept(training: Training, tensor: Tensor, kind: str) -> bool:
+    if training.model.reversible:
+        return tensor.name == HASHES
     if kind == FULL:
         return tensor.name == "input"
     dropped = training.modules_under(kind)
@@ -186,7 +190,7 @@ def _attention_gradients(training: Training, layer: LayerKind) -> float:
     """Return the bytes of gradients that attention's backward holds at once: of its scores, or of its inputs."""
     model, degrees = training.model, training.degrees
     here = tokens(training)
-    seen, keyed = (model.image_tokens, image_tokens(training)) if layer.sees_images else (training.sequence, here)
+    seen, keyed = (model.image_tokens, image_tokens(training)) if layer.sees_images else (scored_tokens(training), here)
     if training.software.fused_attention:
         return HALF * model.head_dim * (2 * model.heads * here + 2 * model.kv_heads * keyed) / degrees.tensor
     # Of the softmax and of what it takes; behind a dropout, what it let through is free again before the second.

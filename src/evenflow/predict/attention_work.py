@@ -22,6 +22,10 @@ from evenflow.predict.training import QUERY_NORMS, Training
 from evenflow.predict.transformer import Transformer
 from evenflow.predict.work import Exchange, Operators, Spent, elementwise
 
+_SORTING_CALLS = 8
+"""Operators that find and sort the hashes of tokens: random rotations, a product, both signs, the largest, offsets, the
+order and its reverse."""
+
 
 def attention(training: Training, seen: float) -> Passes:
     """Return the work of attention with ordinary heads, whose tokens see `seen` others."""
@@ -46,6 +50,7 @@ def attention(training: Training, seen: float) -> Passes:
     passes += norm(training, here * keys, bool(model.norms.keys), QUERY_NORMS)
     passes += _rotary(training, here * (queries + keys))
     passes += _distances(training, queries, seen=seen)
+    passes += _hashes(training, queries)
     passes += _core(training, queries, out, seen=seen)
     passes += _context_exchanges(training, kv_heads * (model.head_dim + model.value_width))
     if model.output_gate:
@@ -107,7 +112,8 @@ def _split_heads(training: Training, width: float) -> Passes:
 
 
 def _rotary(training: Training, numbers: float) -> Passes:
-    if training.model.positions or training.model.distances:
+    model = training.model
+    if model.positions or model.distances or model.chunked:
         return Passes((), ())
     fused = training.software.fused_elementwise
     passes = ((2, 1), (2, 1)) if fused else ((10, 10), (16, 16))  # eager: halves swapped, two products, their sum
@@ -202,6 +208,26 @@ def _distances(training: Training, queries: float, *, seen: float) -> Passes:
     shift = elementwise(HALF * (many + scores), 2, "core_attn")
     both = (product(model.distances * seen), product(model.distances * seen))
     return Passes((product(model.head_dim), shift), (shift, *both))
+
+
+def _hashes(training: Training, queries: float) -> Passes:
+    """Return the work of hashing: rotations of queries without gradients, and vectors in the order of their hashes.
+
+    Backwards take the hashes of the forward. Queries, values and outputs change their order in every round.
+    """
+    chunked, here = training.model.chunked, tokens(training)
+    rounds = 0 if chunked is None else chunked.rounds(training.sequence)
+    if chunked is None or not rounds:
+        return Passes((), ())
+    rotated = chunked.rotated(training.sequence)
+    heads = queries / training.model.head_dim
+    rotation = Operators(
+        spent=Spent.ATTENTION, module="core_attn", flops=2 * here * queries * rotated,
+        moved_bytes=HALF * here * (queries + heads * rotated), dtype=training.wide_format,
+        depth=training.model.head_dim, calls=_SORTING_CALLS,
+    )  # fmt: skip
+    ordered = elementwise(2 * HALF * here * 3 * queries * rounds, 3, "core_attn")
+    return Passes((ordered,), (ordered,), (rotation,))
 
 
 def _context_exchanges(training: Training, width: float) -> Passes:

@@ -16,6 +16,7 @@ from evenflow.predict.passes import (
     SINGLE,
     image_bytes,
     image_tokens,
+    scored_tokens,
     shared_training,
     spread_tokens,
     tokens,
@@ -27,6 +28,10 @@ from evenflow.predict.work import Operators
 
 _ITEM = {"float8": 1.0, "float4": 0.5}
 """Bytes of a number in an input that a product in this format keeps."""
+HASHES = "hashes"
+"""The tensor that a layer keeps whose inputs are computed again from its outputs: new ones would be others."""
+_PLACE = 8
+"""Bytes of a hash."""
 FULLEST = 1.25
 """Tokens of the device whose experts get most, in shares of an equal load: a fit to models that begin to learn."""
 _SAVED_EVERY = 256
@@ -213,9 +218,23 @@ def _attention(training: Training) -> list[Tensor]:
         *([unnormed] if normed else []),
         *([_of_attention("narrow queries and outputs", HALF * here * narrow)] if narrow else []),
         _of_attention("queries, keys and values", HALF * here * (queries + keys + values), "core_attn"),
+        *_hashed(training, queries),
         *_core(training, out),
         *_attention_experts(training),
         *([_of_attention("gate and gated output", 2 * HALF * here * out)] if model.output_gate else []),
+    ]
+
+
+def _hashed(training: Training, queries: float) -> list[Tensor]:
+    """Return what hashing keeps: where tokens go in every round, and vectors in these orders."""
+    chunked, here = training.model.chunked, tokens(training)
+    rounds = 0 if chunked is None else chunked.rounds(training.sequence)
+    if not rounds:
+        return []
+    heads = queries / training.model.head_dim
+    return [
+        Tensor(HASHES, Held.ATTENTION, _PLACE * here * heads * rounds),
+        _of_attention("queries and values in the order of hashes", 2 * HALF * here * queries * rounds),
     ]
 
 
@@ -292,7 +311,7 @@ def _core(training: Training, width: float, *, seen: int | None = None) -> list[
     """
     model, here = training.model, tokens(training)
     heads = model.heads / training.degrees.tensor
-    scores = heads * here * (training.sequence if seen is None else seen)
+    scores = heads * here * (scored_tokens(training) if seen is None else seen)
     out = _of_attention("attention's output", HALF * here * width, "attn_proj")
     if training.software.fused_attention:
         copy = replace(out, name="attention's output in its own order")

@@ -224,9 +224,9 @@ def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
     """
     model = training.model
     own_vocabulary = padded_vocabulary(training) / training.degrees.tensor
-    table = 0 if model.tied and has_embedding else model.hidden * own_vocabulary
+    table = 0 if model.tied and has_embedding else model.last_width * own_vocabulary
     further = sum(addition.learned_of(training.degrees.tensor) for addition in model.tail_additions)
-    further += _norm(model) if model.norms.last else 0
+    further += _norm(model) * model.last_width / model.hidden if model.norms.last else 0
     dense = Parameters(further + table + (own_vocabulary if model.biases.logits else 0))
     if model.predicted_tokens and not (has_embedding or model.tied):
         dense += embedding_copy(training)
@@ -255,7 +255,7 @@ def model_parameters(model: Transformer) -> int:
     total = head_parameters(alone) + tail_parameters(alone, has_embedding=True) + shared_parameters(alone)
     for kind, count in Counter(model.kinds).items():
         total += layer_parameters(alone, kind).times(count)
-    of_word = model.hidden * (1 if model.tied else 2) + (1 if model.biases.logits else 0)
+    of_word = model.hidden + (0 if model.tied else model.last_width) + (1 if model.biases.logits else 0)
     filled = padded_vocabulary(alone) - model.vocabulary
     return round(total.dense + total.expert + total.frozen - filled * of_word)
 

@@ -59,6 +59,12 @@ def tokens(training: Training) -> float:
     return training.microbatch * training.sequence / training.degrees.context
 
 
+def scored_tokens(training: Training) -> float:
+    """Return the tokens of a sequence with which attention that writes its scores has one for each token."""
+    chunked = training.model.chunked
+    return training.sequence if chunked is None else chunked.seen(training.sequence)
+
+
 def image_tokens(training: Training) -> int:
     """Return the tokens of images beside the sequences of a microbatch, all of which every device of a stage has."""
     return training.microbatch * training.model.image_tokens

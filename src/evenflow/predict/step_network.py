@@ -185,6 +185,8 @@ def priced_layer(training: Training, topology: Topology, passes: Passes, paramet
     """Return a layer with these passes, whose backwards compute again what the recompute kinds do."""
     again = {kind: tuple(_selected(passes.forward, training.modules_under(kind))) for kind in training.kinds}
     again[FULL] = passes.forward
+    if training.model.reversible:  # it keeps nothing whatever the kind
+        again = dict.fromkeys(again, passes.forward)
     if not passes.backward:  # it keeps nothing that could be computed again
         again = dict.fromkeys(again, ())
     return PricedPart(
@@ -332,6 +334,8 @@ def _name(training: Training, kind: LayerKind) -> str:
     words += ["dense"] if kind.mlp else []
     words += ["window"] if kind.window else []
     words += ["images"] if kind.sees_images else []
+    chunked = kind.own.chunked if kind.own is not None else None
+    words += ["hashed" if chunked.hashes else "chunks"] if chunked is not None else []
     words += [state.name] if kind.state and state is not None else []
     if kind.attention and (kind.state or not kind.transforms):
         words.append("attention")

@@ -5,7 +5,16 @@ from enum import StrEnum
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.layer_parts import Addition, ImageAttention, Indexer, Loop, NarrowEnds, Place, StateMixer
+from evenflow.predict.layer_parts import (
+    Addition,
+    ChunkedAttention,
+    ImageAttention,
+    Indexer,
+    Loop,
+    NarrowEnds,
+    Place,
+    StateMixer,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +233,7 @@ class OwnSizes:
     together: int | None = None
     additions: tuple[Addition, ...] | None = None
     handed_on: int | None = None
+    chunked: ChunkedAttention | None = None
 
 
 class Modality(StrEnum):
@@ -369,6 +379,13 @@ class Transformer:
     handed_on: int = 0
     """Numbers of a token that each layer gives to the next beside the streams: what a router gives, and as many as the
     hidden size where the stream is in 32 bits."""
+    chunked: ChunkedAttention | None = None
+    """In which chunks attention is computed; None: every token sees all others that it may see."""
+    reversible: bool = False
+    """Whether a layer's inputs are computed again from its outputs, so that it keeps neither them nor what is inside.
+    [Reformer, arXiv:2001.04451, §3]"""
+    output_width: int = 0
+    """Width that the output layer reads; 0: the hidden size."""
     bidirectional: bool = False
     """Whether tokens see those behind them too."""
     distances: int = 0
@@ -470,6 +487,11 @@ class Transformer:
     def trains_ends(self) -> tuple[bool, bool]:
         """Whether the embedding is trained, and the output layer."""
         return not (self.frozen_layers or self.adapter_rank), not self.adapter_rank
+
+    @property
+    def last_width(self) -> int:
+        """Numbers of a token that the last norm and the output layer read."""
+        return self.output_width or self.hidden
 
     @property
     def query_rank(self) -> int:

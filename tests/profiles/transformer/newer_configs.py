@@ -67,6 +67,11 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         },
         "vision_config": {"hidden_size": 48, "attention_heads": 4, "num_hidden_layers": 2, "num_global_layers": 1},
     },
+    "reformer": {
+        "model_type": "reformer", "hidden_size": 64, "num_attention_heads": 4, "attention_head_size": 12,
+        "feed_forward_size": 100, "vocab_size": 101, "is_decoder": True, "attn_layers": ["lsh", "local", "lsh"],
+        "axial_pos_shape": [4, 8], "axial_pos_embds_dim": [24, 40],
+    },
     "xlnet": {
         "model_type": "xlnet", "d_model": 64, "n_layer": 3, "n_head": 8, "d_inner": 100, "vocab_size": 101,
     },

@@ -11,6 +11,7 @@ from evenflow.profiles.transformer.config_streams import (
     hyper_connections,
     layer_inputs,
     plain_hyper_connections,
+    reversible_parts,
 )
 from evenflow.profiles.transformer.spellings import Configuration
 
@@ -416,4 +417,5 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "gate bias": _gate_bias,
     "unit vectors": _unit_vectors,
     "distances": _distances,
+    "reversible": reversible_parts,
 }

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from evenflow.predict.layer_parts import NarrowEnds
+from evenflow.predict.layer_parts import ChunkedAttention, NarrowEnds
 from evenflow.predict.transformer import LatentAttention, LayersWithState, Norms, OwnSizes
 from evenflow.profiles.transformer.config_additions import further_parts
 from evenflow.profiles.transformer.config_ffn import ffn_of
@@ -30,6 +30,7 @@ class LayerSizes:
     further: Further
     key_products: int = 2
     together: int = 1
+    chunked: ChunkedAttention | None = None
 
     def beside(self, usual: "LayerSizes") -> OwnSizes | None:
         """Return what differs from the usual sizes; None for nothing."""

@@ -43,8 +43,12 @@ _INKLING2 = ModelTypeTraits(
 )  # fmt: skip
 
 _ONE_STREAM = to_translate(
-    "tokens are taken to be trained in one stream, without earlier segments: the second stream that permuted orders need "
-    "(target_mapping) is left out"
+    "tokens are taken to be trained in one stream, without earlier segments: the second stream that permuted orders "
+    "need (target_mapping) is left out"
+)
+_REVERSED = to_translate(
+    "layers compute their inputs again from their outputs, and keep hashes alone; what a stage gives to the next one, "
+    "from which its backward begins, is not counted"
 )
 
 FAMILIES: Mapping[str, ModelTypeTraits] = {
@@ -321,6 +325,19 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     **dict.fromkeys(("smollm3", "minicpm3", "youtu"), ModelTypeTraits(tied=True)),
     "stablelm": ModelTypeTraits(
         biases=_LAYER_NORM, head_norms="all", head_norms_flag="qk_layernorm", one_norm_flag="use_parallel_residual",
+    ),
+    "reformer": ModelTypeTraits(
+        gated=False, biases=Biases(mlp=True, norms=True, logits=True), chunked=True, further=("reversible",),
+        defaults={
+            "attn_layers": ["local", "lsh"] * 3, "local_attn_chunk_length": 64, "local_num_chunks_before": 1,
+            "lsh_attn_chunk_length": 64, "lsh_num_chunks_before": 1, "num_hashes": 1, "axial_pos_shape": [64, 64],
+            "axial_pos_embds_dim": [64, 192], "attention_head_size": 64, "max_position_embeddings": 4096,
+        },
+        only={
+            "is_decoder": (True,), "tie_word_embeddings": (False,), "local_num_chunks_after": (0,),
+            "lsh_num_chunks_after": (0,),
+        },
+        assumed=_REVERSED,
     ),
     "xlnet": ModelTypeTraits(
         gated=False, tied=True, biases=Biases(mlp=True, norms=True, logits=True), last_norm=False,

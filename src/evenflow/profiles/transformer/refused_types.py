@@ -10,7 +10,6 @@ STATE_SPACE = to_translate("it has layers with a state in the place of attention
 _DRAFTS = to_translate("it drafts tokens for another model, whose keys and values it reads")
 _CROSS = to_translate("some of its layers attend to images, whose number of tokens its fields do not tell")
 _BYTES = to_translate("it has three decoders, two of them over bytes, whose number in a token its fields do not tell")
-_REVERSED = to_translate("its layers compute their inputs again from their outputs, and see what hashes put together")
 _ACTIONS = to_translate("a model for actions is computed beside it, and reads the keys and values of its layers")
 _FURTHER = to_translate("it has further parts in every layer, which its fields do not tell")
 
@@ -39,7 +38,6 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), _DRAFTS),
     "blt": _BYTES,
     "pi0": _ACTIONS,
-    "reformer": _REVERSED,
     "xlm": _ENCODER,
     "bert-generation": _ENCODER,
 }  # fmt: skip

@@ -108,6 +108,8 @@ class ModelTypeTraits:
     """Times that attention and MLP come in a layer."""
     shared_blocks: str = ""
     """Which blocks layers share, as `config_shared` names them; empty: none."""
+    chunked: bool = False
+    """Whether attention is computed in chunks, as `config_chunks` reads them."""
     sees_images: str = ""
     """Which layers see images beside the sequence, as `config_image_layers` names them; empty: none."""
     loop: str = ""
