@@ -13,7 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode, flop_registry  # noqa: E402
 
 from evenflow.fields import as_fields  # noqa: E402
+from evenflow.predict.end_work import tower_passes  # noqa: E402
 from evenflow.predict.layer_work import layer_passes  # noqa: E402
+from evenflow.predict.tower import tower_parts  # noqa: E402
 from evenflow.predict.training import Degrees, Software, Training  # noqa: E402
 from evenflow.predict.transformer import Transformer  # noqa: E402
 from evenflow.predict.work import Operators  # noqa: E402
@@ -104,6 +106,28 @@ def test_backwards_of_reversible_layers_compute_their_forwards_again() -> None:
     backward = sum(work.flops for one in passes for work in one.backward if isinstance(work, Operators))
     assert counter.flops == flops(read) + again + backward
     assert backward == 2 * again
+
+
+def test_layers_of_bytes_and_of_patches_each_have_their_tokens() -> None:
+    """Two patches, of one byte and of all others, which a model without gradients has chosen before."""
+    small = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    of_bytes = {**small, "hidden_size": 64, "hidden_size_global": 192, "cross_attn_k": 2, "num_hidden_layers": 2}
+    config = transformers.BltConfig(
+        encoder_config={**of_bytes, "intermediate_size": 96}, decoder_config={**of_bytes, "intermediate_size": 160},
+        global_config={**small, "hidden_size": 192, "num_hidden_layers": 3, "intermediate_size": 224},
+        patcher_config={**small, "hidden_size": 48, "num_hidden_layers": 2, "intermediate_size": 80},
+        encoder_hash_byte_group_vocab=100, local_attention_window_len=TOKENS, patching_threshold=1e9,
+    )  # fmt: skip
+    read = read_config(config)
+    assert read.patches is not None
+    read = replace(read, patches=replace(read.patches, size=TOKENS / 2))
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().model
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(torch.zeros(1, TOKENS, dtype=torch.long), use_cache=False)
+    before = (work for part in tower_parts(alone(read)) for work in tower_passes(part).forward)
+    chosen = sum(work.flops for work in before if isinstance(work, Operators))
+    assert chosen > 0
+    assert flops(read) + chosen == counter.get_total_flops()
 
 
 def read_config(config: Any) -> Transformer:

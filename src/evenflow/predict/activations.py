@@ -19,6 +19,7 @@ from evenflow.predict.parameters import dense_group, padded_vocabulary
 from evenflow.predict.passes import (
     HALF,
     SINGLE,
+    crossing_sides,
     image_bytes,
     image_tokens,
     scored_tokens,
@@ -75,6 +76,7 @@ def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[He
     stream = 2 * HALF * spread_tokens(training) * training.model.given + _gathered(training)
     mlp = _mlp_gradients(training, layer)
     of_mixers = (_attention_gradients(training, layer) if layer.attention else 0) + (_state_gradients(training, layer))
+    of_mixers = max(of_mixers, _crossing_gradients(training))
     attention = Tensor("gradients of attention", Held.ATTENTION, max(0.0, of_mixers - free))
     passed = Tensor("gradients between blocks", Held.NORMS, stream)
     first = _sums([*again, mlp, passed])
@@ -197,6 +199,17 @@ def _attention_gradients(training: Training, layer: LayerKind) -> float:
     return (1 if model.dropout else 2) * HALF * model.heads / degrees.tensor * here * seen
 
 
+def _crossing_gradients(training: Training) -> float:
+    """Return the same of attention between tokens and patches."""
+    model, tensor = training.model, training.degrees.tensor
+    if model.crossing is None:
+        return 0.0
+    asking, seen = crossing_sides(training, model.crossing)
+    if training.software.fused_attention:
+        return HALF * 2 * model.head_dim * (model.heads * tokens(asking) + model.kv_heads * tokens(seen)) / tensor
+    return 2 * HALF * model.heads / tensor * tokens(asking) * seen.sequence
+
+
 def _state_gradients(training: Training, layer: LayerKind) -> float:
     """Return the bytes of gradients that a state mixer's backward holds at once: of what its kernels read."""
     state = training.model.states.mixer
@@ -222,5 +235,6 @@ def _gathered(training: Training) -> float:
 
 def boundary_bytes(training: Training) -> int:
     """Return the bytes of the longest message between two stages."""
-    widest = max(with_sizes_of(training, kind).model.message_width for kind in set(training.model.kinds))
-    return round(HALF * spread_tokens(training) * widest) + image_bytes(training)
+    sized = (with_sizes_of(training, kind) for kind in set(training.model.kinds))
+    widest = max(spread_tokens(one) * one.model.message_width for one in sized)
+    return round(HALF * widest) + image_bytes(training)

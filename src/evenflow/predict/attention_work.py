@@ -5,11 +5,12 @@ from dataclasses import replace
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.expert_work import attention_experts
-from evenflow.predict.layer_parts import NarrowEnds
+from evenflow.predict.layer_parts import NarrowEnds, PatchAttention
 from evenflow.predict.passes import (
     HALF,
     MASK,
     Passes,
+    crossing_sides,
     gate,
     image_tokens,
     linear,
@@ -72,6 +73,27 @@ def image_attention(training: Training, width: int) -> Passes:
     passes += norm(training, seen * model.kv_heads * model.head_dim / tensor, bool(model.norms.keys), QUERY_NORMS)
     passes += _core(unmasked(training), queries, out, seen=model.image_tokens)
     return passes + linear(training, here, model.hidden, out, "out")
+
+
+def patch_attention(training: Training, crossing: PatchAttention) -> Passes:
+    """Return the work of attention between tokens and patches, whose parts are projected first where they are new."""
+    model, tensor = training.model, training.degrees.tensor
+    asking, seen = crossing_sides(training, crossing)
+    passes = tensor_exchanges(asking, "attention")
+    if crossing.projected:
+        of_patches = tokens(seen if crossing.from_tokens else asking) / crossing.parts
+        passes += linear(training, of_patches, crossing.parts * model.hidden / tensor, crossing.projected, "qkv")
+    if not crossing.from_tokens:
+        pooled = HALF * tokens(training) * model.hidden
+        passes += Passes((elementwise(pooled, 1, "qkv"),), (elementwise(2 * pooled, 1, "qkv"),))
+    width = model.heads * model.head_dim / tensor
+    passes += norm(training, (spread_tokens(asking) + spread_tokens(seen)) * model.hidden, 1, "qkv")
+    passes += linear(asking, tokens(asking), width, model.hidden, "qkv")
+    passes += linear(seen, tokens(seen), key_numbers(model) / tensor, model.hidden, "qkv")
+    passes += _core(unmasked(asking), width, width, seen=seen.sequence)
+    passes += linear(asking, tokens(asking), model.hidden, width, "out")
+    added = 3 * HALF * spread_tokens(asking) * model.hidden
+    return passes + Passes((elementwise(2 * added, 2, "residual"),), (elementwise(2 * added, 2, "residual"),))
 
 
 def unmasked(training: Training) -> Training:

@@ -133,6 +133,20 @@ class ChunkedAttention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PatchAttention:
+    """Attention between tokens and the patches that they are grouped in. [BLT, arXiv:2412.09871, §3.2, §3.3]
+
+    Every patch has several parts, each as wide as a token. Scores are of all pairs, whatever a mask hides of them.
+    """
+
+    parts: int
+    from_tokens: bool = False
+    """Whether queries are of tokens, and not of patches."""
+    projected: int = 0
+    """Width that the parts of a patch are projected from here; 0: they come from an earlier layer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NarrowEnds:
     """Narrow products before the queries and behind the output of attention with ordinary heads. [DeepSeek-V4]"""
 

@@ -6,14 +6,16 @@ The tensors of a dense layer without biases, rotary positions and fused attentio
 
 from dataclasses import dataclass, replace
 
+from evenflow.predict.attention_work import key_numbers
 from evenflow.predict.expert_work import expert_tensor, expert_widths, routed_tokens
 from evenflow.predict.held import Held
-from evenflow.predict.layer_parts import Addition
+from evenflow.predict.layer_parts import Addition, PatchAttention
 from evenflow.predict.layer_work import layer_passes
 from evenflow.predict.passes import (
     HALF,
     MASK,
     SINGLE,
+    crossing_sides,
     image_bytes,
     image_tokens,
     scored_tokens,
@@ -182,7 +184,33 @@ def _mixers(training: Training, layer: LayerKind) -> list[Tensor]:
         return _image_attention(training)
     if layer.attention:
         tensors += _latent_attention(training) if training.model.latent else _attention(training)
+    if training.model.crossing is not None:
+        tensors += _patch_attention(training, training.model.crossing)
     return tensors + (_state(training) if layer.state else [])
+
+
+def _patch_attention(training: Training, crossing: PatchAttention) -> list[Tensor]:
+    """Return what attention between tokens and patches keeps: what it norms, queries, keys, values, and its output.
+
+    Patches that come from an earlier layer are counted for each layer that sees them, which those of a stage share: an
+    upper bound.
+    """
+    model, tensor = training.model, training.degrees.tensor
+    asking, seen = crossing_sides(training, crossing)
+    width = model.heads * model.head_dim / tensor
+    both = HALF * model.hidden * (spread_tokens(asking) + spread_tokens(seen))
+    parts = seen if crossing.from_tokens else asking
+    of_patches = HALF * tokens(parts) * model.hidden
+    return [
+        *([Tensor("input", Held.ATTENTION, of_patches)] if crossing.from_tokens else []),
+        _of_attention("tokens and patches before their norms", both - (of_patches if crossing.from_tokens else 0)),
+        _of_attention("normed tokens and patches", both),
+        *([_of_attention("patches", of_patches / crossing.parts)] if crossing.projected else []),
+        _of_attention(
+            "queries, keys and values", HALF * (tokens(asking) * width + tokens(seen) * key_numbers(model) / tensor)
+        ),
+        *_core(asking, width, seen=seen.sequence),
+    ]
 
 
 def _state(training: Training) -> list[Tensor]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
-from evenflow.predict.attention_work import attention, image_attention, latent_attention, unmasked
+from evenflow.predict.attention_work import attention, image_attention, latent_attention, patch_attention, unmasked
 from evenflow.predict.expert_work import expert_passes
 from evenflow.predict.layer_parts import Addition, Indexer, StateMixer
 from evenflow.predict.passes import (
@@ -59,6 +59,8 @@ def _own_passes(training: Training, kind: LayerKind) -> Passes:
         passes += image_attention(training, model.images.width)
     elif kind.attention:
         passes += latent_attention(training, seen) if model.latent else attention(training, seen)
+    if model.crossing is not None:
+        passes += patch_attention(training, model.crossing)
     if kind.state and model.states.mixer is not None:
         passes += _state(training, model.states.mixer)
     if kind.mlp:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.attention_work import key_numbers
 from evenflow.predict.expert_work import expert_tensor, expert_widths
-from evenflow.predict.layer_parts import Addition, StateMixer
+from evenflow.predict.layer_parts import Addition, PatchAttention, StateMixer
 from evenflow.predict.layer_work import layer_passes
 from evenflow.predict.passes import shared_training, with_sizes_of
 from evenflow.predict.tower import TowerPart, tower_parts
@@ -98,6 +98,8 @@ def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
     if kind.attention:
         keyed = model.images.width if kind.sees_images and model.images is not None else model.read_width
         dense += _attention(training, keyed)
+    if model.crossing is not None:
+        dense += _crossing(model, model.crossing, tensor)
     if kind.state and model.states.mixer is not None:
         dense += _state(model.states.mixer, hidden) / tensor
     if kind.mlp:
@@ -150,6 +152,12 @@ def _state(state: StateMixer, hidden: int) -> int:
     """Return the parameters of a state mixer."""
     between = sum(wide * narrow for wide, narrow in state.between)
     return hidden * (state.into + state.out) + between + state.channels * state.kernel + state.small
+
+
+def _crossing(model: Transformer, crossing: PatchAttention, tensor: int) -> float:
+    """Return the parameters of attention between tokens and patches: two norms, and what projects parts of patches."""
+    products = 2 * model.heads * model.head_dim + key_numbers(model) + crossing.projected * crossing.parts
+    return model.hidden * (products / tensor + 2)
 
 
 def _attention(training: Training, keyed: int) -> float:

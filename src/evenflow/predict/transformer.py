@@ -12,6 +12,7 @@ from evenflow.predict.layer_parts import (
     Indexer,
     Loop,
     NarrowEnds,
+    PatchAttention,
     Place,
     StateMixer,
 )
@@ -234,6 +235,10 @@ class OwnSizes:
     additions: tuple[Addition, ...] | None = None
     handed_on: int | None = None
     chunked: ChunkedAttention | None = None
+    hidden: int | None = None
+    of_patches: bool | None = None
+    crossing: PatchAttention | None = None
+    patch_width: int | None = None
 
 
 class Modality(StrEnum):
@@ -308,6 +313,20 @@ class SharedBlocks:
     """Blocks that differ, in turn."""
     layers: tuple[int, ...]
     """Layers that begin with one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patches:
+    """Patches that the tokens of a sequence, which are bytes, are grouped in. [BLT, arXiv:2412.09871]"""
+
+    size: float
+    """Tokens of a patch on average, which follow from data."""
+    chooser: "Transformer | None" = None
+    """The model that chooses where patches begin, which runs without gradients; None: the data has them."""
+
+    def count(self, sequence: int) -> int:
+        """Return the patches of a sequence."""
+        return max(1, round(sequence / self.size))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,6 +405,13 @@ class Transformer:
     [Reformer, arXiv:2001.04451, §3]"""
     output_width: int = 0
     """Width that the output layer reads; 0: the hidden size."""
+    patches: Patches | None = None
+    of_patches: bool = False
+    """Whether a layer works on patches, and not on tokens."""
+    crossing: PatchAttention | None = None
+    """Attention between tokens and patches that a layer has beside its own."""
+    patch_width: int = 0
+    """Numbers of a patch that a layer of tokens gives to the next one beside these."""
     bidirectional: bool = False
     """Whether tokens see those behind them too."""
     distances: int = 0

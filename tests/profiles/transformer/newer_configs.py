@@ -67,6 +67,25 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         },
         "vision_config": {"hidden_size": 48, "attention_heads": 4, "num_hidden_layers": 2, "num_global_layers": 1},
     },
+    "blt": {
+        "model_type": "blt", "vocab_size": 101, "encoder_hash_byte_group_vocab": 70, "local_attention_window_len": 512,
+        "encoder_config": {
+            "hidden_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2,
+            "intermediate_size": 80, "vocab_size": 101,
+        },
+        "global_config": {
+            "hidden_size": 96, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 3,
+            "intermediate_size": 160,
+        },
+        "decoder_config": {
+            "hidden_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2,
+            "intermediate_size": 112, "hidden_size_global": 96,
+        },
+        "patcher_config": {
+            "hidden_size": 40, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2,
+            "intermediate_size": 72,
+        },
+    },
     "reformer": {
         "model_type": "reformer", "hidden_size": 64, "num_attention_heads": 4, "attention_head_size": 12,
         "feed_forward_size": 100, "vocab_size": 101, "is_decoder": True, "attn_layers": ["lsh", "local", "lsh"],

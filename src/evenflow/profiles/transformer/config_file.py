@@ -22,6 +22,7 @@ from evenflow.profiles.transformer.config_layer import narrow_ends, output_gate
 from evenflow.profiles.transformer.config_layer_sizes import sizes_of_layers
 from evenflow.profiles.transformer.config_layers import experts_of, window_of
 from evenflow.profiles.transformer.config_loops import loops_of, with_own_layers
+from evenflow.profiles.transformer.config_patches import patched_numbers
 from evenflow.profiles.transformer.config_shared import shared_blocks, with_listed_layers
 from evenflow.profiles.transformer.config_states import layer_kinds, states_of
 from evenflow.profiles.transformer.families import FAMILIES
@@ -121,7 +122,11 @@ def _read(config: Fields, *, name: str) -> Described:
         notes.append(_("the output layer has a table of its own in every model of type {name}", name=model_type))
     if tied is None or family.never_tied:
         tied = family.tied
-    numbers = _numbers(read, family, tied=tied, name=name)
+    numbers = (
+        patched_numbers(read, tied=tied, name=name)
+        if family.in_patches
+        else _numbers(read, family, tied=tied, name=name)
+    )
     notes += notes_on(numbers)
     if family.assumed:
         notes.append(looked_up(family.assumed))

@@ -34,7 +34,7 @@ class LayerSizes:
 
     def beside(self, usual: "LayerSizes") -> OwnSizes | None:
         """Return what differs from the usual sizes; None for nothing."""
-        names = {field.name for field in fields(OwnSizes)} - {"additions", "handed_on"}
+        names = {field.name for field in fields(OwnSizes)} & {field.name for field in fields(self)}
         own = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(usual, name)}
         if self.further.layer != usual.further.layer:
             own["additions"] = self.further.layer

@@ -326,6 +326,9 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     "stablelm": ModelTypeTraits(
         biases=_LAYER_NORM, head_norms="all", head_norms_flag="qk_layernorm", one_norm_flag="use_parallel_residual",
     ),
+    "blt": ModelTypeTraits(
+        in_patches=True, only={"patching_mode": ("entropy",)},
+    ),
     "reformer": ModelTypeTraits(
         gated=False, biases=Biases(mlp=True, norms=True, logits=True), chunked=True, further=("reversible",),
         defaults={

@@ -45,7 +45,9 @@ _OTHERS = (
     "no_rope_layers", "no_rope_layer_interval", "kv_source_layers", "n_mamba_heads", "num_mem_blocks",
     "use_mem_rope", "use_shared_attention_adapter", "H_cycles", "L_cycles", "L_bp_cycles",
     "cross_layer_interval", "qk_layer_norms", "alpha_type", "attn_type",
-    "attn_layers", "num_buckets", "axial_pos_embds", "axial_pos_shape", "axial_pos_embds_dim",
+    "cross_attn_all_layers", "encoder_hash_byte_group_size", "encoder_config", "global_config", "decoder_config",
+    "patcher_config", "patch_in_forward", "attn_layers", "num_buckets", "axial_pos_embds", "axial_pos_shape",
+    "axial_pos_embds_dim",
 )  # fmt: skip
 KNOWN = frozenset(
     [part for names in SPELLINGS.values() for name in names for part in name.split(".")]

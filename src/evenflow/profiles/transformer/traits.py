@@ -110,6 +110,8 @@ class ModelTypeTraits:
     """Which blocks layers share, as `config_shared` names them; empty: none."""
     chunked: bool = False
     """Whether attention is computed in chunks, as `config_chunks` reads them."""
+    in_patches: bool = False
+    """Whether layers in the middle work on patches of bytes, as `config_patches` reads them."""
     sees_images: str = ""
     """Which layers see images beside the sequence, as `config_image_layers` names them; empty: none."""
     loop: str = ""
