@@ -47,6 +47,7 @@ LACKING: dict[str, dict[str, Any]] = {
     "ministral": {"rope_parameters": ROTARY, "head_dim": 128},
     "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
     "qwen4_exp": {"text_config": QWEN4},
+    "reformer": {"is_decoder": True},
     "qwen4_exp_text": QWEN4,
 }  # fmt: skip
 """What the defaults of a type lack, without which no model is built or means anything."""
@@ -54,8 +55,8 @@ UNUSED = {
     "longcat_flash": lambda config: config.zero_expert_num * 2 * config.expert_ffn_hidden_size * config.num_layers
 }
 """Numbers for each of the hidden size that a model holds and never reads: of experts that give a token back."""
-FREEZES = ("idefics",)
-"""Types that are built with parts that learn nothing for now, by fields about their training (freeze_text_layers)."""
+FREEZES = ("blt", "idefics")
+"""Types that are built with parts that learn nothing: by fields about their training (freeze_text_layers), or ever."""
 OTHER_PARTS = ("embed_tokens_extend", "vision", "audio", "vqmodel", "perceiver")
 """Words in the name of a module that is not of the decoder."""
 

@@ -105,6 +105,8 @@ BYTES_PER_PARAMETER = Range(least=1, most=1000)
 """Weight, gradient and optimizer state; one of Adam in 32 bits has 16."""
 EXPERT_CAPACITY = Range(least=1, most=1000, is_whole=False)
 """Room of an expert in shares of an equal load: with less than one, tokens would be dropped from equal loads too."""
+PATCH = Range(least=1, most=1000, is_whole=False)
+"""Bytes of a patch on average."""
 MESH_AXES = Range(least=2, most=3)
 """Axes of the meshes that stages are tried on."""
 BYTES_PER_S = Range(least=1, most=10**15)

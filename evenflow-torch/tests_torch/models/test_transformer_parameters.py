@@ -11,7 +11,10 @@ from tests.profiles.transformer.test_config_file import counted, read
 
 
 def trained_numbers(config: PreTrainedConfig) -> int:
-    """Numbers that a model learns; of one that answers about images, those of its decoder, which reads tokens alone."""
+    """Numbers that a model learns, and of what chooses patches of bytes.
+
+    Of one that answers about images, those of its decoder, which reads tokens alone.
+    """
     with torch.device("meta"):
         if type(config) in AutoModelForCausalLM._model_mapping:
             parts = [AutoModelForCausalLM.from_config(config)]
@@ -19,9 +22,12 @@ def trained_numbers(config: PreTrainedConfig) -> int:
             model = AutoModelForImageTextToText.from_config(config)
             parts = [model.get_decoder(), model.get_output_embeddings()]
     named = ((name, one) for part in parts for name, one in part.named_parameters())
-    others = ("vqmodel", "vision_model")
+    others, never_trained = ("vqmodel", "vision_model"), ("patcher",)
     learned = dict.fromkeys(
-        one for name, one in named if one.requires_grad and not any(part in name for part in others)
+        one
+        for name, one in named
+        if (one.requires_grad or any(part in name for part in never_trained))
+        and not any(part in name for part in others)
     )
     return sum(one.numel() for one in learned)
 

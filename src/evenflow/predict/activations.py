@@ -7,6 +7,7 @@ from evenflow.model import FULL, NONE
 from evenflow.predict.held import Held, added, largest, total
 from evenflow.predict.layer_parts import Addition
 from evenflow.predict.layer_tensors import (
+    HASHES,
     Tensor,
     addition_tensor,
     dropout_tensors,
@@ -18,8 +19,10 @@ from evenflow.predict.parameters import dense_group, padded_vocabulary
 from evenflow.predict.passes import (
     HALF,
     SINGLE,
+    crossing_sides,
     image_bytes,
     image_tokens,
+    scored_tokens,
     shared_training,
     spread_tokens,
     tokens,
@@ -73,6 +76,7 @@ def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[He
     stream = 2 * HALF * spread_tokens(training) * training.model.given + _gathered(training)
     mlp = _mlp_gradients(training, layer)
     of_mixers = (_attention_gradients(training, layer) if layer.attention else 0) + (_state_gradients(training, layer))
+    of_mixers = max(of_mixers, _crossing_gradients(training))
     attention = Tensor("gradients of attention", Held.ATTENTION, max(0.0, of_mixers - free))
     passed = Tensor("gradients between blocks", Held.NORMS, stream)
     first = _sums([*again, mlp, passed])
@@ -118,7 +122,7 @@ def tail_activations(training: Training) -> dict[Held, int]:
     """
     model = training.model
     before = sum(addition.kept for addition in model.tail_additions)
-    normed = {Held.NORMS: round(HALF * spread_tokens(training) * (2 * model.hidden + before))}
+    normed = {Held.NORMS: round(HALF * spread_tokens(training) * (2 * model.last_width + before))}
     block = layer_activations(training, model.further_kind, kind=training.recompute)
     further = added(
         block, joined_activations(training), {Held.LOGITS: _softmax(training)}, times=model.predicted_tokens
@@ -153,7 +157,7 @@ def tail_working(training: Training) -> dict[Held, int]:
     degrees = training.degrees
     if degrees.sharding is Sharding.PARAMETERS and degrees.pipeline == 1 and dense_group(degrees).size > 1:
         own_vocabulary = padded_vocabulary(training) / training.degrees.tensor
-        needed[Held.BUFFERS] = round(HALF * own_vocabulary * training.model.hidden)
+        needed[Held.BUFFERS] = round(HALF * own_vocabulary * training.model.last_width)
     return needed
 
 
@@ -174,6 +178,8 @@ def _sums(tensors: Iterator[Tensor] | list[Tensor]) -> dict[Held, int]:
 
 
 def _is_kept(training: Training, tensor: Tensor, kind: str) -> bool:
+    if training.model.reversible:
+        return tensor.name == HASHES
     if kind == FULL:
         return tensor.name == "input"
     dropped = training.modules_under(kind)
@@ -186,11 +192,22 @@ def _attention_gradients(training: Training, layer: LayerKind) -> float:
     """Return the bytes of gradients that attention's backward holds at once: of its scores, or of its inputs."""
     model, degrees = training.model, training.degrees
     here = tokens(training)
-    seen, keyed = (model.image_tokens, image_tokens(training)) if layer.sees_images else (training.sequence, here)
+    seen, keyed = (model.image_tokens, image_tokens(training)) if layer.sees_images else (scored_tokens(training), here)
     if training.software.fused_attention:
         return HALF * model.head_dim * (2 * model.heads * here + 2 * model.kv_heads * keyed) / degrees.tensor
     # Of the softmax and of what it takes; behind a dropout, what it let through is free again before the second.
     return (1 if model.dropout else 2) * HALF * model.heads / degrees.tensor * here * seen
+
+
+def _crossing_gradients(training: Training) -> float:
+    """Return the same of attention between tokens and patches."""
+    model, tensor = training.model, training.degrees.tensor
+    if model.crossing is None:
+        return 0.0
+    asking, seen = crossing_sides(training, model.crossing)
+    if training.software.fused_attention:
+        return HALF * 2 * model.head_dim * (model.heads * tokens(asking) + model.kv_heads * tokens(seen)) / tensor
+    return 2 * HALF * model.heads / tensor * tokens(asking) * seen.sequence
 
 
 def _state_gradients(training: Training, layer: LayerKind) -> float:
@@ -218,5 +235,6 @@ def _gathered(training: Training) -> float:
 
 def boundary_bytes(training: Training) -> int:
     """Return the bytes of the longest message between two stages."""
-    widest = max(with_sizes_of(training, kind).model.message_width for kind in set(training.model.kinds))
-    return round(HALF * spread_tokens(training) * widest) + image_bytes(training)
+    sized = (with_sizes_of(training, kind) for kind in set(training.model.kinds))
+    widest = max(spread_tokens(one) * one.model.message_width for one in sized)
+    return round(HALF * widest) + image_bytes(training)

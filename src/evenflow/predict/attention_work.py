@@ -5,11 +5,12 @@ from dataclasses import replace
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.expert_work import attention_experts
-from evenflow.predict.layer_parts import NarrowEnds
+from evenflow.predict.layer_parts import NarrowEnds, PatchAttention
 from evenflow.predict.passes import (
     HALF,
     MASK,
     Passes,
+    crossing_sides,
     gate,
     image_tokens,
     linear,
@@ -21,6 +22,10 @@ from evenflow.predict.passes import (
 from evenflow.predict.training import QUERY_NORMS, Training
 from evenflow.predict.transformer import Transformer
 from evenflow.predict.work import Exchange, Operators, Spent, elementwise
+
+_SORTING_CALLS = 8
+"""Operators that find and sort the hashes of tokens: random rotations, a product, both signs, the largest, offsets, the
+order and its reverse."""
 
 
 def attention(training: Training, seen: float) -> Passes:
@@ -45,6 +50,8 @@ def attention(training: Training, seen: float) -> Passes:
     passes += norm(training, here * queries, bool(model.norms.queries), QUERY_NORMS)
     passes += norm(training, here * keys, bool(model.norms.keys), QUERY_NORMS)
     passes += _rotary(training, here * (queries + keys))
+    passes += _distances(training, queries, seen=seen)
+    passes += _hashes(training, queries)
     passes += _core(training, queries, out, seen=seen)
     passes += _context_exchanges(training, kv_heads * (model.head_dim + model.value_width))
     if model.output_gate:
@@ -64,9 +71,34 @@ def image_attention(training: Training, width: int) -> Passes:
     passes += linear(training, seen, key_numbers(model) / tensor, width, "qkv")
     passes += norm(training, here * queries, bool(model.norms.queries), QUERY_NORMS)
     passes += norm(training, seen * model.kv_heads * model.head_dim / tensor, bool(model.norms.keys), QUERY_NORMS)
-    unmasked = replace(training, software=replace(training.software, skips_masked=False))
-    passes += _core(unmasked, queries, out, seen=model.image_tokens)
+    passes += _core(unmasked(training), queries, out, seen=model.image_tokens)
     return passes + linear(training, here, model.hidden, out, "out")
+
+
+def patch_attention(training: Training, crossing: PatchAttention) -> Passes:
+    """Return the work of attention between tokens and patches, whose parts are projected first where they are new."""
+    model, tensor = training.model, training.degrees.tensor
+    asking, seen = crossing_sides(training, crossing)
+    passes = tensor_exchanges(asking, "attention")
+    if crossing.projected:
+        of_patches = tokens(seen if crossing.from_tokens else asking) / crossing.parts
+        passes += linear(training, of_patches, crossing.parts * model.hidden / tensor, crossing.projected, "qkv")
+    if not crossing.from_tokens:
+        pooled = HALF * tokens(training) * model.hidden
+        passes += Passes((elementwise(pooled, 1, "qkv"),), (elementwise(2 * pooled, 1, "qkv"),))
+    width = model.heads * model.head_dim / tensor
+    passes += norm(training, (spread_tokens(asking) + spread_tokens(seen)) * model.hidden, 1, "qkv")
+    passes += linear(asking, tokens(asking), width, model.hidden, "qkv")
+    passes += linear(seen, tokens(seen), key_numbers(model) / tensor, model.hidden, "qkv")
+    passes += _core(unmasked(asking), width, width, seen=seen.sequence)
+    passes += linear(asking, tokens(asking), model.hidden, width, "out")
+    added = 3 * HALF * spread_tokens(asking) * model.hidden
+    return passes + Passes((elementwise(2 * added, 2, "residual"),), (elementwise(2 * added, 2, "residual"),))
+
+
+def unmasked(training: Training) -> Training:
+    """Return the training of attention that sees all tokens, of which no kernel could skip any."""
+    return replace(training, software=replace(training.software, skips_masked=False))
 
 
 def key_numbers(model: Transformer) -> int:
@@ -102,7 +134,8 @@ def _split_heads(training: Training, width: float) -> Passes:
 
 
 def _rotary(training: Training, numbers: float) -> Passes:
-    if training.model.positions:
+    model = training.model
+    if model.positions or model.distances or model.chunked:
         return Passes((), ())
     fused = training.software.fused_elementwise
     passes = ((2, 1), (2, 1)) if fused else ((10, 10), (16, 16))  # eager: halves swapped, two products, their sum
@@ -175,6 +208,48 @@ def _core(training: Training, keyed: float, valued: float, *, seen: float) -> Pa
         batched(depth), batched(depth), batched(seen), batched(seen), elementwise(3 * scores, 1, "core_attn"), *dropout
     ]  # fmt: skip
     return Passes(tuple(forward), tuple(backward))
+
+
+def _distances(training: Training, queries: float, *, seen: float) -> Passes:
+    """Return the work of scores of distances, which are shifted into the order of tokens and added to their scores.
+
+    They are written whatever the kernel of attention, which takes them as a bias.
+    """
+    model, here = training.model, tokens(training)
+    if not model.distances:
+        return Passes((), ())
+    scores = here * seen * queries / model.head_dim
+    many = model.distances * scores
+
+    def product(depth: float) -> Operators:
+        return Operators(
+            spent=Spent.ATTENTION, module="core_attn", flops=2 * many * model.head_dim,
+            moved_bytes=HALF * (many + here * queries * (1 + model.distances)), dtype=training.wide_format, depth=depth,
+        )  # fmt: skip
+
+    shift = elementwise(HALF * (many + scores), 2, "core_attn")
+    both = (product(model.distances * seen), product(model.distances * seen))
+    return Passes((product(model.head_dim), shift), (shift, *both))
+
+
+def _hashes(training: Training, queries: float) -> Passes:
+    """Return the work of hashing: rotations of queries without gradients, and vectors in the order of their hashes.
+
+    Backwards take the hashes of the forward. Queries, values and outputs change their order in every round.
+    """
+    chunked, here = training.model.chunked, tokens(training)
+    rounds = 0 if chunked is None else chunked.rounds(training.sequence)
+    if chunked is None or not rounds:
+        return Passes((), ())
+    rotated = chunked.rotated(training.sequence)
+    heads = queries / training.model.head_dim
+    rotation = Operators(
+        spent=Spent.ATTENTION, module="core_attn", flops=2 * here * queries * rotated,
+        moved_bytes=HALF * here * (queries + heads * rotated), dtype=training.wide_format,
+        depth=training.model.head_dim, calls=_SORTING_CALLS,
+    )  # fmt: skip
+    ordered = elementwise(2 * HALF * here * 3 * queries * rounds, 3, "core_attn")
+    return Passes((ordered,), (ordered,), (rotation,))
 
 
 def _context_exchanges(training: Training, width: float) -> Passes:

@@ -67,14 +67,14 @@ def output_passes(training: Training) -> Passes:
     here = tokens(training)
     own = padded_vocabulary(training) / degrees.tensor
     logits = here * own
-    passed = HALF * here * model.hidden
+    passed = HALF * here * model.last_width
     forward: tuple[Work, ...] = (
         elementwise(2 * passed, 1, "norm"),
-        product(here, own, model.hidden, dtype=training.wide_format, module="output"),
+        product(here, own, model.last_width, dtype=training.wide_format, module="output"),
         elementwise(logits * (HALF + SINGLE + 3 * SINGLE), 5, "loss"),
         *_sum_over_tensor(training, 3 * SINGLE * here),
     )
-    of_output = gradients(here, own, model.hidden, dtype=training.wide_format, module="output")
+    of_output = gradients(here, own, model.last_width, dtype=training.wide_format, module="output")
     if not model.trains_ends[1]:
         del of_output[1]  # the gradient of the weight
     backward: tuple[Work, ...] = (

@@ -1,5 +1,6 @@
 """Parts of a layer beside attention, MLP and experts: what models of 2025 and 2026 add, in plain numbers."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -88,6 +89,61 @@ class Indexer:
     def learned(self, hidden: int, query_rank: int) -> int:
         """Return the numbers that it learns."""
         return sum(wide * narrow for wide, narrow in self.products(hidden, query_rank)) + self.small
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkedAttention:
+    """Attention in which the tokens of a chunk see those of some chunks. [Reformer, arXiv:2001.04451, §2]
+
+    Chunks are of neighbours, or of tokens whose keys, which are the queries, have the same hash.
+    """
+
+    length: int
+    """Tokens of a chunk."""
+    around: int
+    """Further chunks that a chunk sees."""
+    hashes: int = 0
+    """Rounds of hashing, in each of which attention is computed once; 0: chunks are of neighbours."""
+    buckets: tuple[int, ...] = ()
+    """Factors of the number of hashes that there are; empty: two for each chunk."""
+    longest: int = 0
+    """Tokens of the longest sequence, which decide when that number has two factors."""
+
+    def seen(self, sequence: float) -> float:
+        """Return the tokens whose scores each token has: all those of a sequence that is no longer than a chunk."""
+        if sequence <= self.length:
+            return sequence
+        return self.length * (1 + self.around) * max(1, self.hashes)
+
+    def rounds(self, sequence: float) -> int:
+        """Return the rounds of hashing of a sequence: none where all of it is one chunk."""
+        return self.hashes if sequence > self.length else 0
+
+    def rotated(self, sequence: int) -> int:
+        """Return the numbers that a vector is projected to for its hash, of all rounds."""
+        factors = self.buckets or self._usual_buckets(sequence)
+        return self.rounds(sequence) * sum(factors) // 2
+
+    def _usual_buckets(self, sequence: int) -> tuple[int, ...]:
+        """Return a power of two, at most twice as many as there are chunks; as two factors where it is large."""
+        power = max(1, 2 * (sequence // self.length)).bit_length() - 1
+        if 2**power <= 2 * max(math.isqrt(self.longest // self.length), self.length):
+            return (2**power,)
+        return 2 ** (power // 2), 2 ** (power - power // 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchAttention:
+    """Attention between tokens and the patches that they are grouped in. [BLT, arXiv:2412.09871, §3.2, §3.3]
+
+    Every patch has several parts, each as wide as a token. Scores are of all pairs, whatever a mask hides of them.
+    """
+
+    parts: int
+    from_tokens: bool = False
+    """Whether queries are of tokens, and not of patches."""
+    projected: int = 0
+    """Width that the parts of a patch are projected from here; 0: they come from an earlier layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

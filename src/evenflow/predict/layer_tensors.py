@@ -6,16 +6,19 @@ The tensors of a dense layer without biases, rotary positions and fused attentio
 
 from dataclasses import dataclass, replace
 
+from evenflow.predict.attention_work import key_numbers
 from evenflow.predict.expert_work import expert_tensor, expert_widths, routed_tokens
 from evenflow.predict.held import Held
-from evenflow.predict.layer_parts import Addition
+from evenflow.predict.layer_parts import Addition, PatchAttention
 from evenflow.predict.layer_work import layer_passes
 from evenflow.predict.passes import (
     HALF,
     MASK,
     SINGLE,
+    crossing_sides,
     image_bytes,
     image_tokens,
+    scored_tokens,
     shared_training,
     spread_tokens,
     tokens,
@@ -27,6 +30,10 @@ from evenflow.predict.work import Operators
 
 _ITEM = {"float8": 1.0, "float4": 0.5}
 """Bytes of a number in an input that a product in this format keeps."""
+HASHES = "hashes"
+"""The tensor that a layer keeps whose inputs are computed again from its outputs: new ones would be others."""
+_PLACE = 8
+"""Bytes of a hash."""
 FULLEST = 1.25
 """Tokens of the device whose experts get most, in shares of an equal load: a fit to models that begin to learn."""
 _SAVED_EVERY = 256
@@ -177,7 +184,33 @@ def _mixers(training: Training, layer: LayerKind) -> list[Tensor]:
         return _image_attention(training)
     if layer.attention:
         tensors += _latent_attention(training) if training.model.latent else _attention(training)
+    if training.model.crossing is not None:
+        tensors += _patch_attention(training, training.model.crossing)
     return tensors + (_state(training) if layer.state else [])
+
+
+def _patch_attention(training: Training, crossing: PatchAttention) -> list[Tensor]:
+    """Return what attention between tokens and patches keeps: what it norms, queries, keys, values, and its output.
+
+    Patches that come from an earlier layer are counted for each layer that sees them, which those of a stage share: an
+    upper bound.
+    """
+    model, tensor = training.model, training.degrees.tensor
+    asking, seen = crossing_sides(training, crossing)
+    width = model.heads * model.head_dim / tensor
+    both = HALF * model.hidden * (spread_tokens(asking) + spread_tokens(seen))
+    parts = seen if crossing.from_tokens else asking
+    of_patches = HALF * tokens(parts) * model.hidden
+    return [
+        *([Tensor("input", Held.ATTENTION, of_patches)] if crossing.from_tokens else []),
+        _of_attention("tokens and patches before their norms", both - (of_patches if crossing.from_tokens else 0)),
+        _of_attention("normed tokens and patches", both),
+        *([_of_attention("patches", of_patches / crossing.parts)] if crossing.projected else []),
+        _of_attention(
+            "queries, keys and values", HALF * (tokens(asking) * width + tokens(seen) * key_numbers(model) / tensor)
+        ),
+        *_core(asking, width, seen=seen.sequence),
+    ]
 
 
 def _state(training: Training) -> list[Tensor]:
@@ -213,9 +246,23 @@ def _attention(training: Training) -> list[Tensor]:
         *([unnormed] if normed else []),
         *([_of_attention("narrow queries and outputs", HALF * here * narrow)] if narrow else []),
         _of_attention("queries, keys and values", HALF * here * (queries + keys + values), "core_attn"),
+        *_hashed(training, queries),
         *_core(training, out),
         *_attention_experts(training),
         *([_of_attention("gate and gated output", 2 * HALF * here * out)] if model.output_gate else []),
+    ]
+
+
+def _hashed(training: Training, queries: float) -> list[Tensor]:
+    """Return what hashing keeps: where tokens go in every round, and vectors in these orders."""
+    chunked, here = training.model.chunked, tokens(training)
+    rounds = 0 if chunked is None else chunked.rounds(training.sequence)
+    if not rounds:
+        return []
+    heads = queries / training.model.head_dim
+    return [
+        Tensor(HASHES, Held.ATTENTION, _PLACE * here * heads * rounds),
+        _of_attention("queries and values in the order of hashes", 2 * HALF * here * queries * rounds),
     ]
 
 
@@ -292,12 +339,13 @@ def _core(training: Training, width: float, *, seen: int | None = None) -> list[
     """
     model, here = training.model, tokens(training)
     heads = model.heads / training.degrees.tensor
+    scores = heads * here * (scored_tokens(training) if seen is None else seen)
     out = _of_attention("attention's output", HALF * here * width, "attn_proj")
     if training.software.fused_attention:
         copy = replace(out, name="attention's output in its own order")
         copies = [copy] if training.software.transposes_attention else []
-        return [out, *copies, _of_attention("attention's sums", SINGLE * here * heads)]
-    scores = heads * here * (training.sequence if seen is None else seen)
+        bias = [Tensor("scores of distances", Held.ATTENTION, HALF * scores, "core_attn")] if model.distances else []
+        return [out, *copies, _of_attention("attention's sums", SINGLE * here * heads), *bias]
     # After the softmax; with dropout also its mask, and what it lets through.
     size = HALF * scores + ((MASK + HALF) * scores if model.dropout else 0)
     return [Tensor("attention's scores", Held.ATTENTION, size, "core_attn"), out]

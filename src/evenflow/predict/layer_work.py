@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
-from evenflow.predict.attention_work import attention, image_attention, latent_attention
+from evenflow.predict.attention_work import attention, image_attention, latent_attention, patch_attention, unmasked
 from evenflow.predict.expert_work import expert_passes
 from evenflow.predict.layer_parts import Addition, Indexer, StateMixer
 from evenflow.predict.passes import (
@@ -40,22 +40,27 @@ def layer_passes(training: Training, kind: LayerKind) -> Passes:
     block = shared_training(training) if kind.shared else None
     if block is not None:
         passes = layer_passes(block, DENSE) + passes
-    unkept = passes.forward * kind.unkept
+    unkept = passes.whole_forward * kind.unkept
     passes = passes.times(kind.passes)
     for addition in additions:
         passes += addition_passes(training, addition).times(kind.passes - 1) if addition.after_first else Passes((), ())
-    return Passes(passes.forward + unkept, ()) if kind.frozen else replace(passes, unkept=unkept)
+    if kind.frozen:
+        return Passes(passes.whole_forward + unkept, ())
+    return replace(passes, unkept=passes.unkept + unkept)
 
 
 def _own_passes(training: Training, kind: LayerKind) -> Passes:
     """Return one pass through a layer of the model's own sizes, without further parts and experts."""
     model = training.model
+    training = unmasked(training) if model.bidirectional or model.chunked else training
     passes = _norms(training, model.norms_of(kind), sums=kind.mixes + kind.transforms)
     seen = _seen_tokens(training, kind)
     if kind.sees_images and model.images is not None:
         passes += image_attention(training, model.images.width)
     elif kind.attention:
         passes += latent_attention(training, seen) if model.latent else attention(training, seen)
+    if model.crossing is not None:
+        passes += patch_attention(training, model.crossing)
     if kind.state and model.states.mixer is not None:
         passes += _state(training, model.states.mixer)
     if kind.mlp:
@@ -91,6 +96,8 @@ def addition_passes(training: Training, addition: Addition) -> Passes:
 def _seen_tokens(training: Training, kind: LayerKind) -> float:
     """Return the tokens that attention sees, twice those before a token where a window or an indexer bounds them."""
     model, seen = training.model, float(training.sequence)
+    if model.chunked is not None:
+        return model.chunked.seen(seen)
     chosen = 2.0 * model.indexer.chosen if kind.indexed and model.indexer is not None else seen
     if kind.window and model.window:
         within = min(seen, 2.0 * model.window)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from evenflow.cluster.topology import DeviceGroup
 from evenflow.predict.attention_work import key_numbers
 from evenflow.predict.expert_work import expert_tensor, expert_widths
-from evenflow.predict.layer_parts import Addition, StateMixer
+from evenflow.predict.layer_parts import Addition, PatchAttention, StateMixer
 from evenflow.predict.layer_work import layer_passes
 from evenflow.predict.passes import shared_training, with_sizes_of
 from evenflow.predict.tower import TowerPart, tower_parts
@@ -98,6 +98,8 @@ def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
     if kind.attention:
         keyed = model.images.width if kind.sees_images and model.images is not None else model.read_width
         dense += _attention(training, keyed)
+    if model.crossing is not None:
+        dense += _crossing(model, model.crossing, tensor)
     if kind.state and model.states.mixer is not None:
         dense += _state(model.states.mixer, hidden) / tensor
     if kind.mlp:
@@ -150,6 +152,12 @@ def _state(state: StateMixer, hidden: int) -> int:
     """Return the parameters of a state mixer."""
     between = sum(wide * narrow for wide, narrow in state.between)
     return hidden * (state.into + state.out) + between + state.channels * state.kernel + state.small
+
+
+def _crossing(model: Transformer, crossing: PatchAttention, tensor: int) -> float:
+    """Return the parameters of attention between tokens and patches: two norms, and what projects parts of patches."""
+    products = 2 * model.heads * model.head_dim + key_numbers(model) + crossing.projected * crossing.parts
+    return model.hidden * (products / tensor + 2)
 
 
 def _attention(training: Training, keyed: int) -> float:
@@ -224,9 +232,9 @@ def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
     """
     model = training.model
     own_vocabulary = padded_vocabulary(training) / training.degrees.tensor
-    table = 0 if model.tied and has_embedding else model.hidden * own_vocabulary
+    table = 0 if model.tied and has_embedding else model.last_width * own_vocabulary
     further = sum(addition.learned_of(training.degrees.tensor) for addition in model.tail_additions)
-    further += _norm(model) if model.norms.last else 0
+    further += _norm(model) * model.last_width / model.hidden if model.norms.last else 0
     dense = Parameters(further + table + (own_vocabulary if model.biases.logits else 0))
     if model.predicted_tokens and not (has_embedding or model.tied):
         dense += embedding_copy(training)
@@ -255,7 +263,7 @@ def model_parameters(model: Transformer) -> int:
     total = head_parameters(alone) + tail_parameters(alone, has_embedding=True) + shared_parameters(alone)
     for kind, count in Counter(model.kinds).items():
         total += layer_parameters(alone, kind).times(count)
-    of_word = model.hidden * (1 if model.tied else 2) + (1 if model.biases.logits else 0)
+    of_word = model.hidden + (0 if model.tied else model.last_width) + (1 if model.biases.logits else 0)
     filled = padded_vocabulary(alone) - model.vocabulary
     return round(total.dense + total.expert + total.frozen - filled * of_word)
 

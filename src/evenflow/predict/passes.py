@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import DeviceGroup
+from evenflow.predict.layer_parts import PatchAttention
 from evenflow.predict.recipes import recipe_of
 from evenflow.predict.training import FORMATS, Training
 from evenflow.predict.transformer import LayerKind
@@ -42,8 +43,17 @@ class Passes:
 
 
 def with_sizes_of(training: Training, kind: LayerKind) -> Training:
-    """Return the training of the model with the sizes of a layer of this kind."""
-    return training if kind.own is None else replace(training, model=training.model.with_sizes_of(kind))
+    """Return the training of the model with the sizes of a layer of this kind; of patches, its tokens are these."""
+    if kind.own is None:
+        return training
+    sized = replace(training, model=training.model.with_sizes_of(kind))
+    if sized.model.patches is None or not training.model.own:  # it has these sizes already
+        return sized
+    model, count = sized.model, sized.model.patches.count(training.sequence)
+    if not model.of_patches:
+        return replace(sized, model=replace(model, carried=round(model.patch_width * count / training.sequence)))
+    beside = round(training.model.hidden * training.sequence / count)
+    return replace(sized, sequence=count, model=replace(model, carried=beside))
 
 
 def shared_training(training: Training) -> Training | None:
@@ -57,6 +67,20 @@ def shared_training(training: Training) -> Training | None:
 def tokens(training: Training) -> float:
     """Return a device's tokens of a microbatch where sequence parallelism does not split them."""
     return training.microbatch * training.sequence / training.degrees.context
+
+
+def crossing_sides(training: Training, crossing: PatchAttention) -> tuple[Training, Training]:
+    """Return the trainings of what asks and of what is seen in attention between tokens and parts of patches."""
+    patches = training.model.patches
+    assert patches is not None
+    parts = replace(training, sequence=crossing.parts * patches.count(training.sequence))
+    return (training, parts) if crossing.from_tokens else (parts, training)
+
+
+def scored_tokens(training: Training) -> float:
+    """Return the tokens of a sequence with which attention that writes its scores has one for each token."""
+    chunked = training.model.chunked
+    return training.sequence if chunked is None else chunked.seen(training.sequence)
 
 
 def image_tokens(training: Training) -> int:

@@ -35,7 +35,7 @@ from evenflow.predict.passes import ADAPTERS, HALF, Passes
 from evenflow.predict.pricing import SLOWED, Spending, halves_of, overlapped, priced
 from evenflow.predict.state import state_bytes
 from evenflow.predict.training import PRODUCTS, Sharding, Training, moved_chain
-from evenflow.predict.transformer import LayerKind
+from evenflow.predict.transformer import LayerKind, OwnSizes
 from evenflow.predict.work import Operators, Spent, Work
 
 _FROM_GRAPH_NS = 2_000.0
@@ -185,6 +185,8 @@ def priced_layer(training: Training, topology: Topology, passes: Passes, paramet
     """Return a layer with these passes, whose backwards compute again what the recompute kinds do."""
     again = {kind: tuple(_selected(passes.forward, training.modules_under(kind))) for kind in training.kinds}
     again[FULL] = passes.forward
+    if training.model.reversible:  # it keeps nothing whatever the kind
+        again = dict.fromkeys(again, passes.forward)
     if not passes.backward:  # it keeps nothing that could be computed again
         again = dict.fromkeys(again, ())
     return PricedPart(
@@ -332,10 +334,18 @@ def _name(training: Training, kind: LayerKind) -> str:
     words += ["dense"] if kind.mlp else []
     words += ["window"] if kind.window else []
     words += ["images"] if kind.sees_images else []
+    words += _own_words(kind.own) if kind.own is not None else []
     words += [state.name] if kind.state and state is not None else []
     if kind.attention and (kind.state or not kind.transforms):
         words.append("attention")
     return ", ".join(words)
+
+
+def _own_words(own: OwnSizes) -> list[str]:
+    """Return what sizes of a layer's own say of its kind."""
+    words = ["hashed" if own.chunked.hashes else "chunks"] if own.chunked is not None else []
+    words += ["patches"] if own.of_patches else []
+    return words + (["tokens with patches"] if own.crossing is not None else [])
 
 
 def end_block(name: str, training: Training, part: PricedPart) -> EndBlock:

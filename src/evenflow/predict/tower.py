@@ -30,9 +30,29 @@ class TowerPart:
 
 
 def tower_parts(training: Training) -> Iterator[TowerPart]:
-    """Yield the parts of all encoders, equal ones of each together; none where the model has none."""
+    """Yield the parts of all encoders, equal ones of each together; none where the model has none.
+
+    What chooses where patches begin is among them.
+    """
+    yield from chooser_parts(training)
     for tower in training.model.towers:
         yield from parts_of_tower(training, tower)
+
+
+def chooser_parts(training: Training) -> Iterator[TowerPart]:
+    """Yield the parts of a model that chooses where patches of tokens begin, none of which is trained."""
+    patches = training.model.patches
+    if patches is None or patches.chooser is None:
+        return
+    model = patches.chooser
+    is_shared = model.heads % training.degrees.tensor == 0
+    degrees = training.degrees if is_shared else replace(training.degrees, tensor=1)
+    of_tokens = replace(training, model=model, degrees=degrees)
+    for kind, count in Counter(model.kinds).items():
+        yield TowerPart(training=of_tokens, part=replace(kind, frozen=True), is_trained=False, count=count)
+    size = model.hidden * model.vocabulary
+    output = Addition(name="output", products=((model.hidden, model.vocabulary),), small=model.hidden)
+    yield TowerPart(training=of_tokens, part=output, is_trained=False, fixed=size)
 
 
 def parts_of_tower(training: Training, tower: Tower) -> Iterator[TowerPart]:

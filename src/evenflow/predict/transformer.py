@@ -5,7 +5,17 @@ from enum import StrEnum
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.layer_parts import Addition, ImageAttention, Indexer, Loop, NarrowEnds, Place, StateMixer
+from evenflow.predict.layer_parts import (
+    Addition,
+    ChunkedAttention,
+    ImageAttention,
+    Indexer,
+    Loop,
+    NarrowEnds,
+    PatchAttention,
+    Place,
+    StateMixer,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +234,11 @@ class OwnSizes:
     together: int | None = None
     additions: tuple[Addition, ...] | None = None
     handed_on: int | None = None
+    chunked: ChunkedAttention | None = None
+    hidden: int | None = None
+    of_patches: bool | None = None
+    crossing: PatchAttention | None = None
+    patch_width: int | None = None
 
 
 class Modality(StrEnum):
@@ -301,6 +316,20 @@ class SharedBlocks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Patches:
+    """Patches that the tokens of a sequence, which are bytes, are grouped in. [BLT, arXiv:2412.09871]"""
+
+    size: float
+    """Tokens of a patch on average, which follow from data."""
+    chooser: "Transformer | None" = None
+    """The model that chooses where patches begin, which runs without gradients; None: the data has them."""
+
+    def count(self, sequence: int) -> int:
+        """Return the patches of a sequence."""
+        return max(1, round(sequence / self.size))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transformer:
     """A decoder: embedding, blocks of attention and MLP (or experts), norm, output layer, loss."""
 
@@ -369,6 +398,25 @@ class Transformer:
     handed_on: int = 0
     """Numbers of a token that each layer gives to the next beside the streams: what a router gives, and as many as the
     hidden size where the stream is in 32 bits."""
+    chunked: ChunkedAttention | None = None
+    """In which chunks attention is computed; None: every token sees all others that it may see."""
+    reversible: bool = False
+    """Whether a layer's inputs are computed again from its outputs, so that it keeps neither them nor what is inside.
+    [Reformer, arXiv:2001.04451, §3]"""
+    output_width: int = 0
+    """Width that the output layer reads; 0: the hidden size."""
+    patches: Patches | None = None
+    of_patches: bool = False
+    """Whether a layer works on patches, and not on tokens."""
+    crossing: PatchAttention | None = None
+    """Attention between tokens and patches that a layer has beside its own."""
+    patch_width: int = 0
+    """Numbers of a patch that a layer of tokens gives to the next one beside these."""
+    bidirectional: bool = False
+    """Whether tokens see those behind them too."""
+    distances: int = 0
+    """Distances of which queries meet keys, for each token that they see: 1 where tokens see those before them, 2 where
+    they see all; 0 without such keys. [Transformer-XL, arXiv:1901.02860, §3.3]"""
     predicted_tokens: int = 0
     """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
     further_mlp: bool = False
@@ -465,6 +513,11 @@ class Transformer:
     def trains_ends(self) -> tuple[bool, bool]:
         """Whether the embedding is trained, and the output layer."""
         return not (self.frozen_layers or self.adapter_rank), not self.adapter_rank
+
+    @property
+    def last_width(self) -> int:
+        """Numbers of a token that the last norm and the output layer read."""
+        return self.output_width or self.hidden
 
     @property
     def query_rank(self) -> int:

@@ -67,6 +67,33 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         },
         "vision_config": {"hidden_size": 48, "attention_heads": 4, "num_hidden_layers": 2, "num_global_layers": 1},
     },
+    "blt": {
+        "model_type": "blt", "vocab_size": 101, "encoder_hash_byte_group_vocab": 70, "local_attention_window_len": 512,
+        "encoder_config": {
+            "hidden_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2,
+            "intermediate_size": 80, "vocab_size": 101,
+        },
+        "global_config": {
+            "hidden_size": 96, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 3,
+            "intermediate_size": 160,
+        },
+        "decoder_config": {
+            "hidden_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2,
+            "intermediate_size": 112, "hidden_size_global": 96,
+        },
+        "patcher_config": {
+            "hidden_size": 40, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2,
+            "intermediate_size": 72,
+        },
+    },
+    "reformer": {
+        "model_type": "reformer", "hidden_size": 64, "num_attention_heads": 4, "attention_head_size": 12,
+        "feed_forward_size": 100, "vocab_size": 101, "is_decoder": True, "attn_layers": ["lsh", "local", "lsh"],
+        "axial_pos_shape": [4, 8], "axial_pos_embds_dim": [24, 40],
+    },
+    "xlnet": {
+        "model_type": "xlnet", "d_model": 64, "n_layer": 3, "n_head": 8, "d_inner": 100, "vocab_size": 101,
+    },
     "zamba": {
         "model_type": "zamba", **LLAMA, "num_hidden_layers": 9, "n_mamba_heads": 2, "attn_layer_period": 3,
         "attn_layer_offset": 1, "mamba_d_state": 6, "mamba_dt_rank": 5, "mamba_proj_bias": True,

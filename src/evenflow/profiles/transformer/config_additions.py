@@ -11,6 +11,7 @@ from evenflow.profiles.transformer.config_streams import (
     hyper_connections,
     layer_inputs,
     plain_hyper_connections,
+    reversible_parts,
 )
 from evenflow.profiles.transformer.spellings import Configuration
 
@@ -354,6 +355,20 @@ def _unit_vectors(config: Configuration, widths: Widths) -> Further:
     return Further(layer=(attention, queries, mlp, residual), tail=(logits,))
 
 
+def _distances(config: Configuration, widths: Widths) -> Further:
+    """Keys of the distances between tokens, and biases of queries for these, for tokens and for segments. [XLNet]
+
+    They are one product of the sines of all distances: of both directions where tokens see all others.
+    """
+    sees_all = config.value("attn_type") == "bi"
+    queries, times = widths.heads * widths.head_dim, 2 if sees_all else 1
+    keys = Addition(
+        name="core_attn", place=Place.ATTENTION, repeated=((widths.hidden, queries, times),), numbers=2 * queries,
+        small=5 * queries,
+    )  # fmt: skip
+    return Further(layer=(keys,), bidirectional=sees_all, distances=times)
+
+
 _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "xielu": _xielu,
     "differences": _differences,
@@ -401,4 +416,6 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "receptance": _receptance,
     "gate bias": _gate_bias,
     "unit vectors": _unit_vectors,
+    "distances": _distances,
+    "reversible": reversible_parts,
 }

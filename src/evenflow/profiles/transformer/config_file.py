@@ -14,6 +14,7 @@ from evenflow.fields import Fields, as_fields, did_you_mean, load_json, read_tex
 from evenflow.language import _, looked_up
 from evenflow.model.config_sizes import check_config_sizes
 from evenflow.predict.transformer import Biases
+from evenflow.profiles.transformer.config_chunks import with_chunked_layers
 from evenflow.profiles.transformer.config_encoders import PARTS, encoders_of
 from evenflow.profiles.transformer.config_image_layers import image_attention, with_image_layers
 from evenflow.profiles.transformer.config_indexer import indexed_layers, indexer_of
@@ -21,6 +22,7 @@ from evenflow.profiles.transformer.config_layer import narrow_ends, output_gate
 from evenflow.profiles.transformer.config_layer_sizes import sizes_of_layers
 from evenflow.profiles.transformer.config_layers import experts_of, window_of
 from evenflow.profiles.transformer.config_loops import loops_of, with_own_layers
+from evenflow.profiles.transformer.config_patches import patched_numbers
 from evenflow.profiles.transformer.config_shared import shared_blocks, with_listed_layers
 from evenflow.profiles.transformer.config_states import layer_kinds, states_of
 from evenflow.profiles.transformer.families import FAMILIES
@@ -115,12 +117,19 @@ def _read(config: Fields, *, name: str) -> Described:
     if family.defaults:
         read = read.changed({**family.defaults, **part.values})
     read = with_image_layers(with_own_layers(with_listed_layers(read, family), family.loop), family.sees_images)
+    read = with_chunked_layers(read, family.chunked)
     if tied and family.never_tied:
         notes.append(_("the output layer has a table of its own in every model of type {name}", name=model_type))
     if tied is None or family.never_tied:
         tied = family.tied
-    numbers = _numbers(read, family, tied=tied, name=name)
+    numbers = (
+        patched_numbers(read, tied=tied, name=name)
+        if family.in_patches
+        else _numbers(read, family, tied=tied, name=name)
+    )
     notes += notes_on(numbers)
+    if family.assumed:
+        notes.append(looked_up(family.assumed))
     if frozen := [key for key in part.values if key.startswith("freeze_") and part.values[key] is True]:
         names = ", ".join(frozen)
         notes.append(
@@ -248,6 +257,8 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
         additions=further.layer, head_additions=further.head, tail_additions=further.tail, repeats=family.repeats,
         shared=shared, images=images, loops=loops,
         streams=further.streams, carried=further.carried, handed_on=further.handed_on,
+        reversible=further.reversible, output_width=further.output_width,
+        bidirectional=further.bidirectional, distances=further.distances,
         predicted_tokens=config.size("predicted_tokens") or 0,
         further_mlp=family.further_mlp,
         dropout=_has_dropout(config), name=name,

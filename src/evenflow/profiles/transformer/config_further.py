@@ -29,6 +29,10 @@ class Further:
     streams: int = 1
     carried: int = 0
     handed_on: int = 0
+    reversible: bool = False
+    output_width: int = 0
+    bidirectional: bool = False
+    distances: int = 0
 
     def __add__(self, other: "Further") -> "Further":
         return Further(
@@ -38,4 +42,8 @@ class Further:
             streams=max(self.streams, other.streams),
             carried=self.carried + other.carried,
             handed_on=self.handed_on + other.handed_on,
+            reversible=self.reversible or other.reversible,
+            output_width=self.output_width or other.output_width,
+            bidirectional=self.bidirectional or other.bidirectional,
+            distances=self.distances + other.distances,
         )

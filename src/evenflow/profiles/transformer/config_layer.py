@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from evenflow.predict.layer_parts import NarrowEnds
+from evenflow.predict.layer_parts import ChunkedAttention, NarrowEnds
 from evenflow.predict.transformer import LatentAttention, LayersWithState, Norms, OwnSizes
 from evenflow.profiles.transformer.config_additions import further_parts
 from evenflow.profiles.transformer.config_ffn import ffn_of
@@ -30,10 +30,11 @@ class LayerSizes:
     further: Further
     key_products: int = 2
     together: int = 1
+    chunked: ChunkedAttention | None = None
 
     def beside(self, usual: "LayerSizes") -> OwnSizes | None:
         """Return what differs from the usual sizes; None for nothing."""
-        names = {field.name for field in fields(OwnSizes)} - {"additions", "handed_on"}
+        names = {field.name for field in fields(OwnSizes)} & {field.name for field in fields(self)}
         own = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(usual, name)}
         if self.further.layer != usual.further.layer:
             own["additions"] = self.further.layer

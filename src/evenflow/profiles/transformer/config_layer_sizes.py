@@ -9,6 +9,7 @@ from evenflow.fields import is_integer_list
 from evenflow.language import _
 from evenflow.predict.layer_parts import Addition, ImageAttention, Loop
 from evenflow.predict.transformer import LatentAttention, LayersWithState, OwnSizes, SharedBlocks
+from evenflow.profiles.transformer.config_chunks import chunked_layer, chunks_of
 from evenflow.profiles.transformer.config_further import Further
 from evenflow.profiles.transformer.config_image_layers import image_layer
 from evenflow.profiles.transformer.config_latent import key_sources, sizes_without_positions, with_key_source
@@ -82,6 +83,7 @@ def sizes_of_layers(
     usual = layer_sizes(base, family, states, layers=layers, has_experts=has_experts)
     changed = _changes(config, family, layers, windows)
     own, ngrams = [], ngram_parts(base, layers=layers)
+    chunks = chunks_of(base, family.chunked, layers=layers)
     sources, latents = key_sources(base, layers=layers), list[LatentAttention]()
     hidden, every = config.required("hidden"), config.size("residual_block") or 0
     for layer in range(layers):
@@ -111,6 +113,8 @@ def sizes_of_layers(
             sizes = replace(sizes, further=sizes.further + beside)
         if images is not None and layer in images.layers:
             sizes = image_layer(base, sizes, hidden=hidden)
+        if chunks:
+            sizes = chunked_layer(sizes, chunks[layer])
         if family.loop:
             of_loop = looped_parts(base, family.loop, loops, layer=layer, hidden=hidden)
             sizes = replace(sizes, further=sizes.further + of_loop)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.predict.layer_parts import Addition
 from evenflow.profiles.transformer.config_further import Further, Widths
 from evenflow.profiles.transformer.spellings import Configuration
@@ -79,3 +81,23 @@ def alternating_updates(config: Configuration, widths: Widths) -> Further:
     )  # fmt: skip
     ends = Addition(name="altup", products=others, numbers=streams * hidden)
     return Further(layer=(each,), head=(ends,), tail=(ends,), streams=streams)
+
+
+def reversible_parts(config: Configuration, widths: Widths) -> Further:
+    """Two streams, from each of which layers compute what they add to the other; the output layer reads both.
+
+    Positions are two tables, for rows and columns of the sequence, or one. [Reformer, arXiv:2001.04451, §3, §4]
+    """
+    if config.flag("axial_pos_embds", default=True):
+        shape, wide = config.integers("axial_pos_shape"), config.integers("axial_pos_embds_dim")
+        if len(shape) != len(wide):
+            rule = _("must have as many numbers as axial_pos_embds_dim ({count})", count=len(wide))
+            raise InputError(value=shape, rule=rule, place=config.fields.place("axial_pos_shape"))
+        learned = sum(rows * width for rows, width in zip(shape, wide, strict=True))
+    else:
+        learned = config.required("positions") * widths.hidden
+    positions = Addition(name="embedding", numbers=widths.hidden, small=learned)
+    second_bias = Addition(
+        name="output", table=config.required("vocabulary")
+    )  # transformers holds it and reads another
+    return Further(head=(positions,), tail=(second_bias,), streams=2, reversible=True, output_width=2 * widths.hidden)

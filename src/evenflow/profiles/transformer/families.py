@@ -7,6 +7,7 @@ whatever its file says, and a GPT-2 has an MLP of two matrices. Checked against 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from evenflow.language import to_translate
 from evenflow.predict.transformer import EVERY_BIAS, Biases
 from evenflow.profiles.transformer.traits import SWITCHED, ModelTypeTraits
 
@@ -40,6 +41,15 @@ _INKLING2 = ModelTypeTraits(
         "n_layers_per_attn_res_block": 6,
     },
 )  # fmt: skip
+
+_ONE_STREAM = to_translate(
+    "tokens are taken to be trained in one stream, without earlier segments: the second stream that permuted orders "
+    "need (target_mapping) is left out"
+)
+_REVERSED = to_translate(
+    "layers compute their inputs again from their outputs, and keep hashes alone; what a stage gives to the next one, "
+    "from which its backward begins, is not counted"
+)
 
 FAMILIES: Mapping[str, ModelTypeTraits] = {
     **dict.fromkeys(
@@ -315,6 +325,27 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     **dict.fromkeys(("smollm3", "minicpm3", "youtu"), ModelTypeTraits(tied=True)),
     "stablelm": ModelTypeTraits(
         biases=_LAYER_NORM, head_norms="all", head_norms_flag="qk_layernorm", one_norm_flag="use_parallel_residual",
+    ),
+    "blt": ModelTypeTraits(
+        in_patches=True, only={"patching_mode": ("entropy",)},
+    ),
+    "reformer": ModelTypeTraits(
+        gated=False, biases=Biases(mlp=True, norms=True, logits=True), chunked=True, further=("reversible",),
+        defaults={
+            "attn_layers": ["local", "lsh"] * 3, "local_attn_chunk_length": 64, "local_num_chunks_before": 1,
+            "lsh_attn_chunk_length": 64, "lsh_num_chunks_before": 1, "num_hashes": 1, "axial_pos_shape": [64, 64],
+            "axial_pos_embds_dim": [64, 192], "attention_head_size": 64, "max_position_embeddings": 4096,
+        },
+        only={
+            "is_decoder": (True,), "tie_word_embeddings": (False,), "local_num_chunks_after": (0,),
+            "lsh_num_chunks_after": (0,),
+        },
+        assumed=_REVERSED,
+    ),
+    "xlnet": ModelTypeTraits(
+        gated=False, tied=True, biases=Biases(mlp=True, norms=True, logits=True), last_norm=False,
+        further=("distances", "further word"), defaults={"attn_type": "bi", "dropout": 0.1},
+        only={"attn_type": ("bi", "uni"), "use_mems_train": (False,)}, assumed=_ONE_STREAM,
     ),
     "zamba": ModelTypeTraits(
         tied=True, state="mamba", half_blocks=True, shared_blocks="plain", defaults={

@@ -44,7 +44,10 @@ _OTHERS = (
     "projector_bias", "projector_ln_mid", "attention_other_setting", "num_sliding_attention_heads", "moe_layers_enum",
     "no_rope_layers", "no_rope_layer_interval", "kv_source_layers", "n_mamba_heads", "num_mem_blocks",
     "use_mem_rope", "use_shared_attention_adapter", "H_cycles", "L_cycles", "L_bp_cycles",
-    "cross_layer_interval", "qk_layer_norms", "alpha_type",
+    "cross_layer_interval", "qk_layer_norms", "alpha_type", "attn_type",
+    "cross_attn_all_layers", "encoder_hash_byte_group_size", "encoder_config", "global_config", "decoder_config",
+    "patcher_config", "patch_in_forward", "attn_layers", "num_buckets", "axial_pos_embds", "axial_pos_shape",
+    "axial_pos_embds_dim",
 )  # fmt: skip
 KNOWN = frozenset(
     [part for names in SPELLINGS.values() for name in names for part in name.split(".")]
@@ -80,7 +83,7 @@ KNOWN = frozenset(
 )
 """Every name that decides what is read."""
 _OF_OTHER_MODELS = frozenset(
-    ("block_sizes", "d_head", "d_inner", "emb_pdrop", "embed_dims", "fpn_hidden_size", "hidden_sizes", "k_groups",
+    ("block_sizes", "emb_pdrop", "embed_dims", "fpn_hidden_size", "hidden_sizes", "k_groups",
      "l_layers", "layer_type", "mamba_headdim", "mamba_ngroups", "mtp_layer_types", "n_group", "o_groups",
      "o_lora_rank", "q_groups", "qv_bias", "r_layers", "shared_experts_intermediate_size", "sliding_windows",
      "type_vocab_sizes",

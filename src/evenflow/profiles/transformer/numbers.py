@@ -15,6 +15,7 @@ from evenflow.predict.transformer import (
     Modality,
     Norms,
     OwnSizes,
+    Patches,
     SharedBlocks,
     Transformer,
 )
@@ -75,6 +76,11 @@ class Numbers:
     streams: int = 1
     carried: int = 0
     handed_on: int = 0
+    reversible: bool = False
+    output_width: int = 0
+    patches: Patches | None = None
+    bidirectional: bool = False
+    distances: int = 0
     predicted_tokens: int = 0
     further_mlp: bool = False
     dropout: bool = False
@@ -130,6 +136,8 @@ def described(numbers: Numbers) -> Described:
         head_additions=numbers.head_additions, tail_additions=numbers.tail_additions, repeats=numbers.repeats,
         shared=numbers.shared, images=numbers.images, loops=numbers.loops,
         streams=numbers.streams, carried=numbers.carried, handed_on=numbers.handed_on,
+        reversible=numbers.reversible, output_width=numbers.output_width,
+        patches=numbers.patches, bidirectional=numbers.bidirectional, distances=numbers.distances,
         predicted_tokens=numbers.predicted_tokens,
         further_mlp=numbers.further_mlp,
         dropout=numbers.dropout, name=numbers.name,

@@ -9,9 +9,6 @@ _ENCODER = to_translate("it is an encoder, and only decoders are predicted")
 STATE_SPACE = to_translate("it has layers with a state in the place of attention, whose times are not predicted")
 _DRAFTS = to_translate("it drafts tokens for another model, whose keys and values it reads")
 _CROSS = to_translate("some of its layers attend to images, whose number of tokens its fields do not tell")
-_BYTES = to_translate("it has three decoders, two of them over bytes, whose number in a token its fields do not tell")
-_PERMUTED = to_translate("it is trained with a second stream of tokens, whose number its fields do not tell")
-_REVERSED = to_translate("its layers compute their inputs again from their outputs, and see what hashes put together")
 _ACTIONS = to_translate("a model for actions is computed beside it, and reads the keys and values of its layers")
 _FURTHER = to_translate("it has further parts in every layer, which its fields do not tell")
 
@@ -38,10 +35,7 @@ REFUSED: Mapping[str, str] = {
         STATE_SPACE,
     ),
     **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), _DRAFTS),
-    "blt": _BYTES,
     "pi0": _ACTIONS,
-    "xlnet": _PERMUTED,
-    "reformer": _REVERSED,
     "xlm": _ENCODER,
     "bert-generation": _ENCODER,
 }  # fmt: skip

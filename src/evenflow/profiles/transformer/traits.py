@@ -87,6 +87,8 @@ class ModelTypeTraits:
     """The flag with which a layer has four norms."""
     first_norm_outside: bool = False
     """Whether the first layer's first norm is that of the embedding."""
+    assumed: str = ""
+    """How its training is taken to be where its file does not say it, in a sentence to translate."""
     last_norm: bool = True
     """Whether there is a norm before the output layer."""
     experts_flag: str = ""
@@ -106,6 +108,10 @@ class ModelTypeTraits:
     """Times that attention and MLP come in a layer."""
     shared_blocks: str = ""
     """Which blocks layers share, as `config_shared` names them; empty: none."""
+    chunked: bool = False
+    """Whether attention is computed in chunks, as `config_chunks` reads them."""
+    in_patches: bool = False
+    """Whether layers in the middle work on patches of bytes, as `config_patches` reads them."""
     sees_images: str = ""
     """Which layers see images beside the sequence, as `config_image_layers` names them; empty: none."""
     loop: str = ""

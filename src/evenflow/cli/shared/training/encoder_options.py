@@ -1,4 +1,4 @@
-"""The options of the images and sounds in a sequence, and of the encoders that they go through."""
+"""The options of what is in a sequence: images and sounds, with the encoders that they go through; bytes of a patch."""
 
 from dataclasses import dataclass, replace
 
@@ -7,7 +7,7 @@ from evenflow.asking import asked, optional
 from evenflow.cli.shared.training.sections import MODEL
 from evenflow.errors import InputError
 from evenflow.language import _, _n
-from evenflow.predict.transformer import Modality, Tower
+from evenflow.predict.transformer import Modality, Patches, Tower
 from evenflow.profiles.transformer.config_audio import AudioEncoder
 from evenflow.profiles.transformer.config_encoders import READ_TYPES, Encoder
 from evenflow.profiles.transformer.config_images import ImageEncoder
@@ -30,11 +30,12 @@ ENCODER = asked(
 )
 _IMAGES, _IMAGE_SIZE = "--images", "--image-size"
 _CLIPS, _SECONDS = "--audio-clips", "--audio-seconds"
+_BYTES = "--bytes-per-patch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderOptions:
-    """What was given of images and sounds."""
+    """What was given of images and sounds, and of the patches that bytes are grouped in."""
 
     images: int | None = optional(
         _IMAGES,
@@ -62,6 +63,14 @@ class EncoderOptions:
         section=MODEL,
         metavar="SECONDS",
         help="Length of a clip.  [default: what the encoder takes at once]",
+    )
+    bytes_per_patch: float | None = optional(
+        _BYTES,
+        ranges.PATCH,
+        section=MODEL,
+        metavar="BYTES",
+        help="Bytes of a patch on average, for a model that groups the bytes of a sequence in patches.  [default: what "
+        "its configuration aims at]",
     )
     freeze_encoder: bool = optional(
         "--freeze-encoder",
@@ -92,7 +101,7 @@ def with_encoders(transformer: Described, options: EncoderOptions) -> Described:
 
     Raises:
         InputError: images or sounds for a model without an encoder of them that is read, or of a size that is not known
-            or that the encoder does not take; options of encoders without any.
+            or that the encoder does not take; options of encoders without any; bytes of a patch for a model without.
     """
     _check_alone(options)
     towers: list[Tower] = []
@@ -111,8 +120,32 @@ def with_encoders(transformer: Described, options: EncoderOptions) -> Described:
     images = transformer.model.images
     if images is not None:
         images = replace(images, tokens=sum(tower.tokens for tower in towers if tower.is_beside))
-    model = replace(transformer.model, towers=tuple(towers), images=images)
+    patches = _patches(transformer.model.patches, options.bytes_per_patch)
+    if patches is not None:
+        notes.append(_patch_note(patches, is_given=options.bytes_per_patch is not None))
+    model = replace(transformer.model, towers=tuple(towers), images=images, patches=patches)
     return replace(transformer, model=model, notes=(*transformer.notes, *notes))
+
+
+def _patches(patches: Patches | None, size: float | None) -> Patches | None:
+    """Return patches of this size; raises InputError where the model has none."""
+    if size is None:
+        return patches
+    if patches is None:
+        rule = _("must not be given: the model does not group bytes in patches")
+        raise InputError(value=size, rule=rule, place=_BYTES, remedy=_("leave it out"))
+    return replace(patches, size=size)
+
+
+def _patch_note(patches: Patches, *, is_given: bool) -> str:
+    if is_given:
+        return _("tokens are bytes; a patch has {size:g} of them on average", size=patches.size)
+    return _(
+        "tokens are bytes; a patch is taken to have {size:g} of them on average (patch_size); {option} says how many "
+        "it has in your data",
+        size=patches.size,
+        option=_BYTES,
+    )
 
 
 def _check_alone(options: EncoderOptions) -> None:
