@@ -30,7 +30,9 @@ from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import Action, Op, Schedule, make_schedule, parse_schedule
 from evenflow.simulate import Simulation, at_best_in_pairs, build_graph, simulate
 from evenflow.solve import Outcome, Status, plan
+from evenflow.targets.megatron_family.flags import megatron_abilities
 from evenflow.targets.planning import plan_for_target
+from evenflow.targets.refusal import refusal
 from tests.networks import MILLISECOND
 from tests.oracle import end_times, equal_stages, orders_of
 from tests.paths import EXAMPLES
@@ -486,6 +488,27 @@ def test_a_framework_is_planned_with_pairs_where_these_hide_something():
     for other in (for_megatron(exchanging, version="0.13"), for_megatron(network_of((layer_of(None), 8)))):
         assert other.plan is not None
         assert other.plan.schedule == "interleaved"
+
+
+def test_weight_gradients_are_delayed_where_the_layers_tell_them_and_the_framework_can():
+    backward = PassHalves(combine_ns=600, dispatch_ns=500, mlp_ns=700, mlp_weight_ns=400)
+    network = network_of((layer_of(Halves(forward=PassHalves(dispatch_ns=300), backward=backward)), 8))
+    found = for_megatron(network)
+    assert found.plan is not None
+    assert found.plan.delays_weights
+    waiting = simulate(network, replace(found.plan, delays_weights=False))
+    assert waiting.makespan_ns > simulate(network, found.plan).makespan_ns == found.makespan_ns
+    assert (
+        waiting.makespan_ns == simulate(network.without_delays(), replace(found.plan, delays_weights=None)).makespan_ns
+    )
+    untold = for_megatron(network.without_delays())
+    assert untold.plan is not None
+    assert untold.plan.delays_weights is False
+    unable = replace(megatron_abilities((), in_pairs=True), delays_weights=False)
+    refused = refusal(found.plan, unable, title="a framework")
+    assert refused is not None
+    assert refused.place == "delays_weights"
+    assert unable.as_run(network, title="a framework") == network.without_delays()
 
 
 def test_a_framework_recomputes_less_beside_pairs_and_has_fewer_layers_behind_the_loss():

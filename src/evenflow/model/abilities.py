@@ -161,6 +161,8 @@ class Abilities:
     """Whether full recomputation leaves out layers of multi-token prediction."""
     parts_blocks: bool = False
     """Whether a stage may begin inside a block, between attention and MLP, which it counts as layers of their own."""
+    delays_weights: bool = False
+    """Whether weight gradients of experts may come behind what an exchange waits for, beside forwards."""
     own_cut: OwnCut | None = None
     """The cut that it makes by itself; None: it makes any."""
     own_cut_from: int = 1
@@ -205,6 +207,7 @@ class Abilities:
             raise error
         blocks = None if self.parts_blocks else whole_blocks_of(network)
         network = network if blocks is None else blocks.network
+        network = network if self.delays_weights else network.without_delays()
         if not network.mtp_layers:
             return network
 

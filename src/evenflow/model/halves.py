@@ -16,7 +16,7 @@ Where weight gradients of the MLP are delayed, the dispatch of B need not wait f
 one, in which they run behind the other gradients of the MLP. [Megatron-LM, `delay_wgrad_compute`; DeepSeek-V3]
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from evenflow.errors import InputError
@@ -73,6 +73,10 @@ class Halves:
 
     forward: PassHalves
     backward: PassHalves
+
+    def undelayed(self) -> "Halves":
+        """Return the halves where the exchange behind the MLP waits for its weight gradients too."""
+        return replace(self, backward=replace(self.backward, mlp_weight_ns=0))
 
     def divided(self, times: float) -> "Halves":
         """Return the halves of a layer that takes a `times`-th of the time."""

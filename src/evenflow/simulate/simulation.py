@@ -142,6 +142,8 @@ def simulate(
     else:
         check_sizes_of(plan, schedule)
         check_complete(schedule)
+    delays = network.delays_weights if plan.delays_weights is None else plan.delays_weights
+    plan = replace(plan, delays_weights=delays if schedule.has_pairs else None)
     check_pairs(schedule, network, communication)
     costs = stage_costs(network, plan, schedule)
     graph = build_graph(schedule)

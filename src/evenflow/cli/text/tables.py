@@ -206,7 +206,7 @@ def pairs_note(simulation: Simulation) -> str:
     if hidden_ns is None or exposed_ns is None:
         return ""
     worst = int(exposed_ns.argmax())
-    return _(
+    shown = _(
         "forwards beside backwards: exchanges of {least_ms:,.3f} ms (rank {least}) to {most_ms:,.3f} ms (rank {most}) "
         "are hidden, and up to {exposed_ms:,.3f} ms (rank {worst}) are not, {share:.0f} % of the step",
         least_ms=milliseconds(int(hidden_ns.min())),
@@ -217,6 +217,9 @@ def pairs_note(simulation: Simulation) -> str:
         exposed_ms=milliseconds(int(exposed_ns[worst])),
         share=100 * int(exposed_ns[worst]) / simulation.makespan_ns,
     )
+    if not simulation.plan.delays_weights:
+        return shown
+    return _("{shown}; weight gradients of experts run behind what an exchange waits for", shown=shown)
 
 
 def encoders_note(simulation: Simulation) -> str:

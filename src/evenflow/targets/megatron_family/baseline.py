@@ -32,7 +32,7 @@ from evenflow.targets.megatron_family.flag_keys import flag_key_arguments, has_f
 from evenflow.targets.megatron_family.flags import PAIRED
 from evenflow.targets.megatron_family.layout import parse_layout
 from evenflow.targets.megatron_family.old_checkpointing import old_checkpointing
-from evenflow.targets.megatron_family.settings import PAIRS
+from evenflow.targets.megatron_family.settings import DELAYED, PAIRS
 from evenflow.targets.megatron_family.shell_arguments import shell_arguments
 from evenflow.targets.target import Baseline, GivenSizes
 
@@ -72,17 +72,19 @@ def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: bool = False)
     layers = _layers(arguments, num_ranks, sizes, notes)
     num_microbatches = _num_microbatches(arguments, num_ranks, sizes, notes)
     recompute, unknown = _recompute(arguments, layers, notes)
-    if not in_pairs and arguments.switch(PAIRS):
-        unknown = (*unknown, arguments.place(PAIRS))
+    if not in_pairs:
+        unknown = (*unknown, *(arguments.place(key) for key in (PAIRS, DELAYED) if arguments.switch(key)))
+    schedule = _schedule(arguments, in_pairs, num_ranks=num_ranks, num_chunks=len(layers))
     group_size = arguments.integer(GROUP, MICROBATCHES) if len(layers) > 1 else None
     plan = Plan(
-        schedule=_schedule(arguments, in_pairs, num_ranks=num_ranks, num_chunks=len(layers)),
+        schedule=schedule,
         num_microbatches=num_microbatches,
         layers=layers,
         mtp_layers=sizes.mtp_layers,
         recompute=recompute,
         moved_share=_moved_share(arguments, recompute),
         group_size=None if group_size == num_ranks else group_size,
+        delays_weights=arguments.switch(DELAYED) if schedule in PAIRED else None,
     )
     if len(layers) > 1 and num_ranks == 1:
         raise arguments.error("pipeline_model_parallel_size", _("must be at least 2 with several chunks"))
@@ -102,6 +104,8 @@ def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: bool = False)
 def _schedule(arguments: Arguments, in_pairs: bool, *, num_ranks: int, num_chunks: int) -> str:
     """Return the schedule family, with or without forwards beside backwards."""
     if not (in_pairs and arguments.switch(PAIRS)):
+        if in_pairs and arguments.switch(DELAYED):
+            raise arguments.error(DELAYED, _("must be off without {flag}", flag=flag_name(PAIRS)))
         return "interleaved" if num_chunks > 1 else "1f1b"
     if num_chunks == 1 and num_ranks > 1:
         raise arguments.error(PAIRS, _("must be off with one chunk on several ranks"))

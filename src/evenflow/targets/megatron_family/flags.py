@@ -78,6 +78,7 @@ def megatron_abilities(recomputation: tuple[Recomputation, ...], *, in_pairs: bo
     """
     return Abilities(
         schedules=("1f1b", "interleaved", *(PAIRED if in_pairs else ())),
+        delays_weights=in_pairs,
         recomputation=recomputation,
         limits=dict.fromkeys(PAIRED, _IN_PAIRS),
         empty=Empty.ANY,
@@ -163,7 +164,14 @@ def plan_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
         "--pipeline-model-parallel-size": (str(plan.num_ranks),),
         LAYOUT_FLAG: (format_plan(plan),),
     }
-    return {**flags, **group_flags(plan), **({PAIR_FLAG: ()} if plan.schedule in PAIRED else {})}
+    return {**flags, **group_flags(plan), **_pair_flags(plan)}
+
+
+def _pair_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the flags of forwards beside backwards, where there are some."""
+    if plan.schedule not in PAIRED:
+        return {}
+    return {PAIR_FLAG: (), **({DELAY_FLAG: ()} if plan.delays_weights else {})}
 
 
 def group_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -286,7 +294,13 @@ def pair_notes(plan: Plan) -> tuple[str, ...]:
     """Return what forwards beside backwards need that a plan does not decide."""
     if plan.schedule not in PAIRED:
         return ()
+    delayed = _(
+        "{flag} needs Transformer Engine 2.3 or later, 2.7 without the fusion of gradient accumulation, 2.8 where"
+        " gradients are reduced meanwhile (--overlap-grad-reduce)",
+        flag=DELAY_FLAG,
+    )
     return (
+        *((delayed,) if plan.delays_weights else ()),
         _(
             "forwards beside backwards need expert-parallel devices, bf16 or fp16, the token dispatcher alltoall or"
             " flex, and shared experts without an overlap of their own"

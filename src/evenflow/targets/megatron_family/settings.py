@@ -58,7 +58,9 @@ def pipeline_settings(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
 
 def pair_settings(plan: Plan) -> dict[str, Setting]:
     """Return what makes forwards run beside backwards, where they do under `plan`."""
-    return {PAIRS: True} if plan.schedule in PAIRED else {}
+    if plan.schedule not in PAIRED:
+        return {}
+    return {PAIRS: True, **({DELAYED: True} if plan.delays_weights else {})}
 
 
 def pair_corrections(plan: Plan) -> dict[str, Setting]:
