@@ -141,6 +141,8 @@ class ScheduleLimits:
     """Recompute kinds that layers may be under, beside `none`."""
     most_mtp: int
     """Most layers that predict further tokens."""
+    every_cell: bool = False
+    """Whether every cell holds a layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +190,12 @@ class Abilities:
         ways = (
             replace(way, kinds=tuple(kind for kind in way.kinds if kind in limits.kinds)) for way in self.recomputation
         )
-        return replace(self, recomputation=tuple(way for way in ways if way.kinds), most_mtp=limits.most_mtp)
+        return replace(
+            self,
+            recomputation=tuple(way for way in ways if way.kinds),
+            most_mtp=limits.most_mtp,
+            empty=Empty.NONE if limits.every_cell else self.empty,
+        )
 
     def decides_cut(self, num_chunks: int) -> bool:
         """Return whether the framework cuts a model into so many chunks for each rank by itself."""

@@ -67,7 +67,8 @@ def parse_plan(text: str, *, place: str) -> Plan:
     Only what makes the plan is read: `layers` and `recompute` (``[chunk][rank]``, exclusive counts), `ranks`,
     `chunks`, `microbatches`, `schedule`, `sequence_splits`, `group_size` where it is not the usual one, `mtp_layers`,
     `encoder_layers` and `continuing_layers` where there are some, `moved_share` where counts come from one,
-    `delays_weights` where forwards run beside backwards, and `order` where the plan has its own. Other fields are ignored. A kind that no layer has is left out of `Plan.recompute`.
+    `delays_weights` where forwards run beside backwards, and `order` where the plan has its own. Other fields are
+    ignored. A kind that no layer has is left out of `Plan.recompute`.
 
     Raises:
         InputError: text that is not JSON, or a field that is missing, of a wrong type or against the others.

@@ -34,6 +34,7 @@ SWITCHES = {
     "fine_grained_activation_offloading",
     "overlap_moe_expert_parallel_comm",
     "delay_wgrad_compute",
+    "moe_fb_overlap",
 }
 """Arguments that are flags without a value."""
 _INTEGERS = {

@@ -1,7 +1,7 @@
 """A plan in the flags of Megatron-LM's training scripts, and what Megatron-LM can run."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
@@ -280,14 +280,14 @@ def batch_note(plan: Plan) -> str:
     )
 
 
-def plan_notes(plan: Plan) -> tuple[str, ...]:
-    """Return what has no flag of its own, or is easily wrong beside the flags."""
+def plan_notes(plan: Plan, *, of_pairs: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return what has no flag of its own, or is easily wrong beside the flags; `of_pairs` in place of `pair_notes`."""
     notes = [batch_note(plan)]
     if not plan.mtp_layers:
         notes.append(_("with multi-token prediction, put one m for each of its layers before L in the layout"))
     if plan.num_chunks > 1 and plan.num_ranks == 2:
         notes.append(_("with 2 ranks, chunks need the overlap of messages: no --no-overlap-p2p-communication"))
-    return (*notes, *pair_notes(plan), *recompute_notes(plan))
+    return (*notes, *(pair_notes(plan) if of_pairs is None else of_pairs), *recompute_notes(plan))
 
 
 def pair_notes(plan: Plan) -> tuple[str, ...]:
