@@ -132,6 +132,13 @@ microbatch, and the bubble grows with their number. Take [v-half](v-half.md) the
 Where DualPipe runs a forward and a backward at the same time, to hide messages, this order runs them one after the
 other, and the numbers here do not include what such a pair gains.
 
+### DualPipe
+
+DualPipe itself sends half of the microbatches each way: rank r of p holds the stages r and p − 1 − r, so that there are
+two copies of the parameters. Ranks r and p − 1 − r do the same at the same times, so it is DualPipe-V on p / 2 ranks
+with m / 2 microbatches, twice: the same step and the same memory, but for one message in the middle that DualPipe-V
+spares. Plan that, with twice as many data-parallel replicas.
+
 ### Fewer than two microbatches per rank
 
 The published phases need 2 p microbatches. With fewer, the order is that for 2 p without those that do not exist; it

@@ -53,3 +53,20 @@ def test_copies_of_the_model_share_passes_and_microbatches_do_not() -> None:
         )
         priced_network(training, TOPOLOGY, known=known)
     assert len(known) == 2
+
+
+def test_weight_gradients_of_experts_are_a_part_of_their_backward() -> None:
+    model = replace(LLAMA, experts=EXPERTS)
+    training = Training(
+        model=model, degrees=Degrees(data=2, expert=2), microbatch=1, global_batch=16, sequence=2048
+    )  # fmt: skip
+    trained = priced_network(training, TOPOLOGY).network
+    halves = trained.layers[-1].halves
+    assert halves is not None
+    backward = halves.backward
+    # Two products of equal size for each of the forward, beside which memory is moved; none of the forward's.
+    assert 0.3 * backward.mlp_ns < backward.mlp_weight_ns < 0.5 * backward.mlp_ns
+    assert halves.forward.mlp_weight_ns == 0
+    assert trained.delays_weights
+    frozen = replace(training, model=replace(model, adapter_rank=8))
+    assert not priced_network(frozen, TOPOLOGY).network.delays_weights

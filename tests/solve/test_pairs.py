@@ -24,13 +24,16 @@ from evenflow.model import (
     Plan,
     RankTraits,
     cells,
+    exchange_spans,
     saved_ns,
 )
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import Action, Op, Schedule, make_schedule, parse_schedule
 from evenflow.simulate import Simulation, at_best_in_pairs, build_graph, simulate
 from evenflow.solve import Outcome, Status, plan
+from evenflow.targets.megatron_family.flags import megatron_abilities
 from evenflow.targets.planning import plan_for_target
+from evenflow.targets.refusal import refusal
 from tests.networks import MILLISECOND
 from tests.oracle import end_times, equal_stages, orders_of
 from tests.paths import EXAMPLES
@@ -175,6 +178,24 @@ def test_a_pair_takes_no_less_than_either_and_hides_no_more_than_is_exchanged(
     assert saved_ns(forward, forward_ns, replace(backward, mlp_weight_ns=0), backward_ns) <= unslowed
 
 
+@given(st.integers(0, 2000), st.integers(0, 2000), st.data(), st.sampled_from([1.0, 1.13, 2.5]))
+def test_exchanges_of_a_pair_come_one_after_the_other_and_end_with_its_windows(
+    forward_ns: int, backward_ns: int, data: st.DataObject, slowdown: float
+):
+    forward, backward = data.draw(halves(forward_ns)), data.draw(halves(backward_ns))
+    spans = exchange_spans(forward, forward_ns, backward, backward_ns, slowdown=slowdown)
+    lengths = (backward.combine_ns, forward.dispatch_ns, backward.dispatch_ns, forward.combine_ns)
+    assert tuple(end - start for start, end in spans) == lengths
+    assert all(first[1] <= second[0] for first, second in itertools.pairwise(((0, 0), *spans)))
+    # Behind the last one's begin is the fourth window alone.
+    attention_ns = backward_ns - backward.total_ns
+    alone = PassHalves(combine_ns=forward.combine_ns)
+    last_ns = forward.combine_ns + attention_ns
+    last_ns -= saved_ns(alone, forward.combine_ns, PassHalves(), attention_ns, slowdown=slowdown)
+    whole_ns = forward_ns + backward_ns - saved_ns(forward, forward_ns, backward, backward_ns, slowdown=slowdown)
+    assert spans[3][0] + last_ns == whole_ns
+
+
 # -- simulation ---------------------------------------------------------------------------------------------------
 
 
@@ -281,7 +302,7 @@ def test_what_pairs_hide_is_work_less(drawn: tuple[Network, Simulation]):
     less_ns = one_by_one.timeline.busy_ns - simulation.timeline.busy_ns
     assert less_ns.tolist() == (0 * less_ns if simulation.hidden_ns is None else simulation.hidden_ns).tolist()
     assert (simulation.hidden_ns is None) is not simulation.timeline.schedule.has_pairs
-    assert (simulation.exposed_ns is None) is (simulation.hidden_ns is None)
+    assert (simulation.exposed_ns is None) is not network.exchanges_tokens
     if simulation.hidden_ns is None or simulation.exposed_ns is None:
         return
     schedule = simulation.timeline.schedule
@@ -486,6 +507,27 @@ def test_a_framework_is_planned_with_pairs_where_these_hide_something():
     for other in (for_megatron(exchanging, version="0.13"), for_megatron(network_of((layer_of(None), 8)))):
         assert other.plan is not None
         assert other.plan.schedule == "interleaved"
+
+
+def test_weight_gradients_are_delayed_where_the_layers_tell_them_and_the_framework_can():
+    backward = PassHalves(combine_ns=600, dispatch_ns=500, mlp_ns=700, mlp_weight_ns=400)
+    network = network_of((layer_of(Halves(forward=PassHalves(dispatch_ns=300), backward=backward)), 8))
+    found = for_megatron(network)
+    assert found.plan is not None
+    assert found.plan.delays_weights
+    waiting = simulate(network, replace(found.plan, delays_weights=False))
+    assert waiting.makespan_ns > simulate(network, found.plan).makespan_ns == found.makespan_ns
+    assert (
+        waiting.makespan_ns == simulate(network.without_delays(), replace(found.plan, delays_weights=None)).makespan_ns
+    )
+    untold = for_megatron(network.without_delays())
+    assert untold.plan is not None
+    assert untold.plan.delays_weights is None
+    unable = replace(megatron_abilities((), in_pairs=True), delays_weights=False)
+    refused = refusal(found.plan, unable, title="a framework")
+    assert refused is not None
+    assert refused.place == "delays_weights"
+    assert unable.as_run(network, title="a framework") == network.without_delays()
 
 
 def test_a_framework_recomputes_less_beside_pairs_and_has_fewer_layers_behind_the_loss():

@@ -60,5 +60,10 @@ def _any_plans(draw: Any, abilities: Abilities) -> Plan:
         ]
         recompute = {kind: tuple(map(tuple, counts))}
     return Plan(
-        schedule=schedule, num_microbatches=num_microbatches, layers=layers, recompute=recompute, group_size=group
+        schedule=schedule,
+        num_microbatches=num_microbatches,
+        layers=layers,
+        recompute=recompute,
+        group_size=group,
+        delays_weights=abilities.delays_weights and draw(st.booleans()) if family.has_pairs else None,
     )

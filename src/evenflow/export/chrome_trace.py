@@ -1,7 +1,8 @@
 """Timelines as a Chrome trace in JSON [Trace Event Format], which Perfetto opens: one process for each rank.
 
 A rank has a thread with its actions, with the recomputation inside a backward, one with its idle time by cause, and a
-counter of its memory; where anything moves to the host, one for the copies in each direction too, and where encoders
+counter of its memory; where layers exchange tokens between experts, one for that too, which in a pair runs beside the
+work; where anything moves to the host, one for the copies in each direction too, and where encoders
 work beside the pipeline, one for what they do. A step then begins with their first work, which may be before that of
 the pipeline. The causes of a gap stand one after the other; only their lengths mean something.
 
@@ -17,6 +18,7 @@ takes the longest first, and would turn around an arrow that leaves an action wh
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import islice
 
 import numpy as np
@@ -25,7 +27,7 @@ from numpy.typing import NDArray
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.schedule import NUM_OPS, Op, Schedule
-from evenflow.simulate import EncodedStep, IdleGaps, Simulation, StageCosts, Timeline, memory_curve
+from evenflow.simulate import EncodedStep, ExchangeTimes, IdleGaps, Simulation, StageCosts, Timeline, memory_curve
 from evenflow.simulate.costs import Integers
 
 CATEGORIES = {Op.F: "forward", Op.B: "backward", Op.I: "input gradient", Op.W: "weight gradient"}
@@ -41,7 +43,9 @@ _COPIES = (3, "to host"), (4, "from host")
 """Threads of a rank."""
 COPY = "copy"
 """Category of the slices of copies."""
-_ENCODERS = 5
+_ENCODERS, _EXCHANGES = 5, 6
+EXCHANGE = "exchange"
+"""Category of the slices of exchanges of tokens."""
 ENCODER = "encoder"
 """Category of the slices of what encoders do, and the name of their thread."""
 
@@ -62,6 +66,8 @@ class TracedStep:
     memory_limit_bytes: int | None = None
     causes: IdleGaps | None = None
     """Idle time by cause; None where it is not known, as of a measured step."""
+    exchanges: ExchangeTimes | None = None
+    """When tokens travel between experts; None where that is not known."""
     encoded: EncodedStep | None = None
     """What encoders do beside the pipeline; the timeline begins as much later as they need before it."""
 
@@ -77,6 +83,7 @@ class TracedStep:
             costs=simulation.costs if simulation.network.has_memory else None,
             memory_limit_bytes=memory_limit_bytes,
             causes=simulation.idle_gaps,
+            exchanges=simulation.exchange_times,
             encoded=encoded,
         )
 
@@ -148,6 +155,7 @@ def _events(steps: Sequence[TracedStep], most: int | None) -> Iterator[str]:
         yield from _idle(step, part, first_process)
         yield from _copies(step, part, first_process)
         yield from _encoders(step, part, first_process)
+        yield from _exchanges(step, part, first_process)
         yield from _memory(step, part, first_process)
         first_process += schedule.num_ranks
         first_flow += schedule.num_units
@@ -178,6 +186,8 @@ def _processes(step: TracedStep, first_process: int) -> Iterator[str]:
             yield _event(ph="M", pid=process, tid=_CAUSES, name="thread_name", args={"name": "idle by cause"})
         for thread, name in copies:
             yield _event(ph="M", pid=process, tid=thread, name="thread_name", args={"name": name})
+        if step.exchanges is not None:
+            yield _event(ph="M", pid=process, tid=_EXCHANGES, name="thread_name", args={"name": "exchanges"})
         if step.encoded is not None:
             yield _event(ph="M", pid=process, tid=_ENCODERS, name="thread_name", args={"name": ENCODER})
 
@@ -320,6 +330,36 @@ def _encoders(step: TracedStep, part: _Part, first_process: int) -> Iterator[str
             about = f'"cat":"{ENCODER}","args":{{"microbatch": {microbatch}}}'
             yield f'{{"ph":"B",{position}{_us(start_ns)},"name":"{ENCODER} {name} {microbatch}",{about}}}'
             yield f'{{"ph":"E",{position}{_us(end_ns)}}}'
+
+
+def _exchanges(step: TracedStep, part: _Part, first_process: int) -> Iterator[str]:
+    """Yield begin and end of every exchange of tokens, of the actions that the trace has.
+
+    A pair has both parts' from the begin of its forward on.
+    """
+    exchanges, schedule = step.exchanges, step.timeline.schedule
+    if exchanges is None:
+        return
+    forwards, backwards = cache(exchanges.of_forward), cache(exchanges.of_backward)
+    gradients, pairs = cache(partial(exchanges.of_backward, is_split=True)), cache(exchanges.of_pair)
+    paired = set(schedule.paired.tolist()) if schedule.has_pairs else set[int]()
+    ops, stages = schedule.ops.tolist(), schedule.stages.tolist()
+    for rank in range(schedule.num_ranks):
+        position = f'"pid":{first_process + rank},"tid":{_EXCHANGES},"ts":'
+        for action in range(schedule.rank_starts[rank], schedule.rank_starts[rank + 1]):
+            if not part.is_in[action] or action - 1 in paired or ops[action] == Op.W:
+                continue
+            stage = stages[action]
+            if action in paired:
+                spans = pairs(stage, stages[action + 1])
+            else:
+                spans = {Op.F: forwards, Op.B: backwards, Op.I: gradients}[Op(ops[action])](stage)
+            begin_ns = int(step.timeline.start_ns[action])
+            for span in sorted(spans):
+                about = f'"cat":"{EXCHANGE}","args":{{"layer": {span.layer}}}'
+                name = f"{span.name}, {span.direction}"
+                yield f'{{"ph":"B",{position}{_us(begin_ns + span.start_ns)},"name":"{name}",{about}}}'
+                yield f'{{"ph":"E",{position}{_us(begin_ns + span.end_ns)}}}'
 
 
 def _memory(step: TracedStep, part: _Part, first_process: int) -> Iterator[str]:

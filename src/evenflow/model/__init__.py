@@ -17,7 +17,7 @@ from evenflow.model.communication import Communication
 from evenflow.model.cut_check import check_cut
 from evenflow.model.encoder_work import EncoderWork
 from evenflow.model.fewer_kinds import without_idle_kinds, without_offload
-from evenflow.model.halves import Halves, PassHalves, saved_ns
+from evenflow.model.halves import Halves, PassHalves, exchange_spans, saved_ns
 from evenflow.model.host_link import HostLink
 from evenflow.model.moved_share import MovedGroups, shares_between, with_chain, with_moved_share
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
@@ -103,6 +103,7 @@ __all__ = [
     "check_step",
     "deal_layers",
     "even_cut",
+    "exchange_spans",
     "has_whole_segments",
     "is_kind_name",
     "looped",

@@ -141,6 +141,8 @@ class ScheduleLimits:
     """Recompute kinds that layers may be under, beside `none`."""
     most_mtp: int
     """Most layers that predict further tokens."""
+    every_cell: bool = False
+    """Whether every cell holds a layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +163,8 @@ class Abilities:
     """Whether full recomputation leaves out layers of multi-token prediction."""
     parts_blocks: bool = False
     """Whether a stage may begin inside a block, between attention and MLP, which it counts as layers of their own."""
+    delays_weights: bool = False
+    """Whether weight gradients of experts may come behind what an exchange waits for, beside forwards."""
     own_cut: OwnCut | None = None
     """The cut that it makes by itself; None: it makes any."""
     own_cut_from: int = 1
@@ -186,7 +190,12 @@ class Abilities:
         ways = (
             replace(way, kinds=tuple(kind for kind in way.kinds if kind in limits.kinds)) for way in self.recomputation
         )
-        return replace(self, recomputation=tuple(way for way in ways if way.kinds), most_mtp=limits.most_mtp)
+        return replace(
+            self,
+            recomputation=tuple(way for way in ways if way.kinds),
+            most_mtp=limits.most_mtp,
+            empty=Empty.NONE if limits.every_cell else self.empty,
+        )
 
     def decides_cut(self, num_chunks: int) -> bool:
         """Return whether the framework cuts a model into so many chunks for each rank by itself."""
@@ -205,6 +214,7 @@ class Abilities:
             raise error
         blocks = None if self.parts_blocks else whole_blocks_of(network)
         network = network if blocks is None else blocks.network
+        network = network if self.delays_weights else network.without_delays()
         if not network.mtp_layers:
             return network
 

@@ -16,7 +16,7 @@ Where weight gradients of the MLP are delayed, the dispatch of B need not wait f
 one, in which they run behind the other gradients of the MLP. [Megatron-LM, `delay_wgrad_compute`; DeepSeek-V3]
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from evenflow.errors import InputError
@@ -73,6 +73,10 @@ class Halves:
 
     forward: PassHalves
     backward: PassHalves
+
+    def undelayed(self) -> "Halves":
+        """Return the halves where the exchange behind the MLP waits for its weight gradients too."""
+        return replace(self, backward=replace(self.backward, mlp_weight_ns=0))
 
     def divided(self, times: float) -> "Halves":
         """Return the halves of a layer that takes a `times`-th of the time."""
@@ -132,3 +136,30 @@ def _saved_around_weights(forward: PassHalves, backward: PassHalves, slowdown: f
             if stream and stream[0] <= 0:
                 del stream[0]
     return int(together_ns - spent_ns)
+
+
+def exchange_spans(
+    forward: PassHalves, forward_ns: int, backward: PassHalves, backward_ns: int, *, slowdown: float = 1.0
+) -> tuple[tuple[int, int], ...]:
+    """Return begin and end of the exchanges of a pair of layers, from its begin on: combine of B, dispatch of F,
+    dispatch of B, combine of F.
+
+    Arguments are those of `saved_ns`, which gives the end of the pair.
+    """
+    attention_ns = forward_ns - forward.total_ns
+    second = backward.combine_ns + attention_ns - _saved(backward.combine_ns, attention_ns, slowdown)
+    dispatched = second + forward.dispatch_ns
+    if backward.mlp_weight_ns:
+        gradients_ns = backward.mlp_ns - backward.mlp_weight_ns
+        third = second + gradients_ns + forward.dispatch_ns - _saved(forward.dispatch_ns, gradients_ns, slowdown)
+        last = second + forward.dispatch_ns + backward.dispatch_ns + backward.mlp_ns + forward.mlp_ns
+        last -= _saved_around_weights(forward, backward, slowdown)
+    else:
+        third = dispatched + backward.mlp_ns - _saved(forward.dispatch_ns, backward.mlp_ns, slowdown)
+        last = third + backward.dispatch_ns + forward.mlp_ns - _saved(backward.dispatch_ns, forward.mlp_ns, slowdown)
+    return (
+        (0, backward.combine_ns),
+        (second, dispatched),
+        (third, third + backward.dispatch_ns),
+        (last, last + forward.combine_ns),
+    )

@@ -408,6 +408,19 @@ class Network:
         return any(halves.forward.exchange_ns or halves.backward.exchange_ns for halves in known)
 
     @property
+    def delays_weights(self) -> bool:
+        """Whether any layer tells which part of its backward need not be done before tokens go back."""
+        return any(run.layer.halves is not None and run.layer.halves.backward.mlp_weight_ns for run in self.runs)
+
+    def without_delays(self) -> "Network":
+        """Return the network where no weight gradients of experts come behind what an exchange waits for."""
+        runs = (
+            replace(run, layer=replace(run.layer, halves=run.layer.halves and run.layer.halves.undelayed()))
+            for run in self.runs
+        )
+        return replace(self, runs=tuple(runs)) if self.delays_weights else self
+
+    @property
     def used_host_link(self) -> HostLink | None:
         """The link to the host's memory; None where no kind moves anything there."""
         return self.host_link if self.offloads else None

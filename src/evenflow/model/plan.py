@@ -60,6 +60,10 @@ class Plan:
     """How many of the layers continue the block of the layer before them, which few frameworks count as layers."""
     moved_share: MovedShare | None = None
     """The share that the counts of kinds that move to the host come from; None where cells have counts of their own."""
+    delays_weights: bool | None = None
+    """Whether weight gradients of experts come behind what an exchange waits for, where forwards run beside backwards;
+    None: wherever the layers tell what they take.
+    """
     order: tuple[str, ...] = ()
     """The plan's own order of work where it is not that of a family: one line per rank, its actions in the text form of
     `evenflow.schedule.text`, such as ``0F0,0F1,0B0,0B1``. Stages are on the ranks that run them.

@@ -62,11 +62,14 @@ def halves_of(works: Iterable[Work], topology: Topology) -> PassHalves | None:
     `submodule_pre_dispatch_forward`]
     """
     exchanges_ns: list[float] = []
-    mlp_ns = 0.0
+    mlp_ns = weight_ns = 0.0
     for work in works:
         if isinstance(work, Operators):
             is_behind = work.module in _EXPERTS and len(exchanges_ns) > 0
-            mlp_ns += work.time_ns(topology.accelerator) if is_behind or work.module == "mlp" else 0.0
+            if not (is_behind or work.module == "mlp"):
+                continue
+            mlp_ns += work.time_ns(topology.accelerator)
+            weight_ns += work.time_ns(topology.accelerator) if work.is_weight_gradient else 0.0
         elif work.spent is Spent.EXPERT:
             whole_ns = work.time_ns(topology)
             hidden_ns = whole_ns * work.hidden_share
@@ -74,7 +77,9 @@ def halves_of(works: Iterable[Work], topology: Topology) -> PassHalves | None:
     if len(exchanges_ns) > 2:
         return None
     dispatch_ns, combine_ns = exchanges_ns or (0.0, 0.0)
-    return PassHalves(dispatch_ns=int(dispatch_ns), mlp_ns=int(mlp_ns), combine_ns=int(combine_ns))
+    return PassHalves(
+        dispatch_ns=int(dispatch_ns), mlp_ns=int(mlp_ns), combine_ns=int(combine_ns), mlp_weight_ns=int(weight_ns)
+    )
 
 
 def slowed_by_ns(hidden_ns: float) -> float:

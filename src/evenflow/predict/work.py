@@ -1,6 +1,6 @@
 """What a device does in a pass through a part of the model: operators, and exchanges with other devices."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from evenflow.cluster import Collective
@@ -44,6 +44,8 @@ class Operators:
     """How many times as long its arithmetic takes as with kernels made for the accelerator."""
     adapters: float = 0.0
     """Numbers of the adapters that it applies, which are trained."""
+    is_weight_gradient: bool = False
+    """Whether they are gradients of weights, for which no layer waits."""
     narrow: float = 0.0
     """Numbers that the first of two adapters gives, which the second keeps."""
 
@@ -108,7 +110,7 @@ def gradients(
     """Return the two products of the backward of `product`: for its input and for its weight."""
     return [
         product(rows, depth, columns, dtype=dtype, module=module, count=count),
-        product(depth, columns, rows, dtype=dtype, module=module, count=count),
+        replace(product(depth, columns, rows, dtype=dtype, module=module, count=count), is_weight_gradient=True),
     ]
 
 

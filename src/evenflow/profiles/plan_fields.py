@@ -46,6 +46,7 @@ def plan_fields(
         **({"encoder_layers": plan.encoder_layers} if plan.encoder_layers else {}),
         **({"encodes_apart": True} if plan.encodes_apart else {}),
         **({"continuing_layers": plan.continuing_layers} if plan.continuing_layers else {}),
+        **({} if plan.delays_weights is None else {"delays_weights": plan.delays_weights}),
         "layers": plan.layers,
         **({"moved_share": asdict(plan.moved_share)} if plan.moved_share is not None else {}),
         "recompute": {kind: plan.recompute.get(kind, nothing) for kind in (*_ALWAYS_LISTED, *sorted(named))},
@@ -110,13 +111,12 @@ def _host_fields(simulation: Simulation) -> dict[str, object]:
 
 
 def _pair_fields(simulation: Simulation) -> dict[str, object]:
-    """Return what forwards beside backwards hide of the exchanges of every rank, and what they do not."""
-    hidden_ns, exposed_ns = simulation.hidden_ns, simulation.exposed_ns
-    if hidden_ns is None or exposed_ns is None:
-        return {}
+    """Return what forwards beside backwards hide of the exchanges of every rank, and what nothing hides."""
+    times = {"hidden_ms": simulation.hidden_ns, "exposed_ms": simulation.exposed_ns}
     return {
-        "hidden_ms": [milliseconds(time_ns) for time_ns in hidden_ns.tolist()],
-        "exposed_ms": [milliseconds(time_ns) for time_ns in exposed_ns.tolist()],
+        name: [milliseconds(time_ns) for time_ns in of_ranks.tolist()]
+        for name, of_ranks in times.items()
+        if of_ranks is not None
     }
 
 

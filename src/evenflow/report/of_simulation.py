@@ -48,6 +48,7 @@ def shown_simulation(
         recompute_ns=simulation.recompute_ns,
         causes=simulation.idle_gaps,
         idle=simulation.idle,
+        exposed_ns=None if simulation.exposed_ns is None else tuple(simulation.exposed_ns.tolist()),
         path=path_shares(simulation),
         encoders=() if simulation.encoded is None else simulation.encoded.sides,
         stage_layers=layers_by_stage,

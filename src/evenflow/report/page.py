@@ -175,6 +175,7 @@ def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:
     idle_ns = (shown.makespan_ns - shown.busy_ns).tolist()
     listed = _CAUSES if shown.copies is None else (*_CAUSES, "host_copies")
     times = [said["busy"], said["idle"], *(said[_word(cause)] for cause in listed)]
+    times += [] if shown.exposed_ns is None else [said["exposed"]]
     heads = [said["rank"], *(f"{head}, {name}" for head in times), said["peak"]]
     yield '<table class="ranks">'
     yield f"<caption>{_text(said['idle_table'])}</caption>"
@@ -185,6 +186,7 @@ def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:
             if shown.idle is None
             else [_number(getattr(shown.idle[rank], f"{cause}_ns") / size, digits) for cause in listed]
         )
+        causes += [] if shown.exposed_ns is None else [_number(shown.exposed_ns[rank] / size, digits)]
         peak = _DASH if peaks is None else show_memory(peaks[rank], unit)
         values = (_number(busy_ns / size, digits), _number(idle_ns[rank] / size, digits), *causes, peak)
         cells = "".join(f"<td>{_text(value)}</td>" for value in values)

@@ -34,6 +34,7 @@ def _idle() -> dict[str, str]:
         "recomputing": _("recompute"),
         "communication": _("communication"),
         "host_copies": _("host copies"),
+        "exposed": _("exchanges with nothing beside them"),
     }
 
 

@@ -95,6 +95,7 @@ def _timeline_fields(shown: Shown) -> dict[str, object]:
         "working_bytes": None if memory is None else memory.working_bytes,
         "peak_bytes": shown.peak_bytes,
         "idle": None if shown.idle is None else [_idle_fields(shown, item) for item in shown.idle],
+        **({} if shown.exposed_ns is None else {"exposed_ns": shown.exposed_ns}),
         "path": [asdict(share) for share in shown.path],
         "busy_ns": shown.busy_ns.tolist(),
         "actions": schedule.num_actions,

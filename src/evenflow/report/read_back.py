@@ -140,6 +140,7 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         message_ns=column("message_ns"),
         causes=causes,
         idle=_idle(timeline, num_ranks),
+        exposed_ns=timeline.integers("exposed_ns", STEP_TOTAL, length=num_ranks) if "exposed_ns" in timeline else None,
         path=_path(timeline, num_ranks),
         copies=copies,
         encoders=tuple(encoders),

@@ -113,6 +113,8 @@ class Shown:
     """Gaps by cause; None where they are not known, as of a measured step."""
     idle: tuple[IdleTime, ...] | None = None
     """Idle time of every rank by cause."""
+    exposed_ns: tuple[int, ...] | None = None
+    """Time in which every rank exchanges tokens with nothing beside that; None where no layer is known to."""
     path: tuple[PathShare, ...] = ()
     """What every rank has of a longest path; empty where that is not known."""
     copies: tuple[ShownCopies, ShownCopies] | None = None

@@ -263,6 +263,17 @@ def family_name(name: str, *, also: Sequence[str] = (), place: str = "schedule")
     valid = [*FAMILIES, *ALIASES, *also]
     if canonical not in valid:
         near = nearest(canonical, valid)
+        if canonical in ("dualpipe", "dualpipe-overlap"):
+            raise InputError(
+                value=name,
+                rule=_("must be one of {names}", names=", ".join(valid)),
+                place=place,
+                remedy=_(
+                    "DualPipe is two copies of {family} on half of the ranks each, with half of the microbatches:"
+                    " plan that",
+                    family=canonical.replace("dualpipe", "dualpipe-v"),
+                ),
+            )
         raise InputError(
             value=name,
             rule=_("must be one of {names}", names=", ".join(valid)),

@@ -21,6 +21,7 @@ from evenflow.simulate.costs import (
 )
 from evenflow.simulate.encoders import EncodedStep, EncoderParts
 from evenflow.simulate.even_layout import idle_bubbles
+from evenflow.simulate.exchange_times import ExchangeTimes
 from evenflow.simulate.graph import Graph, build_graph, no_time_class, pair_class
 from evenflow.simulate.host_use import HostUse, host_uses
 from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns, idle_gaps
@@ -42,6 +43,7 @@ __all__ = [
     "BubbleTable",
     "EncodedStep",
     "EncoderParts",
+    "ExchangeTimes",
     "FillDrain",
     "Graph",
     "HalvesTable",

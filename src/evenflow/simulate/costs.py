@@ -347,6 +347,7 @@ def stage_costs(network: Network, plan: Plan, schedule: Schedule, *, in_pairs: b
     With `in_pairs` come those of forwards beside backwards, even if `schedule` has none.
     """
     network = network_of_units(network, schedule)
+    network = network.without_delays() if plan.delays_weights is False else network
     if plan.num_layers != network.num_layers:
         raise InputError(
             value=plan.num_layers,

@@ -22,6 +22,7 @@ from evenflow.simulate.bubbles import (
 from evenflow.simulate.copies import with_copies
 from evenflow.simulate.costs import Integers, StageCosts, stage_costs
 from evenflow.simulate.encoders import EncodedStep, encoded_step
+from evenflow.simulate.exchange_times import ExchangeTimes
 from evenflow.simulate.graph import build_graph
 from evenflow.simulate.idle_gaps import IdleGaps, idle_gaps
 from evenflow.simulate.memory import peak_bytes
@@ -68,10 +69,18 @@ class Simulation(InNotebook):
 
     @cached_property
     def exposed_ns(self) -> Integers | None:
-        """What pairs do not hide of the exchanges of tokens of every rank, shape [num_ranks]; None without pairs."""
-        if self.hidden_ns is None:
+        """Time in which every rank exchanges tokens with nothing beside that, shape [num_ranks]; None where no layer is
+        known to exchange any.
+        """
+        if not self.network.exchanges_tokens:
             return None
-        return exchanged_ns(self.network, self.plan, self.timeline.schedule) - self.hidden_ns
+        exchanged = exchanged_ns(self.network, self.plan, self.timeline.schedule)
+        return exchanged if self.hidden_ns is None else exchanged - self.hidden_ns
+
+    @property
+    def exchange_times(self) -> ExchangeTimes | None:
+        """When ranks exchange tokens inside their actions; None where no layer is known to exchange any."""
+        return ExchangeTimes.of(self.network, self.plan, self.timeline.schedule, self.costs)
 
     @cached_property
     def encoded(self) -> EncodedStep | None:
@@ -142,6 +151,9 @@ def simulate(
     else:
         check_sizes_of(plan, schedule)
         check_complete(schedule)
+    if plan.delays_weights is None and network.delays_weights:
+        plan = replace(plan, delays_weights=True)
+    plan = plan if schedule.has_pairs else replace(plan, delays_weights=None)
     check_pairs(schedule, network, communication)
     costs = stage_costs(network, plan, schedule)
     graph = build_graph(schedule)

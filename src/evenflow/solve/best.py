@@ -150,11 +150,17 @@ def in_all_variants(entries: Sequence[Entry], tried: Mapping[int, Request], sear
 
 
 def run_contest(
-    entries: list[Entry], tried: Mapping[int, Request], search: ContestSearch, *, began: float
+    entries: list[Entry],
+    tried: Mapping[int, Request],
+    search: ContestSearch,
+    *,
+    began: float,
+    filled: Sequence[str] = (),
 ) -> BestOutcome:
     """Race the entries, each for the request with its number of chunks, and return the outcome of all.
 
-    An entry with a rule of its own keeps to that rule; entries that differ in nothing else share what is made for them.
+    Under the families of `filled` every cell holds a layer, whatever the request allows. An entry with a rule of its
+    own keeps to that rule; entries that differ in nothing else share what is made for them.
     """
 
     @cache
@@ -162,6 +168,7 @@ def run_contest(
         schedule: str, count: int, group_size: int | None, rank_order: tuple[int, ...], host_link: HostLink | None
     ) -> Problem:
         request = replace(tried[count], group_size=group_size)
+        request = replace(request, allow_empty=False) if schedule in filled else request
         network = reordered(request.network, rank_order) if rank_order else request.network
         if host_link is not None:
             network = replace(network, host_link=host_link)

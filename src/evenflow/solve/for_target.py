@@ -107,7 +107,8 @@ def solve_for_target(
         )
 
     entries = in_all_variants(entries, tried, search)
-    contest_outcome = run_contest(entries, tried, search, began=began)
+    filled = [name for name in dict(pairs) if abilities.under(name).empty is Empty.NONE]
+    contest_outcome = run_contest(entries, tried, search, began=began, filled=filled)
     best = min(entries, key=lambda entry: entry.preference)
     problem = None if best.race is None else best.race.problem
     less = ways[best.rule].less if best.rule else None

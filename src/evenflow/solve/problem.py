@@ -320,6 +320,7 @@ class Problem:
             encoder_layers=self.request.network.encoder_layers,
             encodes_apart=self.request.network.encodes_apart,
             continuing_layers=self.request.network.continuing_layers,
+            delays_weights=(self.request.network.delays_weights and self.schedule.has_pairs) or None,
         )
 
 

@@ -49,6 +49,13 @@ def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputErr
                 place=_("group size"),
                 remedy=_("plan for it with --target, or with another number of microbatches"),
             )
+    if plan.delays_weights and plan.schedule in abilities.schedules and not abilities.delays_weights:
+        yield InputError(
+            value=True,
+            rule=_("must be false for {title}, which does not delay weight gradients", title=title),
+            place="delays_weights",
+            remedy=_("plan for it with --target"),
+        )
     if plan.continuing_layers and not abilities.parts_blocks:
         yield InputError(
             value=plan.continuing_layers,

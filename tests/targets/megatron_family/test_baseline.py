@@ -502,12 +502,22 @@ def test_forwards_beside_backwards_are_another_schedule() -> None:
     assert TARGET.read(PAIRS, "run.sh", given_sizes).plan.schedule == "interleaved-overlap"
     alone = PAIRS.replace("size 2", "size 1").replace("--num-layers-per-virtual-pipeline-stage 2", "")
     assert TARGET.read(alone, "run.sh", given_sizes).plan.schedule == "1f1b-overlap"
-    assert TARGET.read(PAIRS + " --delay-wgrad-compute", "run.sh", given_sizes).unknown == (
-        "run.sh, line 1: --delay-wgrad-compute",
-    )
+    assert TARGET.read(PAIRS, "run.sh", given_sizes).plan.delays_weights is False
+    delayed = TARGET.read(PAIRS + " --delay-wgrad-compute", "run.sh", given_sizes)
+    assert delayed.plan.delays_weights is True
+    assert delayed.unknown == ()
+    for flag in ("--ep-overlap-early-attn-memory-release", "--overlap-dispatch-backward-with-experts-wgrad"):
+        assert TARGET.read(f"{PAIRS} {flag}", "run.sh", given_sizes).unknown == (f"run.sh, line 1: {flag}",)
     unread = read_run(PAIRS, "run.sh", given_sizes)  # of a framework that may not have it
     assert unread.plan.schedule == "interleaved"
     assert unread.unknown == ("run.sh, line 1: overlap_moe_expert_parallel_comm",)
+
+
+def test_weight_gradients_are_delayed_in_pairs_alone() -> None:
+    assert TARGET.read is not None
+    alone = PAIRS.replace("--overlap-moe-expert-parallel-comm", "--delay-wgrad-compute")
+    with pytest.raises(InputError, match="delay_wgrad_compute must be off without --overlap-moe-expert-parallel-comm"):
+        TARGET.read(alone, "run.sh", GivenSizes(num_microbatches=4))
 
 
 @pytest.mark.parametrize(
@@ -529,9 +539,10 @@ def test_a_script_gets_pairs_and_loses_them() -> None:
     assert TARGET.apply is not None
     script = f"torchrun pretrain_gpt.py {PAIRS} --delay-wgrad-compute\n"
     found = TARGET.read(script, "run.sh", GivenSizes(num_microbatches=4)).plan
-    plain = TARGET.apply(script, "run.sh", replace(found, schedule="interleaved"))
+    plain = TARGET.apply(script, "run.sh", replace(found, schedule="interleaved", delays_weights=None))
     assert "--overlap-moe" not in plain
     assert "--delay-wgrad" not in plain
     again = TARGET.apply(plain, "run.sh", found)
     assert TARGET.read(again, "run.sh", GivenSizes(num_microbatches=4)).plan == found
-    assert "--delay-wgrad-compute" in TARGET.apply(script, "run.sh", found)
+    # Where layers do not tell what weight gradients take, nothing is said against what the script has.
+    assert "--delay-wgrad-compute" in TARGET.apply(script, "run.sh", replace(found, delays_weights=False))

@@ -110,20 +110,23 @@ def limit_share(peak_bytes: int, limit_bytes: int) -> str:
 def bubble_table(simulation: Simulation) -> str:
     """Return lost time by cause: of the pipeline as a fraction of the model's time, of each rank as % of the step.
 
-    Below numbers that show as negative, a line says what they mean.
+    Below numbers that show as negative, a line says what they mean, as where tokens are exchanged inside of the work.
     """
     bubbles, communicates = simulation.bubbles, simulation.communication is not None
-    copied = bubbles.host_copies
+    copied, exposed_ns = bubbles.host_copies, simulation.exposed_ns
     causes = [_("fill/drain"), _("imbalance"), _("recompute"), *(["p2p"] if communicates else [])]
     causes += [] if copied is None else [_("host copies")]
+    causes += [] if exposed_ns is None else [_("exchanges")]
     whole = [bubbles.ideal, bubbles.imbalance, bubbles.recompute, *([bubbles.communication] if communicates else [])]
     whole += [] if copied is None else [copied]
+    whole += [] if exposed_ns is None else [(1 + bubbles.real) * float(exposed_ns.mean()) / simulation.makespan_ns]
     rows = [[_("bubble, of model time"), *(_signed(value, 4) for value in (bubbles.real, *whole))]]
     digits = len(str(simulation.plan.num_ranks - 1))
     for rank, idle in enumerate(simulation.idle):
         parts = [idle.total_ns, idle.fill_drain_ns, idle.imbalance_ns, idle.recompute_ns]
         parts += [idle.communication_ns] if communicates else []
         parts += [] if copied is None else [idle.host_copies_ns]
+        parts += [] if exposed_ns is None else [int(exposed_ns[rank])]
         rows.append(
             [
                 _("rank {rank} idle, % of step", rank=f"{rank:>{digits}}"),
@@ -131,6 +134,8 @@ def bubble_table(simulation: Simulation) -> str:
             ]
         )
     table = aligned(["", _("all"), *causes], rows, left={0}, leaving=range(len(causes) + 1, 1, -1))
+    if exposed_ns is not None:
+        table += "\n" + _("exchanges: of the work, what sends tokens to experts and back with nothing beside it")
     table += "\n" + fill_drain_note(simulation.fill_drain)
     if not any(cell.startswith("-") for row in rows for cell in row[1:]):
         return table
@@ -206,7 +211,7 @@ def pairs_note(simulation: Simulation) -> str:
     if hidden_ns is None or exposed_ns is None:
         return ""
     worst = int(exposed_ns.argmax())
-    return _(
+    shown = _(
         "forwards beside backwards: exchanges of {least_ms:,.3f} ms (rank {least}) to {most_ms:,.3f} ms (rank {most}) "
         "are hidden, and up to {exposed_ms:,.3f} ms (rank {worst}) are not, {share:.0f} % of the step",
         least_ms=milliseconds(int(hidden_ns.min())),
@@ -217,6 +222,9 @@ def pairs_note(simulation: Simulation) -> str:
         exposed_ms=milliseconds(int(exposed_ns[worst])),
         share=100 * int(exposed_ns[worst]) / simulation.makespan_ns,
     )
+    if not simulation.plan.delays_weights:
+        return shown
+    return _("{shown}; weight gradients of experts run behind what an exchange waits for", shown=shown)
 
 
 def encoders_note(simulation: Simulation) -> str:

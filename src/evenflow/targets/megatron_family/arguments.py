@@ -33,6 +33,8 @@ SWITCHES = {
     "untie_embeddings_and_output_weights",
     "fine_grained_activation_offloading",
     "overlap_moe_expert_parallel_comm",
+    "delay_wgrad_compute",
+    "moe_fb_overlap",
 }
 """Arguments that are flags without a value."""
 _INTEGERS = {
@@ -92,7 +94,7 @@ _ALL_INTEGERS = _INTEGERS | _DEGREE_INTEGERS | _DEEPSPEED_INTEGERS
 _RELEVANT = re.compile(
     r"pipeline|virtual|vpp|recompute|microbatch|micro_batches|layer_split|layer_list|noop_layers|layers_per_stage"
     r"|checkpoint(ed)?_activations|activations_checkpoint|hybrid.*pattern|decoder_num_layers|embedding_stage|delta_offload|cpu_offloading"
-    r"|delay_wgrad_compute|schedules_method|zero_bubble"
+    r"|ep_overlap_early|overlap_dispatch_backward|schedules_method|zero_bubble"
 )
 """Names that have to do with the pipeline or with activations."""
 _HARMLESS = re.compile(

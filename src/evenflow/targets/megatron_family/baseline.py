@@ -32,7 +32,7 @@ from evenflow.targets.megatron_family.flag_keys import flag_key_arguments, has_f
 from evenflow.targets.megatron_family.flags import PAIRED
 from evenflow.targets.megatron_family.layout import parse_layout
 from evenflow.targets.megatron_family.old_checkpointing import old_checkpointing
-from evenflow.targets.megatron_family.settings import PAIRS
+from evenflow.targets.megatron_family.settings import DELAYED, FB_OVERLAP, PAIRS
 from evenflow.targets.megatron_family.shell_arguments import shell_arguments
 from evenflow.targets.target import Baseline, GivenSizes
 
@@ -46,7 +46,7 @@ def is_run(text: str, file: str) -> bool:
     return "--pipeline-model-parallel-size" in text or is_printed(text)
 
 
-def read_run(text: str, file: str, sizes: GivenSizes, *, in_pairs: bool = False) -> Baseline:
+def read_run(text: str, file: str, sizes: GivenSizes, *, in_pairs: str = "") -> Baseline:
     """Return the plan of a training script, of a file with flags, or of the arguments that a run printed."""
     return baseline(run_arguments(text, file), sizes, in_pairs=in_pairs)
 
@@ -60,8 +60,9 @@ def run_arguments(text: str, file: str, *, known: frozenset[str] = KNOWN) -> Arg
     return shell_arguments(text, file=file, known=known)
 
 
-def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: bool = False) -> Baseline:
-    """Return the plan that arguments ask for, of a framework that runs forwards beside backwards with `in_pairs`.
+def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: str = "") -> Baseline:
+    """Return the plan that arguments ask for, of a framework whose switch `in_pairs` makes forwards run beside
+    backwards; empty: it has none.
 
     Raises:
         InputError: something that makes the plan is missing, Megatron-LM would refuse it, or it is against `sizes`.
@@ -72,17 +73,19 @@ def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: bool = False)
     layers = _layers(arguments, num_ranks, sizes, notes)
     num_microbatches = _num_microbatches(arguments, num_ranks, sizes, notes)
     recompute, unknown = _recompute(arguments, layers, notes)
-    if not in_pairs and arguments.switch(PAIRS):
-        unknown = (*unknown, arguments.place(PAIRS))
+    others = {PAIRS, DELAYED, FB_OVERLAP} - ({PAIRS, DELAYED} if in_pairs == PAIRS else {in_pairs})
+    unknown = (*unknown, *(arguments.place(key) for key in sorted(others) if arguments.switch(key)))
+    schedule = _schedule(arguments, in_pairs, num_ranks=num_ranks, num_chunks=len(layers))
     group_size = arguments.integer(GROUP, MICROBATCHES) if len(layers) > 1 else None
     plan = Plan(
-        schedule=_schedule(arguments, in_pairs, num_ranks=num_ranks, num_chunks=len(layers)),
+        schedule=schedule,
         num_microbatches=num_microbatches,
         layers=layers,
         mtp_layers=sizes.mtp_layers,
         recompute=recompute,
         moved_share=_moved_share(arguments, recompute),
         group_size=None if group_size == num_ranks else group_size,
+        delays_weights=(in_pairs != PAIRS or arguments.switch(DELAYED)) if schedule in PAIRED else None,
     )
     if len(layers) > 1 and num_ranks == 1:
         raise arguments.error("pipeline_model_parallel_size", _("must be at least 2 with several chunks"))
@@ -99,15 +102,17 @@ def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: bool = False)
     return Baseline(plan=plan, unknown=(*arguments.unknown, *unknown), notes=tuple(notes))
 
 
-def _schedule(arguments: Arguments, in_pairs: bool, *, num_ranks: int, num_chunks: int) -> str:
+def _schedule(arguments: Arguments, in_pairs: str, *, num_ranks: int, num_chunks: int) -> str:
     """Return the schedule family, with or without forwards beside backwards."""
-    if not (in_pairs and arguments.switch(PAIRS)):
+    if not (in_pairs and arguments.switch(in_pairs)):
+        if in_pairs == PAIRS and arguments.switch(DELAYED):
+            raise arguments.error(DELAYED, _("must be off without {flag}", flag=flag_name(PAIRS)))
         return "interleaved" if num_chunks > 1 else "1f1b"
     if num_chunks == 1 and num_ranks > 1:
-        raise arguments.error(PAIRS, _("must be off with one chunk on several ranks"))
-    if arguments.choice("recompute_granularity", ("full", "selective")) == "full":
+        raise arguments.error(in_pairs, _("must be off with one chunk on several ranks"))
+    if in_pairs == PAIRS and arguments.choice("recompute_granularity", ("full", "selective")) == "full":
         raise arguments.error(PAIRS, _("must be off with full recomputation"))
-    if "moe" in (arguments.texts("recompute_modules") or ()):
+    if in_pairs == PAIRS and "moe" in (arguments.texts("recompute_modules") or ()):
         raise arguments.error(PAIRS, _("must be off where the module moe is computed again"))
     return PAIRED[num_chunks > 1]
 

@@ -1,7 +1,7 @@
 """A plan in the flags of Megatron-LM's training scripts, and what Megatron-LM can run."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
@@ -78,6 +78,7 @@ def megatron_abilities(recomputation: tuple[Recomputation, ...], *, in_pairs: bo
     """
     return Abilities(
         schedules=("1f1b", "interleaved", *(PAIRED if in_pairs else ())),
+        delays_weights=in_pairs,
         recomputation=recomputation,
         limits=dict.fromkeys(PAIRED, _IN_PAIRS),
         empty=Empty.ANY,
@@ -163,7 +164,14 @@ def plan_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
         "--pipeline-model-parallel-size": (str(plan.num_ranks),),
         LAYOUT_FLAG: (format_plan(plan),),
     }
-    return {**flags, **group_flags(plan), **({PAIR_FLAG: ()} if plan.schedule in PAIRED else {})}
+    return {**flags, **group_flags(plan), **_pair_flags(plan)}
+
+
+def _pair_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the flags of forwards beside backwards, where there are some."""
+    if plan.schedule not in PAIRED:
+        return {}
+    return {PAIR_FLAG: (), **({DELAY_FLAG: ()} if plan.delays_weights else {})}
 
 
 def group_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -272,21 +280,27 @@ def batch_note(plan: Plan) -> str:
     )
 
 
-def plan_notes(plan: Plan) -> tuple[str, ...]:
-    """Return what has no flag of its own, or is easily wrong beside the flags."""
+def plan_notes(plan: Plan, *, of_pairs: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return what has no flag of its own, or is easily wrong beside the flags; `of_pairs` in place of `pair_notes`."""
     notes = [batch_note(plan)]
     if not plan.mtp_layers:
         notes.append(_("with multi-token prediction, put one m for each of its layers before L in the layout"))
     if plan.num_chunks > 1 and plan.num_ranks == 2:
         notes.append(_("with 2 ranks, chunks need the overlap of messages: no --no-overlap-p2p-communication"))
-    return (*notes, *pair_notes(plan), *recompute_notes(plan))
+    return (*notes, *(pair_notes(plan) if of_pairs is None else of_pairs), *recompute_notes(plan))
 
 
 def pair_notes(plan: Plan) -> tuple[str, ...]:
     """Return what forwards beside backwards need that a plan does not decide."""
     if plan.schedule not in PAIRED:
         return ()
+    delayed = _(
+        "{flag} needs Transformer Engine 2.3 or later, 2.7 without the fusion of gradient accumulation, 2.8 where"
+        " gradients are reduced meanwhile (--overlap-grad-reduce)",
+        flag=DELAY_FLAG,
+    )
     return (
+        *((delayed,) if plan.delays_weights else ()),
         _(
             "forwards beside backwards need expert-parallel devices, bf16 or fp16, the token dispatcher alltoall or"
             " flex, and shared experts without an overlap of their own"

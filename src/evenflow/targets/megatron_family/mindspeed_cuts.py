@@ -19,12 +19,13 @@ from evenflow.targets.megatron_family.baseline import LAYOUT, baseline, is_run
 from evenflow.targets.megatron_family.even_cuts import CHUNK_COUNT, FIRST, LAST, STAGE_LAYERS, STAGES
 from evenflow.targets.megatron_family.forks import file_above
 from evenflow.targets.megatron_family.layout import format_layout
+from evenflow.targets.megatron_family.settings import FB_OVERLAP
 from evenflow.targets.target import Baseline, GivenSizes
 
 MATRIX, LIST, NOOP = "pipeline_num_transformer_layers", "num_layer_list", "noop_layers"
 METHOD = "schedules_method"
 OWN = (MATRIX, LIST, NOOP, METHOD)
-_OWN_FLAG = re.compile("|".join(map(flag_name, OWN)) + "|mindspeed", re.IGNORECASE)
+_OWN_FLAG = re.compile("|".join(map(flag_name, (*OWN, FB_OVERLAP))) + "|mindspeed", re.IGNORECASE)
 _ON_ASCEND = re.compile(
     r"ascend-toolkit|\bASCEND_\w+=|\bHCCL_\w+=|--use-fused-(?:rmsnorm|swiglu|rotary-pos-emb)\b|--use-mc2\b|modellink",
     re.IGNORECASE,

@@ -29,6 +29,8 @@ OFFLOADS_ALL, OFFLOADS_LESS = "activation_offload_fraction", "delta_offload_byte
 
 PAIRS, DELAYED = "overlap_moe_expert_parallel_comm", "delay_wgrad_compute"
 """Forwards beside backwards, and weight gradients behind the rest of a pair."""
+FB_OVERLAP = "moe_fb_overlap"
+"""The same in MindSpeed, with weight gradients behind the rest."""
 WITHOUT_LAYOUT: Mapping[str, Setting] = {
     "num_layers_in_first_pipeline_stage": None,
     "num_layers_in_last_pipeline_stage": None,
@@ -58,7 +60,9 @@ def pipeline_settings(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
 
 def pair_settings(plan: Plan) -> dict[str, Setting]:
     """Return what makes forwards run beside backwards, where they do under `plan`."""
-    return {PAIRS: True} if plan.schedule in PAIRED else {}
+    if plan.schedule not in PAIRED:
+        return {}
+    return {PAIRS: True, **({DELAYED: True} if plan.delays_weights else {})}
 
 
 def pair_corrections(plan: Plan) -> dict[str, Setting]:

@@ -247,9 +247,9 @@ def test_the_plan_of_a_users_file() -> None:
 
 
 def test_what_the_file_does_not_understand_is_named() -> None:
-    text = "model:\n  num_layers: 4\n  pipeline_model_parallel_size: 2\n  delay_wgrad_compute: true\n"
+    text = "model:\n  num_layers: 4\n  pipeline_model_parallel_size: 2\n  ep_overlap_early_attn_memory_release: true\n"
     found = read(text)
-    assert found.unknown == ("user.yaml, line 4: delay_wgrad_compute",)
+    assert found.unknown == ("user.yaml, line 4: ep_overlap_early_attn_memory_release",)
 
 
 TWO_CHUNKS = "model:\n  pipeline_model_parallel_size: 2\n  pipeline_model_parallel_layout: Et|t|t|tL\n"
@@ -260,7 +260,8 @@ def test_what_runs_beside_what_decides_over_the_model() -> None:
     assert any("comm_overlap.overlap_moe_expert_parallel_comm" in note for note in read(TWO_CHUNKS).notes)
     on = TWO_CHUNKS + "comm_overlap:\n  overlap_moe_expert_parallel_comm: true\n  delay_wgrad_compute: true\n"
     assert read(on).plan.schedule == "interleaved-overlap"
-    assert read(on).unknown == ("user.yaml, line 6: delay_wgrad_compute",)
+    assert read(on).plan.delays_weights
+    assert read(on).unknown == ()
     assert not any("comm_overlap" in note for note in read(on).notes)
     off = (
         TWO_CHUNKS
@@ -274,10 +275,10 @@ def test_pairs_are_switched_on_and_off_where_they_stand() -> None:
     on = TWO_CHUNKS + "comm_overlap:\n  overlap_moe_expert_parallel_comm: true # faster\n  delay_wgrad_compute: true\n"
     found = read(on, FOUR).plan
     assert TARGET.apply(on, "user.yaml", found).endswith(on[len(TWO_CHUNKS) :])
-    plain = TARGET.apply(on, "user.yaml", replace(found, schedule="interleaved"))
+    plain = TARGET.apply(on, "user.yaml", replace(found, schedule="interleaved", delays_weights=None))
     assert "overlap_moe_expert_parallel_comm: false # faster" in plain
     assert "delay_wgrad_compute: false" in plain
-    assert "overlap_moe_expert_parallel_comm: true" in TARGET.apply(plain, "user.yaml", found)
+    assert read(TARGET.apply(plain, "user.yaml", found), FOUR).plan == found
 
 
 def test_overrides_have_pairs_in_their_own_section() -> None:

@@ -81,14 +81,14 @@ def test_modules_are_sets_where_layers_offer_them_and_else_select():
 def test_keys_that_are_not_read_are_named():
     baseline = read(more="recompute_comm: {enable: True, select_module: {a: ['0']}}\nswap: {enable: False}\n")
     assert baseline.unknown == ("my.yaml, line 10: recompute_comm",)
-    text = USERS.replace("STAGES", "auto").replace("tensor_parallel: 2", "pipeline_parallel_overlap_b_f: True")
+    text = USERS.replace("STAGES", "auto").replace("tensor_parallel: 2", "pipeline_parallel_other: True")
     text = (
         text.replace("mode: MODE", "mode: full, exclude_op: {a: ['0']}")
         .replace("FULL", "['0']")
         .replace("SELECT", "{}")
     )
     assert read_plan(text, "x", GivenSizes(num_microbatches=4)).unknown == (
-        "x, line 4: parallelism.pipeline_parallel_overlap_b_f",
+        "x, line 4: parallelism.pipeline_parallel_other",
         "x, line 9: recompute.exclude_op",
     )
 
@@ -148,3 +148,47 @@ def test_it_is_recognised():
     assert is_configuration(USERS, "x")
     assert not is_configuration("parallel_config: {pipeline_stage: 2}", "x")
     assert not is_configuration("{", "x")
+
+
+PAIRS = """\
+model: {num_hidden_layers: LAYERS, MORE}
+parallelism:
+  pipeline_parallel: 2
+  pipeline_parallel_interleave_num: 2
+  pipeline_parallel_overlap_b_f: True
+  pipeline_parallel_enable_dxdw_split: SPLIT
+  pipeline_parallel_layers_per_stage: STAGES
+"""
+
+
+def paired(stages: str, *, layers: int = 12, more: str = "first_k_dense_replace: 0", splits: bool = False) -> Baseline:
+    values = {"LAYERS": str(layers), "MORE": more, "SPLIT": str(splits), "STAGES": stages}
+    text = PAIRS
+    for name, value in values.items():
+        text = text.replace(name, value)
+    return read_plan(text, "my.yaml", GivenSizes(num_microbatches=8))
+
+
+def test_forwards_beside_backwards_need_equally_many_layers_with_experts() -> None:
+    even = paired('["0-3,6-9", "4-5,10-11"]')
+    assert even.plan == Plan(
+        schedule="interleaved-overlap", num_microbatches=8, layers=((4, 2), (4, 2)), delays_weights=False
+    )
+    assert (even.unknown, even.notes) == ((), ())
+    with pytest.raises(InputError, match="or forwards wait for ever; rank 1 has 2, 3"):
+        paired('["0-3,6-8", "4-5,9-11"]', more="first_k_dense_replace: 1")  # of the first four, three have experts
+    dense = paired('["0-3,6-8", "4-5,9-10"]', layers=11, more="first_k_dense_replace: 1")
+    assert dense.plan.layers == ((4, 2), (3, 2))
+    assert dense.notes == ("layers without experts are taken to pair as the others do",)
+
+
+def test_pairs_that_are_not_understood_are_named() -> None:
+    even = '["0-3,6-9", "4-5,10-11"]'
+    assert paired(even, splits=True).unknown == ("my.yaml, line 6: parallelism.pipeline_parallel_enable_dxdw_split",)
+    alternating = paired(even, more="moe_layer_freq: 2")
+    assert alternating.plan.schedule == "interleaved"
+    assert alternating.unknown == ("my.yaml, line 5: parallelism.pipeline_parallel_overlap_b_f",)
+    text = "model: {num_hidden_layers: 4}\nparallelism: {pipeline_parallel: 2, pipeline_parallel_overlap_b_f: True}\n"
+    alone = read_plan(text, "my.yaml", GivenSizes(num_microbatches=8))
+    assert alone.plan.schedule == "1f1b"
+    assert alone.notes == ("with one chunk for each rank, pipeline_parallel_overlap_b_f changes nothing",)

@@ -114,9 +114,15 @@ def test_modules_of_the_user_stay():
     ("text", "message"),
     [
         ("model: {num_hidden_layers: 13}", r"x: model.num_hidden_layers must be .* the plan \(12\), got 13"),
-        ("parallelism: {pipeline_parallel_overlap_b_f: True}", "overlap_b_f must be off"),
     ],
 )
 def test_a_file_that_a_plan_does_not_fit_is_refused(text: str, message: str):
     with pytest.raises(InputError, match=message):
         apply_plan(text, "x", PLAN)
+
+
+def test_a_plan_without_pairs_switches_them_off() -> None:
+    text = "parallelism: {pipeline_parallel_overlap_b_f: True, pipeline_parallel_enable_dxdw_split: False}\n"
+    applied = apply_plan(text, "x", PLAN)
+    assert "pipeline_parallel_overlap_b_f: False" in applied or "pipeline_parallel_overlap_b_f: false" in applied
+    assert "overlap_b_f" not in apply_plan("parallelism: {tensor_parallel: 2}\n", "x", PLAN)

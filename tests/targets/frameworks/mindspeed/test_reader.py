@@ -107,3 +107,26 @@ def test_of_what_a_run_printed_its_own_arguments_are_not_understood() -> None:
     found = read_script(text, "log.txt", EIGHT)
     assert found.plan.layers == ((4, 4, 4, 4),)
     assert found.unknown == ("log.txt, line 3: num_layer_list", "log.txt, line 5: schedules_method")
+
+
+PAIRS = "--num-layers-per-virtual-pipeline-stage 2 --moe-fb-overlap"
+
+
+def test_forwards_beside_backwards_delay_weight_gradients() -> None:
+    found = read(16, PAIRS)
+    assert found.plan.schedule == "interleaved-overlap"
+    assert found.plan.delays_weights
+    assert found.plan.recompute == {"full": ((2, 2, 2, 2), (2, 2, 2, 2))}
+    assert found.unknown == ()
+    with pytest.raises(InputError, match="moe_fb_overlap must be off with one chunk on several ranks"):
+        read(16, "--moe-fb-overlap")
+
+
+def test_switches_that_mean_nothing_here_are_named() -> None:
+    megatrons = read(16, "--num-layers-per-virtual-pipeline-stage 2 --overlap-moe-expert-parallel-comm")
+    assert megatrons.plan.schedule == "interleaved"
+    assert megatrons.unknown == ("run.sh, line 6: overlap_moe_expert_parallel_comm",)
+    before = read(16, "--pipeline-num-transformer-layers [[2,2]*4] --moe-fb-overlap")
+    assert before.plan.schedule == "interleaved"
+    assert before.unknown == ("run.sh, line 6: moe_fb_overlap",)
+    assert is_mindspeed_script(SCRIPT.format(layers=16, cut=PAIRS), "run.sh")

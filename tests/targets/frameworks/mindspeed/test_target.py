@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 
 from evenflow.errors import InputError
-from evenflow.model import Plan
+from evenflow.model import NONE, EndBlock, Halves, Layer, LayerRun, Mode, Network, PassHalves, Plan
+from evenflow.solve import Status
 from evenflow.targets.frameworks.mindspeed.target import TARGET
+from evenflow.targets.planning import plan_for_target
 from evenflow.targets.refusal import refusal
 from evenflow.targets.target import GivenSizes
 from tests.targets.pages import page_of
@@ -98,3 +102,58 @@ def test_the_page_shows_what_is_written() -> None:
     for version, plan in (("1.0", LISTED), ("26.0", INTERLEAVED), ("26.1", INTERLEAVED)):
         for piece in TARGET.write(plan, version).pieces:
             assert piece.text in page_of(TARGET)
+
+
+PAIRED = Plan(schedule="interleaved-overlap", num_microbatches=8, layers=((3, 4), (4, 1)), delays_weights=True)
+
+
+def test_forwards_beside_backwards_have_a_switch_of_their_own() -> None:
+    written = TARGET.write(PAIRED, "26.1")
+    (piece,) = written.pieces
+    assert "    --moe-fb-overlap\n" in piece.text
+    assert "--overlap-moe" not in piece.text
+    assert "--delay-wgrad" not in piece.text
+    assert any("--moe-grouped-gemm" in note for note in written.notes)
+    assert not any("Transformer Engine" in note for note in written.notes)
+    assert TARGET.apply is not None
+    assert TARGET.read is not None
+    script = "torchrun pretrain_gpt.py --num-layers 12 --pipeline-model-parallel-size 2 --swap-attention # mindspeed\n"
+    on = TARGET.apply(script, "run.sh", PAIRED)
+    assert TARGET.read(on, "run.sh", GivenSizes(num_microbatches=8)).plan == PAIRED
+    plain = replace(PAIRED, schedule="interleaved", delays_weights=None)
+    assert "--moe-fb-overlap" not in TARGET.apply(on, "run.sh", plain)
+
+
+def test_what_pairs_keep_to() -> None:
+    abilities = TARGET.abilities("26.1")
+
+    def refused(plan: Plan) -> str:
+        found = refusal(plan, abilities, title="MindSpeed")
+        return "" if found is None else str(found)
+
+    full = {"full": ((3, 3), (3, 1))}
+    assert not refused(replace(PAIRED, recompute=full))
+    assert "must be above zero in every cell" in refused(replace(PAIRED, layers=((3, 4), (5, 0))))
+    assert not refused(replace(PAIRED, layers=((3, 4), (5, 0)), schedule="interleaved", delays_weights=None))
+    assert "must be at least twice the number of ranks" in refused(replace(PAIRED, num_microbatches=3))
+    assert "must be one of 1f1b, interleaved" in str(refusal(PAIRED, TARGET.abilities("26.0"), title="MindSpeed"))
+
+
+def test_no_cell_is_empty_beside_pairs_alone() -> None:
+    """A short layer that is best left out of a stage stays in one with pairs."""
+    halves = Halves(forward=PassHalves(dispatch_ns=300), backward=PassHalves(combine_ns=600))
+    modes = {NONE: Mode(activation_bytes=5, backward_ns=2000)}
+    layer = Layer(name="layer", forward_ns=1000, parameter_bytes=10, modes=modes, halves=halves)
+    heavy = EndBlock(name="tail", forward_ns=3000, backward_ns=6000)
+    network = Network(name="heavy", runs=(LayerRun(layer=layer, count=4),), tail=heavy)
+
+    def best(schedule: str) -> Plan:
+        found = plan_for_target(
+            network, "mindspeed", num_ranks=2, num_microbatches=8, num_chunks=[2], schedules=[schedule]
+        )
+        assert found.outcome.status is Status.OPTIMAL
+        assert found.outcome.plan is not None
+        return found.outcome.plan
+
+    assert min(map(min, best("interleaved").layers)) == 0
+    assert best("interleaved-overlap").layers == ((1, 1), (1, 1))

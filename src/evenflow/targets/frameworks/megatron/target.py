@@ -34,7 +34,7 @@ from evenflow.targets.megatron_family.forks import has_old_checkpointing, is_meg
 from evenflow.targets.megatron_family.hybrid_pattern import is_hybrid
 from evenflow.targets.megatron_family.logs import MEGATRON
 from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script
-from evenflow.targets.megatron_family.settings import FROZEN_PARTS
+from evenflow.targets.megatron_family.settings import FROZEN_PARTS, PAIRS
 from evenflow.targets.target import Target, Written
 from evenflow.tune.rules import DegreeRules
 
@@ -125,7 +125,7 @@ TARGET = Target(
     degree_rules=_degree_rules,
     write_degrees=_write_degrees,
     told_version=_told_version,
-    read=partial(read_run, in_pairs=True),
+    read=partial(read_run, in_pairs=PAIRS),
     read_degrees=stated_in_run,
     recognise=lambda text, file: is_run(text, file) and not any(is_other(text, file) for is_other in _OTHERS),
     apply=_apply,

@@ -113,7 +113,7 @@ def _excluded() -> str:
 
 
 def _read(text: str, file: str, given_sizes: GivenSizes) -> Baseline:
-    found = baseline(run_arguments(text, file), given_sizes, in_pairs=True)
+    found = baseline(run_arguments(text, file), given_sizes, in_pairs=PAIRS)
     model = bridge_section(text, "model", file)
     silent = [key for key in dict.fromkeys((*_fields(found.plan), OFFLOADS)) if key not in model]
     silent += [] if PAIRS in bridge_section(text, OVERLAP, file) else [_PAIRS_NAME]

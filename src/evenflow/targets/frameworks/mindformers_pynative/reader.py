@@ -11,6 +11,7 @@ from evenflow.profiles.training_file import LAYER_KEYS
 from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.ranges import CHUNKS, LAYERS, MICROBATCHES, RANKS
 from evenflow.targets.frameworks.mindformers_pynative.layer_ranges import layer_ids, range_ends
+from evenflow.targets.frameworks.mindformers_pynative.pairs import read_pairs
 from evenflow.targets.frameworks.mindformers_pynative.values import PARTS, set_of, stages
 from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
@@ -30,7 +31,8 @@ _KNOWN = tuple(
         "_microbatch_size",  # overwritten when the training starts
         "_overlap_p2p",
         "_p2p_transport",
-        "_enable_dxdw_split",  # only with overlap_b_f
+        "_overlap_b_f",
+        "_enable_dxdw_split",
     )
 )
 _Ids = Sequence[range]
@@ -62,7 +64,13 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
     key = next((key for key in LAYER_KEYS if key in model), None)
     num_layers = sizes.num_layers if key is None else model.integer(key, LAYERS)
     layers = _layers(parallel, num_layers, num_ranks=num_ranks, num_chunks=num_chunks)
-    bare = Plan(schedule=_family(parallel, num_chunks), num_microbatches=sizes.num_microbatches, layers=layers)
+    pairs = read_pairs(parallel, model, layers)
+    bare = Plan(
+        schedule="interleaved-overlap" if pairs.are_run else _family(parallel, num_chunks),
+        num_microbatches=sizes.num_microbatches,
+        layers=layers,
+        delays_weights=False if pairs.are_run else None,
+    )
     mode = recompute.values.get("mode", "None")
     if mode not in (None, "None", "full", "select"):
         raise recompute.error("mode", _("must be None, full or select"))
@@ -82,11 +90,12 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
         num_microbatches=bare.num_microbatches,
         layers=layers,
         recompute={kind: table for kind, table in counted.items() if any(map(any, table))},
+        delays_weights=bare.delays_weights,
     )
     return Baseline(
         plan=plan,
-        unknown=tuple(_unknown(top, parallel, recompute)),
-        notes=tuple(_notes(plan, by_kind, selected)),
+        unknown=(*pairs.unknown, *_unknown(top, parallel, recompute)),
+        notes=(*pairs.notes, *_notes(plan, by_kind, selected)),
         place_of_sets=recompute.place(_MODULES) if kinds.keys() - {SELECT} else "",
         select_set=next(iter(kinds)) if len(kinds) == 1 and SELECT not in kinds else "",
     )

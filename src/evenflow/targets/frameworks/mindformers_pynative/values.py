@@ -10,6 +10,7 @@ from evenflow.predict.training import FULL_ATTENTION, SET_MODULES, set_kind
 from evenflow.profiles.training_file import LAYER_KEYS
 from evenflow.profiles.yaml_values import load_document
 from evenflow.targets.frameworks.mindformers_pynative.layer_ranges import layer_ranges
+from evenflow.targets.frameworks.mindformers_pynative.pairs import OVERLAP, SPLIT
 from evenflow.targets.stages import StageLayers, layers_by_kind, stages_of
 
 SCHEDULES = {"1f1b": "1f1b", "interleaved": "interleaved_1f1b", "f-then-b": "gpipe"}
@@ -106,8 +107,8 @@ def apply_plan(text: str, file: str, plan: Plan) -> str:
     """Return the configuration YAML `text` with all that `plan` decides; modules under ``select_module`` stay.
 
     Raises:
-        InputError: a file with another number of layers than the plan, or with a setting that changes its order; keys
-            that cannot be set without changing something else.
+        InputError: a file with another number of layers than the plan; keys that cannot be set without changing
+            something else.
     """
     document = load_document(text.removeprefix(BOM), file=file).value
     for key in LAYER_KEYS:
@@ -115,12 +116,13 @@ def apply_plan(text: str, file: str, plan: Plan) -> str:
         if isinstance(given, int) and given != plan.num_layers:
             rule = _("must be the number of layers of the plan ({num_layers})", num_layers=plan.num_layers)
             raise InputError(value=given, rule=rule, place=f"{file}: model.{key}")
-    if value_at(document, ("parallelism", "pipeline_parallel_overlap_b_f")) is True:
-        rule = _("must be off: with it, forwards and backwards overlap, which is another order")
-        raise InputError(value=True, rule=rule, place=f"{file}: parallelism.pipeline_parallel_overlap_b_f")
     named = value_at(document, ("recompute", "select_module"))
     modules = tuple(map(str, named)) if isinstance(named, Mapping) and named else (SELECT_MODULE,)
-    return apply_to_training_yaml(text, file=file, values=pynative_values(plan, modules))
+    values = dict(pynative_values(plan, modules))
+    for key in (OVERLAP, SPLIT):  # no plan has pairs
+        if value_at(document, ("parallelism", key)):
+            values[f"parallelism.{key}"] = False
+    return apply_to_training_yaml(text, file=file, values=values)
 
 
 def _of_one(plan: Plan) -> str:

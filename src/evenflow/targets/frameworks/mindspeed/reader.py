@@ -21,6 +21,7 @@ from evenflow.targets.megatron_family.mindspeed_cuts import (
     real_layers,
     with_layers,
 )
+from evenflow.targets.megatron_family.settings import FB_OVERLAP
 from evenflow.targets.megatron_family.shell_arguments import Flag, flags_of, shell_arguments, training_words
 from evenflow.targets.megatron_family.shell_words import line_of
 from evenflow.targets.target import Baseline, GivenSizes
@@ -37,11 +38,11 @@ def read_script(text: str, file: str, sizes: GivenSizes) -> Baseline:
         InputError: as `baseline` does; flags of MindSpeed that it refuses together, and an order that no family has.
     """
     if is_printed(text):
-        return read_run(text, file, sizes)
+        return read_run(text, file, sizes, in_pairs=FB_OVERLAP)
     arguments = shell_arguments(text, file=file)
     own, places = _own_flags(text, file)
     if not own:
-        return baseline(arguments, sizes)
+        return baseline(arguments, sizes, in_pairs=FB_OVERLAP)
     key = next(iter(own))
     others = [other for other in own if other != key] + ([LAYOUT] if LAYOUT in arguments.values else [])
     if others:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from evenflow.errors import InputError
 from evenflow.fields import check_one_of
 from evenflow.language import _
-from evenflow.model import Abilities, Plan
+from evenflow.model import FULL, SELECT, Abilities, Plan, ScheduleLimits, SizeRule
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.frameworks.mindspeed.reader import (
     BY_LAYOUT,
@@ -20,15 +20,18 @@ from evenflow.targets.frameworks.mindspeed.reader import (
     told_version,
 )
 from evenflow.targets.further_tokens import without_mtp
-from evenflow.targets.megatron_family.arguments import is_printed
+from evenflow.targets.megatron_family.arguments import flag_name, is_printed
 from evenflow.targets.megatron_family.degrees.degree_flags import degree_flags, degree_notes
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
-from evenflow.targets.megatron_family.degrees.degree_settings import shares_optimizer
+from evenflow.targets.megatron_family.degrees.degree_settings import check_pairs, shares_optimizer
 from evenflow.targets.megatron_family.degrees.stated import stated_in_run
 from evenflow.targets.megatron_family.edit import apply_flags
 from evenflow.targets.megatron_family.flags import (
     CUT_FLAGS,
+    DELAY_FLAG,
     LAYOUT_FLAG,
+    PAIR_FLAG,
+    PAIRED,
     STOCK_WAYS,
     even_flags,
     flags_piece,
@@ -39,21 +42,32 @@ from evenflow.targets.megatron_family.flags import (
     without_layout_abilities,
 )
 from evenflow.targets.megatron_family.mindspeed_cuts import is_mindspeed_script, matrix_text
-from evenflow.targets.megatron_family.settings import FROZEN_PARTS, settings_notes
+from evenflow.targets.megatron_family.settings import FB_OVERLAP, FROZEN_PARTS, settings_notes
 from evenflow.targets.target import Target, Written
 
 _MATRIX_FLAG, _LIST_FLAG = "--pipeline-num-transformer-layers", "--num-layer-list"
 _OWN_CUTS = (_MATRIX_FLAG, "--noop-layers", _LIST_FLAG)
+_PAIR_FLAG = flag_name(FB_OVERLAP)
+_IN_PAIRS = ScheduleLimits(kinds=(FULL, SELECT), most_mtp=1, every_cell=True)
+"""What MindSpeed keeps to beside it: full recomputation is of single layers. [`transformer_block_forward`]"""
+_ENOUGH = SizeRule(
+    text=_("must be at least twice the number of ranks where forwards run beside backwards"),
+    holds=lambda sizes, schedule: schedule != PAIRED[1] or sizes.num_microbatches >= 2 * sizes.num_ranks,
+)
+"""[MindSpeed, `MoEFwdBwdOverlapFeature`]"""
 _CONTEXT_FLAG = "--context-parallel-algo"
 _CONTEXT_WAYS = {"ring": "megatron_cp_algo", "all-to-all": "ulysses_cp_algo"}
 """MindSpeed's names of how context ranks exchange. [MindSpeed, `ContextParallelFeature`]"""
 
 
 def _abilities(version: str) -> Abilities:
-    """Return what a version can run: a list cuts one chunk for each rank freely, more chunks are equal."""
+    """Return what a version can run: a list cuts one chunk for each rank freely, more chunks are equal; the last one
+    runs forwards beside backwards.
+    """
     if version == BY_LIST:
         return replace(without_layout_abilities(), own_cut_from=2)
-    return megatron_abilities(STOCK_WAYS)
+    abilities = megatron_abilities(STOCK_WAYS, in_pairs=version == BY_LAYOUT)
+    return replace(abilities, limits=dict.fromkeys(PAIRED, _IN_PAIRS), sizes=(*abilities.sizes, _ENOUGH))
 
 
 def _write(plan: Plan, version: str) -> Written:
@@ -63,6 +77,7 @@ def _write(plan: Plan, version: str) -> Written:
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
     shares_optimizer(planned, TARGET.title)
+    check_pairs(plan, planned)
     degrees = planned.degrees
     of_plan = _plan_flags(plan, version)
     if plan.num_ranks == 1:
@@ -89,7 +104,9 @@ def _plan_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
     if version == BY_LIST:
         listed = {_LIST_FLAG: (",".join(map(str, plan.layers[0])),)} if len(set(plan.layers[0])) > 1 else {}
         return {**even_flags(plan), **listed}
-    flags = plan_flags(plan)
+    flags = {flag: values for flag, values in plan_flags(plan).items() if flag not in (PAIR_FLAG, DELAY_FLAG)}
+    if plan.schedule in PAIRED:
+        flags[_PAIR_FLAG] = ()
     if version == BY_MATRIX:
         counted = without_mtp(plan)
         _check_divides(counted)
@@ -106,7 +123,8 @@ def _notes(plan: Plan, version: str) -> tuple[str, ...]:
     if version == BY_LIST:
         return (_("leave out {flags}", flags=excluded), *settings_notes(plan, has_layout=False))
     if version == BY_LAYOUT:
-        notes = [_("leave out {flags}: the layout replaces them", flags=excluded), *plan_notes(plan)]
+        notes = [_("leave out {flags}: the layout replaces them", flags=excluded)]
+        notes += plan_notes(plan, of_pairs=_pair_notes(plan))
     else:
         replaced = _("leave out {flags}: {flag} replaces them", flags=excluded, flag=_MATRIX_FLAG)
         notes = [replaced, *settings_notes(plan, has_layout=False)]
@@ -114,6 +132,19 @@ def _notes(plan: Plan, version: str) -> tuple[str, ...]:
         layers = ",".join(map(str, plan.layers[0]))
         notes.append(_("MindSpeed-LLM also takes the cut as --num-layer-list {layers}", layers=layers))
     return tuple(notes)
+
+
+def _pair_notes(plan: Plan) -> tuple[str, ...]:
+    """Return what forwards beside backwards need that a plan does not decide."""
+    if plan.schedule not in PAIRED:
+        return ()
+    return (
+        _(
+            "{flag} needs expert-parallel devices, --moe-grouped-gemm, the token dispatcher alltoall,"
+            " --expert-tensor-parallel-size 1, and no --overlap-grad-reduce",
+            flag=_PAIR_FLAG,
+        ),
+    )
 
 
 def _check_divides(plan: Plan) -> None:
@@ -144,7 +175,7 @@ def _apply(text: str, file: str, plan: Plan) -> str:
         plan,
         flags,
         arguments=arguments,
-        decided=(*_OWN_CUTS, "--enable-recompute-layers-per-pp-rank"),
+        decided=(*_OWN_CUTS, _PAIR_FLAG, "--enable-recompute-layers-per-pp-rank"),
         sets_layers=has_noop_layers,
     )
 

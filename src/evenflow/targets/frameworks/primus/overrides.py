@@ -50,7 +50,7 @@ def read_overrides(section: Fields, sizes: GivenSizes) -> Baseline:
     ids = _layer_ids(fields)
     if ids is not None:
         settings |= {"recompute_granularity": None, "recompute_num_layers": None}
-    found = baseline(arguments_of(settings, file=fields.file, lines=fields.lines), sizes, in_pairs=True)
+    found = baseline(arguments_of(settings, file=fields.file, lines=fields.lines), sizes, in_pairs=PAIRS)
     plan = found.plan if ids is None else _recomputing(found.plan, ids, fields, notes)
     moved = tuple(fields.place(key) for key in _MOVES if fields.values.get(key))
     unknown = (*found.unknown, *moved)
