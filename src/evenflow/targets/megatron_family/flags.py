@@ -212,6 +212,8 @@ def recompute_flags(plan: Plan, *, has_modules: bool = True) -> dict[str, tuple[
             flags |= {OFFLOAD_FLAGS[0]: (), OFFLOAD_FLAGS[1]: moved}
         if plan.moved_share is not None:
             flags[OFFLOAD_FLAGS[2]] = (f"{plan.moved_share.share:g}",)
+            if plan.moved_share.kept_bytes:
+                flags[OFFLOAD_FLAGS[3]] = (str(plan.moved_share.kept_bytes),)
         return flags
     if any(map(any, plan.recompute.get(SELECT, ()))):
         modules = {"--recompute-modules": ("core_attn",)} if has_modules else {}
