@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import accumulate, combinations, pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 from hypothesis import given, settings
@@ -24,7 +24,7 @@ from evenflow.model import (
     Request,
     Scope,
     Sizes,
-    groups_of,
+    cells,
     shares_between,
     stage_table,
     with_chain,
@@ -36,7 +36,6 @@ from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.clock import Clock
 from evenflow.solve.for_target import solve_for_target
 from evenflow.solve.moved_shares import ShareSearch
-from evenflow.solve.outcome import Status
 from evenflow.solve.problem import make_problem
 from evenflow.solve.race import Race
 from evenflow.solve.requests import ContestSearch
@@ -45,6 +44,7 @@ from evenflow.solve.time_left import TimeLeft
 from evenflow.targets.refusal import refusal
 from tests.megatron_offload import WHOLE, network_of
 from tests.solve.cases import TOLERANCE
+from tests.strategies import FamilySizes
 from tests.thoroughness import examples
 
 RANKS, LAYERS, MICROBATCHES = 4, 8, 8
@@ -141,36 +141,31 @@ def test_layers_that_do_not_know_their_modules_apart_are_bounded_alike() -> None
     assert "with the same modules moved in all layers" in outcome.certificate()
 
 
-def _every_kept(network: Network, groups: MovedGroups, ranks: int, microbatches: int) -> Iterator[Simulation]:
-    """Yield all cuts under all shares, with all that further ranks may keep of their first backwards."""
-    layers = network.num_layers
-    for inner in combinations(range(1, layers), ranks - 1):
+def _every_kept(network: Network, groups: MovedGroups, sizes: FamilySizes) -> Iterator[Simulation]:
+    """Yield all cuts under all shares, with bytes that further ranks keep of their first backwards, up to all."""
+    layers, table = network.num_layers, sizes.schedule().stage_table
+    for inner in combinations(range(1, layers), sizes.num_cells - 1):
         bounds = list(pairwise((0, *inner, layers)))
-        sizes = [
-            [size for own in groups_of(network, WHOLE)[start:end] for _module, size in own] for start, end in bounds
-        ]
-        kept = set(range(1, 2002, 100)) | {0}
-        for rank in range(1, ranks):
-            kept |= {total // rank + 1 for total in accumulate(sizes[rank] * microbatches)}
-        counts = [groups.num_groups(start, end) for start, end in bounds]
-        for share in (*shares_between(counts), 1.0):
-            for kept_bytes in sorted(kept):
+        of_cells = np.array([end - start for start, end in bounds])[table]
+        for share in (*shares_between([groups.num_groups(start, end) for start, end in bounds]), 1.0):
+            for kept_bytes in (*range(0, 3600, 180), 10**6):
                 plan = Plan(
-                    schedule="1f1b",
-                    num_microbatches=microbatches,
-                    layers=(tuple(end - start for start, end in bounds),),
+                    schedule=sizes.family,
+                    num_microbatches=sizes.num_microbatches,
+                    layers=cells(of_cells.tolist()),
                     moved_share=MovedShare(kind=WHOLE, share=share, kept_bytes=kept_bytes),
                 )
-                counted = with_moved_share(plan, groups, stage_table(range(ranks), num_ranks=ranks))
-                yield simulate(network, counted)
+                yield simulate(network, with_moved_share(plan, groups, table))
 
 
 @settings(max_examples=examples(8))
 @given(st.data())
 def test_the_bound_is_one_on_all_that_keep_first_backwards(data: st.DataObject) -> None:
-    ranks, microbatches = data.draw(st.integers(2, 3)), data.draw(st.integers(3, 5))
+    family, ranks, chunks, microbatches = data.draw(st.sampled_from([("1f1b", 3, 1, 4), ("interleaved", 2, 2, 4)]))
+    sizes = FamilySizes(family=family, num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches)
     parts = st.tuples(st.sampled_from([0, 400]), st.sampled_from([0, 500]))
-    layers = [(400, 500), *data.draw(st.lists(parts, min_size=ranks - 1, max_size=4))]
+    num_others = data.draw(st.integers(sizes.num_cells - 1, 4))
+    layers = [(400, 500), *data.draw(st.lists(parts, min_size=num_others, max_size=num_others))]
     link = HostLink(
         bytes_per_s=data.draw(st.sampled_from([10**8, 2 * 10**8, 4 * 10**8, 10**9])),
         one_engine=data.draw(st.booleans()),
@@ -179,24 +174,19 @@ def test_the_bound_is_one_on_all_that_keep_first_backwards(data: st.DataObject) 
     network = network_of(layers, link)
     groups = MovedGroups.of(network, moved_chain(WHOLE))
     assert groups is not None
-    every = list(_every_kept(network, groups, ranks, microbatches))
+    every = list(_every_kept(network, groups, sizes))
     peaks = sorted({max(simulation.peak_memory_bytes) for simulation in every})
-    for limit in {peaks[0], data.draw(st.sampled_from(peaks))}:
-        fitting = [simulation.makespan_ns for simulation in every if simulation.fits(limit)]
-        request = Request(
-            network=network,
-            sizes=Sizes(num_ranks=ranks, num_chunks=1, num_microbatches=microbatches),
-            memory_limit_bytes=limit,
-            allow_empty=False,
-        )
-        problem = make_problem(request, schedule="1f1b")
-        bounded = Race(bounding_shares(problem, moved_chain(WHOLE))).run(Clock(limit_s=20.0))
-        assert bounded.status is Status.OPTIMAL
-        assert bounded.lower_bound_ns <= min(fitting) * (1 + TOLERANCE)
-        search = ShareSearch(problem, groups)
-        for inner in combinations(range(1, network.num_layers), ranks - 1):
-            counts = np.zeros((ranks, len(problem.kinds)), dtype=np.int64)
-            counts[:, 0] = np.diff((0, *inner, network.num_layers))
-            found = search.shortest(counts, below_ns=10**12, left=TimeLeft.of(60))
-            if found is not None:
-                assert min(fitting) <= found.makespan_ns
+    limit = data.draw(st.sampled_from(peaks))
+    fitting = [simulation.makespan_ns for simulation in every if simulation.fits(limit)]
+    request = Request(network=network, sizes=sizes.sizes, memory_limit_bytes=limit, allow_empty=False)
+    problem = make_problem(request, schedule=family)
+    bounded = Race(bounding_shares(problem, moved_chain(WHOLE))).run(Clock(limit_s=20.0))
+    assert bounded.lower_bound_ns <= min(fitting) * (1 + TOLERANCE)
+    search = ShareSearch(problem, groups)
+    counts = np.zeros((sizes.num_cells, len(problem.kinds)), dtype=np.int64)
+    counts[:, 0] = 1
+    counts[-1, 0] += network.num_layers - sizes.num_cells
+    found = search.shortest(counts, below_ns=10**12, left=TimeLeft.of(60))
+    if found is not None:
+        assert bounded.lower_bound_ns <= found.makespan_ns * (1 + TOLERANCE)
+        assert problem.simulate_plan(replace(problem.plan(found.counts), moved_share=found.moved)).fits(limit)
