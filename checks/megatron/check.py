@@ -27,8 +27,10 @@ import plans as sample
 from training import losses
 
 from evenflow.errors import InputError
-from evenflow.model import FULL, SELECT, Groups, Plan, Sizes, segment_length
+from evenflow.model import FULL, SELECT, Groups, Plan, Sizes, moved_of_first, segment_length
+from evenflow.model.moved_share import num_moved
 from evenflow.model.plan import cells
+from evenflow.predict.training import MOVED_MODULES
 from evenflow.schedule import Action, Op, group_allowed, make_schedule
 from evenflow.targets.megatron_family.arguments import arguments_of
 from evenflow.targets.megatron_family.even_cuts import even_cut
@@ -40,7 +42,7 @@ from evenflow.targets.registry import target_named
 FOLDER = Path(__file__).resolve().parent
 SOURCES = FOLDER.parents[1] / "src"
 STOCK, ADAPTER = target_named("megatron"), target_named("megatron-adapter")
-PLANS, SEED = 150, 5
+PLANS, SHARES, SEED = 150, 400, 5
 IMPOSSIBLE_SETS = ("offload_attn_proj", "layernorm+offload_attn_proj")
 """Sets of modules that must be refused."""
 MOST_DIFFERENT, LEAST_LEARNT = 1e-5, 0.01
@@ -64,6 +66,7 @@ def check(python: Path) -> None:
     sizes = list(order_sizes())
     sets = module_sets()
     cuts = list(sample.cuts(source))
+    shares = [share_case(source) for _number in range(SHARES)]
     with tempfile.TemporaryDirectory() as folder:
         results = loaded(
             python,
@@ -72,6 +75,7 @@ def check(python: Path) -> None:
                 "layouts": [{"layout": text, "ranks": 1} for text in texts],
                 "cuts": cuts,
                 "sets": [set_flags(kind) for kind in (*sets, *IMPOSSIBLE_SETS)],
+                "shares": shares,
                 "models": [
                     model_case(target.name, plan, Path(folder) / f"{number}.json")
                     for number, (target, plan) in enumerate([*written, *((ADAPTER, other) for _plan, other in spoiled)])
@@ -86,6 +90,7 @@ def check(python: Path) -> None:
         *compared_layouts(texts, results["layouts"]),
         *compared_cuts(cuts, results["cuts"]),
         *compared_sets((*sets, *IMPOSSIBLE_SETS), results["sets"]),
+        *compared_shares(shares, results["shares"]),
         *compared_models([plan for _target, plan in written], results["models"]),
         *compared_orders(sizes, results["orders"]),
     ]
@@ -101,6 +106,7 @@ def check(python: Path) -> None:
         f"{len(written)} plans, {sum(plan.num_chunks > 1 for _target, plan in written)} of them with chunks, "
         f"{sum(0 in row for _target, plan in written for row in plan.layers)} with empty stages\n"
         f"{len(sets)} sets of modules to compute again or to move\n"
+        f"{len(results['shares'])} ranks that move a share of theirs, and keep some of the first backwards\n"
         f"{len(sizes)} sizes of orders, {len(orders)} of them run, {len(sizes) - len(orders)} refused\n"
         f"{trained} plans trained on 4 processes, as the model in one piece\n"
         f"{len(spoiled)} plans and {others} orders spoiled on purpose; {len(failures)} failures"
@@ -189,6 +195,39 @@ def compared_sets(kinds: Sequence[str], results: Sequence[dict[str, Any]]) -> li
             failures += [f"{kind} is accepted"] if "modules" in result else []
         elif result.get("modules") != sorted(kind.split("+")):
             failures.append(f"{kind}: {result}")
+    return failures
+
+
+def share_case(source: random.Random) -> dict[str, Any]:
+    """Return the groups of the backwards of a rank, and how much of them is to move."""
+    names = MOVED_MODULES[: source.randint(1, 4)]
+
+    def layer() -> list[tuple[str, int]]:
+        return [(name, source.randint(1, 9)) for name in names if source.random() < 0.8]
+
+    stages = [[group for _layer in range(source.randint(0, 4)) for group in layer()] for _chunk in range(2)]
+    backwards = [source.choice(stages) for _number in range(source.randint(1, 8))]
+    fraction = source.choice((0.25, 0.5, 0.8125, 1.0, round(source.random(), 4)))
+    return {"backwards": backwards, "rank": source.randint(0, 3), "fraction": fraction, "delta": source.randint(0, 40)}
+
+
+def compared_shares(cases: Sequence[dict[str, Any]], results: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the ranks of which megatron-core moves other bytes; a version without shares has no results.
+
+    What it always keeps is of the first backward with each module: later ones are compared whole.
+    """
+    failures = []
+    for case, result in zip(cases, results, strict=False):
+        groups = [[(MOVED_MODULES.index(name), size) for name, size in each] for each in case["backwards"]]
+        ours = list(moved_of_first(groups, share=case["fraction"], kept_bytes=case["rank"] * case["delta"]))
+        firsts = {module: at for at in reversed(range(len(groups))) for module, _size in groups[at]}
+        begin = max((len(ours), *(at + 1 for at in firsts.values())))
+        later = [
+            sum(size for _module, size in each[: num_moved(len(each), case["fraction"])]) for each in groups[begin:]
+        ]
+        theirs = result.get("moved", [])
+        if (ours, later) != (theirs[: len(ours)], theirs[begin:]):
+            failures.append(f"{case}: {ours}, later {later} here, {result} there")
     return failures
 
 

@@ -11,6 +11,7 @@ import json
 import sys
 import warnings
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from megatron.core import parallel_state, tensor_parallel  # noqa: E402
 from megatron.core.models.gpt import GPTModel  # noqa: E402
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  # noqa: E402
 from megatron.core.pipeline_parallel import combined_1f1b, schedules, utils  # noqa: E402
+from megatron.core.pipeline_parallel import fine_grained_activation_offload as offload  # noqa: E402
 from megatron.core.process_groups_config import ProcessGroupCollection  # noqa: E402
 from megatron.core.tensor_parallel import random  # noqa: E402
 from megatron.core.transformer import MLATransformerConfig, TransformerConfig  # noqa: E402
@@ -151,6 +153,33 @@ def ran(model: GPTModel) -> dict[str, Any]:
         model(words, words, causal_mask()).sum().backward()
     numbers = [[layer.layer_number, forwards[layer], forwards[layer.self_attention.core_attention]] for layer in layers]
     return {"layers": numbers, "checkpoints": checkpoint.call_count}
+
+
+def moved(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the bytes that Megatron-LM moves of every backward of a rank, given names and bytes of their groups."""
+    chunks = [SimpleNamespace(offload_groups=[group_of(*each) for each in groups]) for groups in case["backwards"]]
+    for chunk in chunks:
+        names = {group._name for group in chunk.offload_groups}
+        chunk.get_max_deduplicated_groups = partial(len, names)
+    manager = object.__new__(offload.PipelineOffloadManager)
+    manager._cached_chunks_forward = manager._cached_chunks_backward = chunks
+    manager._offload_margin = 0
+    manager._pp_rank = case["rank"]
+    manager._delta_offload_bytes_across_pp_ranks = case["delta"]
+    manager._activation_offload_fraction = case["fraction"]
+    with patch.object(offload, "print_offload_summary_table"):
+        manager.post_warmup_callback()
+    return {
+        "moved": [sum(group.total_offload_bytes for group in chunk.offload_groups if group.offload) for chunk in chunks]
+    }
+
+
+def group_of(name: str, size: int) -> offload.OffloadTensorGroup:
+    """Return a group of tensors that move, without the events of a GPU."""
+    with patch.object(torch.cuda, "Event"):
+        group = offload.OffloadTensorGroup(name)
+    group.total_offload_bytes = size
+    return group
 
 
 def even_cut(case: dict[str, Any]) -> dict[str, Any]:
@@ -345,6 +374,8 @@ def main(cases_file: Path, results_file: Path) -> None:
     layouts = [attempted(layout, case) for case in cases["layouts"]]
     cuts = [attempted(even_cut, case) for case in cases["cuts"]]
     sets = [attempted(module_set, case) for case in cases["sets"]]
+    has_shares = "activation_offload_fraction" in FIELDS.values()
+    shares = [attempted(moved, case) for case in cases["shares"]] if has_shares else []
     models = [attempted(cells, case) for case in cases["models"]]
     schedules.torch = OnCpu()
     orders = [attempted(order, case) for case in cases["orders"]]
@@ -354,6 +385,7 @@ def main(cases_file: Path, results_file: Path) -> None:
         "cuts": cuts,
         "models": models,
         "sets": sets,
+        "shares": shares,
         "orders": orders,
     }
     results_file.write_text(json.dumps(results), "utf-8")

@@ -142,5 +142,6 @@ def test_another_number_of_chunks() -> None:
 
 def test_kinds_that_cannot_run() -> None:
     plan = Plan(schedule="1f1b", num_microbatches=4, layers=((2, 4),), recompute={"comm": ((0, 1),)})
-    with pytest.raises(InputError, match="the plan, recompute must have kinds that can run: full, select, got 'comm'"):
+    says = "the plan, recompute must have kinds that can run: full, select, and sets of modules that move, got 'comm'"
+    with pytest.raises(InputError, match=says):
         plan_hook(plan)

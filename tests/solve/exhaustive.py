@@ -5,7 +5,7 @@ of `oracle`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -39,6 +39,9 @@ keeps, of a cell.
 """
 
 Costs = NDArray[np.int64]
+Moved = Mapping[tuple[int, int], int]
+"""Bytes that leave of the passes of a stage and microbatch of which not as many do as of the others."""
+NOTHING: Moved = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +205,7 @@ def every_plan(case: Case) -> Plans:
     costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 8]
     link = case.network.host_link
     return Plans(
-        makespans_ns=_makespans(
+        makespans_ns=makespans_of(
             case.schedule,
             costs,
             np.concatenate(sent, axis=1),
@@ -210,7 +213,7 @@ def every_plan(case: Case) -> Plans:
             host_link=link,
             sharers=[rank.host_sharers for rank in case.network.ranks],
         ),
-        rank_peaks_bytes=_peaks(case.schedule, costs, link)
+        rank_peaks_bytes=peaks_of(case.schedule, costs, link)
         + case.network.constant_bytes
         + np.array([rank.reserved_bytes for rank in ranks] or [0] * case.sizes.num_ranks)[:, np.newaxis],
     )
@@ -296,7 +299,7 @@ def _duration(costs: Costs, action: Action) -> Costs:
     return {Op.F: forward, Op.B: backward, Op.I: backward - weight, Op.W: weight}[action.op]
 
 
-def leaving(order: list[Action], host_link: HostLink) -> dict[int, tuple[int, int, int]]:
+def leaving(order: list[Action], host_link: HostLink, moved: Moved = NOTHING) -> dict[int, tuple[int, int, int]]:
     """Places in the order of a rank of the forwards whose activations leave.
 
     Each has the place of its backward, the last one at which it is on the device at first, and the first one at which
@@ -326,10 +329,10 @@ def leaving(order: list[Action], host_link: HostLink) -> dict[int, tuple[int, in
                 over -= 1
         if over > 0 and place - 1 in spans:
             spans[place - 1] = spans[place - 1][0], place - 1, spans[place - 1][2]
-    return spans
+    return {at: span for at, span in spans.items() if moved.get((order[at].stage, order[at].microbatch)) != 0}
 
 
-def _makespans(
+def makespans_of(
     schedule: Schedule,
     costs: Costs,
     sent_ns: Costs,
@@ -337,6 +340,7 @@ def _makespans(
     latency_ns: int | None,
     host_link: HostLink | None,
     sharers: list[int | None],
+    moved: Moved = NOTHING,
 ) -> Costs:
     """Of all plans; costs are [stage, plan, 8], and what a message behind each stage takes is [stage, plan].
 
@@ -352,7 +356,7 @@ def _makespans(
     free = [nothing] * len(orders)
     place = {action: at for order in orders for at, action in enumerate(order)}
     lines = [{"out": nothing, "in": nothing} for _order in orders]
-    away = [leaving(order, host_link) if host_link else {} for order in orders]
+    away = [leaving(order, host_link, moved) if host_link else {} for order in orders]
     back = [{end for end, _last, _first in of_rank.values()} for of_rank in away]
     copied: dict[tuple[str, Action], Costs] = {}
 
@@ -362,7 +366,8 @@ def _makespans(
         line = "out" if link.one_engine else way
         begin = np.maximum(asked, lines[rank][line])
         among = (sharers[rank] if sharers else None) or link.sharers
-        took = np.ceil(costs[action.stage, :, 7] * (among * 1e9 / link.bytes_per_s)).astype(np.int64)
+        size = moved.get((action.stage, action.microbatch), costs[action.stage, :, 7])
+        took = np.ceil(size * (among * 1e9 / link.bytes_per_s)).astype(np.int64)
         copied[way, action] = lines[rank][line] = begin + took
 
     for action in sorted(ends, key=ends.__getitem__):  # all that an action waits for ends earlier
@@ -398,7 +403,7 @@ def _receiver(action: Action, schedule: Schedule) -> int | None:
     return stage if 0 <= stage < len(ranks) and ranks[stage] != ranks[action.stage] else None
 
 
-def _peaks(schedule: Schedule, costs: Costs, host_link: HostLink | None) -> Costs:
+def peaks_of(schedule: Schedule, costs: Costs, host_link: HostLink | None, moved: Moved = NOTHING) -> Costs:
     """The highest memory of each rank beside the constant, of all plans; [rank, plan]."""
 
     orders = orders_of(schedule)
@@ -408,7 +413,7 @@ def _peaks(schedule: Schedule, costs: Costs, host_link: HostLink | None) -> Cost
         stages = sorted({action.stage for action in order})
         held = sum(costs[stage, :, 3] for stage in stages) + np.max([costs[stage, :, 6] for stage in stages], axis=0)
         highest = held
-        away = leaving(order, host_link) if host_link else {}
+        away = leaving(order, host_link, moved) if host_link else {}
         ends = {(action.stage, action.microbatch): at for at, action in enumerate(order) if action.op in (Op.B, Op.I)}
         for at, action in enumerate(order):
             near = np.zeros_like(held)
@@ -417,7 +422,10 @@ def _peaks(schedule: Schedule, costs: Costs, host_link: HostLink | None) -> Cost
                     continue
                 end = ends.get((first.stage, first.microbatch), begin)
                 spans = [(begin, away[begin][1]), (away[begin][2], end)] if begin in away else [(begin, end)]
-                near = near + costs[first.stage, :, 7] * any(low <= at <= high for low, high in spans)
+                size = costs[first.stage, :, 7]
+                leaves = moved.get((first.stage, first.microbatch), size) if begin in away else size
+                near = near + np.where(any(low <= at <= high for low, high in spans), size, 0)
+                near = near + (size - leaves) * (begin <= at <= end and not any(a <= at <= b for a, b in spans))
             activation, waiting = costs[action.stage, :, 2], costs[action.stage, :, 5]
             changes = {Op.F: activation, Op.B: -activation, Op.I: waiting - activation, Op.W: -waiting}
             during = held + changes[action.op] if action.op == Op.F else held

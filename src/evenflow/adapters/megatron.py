@@ -1,4 +1,4 @@
-"""Recomputation by layer for Megatron-LM, whose own flags have one number for all cells.
+"""Recomputation and moves to the host by layer for Megatron-LM, whose own flags have one number for all cells.
 
 In a training script of Megatron-LM, around the function that builds a model chunk:
 
@@ -14,7 +14,8 @@ In Megatron-Bridge, before the model is made:
 
 No flag of recomputation may be set beside. The layers of each cell that the plan recomputes run under Megatron-LM's own
 checkpoints: `full` as its method `block` does, with the number of the cell; `select` as its selective recomputation of
-core_attn. Layers of multi-token prediction are not recomputed.
+core_attn. Layers of multi-token prediction are not recomputed. What moves to the host is by layer as well, with the
+flags of the plan beside (see `megatron_moves`).
 """
 
 import copy
@@ -23,13 +24,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from evenflow.adapters.megatron_moves import let_move, moves_alone
 from evenflow.adapters.stage_counts import given_plan
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, NONE, SELECT, Plan, ordered_kinds
 
 KINDS = (FULL, SELECT)
-"""Recompute kinds that layers can be under."""
+"""Recompute kinds that layers can be under, beside sets of modules that move to the host."""
 
 
 def with_plan(model_provider: Callable[..., Any], plan: Plan | Path | str) -> Callable[..., Any]:
@@ -73,7 +75,7 @@ def recompute_chunk(model: Any, plan: Plan, *, chunk: int, rank: int | None = No
 
     Raises:
         InputError: the model has no or several blocks of transformer layers, other numbers of layers than the plan, or
-            recomputes already.
+            recomputes already; or the flags move other modules than the plan.
     """
     from megatron.core import parallel_state
 
@@ -97,15 +99,16 @@ def recompute_chunk(model: Any, plan: Plan, *, chunk: int, rank: int | None = No
             rule = _("must have attention in layers under select")
             raise InputError(value=type(layer.self_attention).__name__, rule=rule, place=place)
         layer.self_attention.checkpoint_core_attention = True
+    let_move(block.layers, block.config, plan, chunk=chunk, rank=rank, place=place)
 
 
 def _plan(plan: Plan | Path | str) -> Plan:
     """Return a plan, or that of a file; raises InputError for kinds that cannot run."""
     read = given_plan(plan)
     kinds = set(read.used_kinds)
-    other = [kind for kind in ordered_kinds(kinds) if kind not in (*KINDS, NONE)]
+    other = [kind for kind in ordered_kinds(kinds) if kind not in (*KINDS, NONE) and not moves_alone(kind)]
     if other:
-        rule = _("must have kinds that can run: {names}", names=", ".join(KINDS))
+        rule = _("must have kinds that can run: {names}, and sets of modules that move", names=", ".join(KINDS))
         raise InputError(value=other[0], rule=rule, place=_("the plan, recompute"))
     return read
 

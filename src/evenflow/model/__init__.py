@@ -19,7 +19,8 @@ from evenflow.model.encoder_work import EncoderWork
 from evenflow.model.fewer_kinds import without_idle_kinds, without_offload
 from evenflow.model.halves import Halves, PassHalves, exchange_spans, saved_ns
 from evenflow.model.host_link import HostLink
-from evenflow.model.moved_share import MovedGroups, shares_between, with_chain, with_moved_share
+from evenflow.model.kept_first import groups_of, moved_of_first
+from evenflow.model.moved_share import MovedGroups, chain_of, shares_between, with_chain, with_moved_share
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.network_source import NetworkSource, as_network
 from evenflow.model.offloaded import with_offload
@@ -98,16 +99,19 @@ __all__ = [
     "as_network",
     "blocks_of",
     "cells",
+    "chain_of",
     "check_cut",
     "check_split",
     "check_step",
     "deal_layers",
     "even_cut",
     "exchange_spans",
+    "groups_of",
     "has_whole_segments",
     "is_kind_name",
     "looped",
     "mixing",
+    "moved_of_first",
     "offering",
     "one_by_one",
     "ordered_kinds",

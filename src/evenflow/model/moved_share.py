@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from evenflow.model.network import Layer, Network
 from evenflow.model.plan import Plan, cells
-from evenflow.model.recompute import NONE
+from evenflow.model.recompute import NONE, OFFLOAD, SET_JOINT
 from evenflow.model.stage_ranks import Stages, stage_cells
 
 
@@ -34,6 +34,18 @@ def shares_between(group_counts: Sequence[int]) -> tuple[float, ...]:
     steps = {moved / count for count in group_counts for moved in range(1, count)}
     shares = {round((low + high) / 2, 4) for low, high in pairwise(sorted({0.0, *steps, 1.0}))}
     return tuple(sorted(share for share in shares if 0 < share < 1))
+
+
+def chain_of(kind: str) -> tuple[str, ...]:
+    """Return the kinds from that which moves nothing to `kind`, each with one module more, of a set of modules.
+
+    >>> chain_of("layernorm+offload_core_attn+offload_moe_act")
+    ('layernorm', 'layernorm+offload_core_attn', 'layernorm+offload_core_attn+offload_moe_act')
+    """
+    modules = kind.split(SET_JOINT)
+    again = [module for module in modules if not module.startswith(f"{OFFLOAD}_")]
+    moved = modules[len(again) :]
+    return tuple(SET_JOINT.join((*again, *moved[:count])) or NONE for count in range(len(moved) + 1))
 
 
 def with_chain(network: Network, chain: Sequence[str]) -> Network | None:

@@ -8,7 +8,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.recompute import NONE
 from evenflow.model.sizes import Sizes
-from evenflow.ranges import LAYERS, PART
+from evenflow.ranges import LAYERS, MEMORY_BYTES, PART
 
 Cells: TypeAlias = tuple[tuple[int, ...], ...]
 """One integer per cell, indexed ``[chunk][rank]``."""
@@ -27,9 +27,12 @@ class MovedShare:
     """The recompute kind of layers of which all moves that can."""
     share: float
     """Of the modules of a cell, those that move, the first ones (see `evenflow.model.moved_share`)."""
+    kept_bytes: int = 0
+    """Bytes that every further rank moves less, once in a step (see `evenflow.model.kept_first`)."""
 
     def __post_init__(self) -> None:
         PART.check(self.share, place="moved_share")
+        MEMORY_BYTES.check(self.kept_bytes, place="moved_share")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from evenflow.model import FULL, NONE, OFFLOAD, SELECT, SET_JOINT, HostLink, Sizes
+from evenflow.model import FULL, NONE, OFFLOAD, SELECT, SET_JOINT, HostLink, Sizes, chain_of
 from evenflow.predict.host_update import HostUpdate
 from evenflow.predict.transformer import Transformer
 
@@ -187,7 +187,7 @@ def moved_chain(kind: str) -> tuple[str, ...]:
     moved = modules[len(again) :]
     if not moved or modules not in sets_among([kind]):
         return ()
-    return tuple(set_kind((*again, *moved[:count])) or NONE for count in range(len(moved) + 1))
+    return chain_of(kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,8 @@
 """A plan and what is known of it, as the fields of ``docs/result-schema.md``."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
-from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Communication
+from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Communication, MovedShare
 from evenflow.profiles.layer_file import layer_file_fields
 from evenflow.simulate import FillDrain, Simulation, as_fractions, host_uses
 from evenflow.solve import BindingLimit
@@ -48,7 +47,7 @@ def plan_fields(
         **({"continuing_layers": plan.continuing_layers} if plan.continuing_layers else {}),
         **({} if plan.delays_weights is None else {"delays_weights": plan.delays_weights}),
         "layers": plan.layers,
-        **({"moved_share": asdict(plan.moved_share)} if plan.moved_share is not None else {}),
+        **({"moved_share": _share_fields(plan.moved_share)} if plan.moved_share is not None else {}),
         "recompute": {kind: plan.recompute.get(kind, nothing) for kind in (*_ALWAYS_LISTED, *sorted(named))},
         "peak_memory_mb": [megabytes(peak) for peak in simulation.peak_memory_bytes],
         "memory_limit_mb": None if memory_limit_bytes is None else megabytes(memory_limit_bytes),
@@ -99,6 +98,11 @@ def _communication_fields(messages: Communication) -> dict[str, object]:
     }
     fields |= {} if messages.bytes_per_s is None else {"bytes_per_s": messages.bytes_per_s}
     return fields | ({"one_at_a_time": True} if messages.one_at_a_time else {})
+
+
+def _share_fields(moved: MovedShare) -> dict[str, object]:
+    kept = {"kept_bytes": moved.kept_bytes} if moved.kept_bytes else {}
+    return {"kind": moved.kind, "share": moved.share, **kept}
 
 
 def _host_fields(simulation: Simulation) -> dict[str, object]:

@@ -26,6 +26,7 @@ from evenflow.ranges import (
     CHUNKS,
     LAYERS,
     MEGABYTES,
+    MEMORY_BYTES,
     MICROBATCHES,
     MILLISECONDS,
     PART,
@@ -143,7 +144,8 @@ def _moved_share(fields: Fields) -> MovedShare | None:
     kind = of_share.text("kind")
     if not moved_chain(kind):
         raise of_share.error("kind", _("must be a set of modules of which some move to the host"))
-    return MovedShare(kind=kind, share=of_share.number("share", PART))
+    kept_bytes = of_share.integer("kept_bytes", MEMORY_BYTES) if "kept_bytes" in of_share else 0
+    return MovedShare(kind=kind, share=of_share.number("share", PART), kept_bytes=kept_bytes)
 
 
 def _check_share(fields: Fields, plan: Plan, network: Network | None) -> None:

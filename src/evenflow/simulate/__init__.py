@@ -18,6 +18,7 @@ from evenflow.simulate.costs import (
     plan_counts,
     sent_across,
     stage_costs,
+    with_first_moved,
 )
 from evenflow.simulate.encoders import EncodedStep, EncoderParts
 from evenflow.simulate.even_layout import idle_bubbles
@@ -28,6 +29,7 @@ from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns, idle_gaps
 from evenflow.simulate.memory import (
     changes_at_both_ends,
     held_amounts,
+    kept_as_if_none_left,
     live_at_peak,
     live_vectors,
     memory_changes,
@@ -76,6 +78,7 @@ __all__ = [
     "idle_times",
     "is_compiling",
     "is_kept",
+    "kept_as_if_none_left",
     "layer_sums",
     "link_delays_ns",
     "live_at_peak",
@@ -98,4 +101,5 @@ __all__ = [
     "simulate",
     "stage_costs",
     "with_copies",
+    "with_first_moved",
 ]

@@ -2,9 +2,10 @@
 
 What leaves, and during which actions it is on the device, follows from the rank's order alone, as all memory does (see
 `HostLink`): during its forward and the action behind it, and from the action `ahead` of its backward on, or less where
-there are too few buffers.
+there are too few buffers. Of a rank's first backwards less may leave than of all others, or nothing (`FirstMoved`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from evenflow.model import HostLink
 from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate.compiled import for_size
+from evenflow.simulate.first_moved import FirstMoved
 from evenflow.simulate.graph import Graph
 
 Positions = NDArray[np.int64]
@@ -33,13 +35,16 @@ class Away:
     """The last action behind each forward during which what it made is still on the device."""
     firsts: Positions
     """The first action ahead of each backward during which that is on the device again."""
+    places: Positions
+    """How many backwards of the rank come before each."""
 
 
-def away(schedule: Schedule, host_link: HostLink, rank: int) -> Away:
+def away(schedule: Schedule, host_link: HostLink, rank: int, *, first_moved: FirstMoved = ()) -> Away:
     """Return what leaves a rank: all that would be away during an action.
 
     With a number of buffers, fetches begin so late, and copies to the host are waited for so early, that no more
-    microbatches are on the device than that, as far as this is enough.
+    microbatches are on the device than that, as far as this is enough. Backwards of which nothing leaves by
+    `first_moved` count there as if it did, so that they change no other.
     """
     forwards, backwards = kept_between(schedule, rank)
     if schedule.is_forward_only:
@@ -49,7 +54,16 @@ def away(schedule: Schedule, host_link: HostLink, rank: int) -> Away:
     if host_link.buffers is not None:
         size = schedule.rank_starts[rank + 1] - schedule.rank_starts[rank]
         _make_room(forwards, backwards, lasts, firsts, leaves, host_link, size)
-    return Away(forwards=forwards[leaves], backwards=backwards[leaves], lasts=lasts[leaves], firsts=firsts[leaves])
+    places = np.argsort(np.argsort(backwards))
+    if first_moved:
+        leaves &= ~np.isin(places, np.flatnonzero(np.array(first_moved[rank]) == 0))
+    return Away(
+        forwards=forwards[leaves],
+        backwards=backwards[leaves],
+        lasts=lasts[leaves],
+        firsts=firsts[leaves],
+        places=places[leaves],
+    )
 
 
 def _make_room(
@@ -110,15 +124,19 @@ def _pairs(
     return firsts, by_key[keys[firsts]]
 
 
-def with_copies(graph: Graph, host_link: HostLink) -> Graph:
+def with_copies(graph: Graph, host_link: HostLink, *, first_moved: FirstMoved = ()) -> Graph:
     """Return `graph` with the copies of all that leaves, on lines of their own beside those of the ranks.
 
     A copy has the class ``NUM_OPS * num_stages + stage``. Where a rank waits for one there is an action without
-    duration, of the class behind these.
+    duration, of the class behind these. Those of `first_moved` have classes of their own, behind those of all pairs of
+    a forward and a backward, whether there are any or not (see `StageCosts.durations`).
     """
     schedule = graph.schedule
     count = schedule.num_actions
-    own = [(away(schedule, host_link, rank), schedule.rank_starts[rank]) for rank in range(schedule.num_ranks)]
+    own = [
+        (away(schedule, host_link, rank, first_moved=first_moved), schedule.rank_starts[rank])
+        for rank in range(schedule.num_ranks)
+    ]
     forwards, backwards, lasts, firsts = (
         np.concatenate([getattr(of_rank, name) + start for of_rank, start in own])
         for name in ("forwards", "backwards", "lasts", "firsts")
@@ -152,6 +170,11 @@ def with_copies(graph: Graph, host_link: HostLink) -> Graph:
         crosses_ranks,
         rank_lasts,
     )
+    if first_moved:
+        copies = np.flatnonzero((sequence >= count) & (sequence < count + 2 * len(forwards)))
+        own_classes = _first_classes(schedule, first_moved, [of_rank.places for of_rank, _start in own])
+        of_copies = own_classes[(sequence[copies] - count) % len(forwards)]
+        classes[copies] = np.where(of_copies, of_copies, classes[copies])
     return Graph(
         schedule=schedule,
         sequence=sequence,
@@ -164,6 +187,21 @@ def with_copies(graph: Graph, host_link: HostLink) -> Graph:
         copied=np.stack((forwards, backwards)),
         without_copies=graph,
     )
+
+
+def first_class(schedule: Schedule) -> int:
+    """Return the class of the first copy of which less leaves than its stage says."""
+    return NUM_OPS * schedule.num_stages + schedule.num_stages + 1 + schedule.num_stages * schedule.num_chunks
+
+
+def _first_classes(schedule: Schedule, first_moved: FirstMoved, places: Sequence[Positions]) -> Positions:
+    """Return the class of every copy that is of one of `first_moved`, 0 for all others, rank by rank."""
+    classes = []
+    begin = first_class(schedule)
+    for own, of_rank in zip(first_moved, places, strict=True):
+        classes.append(np.where(of_rank < len(own), begin + of_rank, 0))
+        begin += len(own)
+    return np.concatenate(classes)
 
 
 def _by_action(actions: Positions, numbers: Positions, num_actions: int) -> tuple[Positions, Positions]:

@@ -4,6 +4,7 @@ Solver, simulator, pictures and exports all take their numbers from the prefix s
 runs one action at a time, so of the working memory of its layers the largest counts.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Communication, HostLink, Layer, Network, Plan, check_cut, saved_ns
+from evenflow.model import FULL, NONE, Communication, HostLink, Layer, MovedShare, Network, Plan, check_cut, saved_ns
 from evenflow.schedule import NUM_OPS, Op, Schedule
+from evenflow.simulate.first_moved import FirstMoved, first_moved
 from evenflow.simulate.kernels import saved_beside
 from evenflow.simulate.timeline import InTurn, Messages
 
@@ -253,6 +255,10 @@ class StageCosts:
     """Time of a copy of these in one direction, shape [num_stages]; None: nothing is moved."""
     host_link: HostLink | None = None
     """The link over which they are moved; None: nothing is moved."""
+    first_moved: FirstMoved = ()
+    """Of which backwards of every rank less leaves than of all others; empty: of none."""
+    first_copy_ns: Integers | None = None
+    """Time of a copy of these in one direction, rank by rank; None: nothing but what stages say is moved."""
     link_ns: Integers | None = None
     """What the messages that every stage sends on, and those that come back, take longer on their link, shape
     [num_stages]; None: all links are alike.
@@ -286,13 +292,31 @@ class StageCosts:
         """Durations of actions by class of `Graph`, shape [NUM_OPS * num_stages].
 
         Where anything is moved to the host, those of copies come behind them, one for each stage, and zero; where
-        forwards run beside backwards, so it is, and pairs are behind zero.
+        forwards run beside backwards, so it is, and pairs are behind zero. Copies of first backwards of which less
+        leaves are last, behind as many classes as there may be pairs.
         """
         actions = duration_table(self.forward_ns, self.backward_ns, self.weight_ns)
-        if self.saved_ns is None:
+        if self.saved_ns is None and self.first_copy_ns is None:
             return actions if self.copy_ns is None else np.concatenate((actions, self.copy_ns, [0]))
-        copies = np.zeros(len(self.forward_ns), dtype=np.int64) if self.copy_ns is None else self.copy_ns
-        return np.concatenate((actions, copies, [0], self.pair_ns.reshape(-1)))
+        num_stages = len(self.forward_ns)
+        copies = np.zeros(num_stages, dtype=np.int64) if self.copy_ns is None else self.copy_ns
+        if self.saved_ns is not None:
+            pairs = self.pair_ns.reshape(-1)
+        else:
+            pairs = np.zeros(num_stages * (num_stages // self.num_ranks), dtype=np.int64)
+        first = () if self.first_copy_ns is None else self.first_copy_ns
+        return np.concatenate((actions, copies, [0], pairs, first)).astype(np.int64)
+
+    @property
+    def moved_bytes(self) -> Integers:
+        """Bytes that actions move to the host or back, by class of `Graph`, as `durations`."""
+        assert self.offloaded_bytes is not None
+        sizes = np.zeros_like(self.durations)
+        copies = NUM_OPS * len(self.forward_ns)
+        sizes[copies : copies + len(self.offloaded_bytes)] = self.offloaded_bytes
+        first = [size for own in self.first_moved for size in own]
+        sizes[len(sizes) - len(first) :] = first
+        return sizes
 
     @cached_property
     def pair_ns(self) -> Integers:
@@ -370,7 +394,24 @@ def stage_costs(network: Network, plan: Plan, schedule: Schedule, *, in_pairs: b
     check_cut(network, plan.layers, schedule.stage_table)
     counts = plan_counts(plan, sums.kinds, schedule.stage_table)
     has_pairs = in_pairs or schedule.has_pairs
-    return costs_of_counts(network, sums, counts, schedule.stage_table, has_pairs=has_pairs)
+    costs = costs_of_counts(network, sums, counts, schedule.stage_table, has_pairs=has_pairs)
+    share = plan.moved_share
+    return costs if share is None else with_first_moved(costs, network, share, counts.sum(axis=1), schedule)
+
+
+def with_first_moved(
+    costs: StageCosts, network: Network, share: MovedShare, layers: Integers, schedule: Schedule
+) -> StageCosts:
+    """Return `costs` where further ranks keep on the device what `share` says, of stages with so many `layers`.
+
+    Raises InputError where `network` does not know the modules that move.
+    """
+    if not share.kept_bytes or schedule.is_forward_only or costs.host_link is None:
+        return costs
+    moved = first_moved(network, share, layers, schedule)
+    rates = [network.copy_ns_per_byte(rank) for rank in range(schedule.num_ranks)]
+    times = [math.ceil(size * rate) for own, rate in zip(moved, rates, strict=True) for size in own]
+    return replace(costs, first_moved=moved, first_copy_ns=np.array(times, dtype=np.int64)) if times else costs
 
 
 def plan_counts(plan: Plan, kinds: Sequence[str], stage_table: Integers) -> Integers:

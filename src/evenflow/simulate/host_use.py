@@ -26,7 +26,8 @@ def host_uses(simulation: Simulation) -> tuple[HostUse, ...]:
     if graph.copied is None or starts_ns is None or ends_ns is None or costs.offloaded_bytes is None:
         return ()
     schedule = timeline.schedule
-    ranks, sizes = schedule.ranks[graph.copied[0]], costs.offloaded_bytes[schedule.stages[graph.copied[0]]]
+    ranks = schedule.ranks[graph.copied[0]]
+    sizes = costs.moved_bytes[graph.classes_of(range(schedule.num_actions, schedule.num_actions + len(ranks)))]
     uses = []
     for rank in range(schedule.num_ranks):
         own = ranks == rank

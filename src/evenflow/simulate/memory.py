@@ -5,12 +5,14 @@ backward then holds what the weight gradient needs until that has ended. Which a
 from the rank's own order alone, so a memory limit is a few rows linear in the layer counts. Without any backward, an
 activation is held during its forward only.
 
-What a layer moves to the host is on the device near its forward and its backward alone (see `copies`).
+What a layer moves to the host is on the device near its forward and its backward alone (see `copies`). Live vectors
+know nothing of first backwards of which less leaves; peaks and curves do.
 
 An action also needs working memory for itself. A rank runs one at a time, so the largest of all its actions is counted,
 at every moment: exact with one chunk per rank, whose actions all run where most is live, and never too little.
 """
 
+from bisect import bisect_left
 from itertools import pairwise
 
 import numpy as np
@@ -21,22 +23,25 @@ from evenflow.schedule import Op, Schedule
 from evenflow.simulate.compiled import for_size
 from evenflow.simulate.copies import away, kept_between, weights_of
 from evenflow.simulate.costs import Integers, StageCosts
+from evenflow.simulate.first_moved import FirstMoved
 from evenflow.simulate.kernels import pareto_live
 from evenflow.simulate.timeline import Timeline
 
 
-def live_vectors(schedule: Schedule, rank: int, *, host_link: HostLink | None = None) -> NDArray[np.int64]:
+def live_vectors(
+    schedule: Schedule, rank: int, *, host_link: HostLink | None = None, from_backward: int = 0
+) -> NDArray[np.int64]:
     """Return the maximal vectors of live microbatches per chunk along `rank`'s order, shape [num_vectors, num_chunks].
 
     Where backwards are split, the shape is [num_vectors, 2 * num_chunks]: microbatches whose activation is held, then
     those that wait for their weight gradient. With a `host_link` come as many for those on the device of which the host
-    keeps a part.
+    keeps a part; `from_backward` leaves out the passes whose backwards are among the first so many then.
     """
     if schedule.is_forward_only:
         every = np.eye(schedule.num_chunks, dtype=np.int64)
         return every if host_link is None else np.hstack((every, every))
     if host_link is not None:
-        return _maximal(_live_during(schedule, rank, host_link))
+        return _maximal(_live_during(schedule, rank, host_link, from_backward=from_backward))
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
     chunks = schedule.stage_chunks[schedule.stages[span]]
     kernel = for_size(pareto_live, schedule.num_actions)
@@ -57,8 +62,31 @@ def held_amounts(costs: StageCosts, stages: Integers, *, splits_backward: bool) 
     return np.concatenate(amounts)
 
 
-def _live_during(schedule: Schedule, rank: int, host_link: HostLink) -> Integers:
-    """Return what is live during every action of a rank, shape [num_actions, as wide as live vectors]."""
+def kept_as_if_none_left(schedule: Schedule, rank: int, host_link: HostLink) -> int:
+    """Return from how many first backwards on that keep all on the device a rank holds as much as if nothing left.
+
+    It is the least number with which, for every live vector of a rank where nothing leaves, as many passes are on the
+    device with all that they keep at some time.
+    """
+    needed, num_chunks = live_vectors(schedule, rank), schedule.num_chunks
+
+    def is_enough(count: int) -> bool:
+        first_moved = tuple((0,) * count for _rank in range(schedule.num_ranks))
+        live = _live_during(schedule, rank, host_link, first_moved=first_moved)
+        whole = np.hstack((live[:, -num_chunks:], live[:, num_chunks:-num_chunks]))  # then what waits for weights
+        return all((whole >= vector).all(axis=1).any() for vector in needed)
+
+    return bisect_left(range(len(kept_between(schedule, rank)[0])), True, key=is_enough)
+
+
+def _live_during(
+    schedule: Schedule, rank: int, host_link: HostLink, *, first_moved: FirstMoved = (), from_backward: int = 0
+) -> Integers:
+    """Return what is live during every action of a rank, shape [num_actions, as wide as live vectors].
+
+    Of backwards of which less leaves than of others, all leaves or, if that is nothing, nothing. The first ones up to
+    `from_backward` are left out.
+    """
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
     ops, chunks = schedule.ops[span], schedule.stage_chunks[schedule.stages[span]]
     size, num_chunks = len(ops), schedule.num_chunks
@@ -70,12 +98,15 @@ def _live_during(schedule: Schedule, rank: int, host_link: HostLink) -> Integers
         np.add.at(part, (lasts + 1, chunks[places]), -1)
 
     forwards, backwards = kept_between(schedule, rank)
+    counts = np.argsort(np.argsort(backwards)) >= from_backward
+    forwards, backwards = forwards[counts], backwards[counts]
     add(parts[0], forwards, backwards, forwards)
-    moved = away(schedule, host_link, rank)
+    moved = away(schedule, host_link, rank, first_moved=first_moved)
+    own = moved.places >= from_backward
     stays = ~np.isin(forwards, moved.forwards)
     add(parts[-1], forwards[stays], backwards[stays], forwards[stays])
-    add(parts[-1], moved.forwards, moved.lasts, moved.forwards)
-    add(parts[-1], moved.firsts, moved.backwards, moved.backwards)
+    add(parts[-1], moved.forwards[own], moved.lasts[own], moved.forwards[own])
+    add(parts[-1], moved.firsts[own], moved.backwards[own], moved.backwards[own])
     if schedule.splits_backward:
         gradients, weights = weights_of(schedule, rank)
         add(parts[1], gradients + 1, weights, gradients)
@@ -101,7 +132,10 @@ def peak_bytes(schedule: Schedule, costs: StageCosts) -> Integers:
 
 
 def live_at_peak(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
-    """Return the vector of `live_vectors` with which `rank` holds most."""
+    """Return the vector of `live_vectors` with which `rank` holds most.
+
+    Where less leaves of some backwards than of others, all that leaves counts as that of the others.
+    """
     stages = schedule.stage_table[:, rank]
     if costs.host_link is not None:
         vectors = live_vectors(schedule, rank, host_link=costs.host_link)
@@ -199,7 +233,12 @@ def _changes(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
     forwards, backwards = kept_between(schedule, rank)
     at_start[forwards] += moved[forwards]
     at_end[backwards] -= moved[backwards]
-    own = away(schedule, costs.host_link, rank)
-    np.add.at(at_end, own.lasts, -moved[own.forwards])
-    np.add.at(at_start, own.firsts, moved[own.backwards])
+    own = away(schedule, costs.host_link, rank, first_moved=costs.first_moved)
+    leaves = moved[own.forwards]
+    if costs.first_moved:
+        first = np.array(costs.first_moved[rank], dtype=np.int64)
+        is_first = own.places < len(first)
+        leaves[is_first] = first[own.places[is_first]]
+    np.add.at(at_end, own.lasts, -leaves)
+    np.add.at(at_start, own.firsts, leaves)
     return np.stack((at_start, at_end), axis=1).reshape(-1)

@@ -158,6 +158,6 @@ def simulate(
     costs = stage_costs(network, plan, schedule)
     graph = build_graph(schedule)
     if costs.host_link is not None:
-        graph = with_copies(graph, costs.host_link)
+        graph = with_copies(graph, costs.host_link, first_moved=costs.first_moved)
     timeline = run(graph, costs.durations, costs.messages(communication))
     return Simulation(network=network, plan=plan, communication=communication, costs=costs, timeline=timeline)

@@ -19,6 +19,7 @@ from evenflow.solve.group_choice import known_group_sizes, tried_group_sizes
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.rank_orders import rank_orders, reordered
 from evenflow.solve.requests import BestRequest, ContestSearch
+from evenflow.solve.share_bound import bounding_shares
 
 MOST_CHUNKS = 4
 """Largest number of chunks that is tried where none is asked for."""
@@ -176,6 +177,8 @@ def run_contest(
 
     def problem_of(entry: Entry) -> Problem:
         problem = free_problem(entry.schedule, entry.num_chunks, entry.group_size, entry.rank_order, entry.host_link)
+        if entry.shares_of:
+            return bounding_shares(problem, entry.shares_of)
         return replace(problem, request=replace(problem.request, cell_rule=entry.rule or problem.request.cell_rule))
 
     request = next(iter(tried.values()))

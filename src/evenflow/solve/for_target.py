@@ -36,6 +36,8 @@ from evenflow.solve.recompute_ways import RecomputeWay, recompute_ways
 from evenflow.solve.requests import ContestSearch
 from evenflow.solve.time_left import TimeLeft
 
+_SHARES_PART = 0.15
+"""Part of the time for plans with a share of what moves to the host."""
 _FEWEST_GROUP_SIZES = 2
 """Group sizes to try where the usual one cannot be run."""
 
@@ -108,12 +110,13 @@ def solve_for_target(
 
     entries = in_all_variants(entries, tried, search)
     filled = [name for name in dict(pairs) if abilities.under(name).empty is Empty.NONE]
-    contest_outcome = run_contest(entries, tried, search, began=began, filled=filled)
+    chains = {rule: way.chain for rule, way in ways.items() if way.chain}
+    contest_s = search.time_limit_s * (1 - (_SHARES_PART if chains else 0))
+    contest_outcome = run_contest(entries, tried, replace(search, time_limit_s=contest_s), began=began, filled=filled)
     best = min(entries, key=lambda entry: entry.preference)
     problem = None if best.race is None else best.race.problem
     less = ways[best.rule].less if best.rule else None
     outcome = _for_all(contest_outcome, abilities, title=title, problem=problem, less=less)
-    chains = {rule: way.chain for rule, way in ways.items() if len(way.chain) > 1}
     if not chains:
         return outcome
     left = TimeLeft(ends_s=began + search.time_limit_s)
@@ -146,6 +149,7 @@ def entries_of_ways(
             rule=way.rule,
             recomputation=way.name,
             bounds=way.bounds,
+            shares_of=way.chain if way.bounds is not None else (),
             less=last if way.bounds is None and way.count is not None else None,
             covered_by=tuple(cover for least, cover in covers if way.count is not None and least <= way.count),
         )

@@ -1,8 +1,9 @@
 """Plans that move a share of the modules of every cell to the host, near plans that move those of all layers.
 
-Where a link is busy, moving all of them takes longer than needed. A share has no rule of a single cell that the proofs
-know, so that plans with one are looked for near the cuts of a contest's plans: under every share, then with layers
-moved between cells, as long as the step gets shorter.
+Where a link is busy, moving all of them takes longer than needed. A share has no rule of a single cell that a search
+over cells could keep to, so that plans with one are looked for near the cuts of a contest's plans: under every share,
+then with layers moved between cells, as long as the step gets shorter, and with further ranks that keep some of their
+first backwards on the device. `share_bound` bounds them all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,17 +12,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evenflow.language import _
-from evenflow.model import NONE, CellRule, MovedGroups, MovedShare, shares_between, with_chain
-from evenflow.simulate import Integers
+from evenflow.model import CellRule, MovedGroups, MovedShare, groups_of, shares_between
+from evenflow.simulate import Integers, StageCosts, makespan_ns, peak_bytes, with_copies, with_first_moved
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.contest.contest import Entry
 from evenflow.solve.outcome import Status
-from evenflow.solve.problem import Problem, problem_of_order
+from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.share_bound import with_kinds_of
 from evenflow.solve.time_left import TimeLeft
+from evenflow.units import megabytes
 
 _LEAST_GAIN = 1e-4
 """Share of the step that a plan must save for the search to go on from it."""
+_KEPT_STEPS = 16
+"""Parts of what a microbatch moves on the fullest rank, of which each further rank may keep any number at first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +34,7 @@ class SharedPlan:
     """A plan under one share: layers by kind in every cell [num_cells, num_kinds], and its step."""
 
     problem: Problem
-    kind: str
-    share: float
+    moved: MovedShare
     counts: Integers
     makespan_ns: int
 
@@ -40,16 +44,18 @@ def improved_by_share(
 ) -> BestOutcome:
     """Return the outcome of a contest, or a shorter plan of a share of what one of `entries` moves in all layers.
 
-    `chains` has the kinds of a share by the rule of an entry. The bound of a shorter plan is one on all plans in any
-    order; otherwise the outcome says that plans with a share are not bounded.
+    `chains` has the kinds of a share by the rule of an entry. The bound of a contest is one on these plans too, unless
+    layers do not know their modules apart: then the outcome says that plans with a share are not bounded.
     """
+    if not any(entry.shares_of and not entry.reason for entry in entries):
+        return replace(without, outcome=replace(without.outcome, moves_alike=True))
     plan, entry = _shortest(without, entries, chains, left)
     if plan is None or entry is None or entry.race is None:
-        return replace(without, outcome=replace(without.outcome, moves_alike=True))
-    simulation = plan.problem.simulate(plan.counts)
-    moved = MovedShare(kind=plan.kind, share=plan.share)
-    simulation = replace(simulation, plan=replace(simulation.plan, moved_share=moved))
-    bound_ns = min(without.lower_bound_ns, *(other.floor_ns for other in entries), plan.makespan_ns)
+        return without
+    is_whole = plan.moved.share == 1 and not plan.moved.kept_bytes
+    moved = None if is_whole else plan.moved
+    simulation = plan.problem.simulate_plan(replace(plan.problem.plan(plan.counts), moved_share=moved))
+    bound_ns = min(without.lower_bound_ns, plan.makespan_ns)
     is_optimal = bound_ns >= plan.makespan_ns * (1 - 2 * TOLERANCE)
     outcome = replace(
         without.outcome,
@@ -59,7 +65,14 @@ def improved_by_share(
         binding=None,
         rank_order=entry.rank_order,
     )
-    name = _("a share of {share:g} of {kind}", share=plan.share, kind=plan.kind)
+    alike, part = (
+        _("{kind} in all layers", kind=plan.moved.kind),
+        _("a share of {share:g} of {kind}", share=plan.moved.share, kind=plan.moved.kind),
+    )
+    name = alike if plan.moved.share == 1 else part
+    if plan.moved.kept_bytes:
+        size = f"{megabytes(plan.moved.kept_bytes):,.0f} MB"
+        name = _("{share}, {size} less on each further rank", share=name, size=size)
     candidate = replace(entry.candidate, recomputation=name, outcome=outcome)
     return replace(without, outcome=outcome, candidates=(candidate, *without.candidates), lower_bound_ns=bound_ns)
 
@@ -79,7 +92,7 @@ def _shortest(
         if tried and left.is_over:  # the first has a look in any case
             break
         tried += 1
-        problem = _with_chain(entry.race.problem, chains[entry.rule])
+        problem = with_kinds_of(entry.race.problem, tuple(chains[entry.rule]))
         groups = None if problem is None else MovedGroups.of(problem.network, chains[entry.rule])
         if problem is None or groups is None:
             continue
@@ -87,15 +100,6 @@ def _shortest(
         if shorter is not None:
             best, best_entry, below_ns = shorter, entry, shorter.makespan_ns
     return best, best_entry
-
-
-def _with_chain(problem: Problem, chain: Sequence[str]) -> Problem | None:
-    """Return the problem of layers that may be under all kinds of `chain`; None where they are not known."""
-    network = None if problem.blocks is not None else with_chain(problem.request.network, chain)
-    if network is None:
-        return None
-    request = replace(problem.request, network=network, cell_rule=CellRule(kinds=(*chain, NONE)))
-    return problem_of_order(request, problem.schedule)
 
 
 class ShareSearch:
@@ -111,24 +115,51 @@ class ShareSearch:
         """Return the shortest plan found near the cut of `counts` [num_cells, num_kinds]; None if not below that."""
         bounds = np.concatenate(([0], np.cumsum(counts.sum(axis=1))))
         best: SharedPlan | None = None
-        best_bounds = bounds
-        for share in self._shares(bounds)[::-1]:
-            plan = self._plan(bounds, share)
+        fitting: list[MovedShare] = []
+        for share in (1.0, *self._shares(bounds)[::-1]):
+            moved = MovedShare(kind=self._groups.chain[-1], share=share)
+            plan = self._plan(bounds, moved)
             if plan is None:  # what moves less needs more memory
                 break
-            if plan.makespan_ns < (below_ns if best is None else best.makespan_ns):
-                best = plan
-        is_fixed = self._problem.fixed_bounds is not None
-        improves = best is not None and not is_fixed
-        while improves and best is not None and not left.is_over:
+            fitting.append(moved)
+            best = _shorter(best, plan, below_ns)
+        if best is not None:
+            best = self._with_other_cuts(best, left)
+            fitting = [moved for moved in fitting if moved.share >= best.moved.share]
+        for moved in reversed(fitting):
+            if left.is_over:
+                break
+            best = self._with_kept(bounds if best is None else _bounds_of(best), moved, best, below_ns)
+        return best if best is None or not best.moved.kept_bytes else self._with_other_cuts(best, left)
+
+    def _with_other_cuts(self, best: SharedPlan, left: TimeLeft) -> SharedPlan:
+        """Return a plan that is as short or shorter after layers went from cell to cell."""
+        improves = self._problem.fixed_bounds is None
+        while improves and not left.is_over:
             improves = False
             goal_ns = best.makespan_ns * (1 - _LEAST_GAIN)
-            for moved in self._neighbours(best_bounds):
-                plan = self._plan(moved, best.share)
+            for bounds in self._neighbours(_bounds_of(best)):
+                plan = self._plan(bounds, best.moved)
                 if plan is not None and plan.makespan_ns < best.makespan_ns:
-                    best, best_bounds, improves = plan, moved, plan.makespan_ns < goal_ns
+                    best, improves = plan, plan.makespan_ns < goal_ns
                 if improves or left.is_over:
                     break
+        return best
+
+    def _with_kept(
+        self, bounds: Integers, moved: MovedShare, best: SharedPlan | None, below_ns: int
+    ) -> SharedPlan | None:
+        """Return `best`, or a shorter plan whose further ranks keep some of their first backwards on the device."""
+        of_layers = groups_of(self._problem.request.network, moved.kind)
+        sizes = np.array([sum(size for _module, size in groups) for groups in of_layers])
+        of_cells = np.add.reduceat(np.append(sizes, 0), bounds[:-1]) * (np.diff(bounds) > 0)
+        largest = int(of_cells[self._problem.schedule.stage_table].sum(axis=0).max())
+        for step in range(1, 2 * _KEPT_STEPS + 1):
+            kept = replace(moved, kept_bytes=-(-largest * step // _KEPT_STEPS))
+            plan = self._plan(bounds, kept) if kept.kept_bytes else None
+            if plan is None:  # what keeps more needs more memory
+                break
+            best = _shorter(best, plan, below_ns)
         return best
 
     def _shares(self, bounds: Integers) -> Sequence[float]:
@@ -148,20 +179,32 @@ class ShareSearch:
                     if sizes.min() >= problem.min_layers and allowed:
                         yield moved
 
-    def _plan(self, bounds: Integers, share: float) -> SharedPlan | None:
+    def _plan(self, bounds: Integers, moved: MovedShare) -> SharedPlan | None:
         """Return the plan with this cut; None where it does not fit."""
         problem = self._problem
         counts = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
         for cell, (start, end) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
-            for kind in self._groups.kinds(start, end, share):
+            for kind in self._groups.kinds(start, end, moved.share):
                 counts[cell, self._columns[kind]] += 1
-        costs = problem.costs(counts)
-        if (problem.rank_memory(costs) > problem.limits).any():
+        costs = with_first_moved(problem.costs(counts), problem.network, moved, counts.sum(axis=1), problem.schedule)
+        peaks = peak_bytes(problem.schedule, costs) if costs.first_moved else problem.rank_memory(costs)
+        if (peaks > problem.limits).any():
             return None
-        return SharedPlan(
-            problem=problem,
-            kind=self._groups.chain[-1],
-            share=share,
-            counts=counts,
-            makespan_ns=problem.makespan_ns(costs),
-        )
+        return SharedPlan(problem=problem, moved=moved, counts=counts, makespan_ns=self._makespan_ns(costs))
+
+    def _makespan_ns(self, costs: StageCosts) -> int:
+        problem = self._problem
+        if not costs.first_moved or costs.host_link is None:
+            return problem.makespan_ns(costs)
+        graph = with_copies(problem.graph.of_actions, costs.host_link, first_moved=costs.first_moved)
+        return makespan_ns(graph, costs.durations, costs.messages(problem.request.communication))
+
+
+def _bounds_of(plan: SharedPlan) -> Integers:
+    """Return the first layer of every cell and the end of the last."""
+    return np.concatenate(([0], np.cumsum(plan.counts.sum(axis=1))))
+
+
+def _shorter(best: SharedPlan | None, plan: SharedPlan, below_ns: int) -> SharedPlan | None:
+    """Return the shorter of two plans; None where neither is below that."""
+    return plan if plan.makespan_ns < (below_ns if best is None else best.makespan_ns) else best

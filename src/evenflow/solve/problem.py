@@ -247,7 +247,11 @@ class Problem:
 
     def simulate(self, counts: Integers) -> Simulation:
         """Return the simulation of the plan with these counts [num_cells, num_kinds]."""
-        return simulate(self.request.network, self.plan(counts), communication=self.request.communication)
+        return self.simulate_plan(self.plan(counts))
+
+    def simulate_plan(self, plan: Plan) -> Simulation:
+        """Return the simulation of a plan."""
+        return simulate(self.request.network, plan, communication=self.request.communication)
 
     def costs(self, counts: Integers) -> StageCosts:
         """Return the costs of the stages with these counts [num_cells, num_kinds]."""

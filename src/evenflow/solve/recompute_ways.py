@@ -50,7 +50,8 @@ class RecomputeWay:
     bounds: BoundPurpose | None = None
     """What the rule only bounds, where it also allows what the framework cannot run; None where it can run all."""
     chain: tuple[str, ...] = ()
-    """The kinds of which every cell may hold a share instead; none where there is no other way."""
+    """The kinds of which every cell may hold a share instead; none where there is no other way. Where the rule only
+    bounds, it does so for all such shares."""
     less: CellRule | None = None
     """The rule that recomputes less, which memory may forbid; None where cells recompute as little as they can."""
 
@@ -86,7 +87,16 @@ def recompute_ways(request: Request, abilities: Abilities, *, known: Sequence[Pl
                 )
                 for kind in offered
             ]
+            ways += _shares([way.chain(kind) for kind in offered])
     return tuple({way.rule: way for way in reversed(ways)}.values())[::-1]
+
+
+def _shares(chains: Sequence[tuple[str, ...]]) -> Iterator[RecomputeWay]:
+    """Yield rules that bound the plans with a share of any of `chains`: cells of any of their kinds."""
+    for chain in dict.fromkeys(chains):
+        if chain and not any(len(chain) < len(other) and other[: len(chain)] == chain for other in chains):
+            name = _("shares of {kind}", kind=chain[-1])
+            yield RecomputeWay(rule=CellRule(kinds=chain), name=name, bounds=BoundPurpose.MORE, chain=chain)
 
 
 def _without_covered(ways: Sequence[Recomputation], kinds: set[str]) -> list[Recomputation]:

@@ -19,8 +19,9 @@ def in_offered_kinds(baseline: Baseline, kinds: Collection[str]) -> Baseline:
     recompute, unknown, notes = dict(baseline.plan.recompute), list(baseline.unknown), list(baseline.notes)
     share = baseline.plan.moved_share
     if share is not None and not set(moved_chain(share.kind)) <= set(kinds):
+        unknown += ["activation_offload_fraction"] if share.share < 1 else []
+        unknown += ["delta_offload_bytes_across_pp_ranks"] if share.kept_bytes else []
         share = None
-        unknown.append("activation_offload_fraction")
     for modules in sets_among(baseline.plan.used_kinds):
         kind = set_kind(modules)
         if kind in kinds:

@@ -383,10 +383,13 @@ def test_any_set_of_modules_is_read_back(plan: Plan, kind: str) -> None:
 
 
 @given(
-    plan=flag_plans(), kind=st.sampled_from([kind for kind in _SETS if "offload" in kind]), share=st.floats(0.01, 0.99)
+    plan=flag_plans(),
+    kind=st.sampled_from([kind for kind in _SETS if "offload" in kind]),
+    share=st.floats(0.01, 0.99),
+    kept=st.just(0) | st.integers(1, 2**40),
 )
-def test_a_share_of_what_moves_is_written_and_read_back(plan: Plan, kind: str, share: float) -> None:
-    moved = MovedShare(kind=kind, share=round(share, 4))
+def test_a_share_of_what_moves_is_written_and_read_back(plan: Plan, kind: str, share: float, kept: int) -> None:
+    moved = MovedShare(kind=kind, share=round(share, 4), kept_bytes=kept)
     shared = replace(plan, recompute={kind: plan.layers}, moved_share=moved)
     first = moved_chain(kind)[1]
     in_parts = replace(shared, recompute={first: plan.layers})
@@ -451,9 +454,9 @@ def test_what_moves_as_no_plan_does_is_named(text: str, kinds: tuple[str, ...], 
 
 @pytest.mark.parametrize(
     ("share", "kinds", "read"),
-    [("0.5", ("offload_core_attn",), 0.5), ("1.0", ("offload_core_attn",), None), ("0", (), None)],
+    [("0.5", ("offload_core_attn",), 0.5), ("1.0", ("offload_core_attn",), 1.0), ("0", (), None)],
 )
-def test_a_share_of_what_moves_is_read_and_a_slope_is_not(
+def test_a_share_of_what_moves_and_what_further_ranks_keep_are_read(
     share: str, kinds: tuple[str, ...], read: float | None
 ) -> None:
     text = (
@@ -462,8 +465,9 @@ def test_a_share_of_what_moves_is_read_and_a_slope_is_not(
     )
     found = read_run(text, "run.sh", GivenSizes(num_microbatches=4))
     assert found.plan.used_kinds == kinds
-    assert found.plan.moved_share == (None if read is None else MovedShare(kind="offload_core_attn", share=read))
-    assert found.unknown == ("run.sh, line 1: --delta-offload-bytes-across-pp-ranks",)
+    moved = MovedShare(kind="offload_core_attn", share=read, kept_bytes=1000) if read else None
+    assert found.plan.moved_share == moved
+    assert found.unknown == ()
 
 
 @pytest.mark.parametrize("share", ["1.5", "-0.1", "half"])
@@ -480,6 +484,7 @@ def test_a_share_needs_kinds_for_parts_of_its_modules() -> None:
     text = (
         "--num-layers 4 --pipeline-model-parallel-size 2 --fine-grained-activation-offloading "
         "--offload-modules core_attn expert_fc1 --activation-offload-fraction 0.5"
+        " --delta-offload-bytes-across-pp-ranks 1000"
     )
     found = read_run(text, "run.sh", GivenSizes(num_microbatches=4))
     whole = "offload_core_attn+offload_expert_fc1"
@@ -487,7 +492,7 @@ def test_a_share_needs_kinds_for_parts_of_its_modules() -> None:
     assert kept.plan == found.plan
     left = in_offered_kinds(found, (whole, NONE))
     assert left.plan.moved_share is None
-    assert left.unknown == ("activation_offload_fraction",)
+    assert left.unknown == ("activation_offload_fraction", "delta_offload_bytes_across_pp_ranks")
 
 
 PAIRS = (

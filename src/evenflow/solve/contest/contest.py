@@ -58,6 +58,8 @@ class Entry:
     """What the rule is, as a phrase."""
     bounds: BoundPurpose | None = None
     """What it only bounds, where no one can run its plans."""
+    shares_of: tuple[str, ...] = ()
+    """The kinds of which cells may hold a share, where it bounds these plans."""
     covered_by: tuple["Entry", ...] = ()
     """Entries whose plans include all of its own, so that their bounds hold for it too; with all that cover these."""
     less: "Entry | None" = None

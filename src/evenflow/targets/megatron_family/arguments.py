@@ -58,6 +58,7 @@ _INTEGERS = {
     "recompute_num_layers",
     "checkpoint_num_layers",
     "activations_checkpoint_num_layers",
+    "delta_offload_bytes_across_pp_ranks",
 }
 _TEXTS = {
     "pipeline_model_parallel_layout",

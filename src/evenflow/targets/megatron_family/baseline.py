@@ -15,7 +15,7 @@ from evenflow.predict.training import (
     moved_chain,
     set_kind,
 )
-from evenflow.ranges import DEVICES, LAYERS, MICROBATCHES, TRAINED_SIZE, Range
+from evenflow.ranges import DEVICES, LAYERS, MEMORY_BYTES, MICROBATCHES, TRAINED_SIZE, Range
 from evenflow.schedule import group_allowed
 from evenflow.targets.megatron_family.arguments import KNOWN, Arguments, flag_name, is_printed, printed_arguments
 from evenflow.targets.megatron_family.even_cuts import (
@@ -38,7 +38,7 @@ from evenflow.targets.target import Baseline, GivenSizes
 
 LAYOUT = "pipeline_model_parallel_layout"
 GROUP = "microbatch_group_size_per_vp_stage"
-SHARE = "activation_offload_fraction"
+SHARE, KEPT = "activation_offload_fraction", "delta_offload_bytes_across_pp_ranks"
 
 
 def is_run(text: str, file: str) -> bool:
@@ -278,10 +278,14 @@ def _moved(arguments: Arguments) -> tuple[str, ...]:
 
 
 def _moved_share(arguments: Arguments, recompute: Mapping[str, Cells]) -> MovedShare | None:
-    """Return the share of the modules of every cell that moves, of a run that moves some; None where all of them do."""
-    share = arguments.share(SHARE)
+    """Return the share of the modules of every cell that moves, and what further ranks keep, of a run that moves some.
+
+    None where all of them move.
+    """
+    share, kept = arguments.share(SHARE), arguments.integer(KEPT, MEMORY_BYTES) or 0
+    share = 1.0 if share is None else share
     moved = next((kind for kind in recompute if moved_chain(kind)), None)
-    return None if share in (None, 1) or moved is None else MovedShare(kind=moved, share=share)
+    return None if moved is None or (share == 1 and not kept) else MovedShare(kind=moved, share=share, kept_bytes=kept)
 
 
 def _not_moved(arguments: Arguments, moved: Iterable[str]) -> tuple[str, ...]:

@@ -131,15 +131,19 @@ WAYS_WITH_SETS = (STOCK_WAYS[0], Recomputation(scope=Scope.MODEL, kinds=(FULL, S
 """As `STOCK_WAYS`, with any set of modules."""
 
 
+_MOVES = [f"{MOVES}{module}" for module in MOVED_MODULES]
+_MOVED = [modules for size in range(1, len(_MOVES) + 1) for modules in combinations(_MOVES, size)]
+MOVED_SETS = tuple(set_kind(modules) for modules in _MOVED if is_possible_set(modules))
+"""Recompute kinds that are sets of modules whose inputs move to the host."""
+
+
 @cache
 def ways_with_moves(*, in_share: bool = False) -> tuple[Recomputation, ...]:
     """Return the same, with any set of modules whose inputs move to the host as well, or a share of them.
 
     `in_share` says whether Megatron-LM knows `--activation-offload-fraction`.
     """
-    moves = [f"{MOVES}{module}" for module in MOVED_MODULES]
-    moved = [modules for size in range(1, len(moves) + 1) for modules in combinations(moves, size)]
-    every = (again + more for again in ((), *_SETS) for more in moved if is_possible_set((*again, *more)))
+    every = (again + more for again in ((), *_SETS) for more in _MOVED if is_possible_set((*again, *more)))
     counted, alike = WAYS_WITH_SETS
     ways = replace(alike, kinds=(*alike.kinds, *map(set_kind, every)))
     return (counted, replace(ways, chain=moved_chain) if in_share else ways)
@@ -216,15 +220,22 @@ def recompute_flags(plan: Plan, *, has_modules: bool = True) -> dict[str, tuple[
     if sets:
         again = tuple(module for module in sets[0] if not module.startswith(MOVES))
         flags = {"--recompute-granularity": ("selective",), "--recompute-modules": again} if again else {}
-        if moved := moved_modules(plan):
-            flags |= {OFFLOAD_FLAGS[0]: (), OFFLOAD_FLAGS[1]: moved}
+        flags |= offload_flags(plan)
         if plan.moved_share is not None:
             flags[OFFLOAD_FLAGS[2]] = (f"{plan.moved_share.share:g}",)
+            if plan.moved_share.kept_bytes:
+                flags[OFFLOAD_FLAGS[3]] = (str(plan.moved_share.kept_bytes),)
         return flags
     if any(map(any, plan.recompute.get(SELECT, ()))):
         modules = {"--recompute-modules": ("core_attn",)} if has_modules else {}
         return {"--recompute-granularity": ("selective",), **modules}
     return {}
+
+
+def offload_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the flags of the modules whose inputs a plan moves to the host in any layer."""
+    moved = moved_modules(plan)
+    return {OFFLOAD_FLAGS[0]: (), OFFLOAD_FLAGS[1]: moved} if moved else {}
 
 
 def moved_modules(plan: Plan) -> tuple[str, ...]:

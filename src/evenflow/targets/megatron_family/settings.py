@@ -118,8 +118,9 @@ def module_names(value: object) -> list[str]:
 
 def offload_corrections(plan: Plan) -> dict[str, Setting]:
     """Return settings of activations on the host that must be so under `plan` wherever a file has them."""
-    share = 1.0 if plan.moved_share is None else plan.moved_share.share
-    return {OFFLOADS_ALL: share, OFFLOADS_LESS: 0} if moved_modules(plan) else {OFFLOADS: False}
+    moved = plan.moved_share
+    share, kept = (1.0, 0) if moved is None else (moved.share, moved.kept_bytes)
+    return {OFFLOADS_ALL: share, OFFLOADS_LESS: kept} if moved_modules(plan) else {OFFLOADS: False}
 
 
 def override_array(settings: Iterable[tuple[str, Setting]]) -> str:

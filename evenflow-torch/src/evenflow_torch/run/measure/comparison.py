@@ -83,8 +83,6 @@ def costs_of(
         values = {stage: value for rank in ranks for stage, value in getattr(rank, name).items()}
         return np.array([values[stage] for stage in range(schedule.num_stages)], dtype=np.int64)
 
-    moved = {"offloaded_bytes": by_stage("offloaded_bytes"), "copy_ns": by_stage("copy_ns")} if moves else {}
-
     weight = by_stage("weight_ns")
     is_split = weight > 0
     forward, backward = _messages(schedule, overhead)
@@ -99,7 +97,8 @@ def costs_of(
         static_bytes=np.array([rank.static_bytes for rank in ranks], dtype=np.int64),
         working_bytes=np.array([rank.working_bytes for rank in ranks], dtype=np.int64),
         host_link=host_link if moves else None,
-        **moved,
+        offloaded_bytes=by_stage("offloaded_bytes") if moves else None,
+        copy_ns=by_stage("copy_ns") if moves else None,
     )
 
 
