@@ -108,11 +108,11 @@ test-thorough: $(VENV)/.stamp-dev
 test-gpu: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m gpu -rsP $(ARGS)
 
-# The page as a browser shows it, without a network; what is committed must be what web/ makes.
-test-page: $(VENV)/.stamp-page $(VENV)/.stamp-docs web/node_modules/.package-lock.json
+# The page as a browser shows it, without a network, and the search of what docs builds; what is committed must be what web/ makes.
+test-page: docs $(VENV)/.stamp-page web/node_modules/.package-lock.json
 	cd web && npm run --silent check && npm run --silent test && node build.mjs --check
 	scripts/find_browser.sh
-	$(BIN)/python -m pytest -m page $(ARGS)
+	$(BIN)/python -m pytest tests/page -m page $(SHARED_OUT) $(ARGS)
 
 fuzz: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.fuzz $(FUZZ)

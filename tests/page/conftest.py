@@ -191,6 +191,11 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
+def drawn(page: Any) -> None:
+    """Wait until the page has drawn what it was told, which it does in its next frame, however late that comes."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 Opened = Callable[..., Any]
 Reports = dict[str, Path]
 Simulations = dict[str, Simulation]

@@ -7,7 +7,7 @@ import pytest
 
 from evenflow.simulate import Simulation, memory_curve, path_shares
 from evenflow.units import GIGABYTE
-from tests.page.conftest import LIMIT, Opened, Reports, Simulations, offloaded
+from tests.page.conftest import LIMIT, Opened, Reports, Simulations, drawn, offloaded
 from tests.page.test_report_page import LEFT, PITCH, ROW, click, hover, place, search
 
 pytestmark = pytest.mark.page
@@ -196,7 +196,7 @@ def test_ranks_have_their_share_of_the_critical_path(opened: Opened, reports: Re
 def test_a_search_scrolls_to_the_hit_and_tells_of_it(opened: Opened, reports: Reports):
     page = opened(reports["one"], size=(1024, 500))
     search(page, "r3 mb5 B c0")
-    page.wait_for_timeout(200)
+    drawn(page)
     box = page.locator(".viewer canvas:not(.above)").bounding_box()
     row = box["y"] + ROW + 3 * PITCH
     assert 0 < row < page.locator(".dock").bounding_box()["y"] - PITCH

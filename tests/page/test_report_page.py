@@ -25,7 +25,7 @@ from evenflow.schedule import Op
 from evenflow.simulate import simulate
 from evenflow.units import GIGABYTE
 from tests.networks import MILLISECOND
-from tests.page.conftest import LIMIT, Opened, Reports, Simulations, encoding, network, offloaded
+from tests.page.conftest import LIMIT, Opened, Reports, Simulations, drawn, encoding, network, offloaded
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.page
@@ -55,8 +55,8 @@ def click(page: Any, x: float, y: float) -> None:
 
 
 def place(page: Any) -> dict[str, str]:
-    """What the address says, once it has been written."""
-    page.wait_for_timeout(300)
+    """What the address says, once the page's own clock has written it: it waits for less than this one does."""
+    page.evaluate("new Promise(done => setTimeout(done, 200))")
     return dict(part.split("=") for part in page.evaluate("location.hash").lstrip("#").split("&") if part)
 
 
@@ -252,7 +252,7 @@ def test_the_critical_path_is_that_of_the_simulator(opened: Opened, reports: Rep
     page = opened(reports["one"])
     before = pixel_count(page, (194, 24, 91))
     page.get_by_role("button", name="critical path").click()
-    page.wait_for_timeout(100)
+    drawn(page)
     marked = pixel_count(page, (194, 24, 91))
     timeline = simulations["good"].timeline
     path = timeline.critical_path()
@@ -313,7 +313,7 @@ def test_addresses_lead_to_actions(opened: Opened, reports: Reports):
     assert "microbatch 7" in spoken(page)
     assert "on rank 3" in spoken(page)
     page.evaluate("location.hash = '#plan=0&rank=2&mb=1&op=B'")
-    page.wait_for_timeout(200)
+    drawn(page)
     assert page.locator("h2:visible").inner_text() == "good"
     assert "backward of microbatch 1" in spoken(page)
     assert "on rank 2" in spoken(page)
@@ -363,7 +363,7 @@ def test_timelines_side_by_side(opened: Opened, reports: Reports, simulations: S
     page.locator(".viewer canvas:not(.above)").nth(1).focus()
     before = [canvas_text(page, index) for index in range(3)]
     page.keyboard.press("w")
-    page.wait_for_timeout(150)
+    drawn(page)
     assert all(canvas_text(page, index) != before[index] for index in range(3))
 
 
@@ -371,7 +371,7 @@ def test_what_is_chosen_in_one_timeline_is_marked_in_all(opened: Opened, reports
     page = opened(reports["three"], place="#beside=0,1")
     before = [canvas_text(page, index) for index in range(2)]
     assert search(page, "r2 mb3 F c1") == "1 of 1"
-    page.wait_for_timeout(150)
+    drawn(page)
     assert all(canvas_text(page, index) != before[index] for index in range(2))
     spoken = page.locator(".viewer .spoken").all_text_contents()
     assert all("forward of microbatch 3, chunk 1, on rank 2" in each for each in spoken)
@@ -422,11 +422,11 @@ def test_each_timeline_may_have_an_axis_of_its_own(opened: Opened, reports: Repo
         )
 
     page.get_by_role("button", name="idle by cause").click()
-    page.wait_for_timeout(100)
+    drawn(page)
     assert last_drawn(0) == pytest.approx(good / worse, abs=0.01)
     assert last_drawn(1) == pytest.approx(1, abs=0.01)
     page.get_by_label("Time axis").select_option("own")
-    page.wait_for_timeout(100)
+    drawn(page)
     assert last_drawn(0) == pytest.approx(1, abs=0.01)
     assert last_drawn(1) == pytest.approx(1, abs=0.01)
     assert place(page)["axes"] == "on"
@@ -486,10 +486,10 @@ def test_colours_and_themes(opened: Opened, reports: Reports):
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
     assert pixel(page, *at) == colour(sets["safe"]["forward"][0])
     page.get_by_label("Colours").select_option("paper")
-    page.wait_for_timeout(100)
+    drawn(page)
     assert pixel(page, *at) == colour(sets["paper"]["forward"][0])
     page.get_by_label("Theme").select_option("dark")
-    page.wait_for_timeout(100)
+    drawn(page)
     assert sum(pixel(page, 2, ROW)) < 150
     dark = opened(reports["one"], color_scheme="dark")
     assert dark.evaluate("document.documentElement.dataset.theme") == "dark"
@@ -506,7 +506,7 @@ def test_what_to_copy_is_copied(opened: Opened, reports: Reports):
         "{ window.copied = document.activeElement.value; })"
     )
     page.locator(".copy").click()
-    page.wait_for_timeout(100)
+    drawn(page)
     assert page.locator(".copy").inner_text() == "Copied"
     assert page.evaluate("window.copied") == "a = 1 < 2\n"
 
@@ -595,7 +595,7 @@ def test_nothing_stands_in_anybodys_way(opened: Opened, reports: Reports, name: 
     page = opened(reports[name], place=VIEWS[name], color_scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
     page.get_by_role("button", name="ranks …").click()
-    page.wait_for_timeout(200)
+    drawn(page)
     page.evaluate((ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
     assert findings(page) == []
     page.keyboard.press("Escape")
@@ -627,7 +627,7 @@ def test_pages_of_every_size_stay_within_their_width(
         if name == "three":
             page.keyboard.press("[")
         page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
-        page.wait_for_timeout(100)
+        drawn(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
         page.screenshot(path=tmp_path / f"{name}_{size[0]}_{scheme}.png", full_page=True)
 
@@ -747,7 +747,6 @@ def test_notebooks_show_outcomes(browser: Any, tmp_path: Path):
     frame = page.frame_locator("iframe")
     frame.locator(".viewer canvas:not(.above)").wait_for(timeout=30_000)
     frame.locator(".viewer canvas:not(.above)").click(position={"x": 80, "y": 60})
-    page.wait_for_timeout(400)
-    assert "microbatch 0 on rank 0" in str(frame.locator(".viewer .spoken").text_content())
+    frame.locator(".viewer .spoken", has_text="microbatch 0 on rank 0").wait_for(state="attached", timeout=30_000)
     context.close()
     assert complaints == []
