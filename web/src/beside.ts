@@ -75,13 +75,17 @@ function byAction(base: Timeline, others: readonly Timeline[]): HTMLElement {
   const draw = (): void => {
     const other = others[which];
     const own = counterparts(base, other);
-    const values = (timeline: Timeline, action: number): number[] => [timeline.end[action] - timeline.start[action], timeline.start[action], timeline.gap[action]];
-    const changes = (action: number): number[] => values(other, own[action]).map((value, index) => value - values(base, action)[index]);
+    const values: ((timeline: Timeline, action: number) => number)[] = [
+      (timeline, action) => timeline.end[action] - timeline.start[action],
+      (timeline, action) => timeline.start[action],
+      (timeline, action) => timeline.gap[action],
+    ];
+    const changes = values.map((value) => (action: number): number => value(other, own[action]) - value(base, action));
     const common = [...own.keys()].filter((action) => own[action] >= 0);
-    const sizes = new Map(common.map((action) => [action, Math.abs(changes(action)[order])]));
+    const sizes = new Map(common.map((action) => [action, Math.abs(changes[order](action))]));
     const most = common.filter((action) => sizes.get(action)! > 0).toSorted((one, next) => sizes.get(next)! - sizes.get(one)! || one - next).slice(0, MOST_ACTIONS);
     const body = most.map((action) => {
-      const cells = changes(action).map((change) => el("td", { class: change > 0 ? "more" : change < 0 ? "less" : "" }, signedTime(change)));
+      const cells = changes.map((change) => change(action)).map((change) => el("td", { class: change > 0 ? "more" : change < 0 ? "less" : "" }, signedTime(change)));
       return el("tr", {}, el("th", { scope: "row" }, nameOf(base, action)), ...cells);
     });
     const heads = [say("table_action"), ...ORDERS.map((key) => say(key))].map((text) => el("th", { scope: "col" }, text));

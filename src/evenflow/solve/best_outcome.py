@@ -117,7 +117,7 @@ class BestOutcome(InNotebook):
         if self.gap <= 2 * TOLERANCE:
             shortest = f"{milliseconds(self.outcome.makespan_ns):,.3f} ms"
             return _(
-                "best of all: no plan of {schedules}{split} is shorter than {shortest}",
+                "best of all, to 2 parts in a million: no plan of {schedules}{split} is shorter than {shortest}",
                 schedules=schedules,
                 split=split,
                 shortest=shortest,

@@ -88,8 +88,8 @@ class Tuned(InNotebook):
             return _("nothing is proven yet of the other configurations: the time ran out first")
         if self.gap <= 2 * TOLERANCE:
             return _(
-                "no configuration of this space{kind} is faster than the first in this model (proven): "
-                "{step_ms:,.1f} ms",
+                "no configuration of this space{kind} is faster than the first in this model (proven to 2 parts in a "
+                "million): {step_ms:,.1f} ms",
                 kind=kind,
                 step_ms=self.best.step_ns / 1e6,
             )

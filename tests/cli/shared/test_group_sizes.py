@@ -36,7 +36,7 @@ def test_the_usual_size_is_left_out(folder, evenflow):
 def test_the_best_size_is_proven_over_all(folder, evenflow):
     result = evenflow(*PLAN, "--group-size", "best", "--json", "p.json")
     assert result.exit_code == 0, result.stderr
-    assert "best of all: no plan of these" in result.stdout
+    assert "best of all, to 2 parts in a million: no plan of these" in result.stdout
     header = next(line for line in result.stdout.splitlines() if line.startswith("schedule "))
     assert header.split()[:3] == ["schedule", "chunks", "group"]
     written = json.loads((folder / "p.json").read_text())

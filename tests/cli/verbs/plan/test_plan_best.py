@@ -47,7 +47,7 @@ def test_prints_the_best_plan_and_a_row_for_every_schedule(folder, evenflow):
     assert rows[0][-1] == "best"
     times = [float(row[2]) for row in rows if row[2] != "not"]
     assert times == sorted(times)
-    assert "best of all: no plan of these" in result.stdout
+    assert "best of all, to 2 parts in a million: no plan of these" in result.stdout
     assert (folder / "best.svg").read_text().startswith("<svg")
     written = json.loads((folder / "best.json").read_text())
     assert (written["schedule"], written["makespan_ms"]) == (rows[0][0], times[0])

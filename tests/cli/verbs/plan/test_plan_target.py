@@ -39,7 +39,7 @@ def test_a_plan_that_the_framework_runs(folder, evenflow, chunks):
         assert plan.num_chunks == (chunks[1] if chunks[0] == "--chunks" else 1)
         assert "best of all" not in result.stdout
     else:
-        assert "best of all: no plan of these" in result.stdout
+        assert "best of all, to 2 parts in a million: no plan of these" in result.stdout
         assert "the best that" not in result.stdout
 
 
