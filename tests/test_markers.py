@@ -5,7 +5,7 @@ import re
 from tests.paths import ROOT
 
 STARTS = re.compile(
-    r"\bsubprocess\.(?:run|Popen|check_\w+)\(|\b(?:run_group|start_warm|warm_context)\(|\blaunch(?:er)?\.launch\("
+    r"\bsubprocess\.(?:run|Popen|check_\w+)\(|\b(?:run_group|start_warm|typed|warm_context|run_script|WarmScript)\(|\blaunch(?:er)?\.launch\("
 )
 MARKED = re.compile(r"pytest\.mark\.(?:processes|gpu|page)\b")
 

@@ -1,4 +1,4 @@
-"""The scripts of docs/run.md and docs/training.md, under torchrun: the unsplit model goes on with their checkpoints."""
+"""The scripts of docs/run.md and docs/training.md, as ranks: the unsplit model goes on with their checkpoints."""
 
 import os
 import re
@@ -12,6 +12,7 @@ import pytest
 
 from evenflow.export.results.json_text import format_object
 from tests.paths import ROOT
+from tests_torch.run.warm_scripts import run_script
 
 pytestmark = pytest.mark.processes
 
@@ -53,9 +54,9 @@ for name, value in whole.state_dict().items():
 """
 
 
-def torchrun(folder: Path, *arguments: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
-    """Processes in `folder`."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+def torchrun(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Two processes in `folder`."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command += arguments
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
@@ -85,9 +86,8 @@ def test_the_documented_training_with_replicas_is_that_of_the_model_in_its_check
     plan = {**PLAN, "layers": [[2, 2]]}
     (tmp_path / "plan.json").write_text(format_object(plan), encoding="utf-8")
     (tmp_path / "script.py").write_text(script, encoding="utf-8")
-    done = torchrun(tmp_path, "script.py", processes=4)
-    assert done.returncode == 0, done.stderr
-    losses = [float(line.rpartition(" ")[2]) for line in done.stdout.splitlines() if line.startswith("epoch")]
+    printed = run_script(tmp_path, "script.py", processes=4)
+    losses = [float(line.rpartition(" ")[2]) for line in printed.splitlines() if line.startswith("epoch")]
     assert len(losses) == 3, "one of the replicas says it"
     assert losses[-1] < losses[0], "it learns"
 

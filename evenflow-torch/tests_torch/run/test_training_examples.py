@@ -1,4 +1,4 @@
-"""The scripts of examples/training, under torchrun: they learn, and what they write is what they trained."""
+"""The scripts of examples/training, on several ranks: they learn, and what they write is what they trained."""
 
 import importlib.util
 from pathlib import Path
@@ -10,7 +10,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from evenflow.export.results.json_text import format_object
 from tests.paths import ROOT
-from tests_torch.run.test_script import PLAN, torchrun
+from tests_torch.run.test_script import PLAN
+from tests_torch.run.warm_scripts import run_script
 
 pytestmark = pytest.mark.processes
 
@@ -38,13 +39,12 @@ def script(name: str) -> ModuleType:
 
 
 def test_a_model_of_ones_own_learns_and_goes_on_from_its_checkpoint(plan: Path, tmp_path: Path) -> None:
-    done = torchrun(tmp_path, str(FOLDER / "any_model.py"), str(plan))
-    assert done.returncode == 0, done.stderr
-    losses = losses_of(done.stdout, "step")
+    printed = run_script(tmp_path, str(FOLDER / "any_model.py"), str(plan), processes=2)
+    losses = losses_of(printed, "step")
     assert len(losses) == 12
     assert losses[-1] < losses[0]
-    assert losses_of(done.stdout, "held out")[0] < losses[0]
-    assert losses_of(done.stdout, "again 6") == pytest.approx([losses[6]], abs=1e-4)
+    assert losses_of(printed, "held out")[0] < losses[0]
+    assert losses_of(printed, "again 6") == pytest.approx([losses[6]], abs=1e-4)
 
 
 def test_parameters_of_hugging_face_are_trained_and_written_back(plan: Path, tmp_path: Path) -> None:
@@ -54,14 +54,12 @@ def test_parameters_of_hugging_face_are_trained_and_written_back(plan: Path, tmp
         tie_word_embeddings=True,
     )  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(tmp_path / "model")
-    done = torchrun(
-        tmp_path, str(FOLDER / "pretrained.py"), str(plan), str(tmp_path / "model"), str(tmp_path / "new"), processes=4
-    )
-    assert done.returncode == 0, done.stderr
-    losses = losses_of(done.stdout, "step")
+    command = (str(FOLDER / "pretrained.py"), str(plan), str(tmp_path / "model"), str(tmp_path / "new"))
+    printed = run_script(tmp_path, *command, processes=4)
+    losses = losses_of(printed, "step")
     assert losses[-1] < losses[0]
     example = script("pretrained")
     trained = AutoModelForCausalLM.from_pretrained(tmp_path / "new").eval()
     inputs, targets = example.samples(99, 6, 32)
     expected = (example.sum_over_tokens(trained(inputs).logits, targets) / example.num_tokens(targets)).detach()
-    assert losses_of(done.stdout, "held out") == pytest.approx([float(expected)], abs=2e-4)
+    assert losses_of(printed, "held out") == pytest.approx([float(expected)], abs=2e-4)

@@ -3,6 +3,7 @@
 What a rank does is the same as in a process of its own; tests of starting and ending processes take real ones.
 """
 
+import importlib
 import multiprocessing
 import os
 import re
@@ -12,14 +13,16 @@ from collections.abc import Callable, Mapping
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.reduction import DupFd
+from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 from evenflow import auto
-from evenflow_torch.run.job import child, launch, worker
+from evenflow.cli.main import main
+from evenflow_torch.run.job import launch, worker
 
 PRELOADED = ["torch", "transformers.models.llama.modeling_llama", worker.__name__, auto.__name__]
 
@@ -40,6 +43,14 @@ def start_warm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `evenflow run` of this process fork its ranks."""
     as_ever = {name: getattr(subprocess, name) for name in ("PIPE", "TimeoutExpired")}
     monkeypatch.setattr(launch, "subprocess", SimpleNamespace(Popen=WarmProcess, **as_ever))
+
+
+def typed(folder: Path, *arguments: str) -> Result:
+    """Return what ``evenflow ARGUMENTS`` answers in `folder`; the ranks that it starts are forked."""
+    with pytest.MonkeyPatch.context() as patch:
+        start_warm(patch)
+        patch.chdir(folder)
+        return CliRunner().invoke(main, arguments)
 
 
 def without_crashes(invoke: Callable[[], Result]) -> Result:
@@ -76,7 +87,7 @@ class WarmProcess:
         self.stdin, self.stdout = os.fdopen(to_write, "wb"), os.fdopen(from_read, "rb")
         with os.fdopen(to_read, "rb") as stdin, os.fdopen(from_write, "wb") as stdout:
             ends = [_Passed(file) for file in (stdin, stdout, stderr)]
-            self._process = warm_context().Process(target=_run, args=(command[-1], dict(env), ends))
+            self._process = warm_context().Process(target=_run, args=(*command[-2:], dict(env), ends))
             self._process.start()
         assert self._process.pid is not None
         self.pid = self._process.pid
@@ -105,8 +116,8 @@ class WarmProcess:
         self._process.kill()
 
 
-def _run(job: str, environment: dict[str, str], ends: list[int]) -> None:
-    """Be the process that ``python -m evenflow_torch.run.job.child JOB`` would be."""
+def _run(module: str, job: str, environment: dict[str, str], ends: list[int]) -> None:
+    """Be the process that ``python -m MODULE JOB`` would be."""
     import torch
 
     os.setsid()
@@ -115,5 +126,5 @@ def _run(job: str, environment: dict[str, str], ends: list[int]) -> None:
     for number, descriptor in enumerate(ends):
         os.dup2(descriptor, number)
     torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
-    sys.argv = ["child", job]
-    child.main()
+    sys.argv = [module, job]
+    importlib.import_module(module).main()

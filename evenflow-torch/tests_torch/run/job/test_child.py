@@ -18,6 +18,7 @@ from evenflow_torch.run.job.preflight import checked
 from evenflow_torch.run.values.run_result import StepReport
 from tests.paths import ROOT
 from tests_torch.run.job.launched import LONG, is_alive, job, wait_until
+from tests_torch.run.warm_ranks import start_warm
 
 ENDLESS = 1_000_000
 """Steps; every run is ended before."""
@@ -29,7 +30,8 @@ def pids(file: Path) -> list[int]:
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the ranks write their process ids."""
+    """Where the ranks write their process ids; ranks of this process are forked."""
+    start_warm(monkeypatch)
     monkeypatch.setattr(launcher, "_CHILD", "tests_torch.run.faulty_ranks")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *sys.path]))
     monkeypatch.setenv("FAULTY_RANKS", json.dumps({"pids": str(tmp_path / "pids")}))

@@ -42,7 +42,9 @@ TOLERANCE = 1e-12
 
 ONE_STAGE = Plan(schedule="1f1b", num_microbatches=2, layers=((2,),))
 PAIR_ON_ONE = Plan(schedule="1f1b", num_microbatches=2, layers=((3,),), recompute={"full": ((1,),)})
-PAIR = Plan(schedule="1f1b", num_microbatches=3, layers=((1, 2),), recompute={"full": ((1, 1),)})
+PAIR = Plan(schedule="1f1b", num_microbatches=2, layers=((1, 2),), recompute={"full": ((1, 1),)})
+"""Two microbatches are enough for a forward of the first rank beside a backward of the second."""
+OF_THREE = replace(PAIR, num_microbatches=3)
 SPLIT = Plan(schedule="zb-h1", num_microbatches=3, layers=((2, 1),), recompute={"full": ((1, 0),), "select": ((1, 1),)})
 CHECKPOINTED = Plan(
     schedule="1f1b", num_microbatches=3, layers=((3, 2),), recompute={"full": ((1, 1),), "select": ((1, 1),)}
@@ -76,7 +78,6 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "data x context, one stage": partial(
         mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(DATA, CONTEXT)),)
     ),
-    "ring on two ranks": partial(mesh_case, PAIR, half(CONTEXT, CONTEXT), rows=RowExchange.RING),
     "ring, split backward": partial(mesh_case, SPLIT, half(CONTEXT, DATA), rows=RowExchange.RING),
     "ring, offloaded": partial(mesh_case, OFFLOADED, half(DATA, CONTEXT), rows=RowExchange.RING),
     "ring x tensor": partial(
@@ -89,13 +90,11 @@ CASES: dict[str, Callable[[int], Answer]] = {
         rows=RowExchange.BALANCED,
     ),
     "data on four": partial(mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(DATA,)),)),
-    "data, split sums": partial(mesh_case, PAIR, half(DATA, DATA), sums_parts=True),
     "data, split backward, split sums": partial(mesh_case, SPLIT, half(DATA, SHARDED), sums_parts=True),
     "data x tensor, split sums": partial(mesh_case, ONE_STAGE, (SQUARE,), sums_parts=True),
     "sharded data x sequence, split sums": partial(
         mesh_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, SEQUENCE)),), sums_parts=True
     ),
-    "sharded data, sharded data": partial(mesh_case, PAIR, half(SHARDED, SHARDED)),
     "sharded data x tensor, one stage": partial(
         mesh_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, TENSOR)),)
     ),
@@ -105,7 +104,6 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "sharded data on four, tied": partial(
         mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(SHARDED,)),), tied=True
     ),
-    "tensor, tensor": partial(mesh_case, PAIR, half(TENSOR, TENSOR)),
     "data, tensor": partial(mesh_case, PAIR, half(DATA, TENSOR)),
     "sequence, sharded data": partial(mesh_case, PAIR, half(SEQUENCE, SHARDED)),
     "without products": partial(mesh_case, PAIR, half(TENSOR, SEQUENCE), with_products=False),
@@ -114,11 +112,18 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "two chunks": partial(mesh_case, CHUNKS, half(SEQUENCE, TENSOR)),
     "two, one and one device": partial(mesh_case, THREE, UNEVEN),
     "eager attention": partial(mesh_case, PAIR, half(TENSOR, DATA), attention="eager"),
+    "tied, two, one and one device": partial(mesh_case, THREE, UNEVEN, tied=True),
+    "tokens": partial(tokens_on_mesh_case, OF_THREE, half(TENSOR, DATA)),
+}
+WIDE: dict[str, Callable[[int], Answer]] = {
+    "ring on two ranks": partial(mesh_case, PAIR, half(CONTEXT, CONTEXT), rows=RowExchange.RING),
+    "data, split sums": partial(mesh_case, PAIR, half(DATA, DATA), sums_parts=True),
+    "sharded data, sharded data": partial(mesh_case, PAIR, half(SHARDED, SHARDED)),
+    "tensor, tensor": partial(mesh_case, PAIR, half(TENSOR, TENSOR)),
     "tied": partial(mesh_case, PAIR, half(TENSOR, DATA), tied=True),
     "tied, one stage": partial(mesh_case, ONE_STAGE, (SQUARE,), tied=True),
-    "tied, two, one and one device": partial(mesh_case, THREE, UNEVEN, tied=True),
-    "tokens": partial(tokens_on_mesh_case, PAIR, half(TENSOR, DATA)),
 }
+"""More layouts, of which each is part of one above, beside something else."""
 TRAININGS: dict[str, Callable[[int], Answer]] = {
     "data, tensor, trained": partial(training_case, PAIR, half(DATA, TENSOR)),
     "sharded data, trained": partial(training_case, CHECKPOINTED, half(SHARDED, SHARDED)),
@@ -126,8 +131,8 @@ TRAININGS: dict[str, Callable[[int], Answer]] = {
 }
 EVENTS: dict[str, Callable[[int], Answer]] = {
     "events, data on four": partial(events_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(DATA,)),)),
-    "events, data, data": partial(events_case, PAIR, half(DATA, DATA)),
-    "events, split sums": partial(events_case, PAIR, half(DATA, DATA), sums_parts=True),
+    "events, data, data": partial(events_case, OF_THREE, half(DATA, DATA)),
+    "events, split sums": partial(events_case, OF_THREE, half(DATA, DATA), sums_parts=True),
     "events, split backward": partial(events_case, SPLIT, half(DATA, DATA)),
 }
 GATHERS: dict[str, Callable[[int], Answer]] = {
@@ -169,8 +174,24 @@ def answers() -> dict[str, list[Answer]]:
     return untroubled({**CASES, **TRAININGS, **EVENTS, **GATHERS, **cases}, NUM_DEVICES)
 
 
+@pytest.fixture(scope="module")
+def wide_answers() -> dict[str, list[Answer]]:
+    return untroubled(WIDE, NUM_DEVICES)
+
+
 @pytest.mark.parametrize("name", [*CASES, *PLANNED, *FUSED])
 def test_losses_and_gradients_are_those_of_the_unsplit_model(answers: dict[str, list[Answer]], name: str) -> None:
+    check(answers, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WIDE)
+def test_so_they_are_on_more_layouts(wide_answers: dict[str, list[Answer]], name: str) -> None:
+    check(wide_answers, name)
+
+
+def check(answers: dict[str, list[Answer]], name: str) -> None:
+    """The losses and the gradients of a case are those of the unsplit model."""
     assert max(answer.error for answer in answers[name]) <= TOLERANCE
     losses = [answer.loss_error for answer in answers[name] if answer.loss_error is not None]
     assert losses

@@ -14,6 +14,7 @@ import pytest
 import torch.distributed as dist
 
 from tests_torch.run.job.launched import LONG
+from tests_torch.run.warm_scripts import WarmScript
 
 pytestmark = pytest.mark.processes
 
@@ -62,9 +63,12 @@ torch.distributed.destroy_process_group()
 """
 
 
+Ranks = list[subprocess.Popen[str]] | list[WarmScript]
+
+
 @contextmanager
-def trained(folder: Path, how: str, *, timeout_s: float = 120.0) -> Iterator[list[subprocess.Popen[str]]]:
-    """Two ranks, with the store in this process, as torchrun has it."""
+def trained(folder: Path, how: str, *, timeout_s: float = 120.0, ends: bool = False) -> Iterator[Ranks]:
+    """Two ranks, with the store in this process, as torchrun has it; real ones where it matters how a script ends."""
     (folder / "script.py").write_text(SCRIPT, encoding="utf-8")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -76,11 +80,16 @@ def trained(folder: Path, how: str, *, timeout_s: float = 120.0) -> Iterator[lis
         **os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1",
         "TORCHELASTIC_USE_AGENT_STORE": "True",
     }  # fmt: skip
-    command = [sys.executable, "script.py", how, str(timeout_s)]
-    ranks = [
-        subprocess.Popen(command, cwd=folder, env={**environment, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
-        for rank in range(2)
-    ]
+    command = ["script.py", how, str(timeout_s)]
+    environments = [{**environment, "RANK": str(rank)} for rank in range(2)]
+    ranks: Ranks = (
+        [
+            subprocess.Popen([sys.executable, *command], cwd=folder, env=own, stderr=subprocess.PIPE, text=True)
+            for own in environments
+        ]
+        if ends
+        else [WarmScript(folder, command, own) for own in environments]
+    )
     try:
         yield ranks
     finally:
@@ -90,7 +99,7 @@ def trained(folder: Path, how: str, *, timeout_s: float = 120.0) -> Iterator[lis
         del store
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def said(process: subprocess.Popen[str] | WarmScript) -> str:
     return process.communicate(timeout=2 * LONG)[1]
 
 
@@ -104,7 +113,7 @@ def said(process: subprocess.Popen[str]) -> str:
 def test_a_users_exception_is_shown_whole_and_once_and_the_others_name_it(
     tmp_path: Path, how: str, error: str, place: str
 ) -> None:
-    with trained(tmp_path, how) as (other, faulty):
+    with trained(tmp_path, how, ends=True) as (other, faulty):
         text = said(faulty)
         assert faulty.returncode == 1
         lines = [line.removeprefix("[rank1]: ") for line in text.splitlines()]
@@ -128,7 +137,7 @@ def test_a_users_exception_is_shown_whole_and_once_and_the_others_name_it(
     ],
 )
 def test_survivors_name_the_rank_that_is_gone(tmp_path: Path, how: str, message: str) -> None:
-    with trained(tmp_path, how) as (other, faulty):
+    with trained(tmp_path, how, ends=not how.isdigit()) as (other, faulty):
         said(faulty)
         text = said(other)
     assert f"RunError: {message.format(pid=faulty.pid)}; rank 0 stood" in text

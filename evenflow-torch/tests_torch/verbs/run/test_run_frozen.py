@@ -1,12 +1,13 @@
 """Frozen layers on real processes: left untrained as the plan has them, or as the command line says."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
+
+from tests_torch.run.warm_ranks import typed
 
 pytestmark = pytest.mark.processes
 
@@ -17,11 +18,9 @@ CONFIG = {
 TRAINED = ("--accelerator", "a100", "--microbatches", "4", "--seq", "32", "--time-limit", "5")
 
 
-def evenflow(folder: Path, *arguments: str, exit_code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "evenflow", *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == exit_code, done.stderr
+def evenflow(folder: Path, *arguments: str, exit_code: int = 0) -> Result:
+    done = typed(folder, *arguments)
+    assert done.exit_code == exit_code, done.stderr
     return done
 
 

@@ -1,9 +1,6 @@
 """A plan that keeps activations on the host, on real processes: equal numbers, and devices hold what is predicted."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +9,8 @@ import pytest
 import evenflow
 from evenflow.export.results.json_text import format_object
 from tests_torch.run.host_plans import host_plan
+from tests_torch.run.warm_ranks import typed
+from tests_torch.run.warm_scripts import run_script
 
 pytestmark = pytest.mark.processes
 
@@ -28,13 +27,11 @@ def plan_text(recompute: dict[str, Any]) -> str:
 def run(folder: Path, name: str, recompute: dict[str, Any], *options: str) -> dict[str, Any]:
     """Train as planned; the JSON of the result."""
     (folder / f"{name}.json").write_text(plan_text(recompute), encoding="utf-8")
-    command = [sys.executable, "-m", "evenflow", "run", f"{name}.json", "--model", "llama-tiny", *SIZES, *options]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*command, "--device", "cpu", "--dtype", "float64", "--verify", "--json", f"{name}.run.json"],
-        cwd=folder, capture_output=True, text=True, env=environment, timeout=100,
+    done = typed(
+        folder, "run", f"{name}.json", "--model", "llama-tiny", *SIZES, *options,
+        "--device", "cpu", "--dtype", "float64", "--verify", "--json", f"{name}.run.json",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     result: dict[str, Any] = json.loads((folder / f"{name}.run.json").read_text(encoding="utf-8"))
     return result
 
@@ -84,6 +81,4 @@ dist.destroy_process_group()
 def test_a_script_gives_the_link_of_its_plan(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(plan_text({"offload": ((3, 3),)}), encoding="utf-8")
     (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50)
-    assert done.returncode == 0, done.stderr
+    run_script(tmp_path, "train.py", processes=2)

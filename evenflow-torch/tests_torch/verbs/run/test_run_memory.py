@@ -1,9 +1,6 @@
 """A plan that is said to fit holds on real processes what it says; a run that holds more than its limit says so."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +8,7 @@ import pytest
 
 import evenflow
 from evenflow.profiles.layer_file import format_layer_file
+from tests_torch.run.warm_ranks import typed
 
 pytestmark = pytest.mark.processes
 
@@ -40,20 +38,22 @@ def run(folder: Path, plan: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Train as planned; the JSON and the text of the result."""
     for name, content in (("config", CONFIG), ("plan", plan)):
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
-    command = [sys.executable, "-m", "evenflow", "run", "plan.json", "--model", "config.json", "--steps", "3"]
-    command += ["--seq", str(SEQUENCE), "--device", "cpu", "--json", "result.json"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
+    done = typed(
+        folder, "run", "plan.json", "--model", "config.json", "--steps", "3", "--seq", str(SEQUENCE),
+        "--device", "cpu", "--json", "result.json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
     return json.loads((folder / "result.json").read_text(encoding="utf-8")), done.stdout
 
 
 def test_a_plan_holds_what_it_says_and_the_tail_is_most_of_it(network: evenflow.Network, tmp_path: Path) -> None:
     """Of a wide vocabulary the logits, their copies and gradients need far more than all layers keep."""
     (tmp_path / "layers.json").write_text(format_layer_file(network), encoding="utf-8")
-    command = [sys.executable, "-m", "evenflow", "plan", "layers.json", "--ranks", "2", "--microbatches", "4"]
-    command += ["--memory", "100MB", "--time-limit", "5", "--json", "found.json"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    done = typed(
+        tmp_path, "plan", "layers.json", "--ranks", "2", "--microbatches", "4", "--memory", "100MB",
+        "--time-limit", "5", "--json", "found.json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
     plan = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     planned = plan["peak_memory_mb"]
     tail_mb = network.tail.working_bytes / 2**20

@@ -47,14 +47,25 @@ def main() -> None:
             answer("result", result)
     except Exception as error:  # noqa: BLE001  whatever it is, the parent names it with its rank
         answer("failure", Failure(time_ns=time.time_ns(), message=message_of(error)))
-        # Not through the interpreter's end, which would wait for threads that wait for other ranks.
-        os._exit(1)
+        _leave(1)
+    _leave(0)
 
 
 def message_of(error: BaseException) -> str:
     """Return one line, with the type of an error that is not evenflow's own."""
     text = (str(error).strip().splitlines() or [""])[0]
     return text if isinstance(error, EvenflowError) else f"{type(error).__name__}: {text}"
+
+
+def _leave(status: int) -> None:
+    """End this process, which has said everything, and not through the interpreter's end.
+
+    That would wait for threads that wait for other ranks. And it takes libraries apart while threads of theirs and of
+    this module still run: C++ ends a process whose threads are taken from it, though the training went well.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _show_life(answer: Callable[[str, object], None]) -> None:
