@@ -31,12 +31,12 @@ from evenflow.model import (
     with_moved_share,
 )
 from evenflow.predict.training import moved_chain
-from evenflow.simulate import Simulation, simulate
+from evenflow.simulate import Simulation, kept_as_if_none_left, simulate
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.clock import Clock
 from evenflow.solve.for_target import solve_for_target
 from evenflow.solve.moved_shares import ShareSearch
-from evenflow.solve.problem import make_problem
+from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.race import Race
 from evenflow.solve.requests import ContestSearch
 from evenflow.solve.share_bound import bounding_shares
@@ -158,6 +158,24 @@ def _every_kept(network: Network, groups: MovedGroups, sizes: FamilySizes) -> It
                 yield simulate(network, with_moved_share(plan, groups, table))
 
 
+def _check_is_bounded(shares: Problem, simulation: Simulation) -> None:
+    """Check that cells of the chain, with the same cut, take neither longer nor more memory by the bound's problem."""
+    costs, schedule = simulation.costs, shares.schedule
+    counts, kept = shares.counts(simulation.plan), costs.first_moved or ((),) * schedule.num_ranks
+    link = shares.host_link
+    assert link is not None
+    for rank, own in enumerate(kept):
+        stages = schedule.stage_table[:, rank]
+        if len(own) > kept_as_if_none_left(schedule, rank, link):  # then nothing of it moves
+            whole = counts[stages].sum(axis=1)
+            counts[stages] = 0
+            counts[stages, shares.kinds.index(NONE)] = whole
+    bounded = shares.simulate(counts)
+    assert bounded.makespan_ns <= simulation.makespan_ns
+    pairs = zip(bounded.peak_memory_bytes, simulation.peak_memory_bytes, strict=True)
+    assert all(less <= more for less, more in pairs)
+
+
 @settings(max_examples=examples(8))
 @given(st.data())
 def test_the_bound_is_one_on_all_that_keep_first_backwards(data: st.DataObject) -> None:
@@ -180,7 +198,10 @@ def test_the_bound_is_one_on_all_that_keep_first_backwards(data: st.DataObject) 
     fitting = [simulation.makespan_ns for simulation in every if simulation.fits(limit)]
     request = Request(network=network, sizes=sizes.sizes, memory_limit_bytes=limit, allow_empty=False)
     problem = make_problem(request, schedule=family)
-    bounded = Race(bounding_shares(problem, moved_chain(WHOLE))).run(Clock(limit_s=20.0))
+    shares = bounding_shares(problem, moved_chain(WHOLE))
+    for simulation in data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=20)):
+        _check_is_bounded(shares, simulation)
+    bounded = Race(shares).run(Clock(limit_s=20.0))
     assert bounded.lower_bound_ns <= min(fitting) * (1 + TOLERANCE)
     search = ShareSearch(problem, groups)
     counts = np.zeros((sizes.num_cells, len(problem.kinds)), dtype=np.int64)
