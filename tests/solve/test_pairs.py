@@ -531,6 +531,30 @@ def test_weight_gradients_are_delayed_where_the_layers_tell_them_and_the_framewo
     assert unable.as_run(network, title="a framework") == network.without_delays()
 
 
+def test_early_release_of_attention_leaves_two_windows():
+    """Of four exchanges the combine of B runs beside attention of F, the dispatch of F beside the MLP of B."""
+    forward = PassHalves(dispatch_ns=70, mlp_ns=300, combine_ns=500)
+    backward = PassHalves(dispatch_ns=20, mlp_ns=50, combine_ns=90)
+    layer = layer_of(Halves(forward=forward, backward=backward), forward_ns=1000, backward_ns=500)
+    plan_of_pairs = Plan(schedule="1f1b-overlap", num_microbatches=3, layers=((1,),), releases_attention=True)
+    found = simulate(network_of((layer, 1)), plan_of_pairs)
+    assert found.hidden_ns is not None
+    assert found.hidden_ns.tolist() == [2 * (90 + 50)]
+    whole = simulate(network_of((layer, 1)), replace(plan_of_pairs, releases_attention=False))
+    assert whole.hidden_ns is not None
+    assert whole.hidden_ns.tolist() == [2 * saved_ns(forward, 1000, backward, 500)]
+    assert found.plan.releases_attention
+    assert not simulate(network_of((layer, 1)), replace(plan_of_pairs, schedule="1f1b")).plan.releases_attention
+
+
+@given(paired_simulations())
+def test_early_release_of_attention_never_shortens_a_step(drawn: tuple[Network, Simulation]):
+    network, simulation = drawn
+    early = simulate(network, replace(simulation.plan, releases_attention=True), communication=simulation.communication)
+    assert early.makespan_ns >= simulation.makespan_ns
+    assert early.peak_memory_bytes == simulation.peak_memory_bytes
+
+
 def test_a_framework_recomputes_less_beside_pairs_and_has_fewer_layers_behind_the_loss():
     layer = layer_of(HIDING)
     full = replace(layer, modes={**layer.modes, FULL: Mode(activation_bytes=1, backward_ns=3000)})
