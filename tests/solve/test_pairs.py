@@ -531,6 +531,30 @@ def test_weight_gradients_are_delayed_where_the_layers_tell_them_and_the_framewo
     assert unable.as_run(network, title="a framework") == network.without_delays()
 
 
+def test_early_release_of_attention_leaves_two_windows():
+    """Of four exchanges the combine of B runs beside attention of F, the dispatch of F beside the MLP of B."""
+    forward = PassHalves(dispatch_ns=70, mlp_ns=300, combine_ns=500)
+    backward = PassHalves(dispatch_ns=20, mlp_ns=50, combine_ns=90)
+    layer = layer_of(Halves(forward=forward, backward=backward), forward_ns=1000, backward_ns=500)
+    plan_of_pairs = Plan(schedule="1f1b-overlap", num_microbatches=3, layers=((1,),), releases_attention=True)
+    found = simulate(network_of((layer, 1)), plan_of_pairs)
+    assert found.hidden_ns is not None
+    assert found.hidden_ns.tolist() == [2 * (90 + 50)]
+    whole = simulate(network_of((layer, 1)), replace(plan_of_pairs, releases_attention=False))
+    assert whole.hidden_ns is not None
+    assert whole.hidden_ns.tolist() == [2 * saved_ns(forward, 1000, backward, 500)]
+    assert found.plan.releases_attention
+    assert not simulate(network_of((layer, 1)), replace(plan_of_pairs, schedule="1f1b")).plan.releases_attention
+
+
+@given(paired_simulations())
+def test_early_release_of_attention_never_shortens_a_step(drawn: tuple[Network, Simulation]):
+    network, simulation = drawn
+    early = simulate(network, replace(simulation.plan, releases_attention=True), communication=simulation.communication)
+    assert early.makespan_ns >= simulation.makespan_ns
+    assert early.peak_memory_bytes == simulation.peak_memory_bytes
+
+
 def test_a_framework_recomputes_less_beside_pairs_and_has_fewer_layers_behind_the_loss():
     layer = layer_of(HIDING)
     full = replace(layer, modes={**layer.modes, FULL: Mode(activation_bytes=1, backward_ns=3000)})
@@ -580,3 +604,60 @@ def test_the_input_of_an_action_is_that_of_its_own_microbatch(family: str, ranks
     comes_forward = schedule.ops[inputs[waiting]] == Op.F
     is_last = schedule.stages[waiting] == schedule.num_stages - 1
     assert (comes_forward == ((schedule.ops[waiting] == Op.F) | is_last)).all()
+
+
+# -- laws ---------------------------------------------------------------------------------------------------------
+
+
+def times_as_long(network: Network, times: int) -> Network:
+    """The network with all times so many times as long, and nothing slower in pairs, so that nothing is rounded."""
+
+    def longer(half: PassHalves) -> PassHalves:
+        names = ("dispatch_ns", "mlp_ns", "combine_ns", "mlp_weight_ns")
+        return PassHalves(**{name: times * getattr(half, name) for name in names})
+
+    def longer_layer(layer: Layer) -> Layer:
+        halves_of = layer.halves
+        return replace(
+            layer,
+            forward_ns=times * layer.forward_ns,
+            modes={kind: replace(mode, backward_ns=times * mode.backward_ns) for kind, mode in layer.modes.items()},
+            halves=halves_of and Halves(forward=longer(halves_of.forward), backward=longer(halves_of.backward)),
+        )
+
+    ends = {
+        name: replace(block, forward_ns=times * block.forward_ns, backward_ns=times * block.backward_ns)
+        for name, block in (("head", network.head), ("tail", network.tail))
+    }
+    runs = tuple(replace(run, layer=longer_layer(run.layer)) for run in network.runs)
+    return replace(network, runs=runs, pair_slowdown=1.0, ranks=(), **ends)
+
+
+@given(paired_simulations(), st.integers(2, 1000))
+def test_times_that_are_longer_make_the_step_as_much_longer(drawn: tuple[Network, Simulation], times: int):
+    network, simulation = drawn
+    once = simulate(times_as_long(network, 1), simulation.plan)
+    longer = simulate(times_as_long(network, times), simulation.plan)
+    assert longer.makespan_ns == times * once.makespan_ns
+
+
+@given(paired_simulations())
+def test_a_step_is_no_longer_where_computation_is_slowed_less(drawn: tuple[Network, Simulation]):
+    network, simulation = drawn
+    freely = simulate(replace(network, pair_slowdown=1.0), simulation.plan, communication=simulation.communication)
+    assert freely.makespan_ns <= simulation.makespan_ns
+
+
+@pytest.mark.parametrize("family", ["1f1b-overlap", "interleaved-overlap"])
+def test_more_overlap_never_lengthens_a_proven_optimum(family: str):
+    backward = PassHalves(combine_ns=600, dispatch_ns=500, mlp_ns=700, mlp_weight_ns=400)
+    whole = Halves(forward=PassHalves(dispatch_ns=300, mlp_ns=200, combine_ns=300), backward=backward)
+    lesser = [None, whole.undelayed(), whole]
+    steps_ns = []
+    for own, slowdown in ((lesser[0], 1.0), (lesser[1], 1.5), (lesser[1], 1.0), (lesser[2], 1.0)):
+        network = replace(network_of((layer_of(None), 3), (layer_of(own), 4)), pair_slowdown=slowdown)
+        found = plan(network, num_ranks=2, num_chunks=PAIRED[family], num_microbatches=5, schedule=family)
+        assert found.status is Status.OPTIMAL
+        steps_ns.append(found.makespan_ns)
+    assert steps_ns == sorted(steps_ns, reverse=True)
+    assert steps_ns[0] > steps_ns[-1]

@@ -59,11 +59,14 @@ def _any_plans(draw: Any, abilities: Abilities) -> Plan:
             for row in layers
         ]
         recompute = {kind: tuple(map(tuple, counts))}
+    releases = family.has_pairs and abilities.releases_attention and draw(st.booleans())
+    delays = abilities.delays_weights and not releases and draw(st.booleans())
     return Plan(
         schedule=schedule,
         num_microbatches=num_microbatches,
         layers=layers,
         recompute=recompute,
         group_size=group,
-        delays_weights=abilities.delays_weights and draw(st.booleans()) if family.has_pairs else None,
+        delays_weights=delays if family.has_pairs else None,
+        releases_attention=releases,
     )

@@ -165,6 +165,8 @@ class Abilities:
     """Whether a stage may begin inside a block, between attention and MLP, which it counts as layers of their own."""
     delays_weights: bool = False
     """Whether weight gradients of experts may come behind what an exchange waits for, beside forwards."""
+    releases_attention: bool = False
+    """Whether attention may go backward before the MLP beside it goes forward."""
     own_cut: OwnCut | None = None
     """The cut that it makes by itself; None: it makes any."""
     own_cut_from: int = 1

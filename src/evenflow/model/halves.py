@@ -78,6 +78,18 @@ class Halves:
         """Return the halves where the exchange behind the MLP waits for its weight gradients too."""
         return replace(self, backward=replace(self.backward, mlp_weight_ns=0))
 
+    def releasing(self) -> "Halves":
+        """Return the halves where attention of B goes before the MLP of F, to free what it keeps sooner.
+
+        Nothing then runs beside the dispatch of B and the combine of F, which count as work; weight gradients are not
+        delayed. [Megatron-LM, `ep_overlap_early_attn_memory_release`]
+        """
+        ahead, back = self.forward, self.backward
+        return Halves(
+            forward=replace(ahead, mlp_ns=ahead.mlp_ns + ahead.combine_ns, combine_ns=0),
+            backward=replace(back, dispatch_ns=0, mlp_weight_ns=0),
+        )
+
     def divided(self, times: float) -> "Halves":
         """Return the halves of a layer that takes a `times`-th of the time."""
         return Halves(forward=self.forward.divided(times), backward=self.backward.divided(times))

@@ -1,6 +1,6 @@
 """A network: a head, a sequence of layers of one or several kinds, and a tail."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, takewhile
@@ -414,11 +414,19 @@ class Network:
 
     def without_delays(self) -> "Network":
         """Return the network where no weight gradients of experts come behind what an exchange waits for."""
+        return self._with_halves(Halves.undelayed) if self.delays_weights else self
+
+    def releasing_attention(self) -> "Network":
+        """Return the network where attention goes backward as early as it can beside a forward."""
+        return self._with_halves(Halves.releasing)
+
+    def _with_halves(self, change: Callable[[Halves], Halves]) -> "Network":
+        """Return the network with other halves."""
         runs = (
-            replace(run, layer=replace(run.layer, halves=run.layer.halves and run.layer.halves.undelayed()))
+            replace(run, layer=replace(run.layer, halves=run.layer.halves and change(run.layer.halves)))
             for run in self.runs
         )
-        return replace(self, runs=tuple(runs)) if self.delays_weights else self
+        return replace(self, runs=tuple(runs))
 
     @property
     def used_host_link(self) -> HostLink | None:

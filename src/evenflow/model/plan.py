@@ -67,6 +67,8 @@ class Plan:
     """Whether weight gradients of experts come behind what an exchange waits for, where forwards run beside backwards;
     None: wherever the layers tell what they take.
     """
+    releases_attention: bool = False
+    """Whether attention goes backward before the MLP beside it goes forward, where forwards run beside backwards."""
     order: tuple[str, ...] = ()
     """The plan's own order of work where it is not that of a family: one line per rank, its actions in the text form of
     `evenflow.schedule.text`, such as ``0F0,0F1,0B0,0B1``. Stages are on the ranks that run them.

@@ -46,6 +46,7 @@ def plan_fields(
         **({"encodes_apart": True} if plan.encodes_apart else {}),
         **({"continuing_layers": plan.continuing_layers} if plan.continuing_layers else {}),
         **({} if plan.delays_weights is None else {"delays_weights": plan.delays_weights}),
+        **({"releases_attention": True} if plan.releases_attention else {}),
         "layers": plan.layers,
         **({"moved_share": _share_fields(plan.moved_share)} if plan.moved_share is not None else {}),
         "recompute": {kind: plan.recompute.get(kind, nothing) for kind in (*_ALWAYS_LISTED, *sorted(named))},

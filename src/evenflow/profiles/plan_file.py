@@ -68,8 +68,8 @@ def parse_plan(text: str, *, place: str) -> Plan:
     Only what makes the plan is read: `layers` and `recompute` (``[chunk][rank]``, exclusive counts), `ranks`,
     `chunks`, `microbatches`, `schedule`, `sequence_splits`, `group_size` where it is not the usual one, `mtp_layers`,
     `encoder_layers` and `continuing_layers` where there are some, `moved_share` where counts come from one,
-    `delays_weights` where forwards run beside backwards, and `order` where the plan has its own. Other fields are
-    ignored. A kind that no layer has is left out of `Plan.recompute`.
+    `delays_weights` and `releases_attention` where forwards run beside backwards, and `order` where the plan has its
+    own. Other fields are ignored. A kind that no layer has is left out of `Plan.recompute`.
 
     Raises:
         InputError: text that is not JSON, or a field that is missing, of a wrong type or against the others.
@@ -117,6 +117,7 @@ def _plan(fields: Fields) -> Plan:
     continuing_layers = fields.integer("continuing_layers", _COUNT) if "continuing_layers" in fields else 0
     encodes_apart = fields.flag("encodes_apart") if "encodes_apart" in fields else False
     delays_weights = fields.flag("delays_weights") if "delays_weights" in fields else None
+    releases_attention = fields.flag("releases_attention") if "releases_attention" in fields else False
     moved_share = _moved_share(fields)
     order = fields.texts("order") if "order" in fields else ()
     with fields.at():
@@ -133,6 +134,7 @@ def _plan(fields: Fields) -> Plan:
             continuing_layers=continuing_layers,
             moved_share=moved_share,
             delays_weights=delays_weights,
+            releases_attention=releases_attention,
             order=order,
         )
 

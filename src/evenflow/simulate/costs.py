@@ -372,6 +372,7 @@ def stage_costs(network: Network, plan: Plan, schedule: Schedule, *, in_pairs: b
     """
     network = network_of_units(network, schedule)
     network = network.without_delays() if plan.delays_weights is False else network
+    network = network.releasing_attention() if plan.releases_attention else network
     if plan.num_layers != network.num_layers:
         raise InputError(
             value=plan.num_layers,

@@ -46,10 +46,10 @@ class ExchangeTimes:
 
     @classmethod
     def of(cls, network: Network, plan: Plan, schedule: Schedule, costs: StageCosts) -> "ExchangeTimes | None":
-        """Return the exchanges of a plan; None where layers exchange nothing that is known."""
+        """Return the exchanges of a plan; None where layers exchange nothing that is known, or in other windows."""
         units = network_of_units(network, schedule)
         units = units.without_delays() if plan.delays_weights is False else units
-        if not units.exchanges_tokens:
+        if plan.releases_attention or not units.exchanges_tokens:
             return None
         firsts = [0]
         for chunk, rank in zip(schedule.stage_chunks.tolist(), schedule.stage_ranks, strict=True):

@@ -151,9 +151,9 @@ def simulate(
     else:
         check_sizes_of(plan, schedule)
         check_complete(schedule)
-    if plan.delays_weights is None and network.delays_weights:
+    if plan.delays_weights is None and network.delays_weights and not plan.releases_attention:
         plan = replace(plan, delays_weights=True)
-    plan = plan if schedule.has_pairs else replace(plan, delays_weights=None)
+    plan = plan if schedule.has_pairs else replace(plan, delays_weights=None, releases_attention=False)
     check_pairs(schedule, network, communication)
     costs = stage_costs(network, plan, schedule)
     graph = build_graph(schedule)

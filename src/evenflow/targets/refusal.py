@@ -56,6 +56,13 @@ def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputErr
             place="delays_weights",
             remedy=_("plan for it with --target"),
         )
+    if plan.releases_attention and not abilities.releases_attention:
+        yield InputError(
+            value=True,
+            rule=_("must be false for {title}, whose pairs have no such order", title=title),
+            place="releases_attention",
+            remedy=_("plan for it with --target"),
+        )
     if plan.continuing_layers and not abilities.parts_blocks:
         yield InputError(
             value=plan.continuing_layers,

@@ -133,7 +133,7 @@ def for_framework(
 
     Tried are `schedules`; where none are named the one that is fixed, else the usual ones that the framework has.
 
-    Cells may be empty only where it runs them everywhere.
+    Cells may be empty only where it runs them everywhere, under all of these.
     """
     if target is not None:
         known = target.version(version)
@@ -151,7 +151,10 @@ def for_framework(
         )
     fixed = question.fixed.get(Axis.SCHEDULE)
     names = schedules or (() if fixed is None else (str(fixed),))
-    return replace(question, schedules=tuple(names)) if names else question
+    question = replace(question, schedules=tuple(names)) if names else question
+    limits = {} if question.abilities is None else question.abilities.limits
+    fills = any(name in limits and limits[name].every_cell for name in question.schedules)
+    return replace(question, allow_empty=False) if fills else question
 
 
 def of_target(names: Sequence[str], abilities: Abilities) -> tuple[str, ...]:

@@ -511,11 +511,32 @@ def test_forwards_beside_backwards_are_another_schedule() -> None:
     delayed = TARGET.read(PAIRS + " --delay-wgrad-compute", "run.sh", given_sizes)
     assert delayed.plan.delays_weights is True
     assert delayed.unknown == ()
-    for flag in ("--ep-overlap-early-attn-memory-release", "--overlap-dispatch-backward-with-experts-wgrad"):
-        assert TARGET.read(f"{PAIRS} {flag}", "run.sh", given_sizes).unknown == (f"run.sh, line 1: {flag}",)
+    flag = "--overlap-dispatch-backward-with-experts-wgrad"
+    assert TARGET.read(f"{PAIRS} {flag}", "run.sh", given_sizes).unknown == (f"run.sh, line 1: {flag}",)
     unread = read_run(PAIRS, "run.sh", given_sizes)  # of a framework that may not have it
     assert unread.plan.schedule == "interleaved"
     assert unread.unknown == ("run.sh, line 1: overlap_moe_expert_parallel_comm",)
+
+
+def test_early_release_of_attention_is_read_written_and_taken_out() -> None:
+    assert TARGET.read is not None
+    assert TARGET.apply is not None
+    flag, given_sizes = "--ep-overlap-early-attn-memory-release", GivenSizes(num_microbatches=4)
+    script = f"torchrun pretrain_gpt.py {PAIRS} {flag}\n"
+    found = TARGET.read(script, "run.sh", given_sizes)
+    assert found.plan.releases_attention
+    assert found.unknown == ()
+    assert flag in TARGET.write(found.plan, "0.16").pieces[0].text
+    assert flag not in TARGET.apply(script, "run.sh", replace(found.plan, releases_attention=False))
+    both = TARGET.read(script.replace(flag, f"{flag} --delay-wgrad-compute"), "run.sh", given_sizes)
+    assert both.plan.delays_weights is False
+    assert both.unknown == ("run.sh, line 1: delay_wgrad_compute",)
+    with pytest.raises(InputError, match="early_attn_memory_release must be off without --overlap-moe"):
+        TARGET.read(script.replace("--overlap-moe-expert-parallel-comm", ""), "run.sh", given_sizes)
+    assert refusal(found.plan, TARGET.abilities("0.16"), title=TARGET.title) is None
+    refused = refusal(found.plan, TARGET.abilities("0.14"), title=TARGET.title)
+    assert refused is not None
+    assert refused.place == "releases_attention"
 
 
 def test_weight_gradients_are_delayed_in_pairs_alone() -> None:

@@ -35,6 +35,7 @@ SWITCHES = {
     "overlap_moe_expert_parallel_comm",
     "delay_wgrad_compute",
     "moe_fb_overlap",
+    "ep_overlap_early_attn_memory_release",
 }
 """Arguments that are flags without a value."""
 _INTEGERS = {
@@ -95,7 +96,7 @@ _ALL_INTEGERS = _INTEGERS | _DEGREE_INTEGERS | _DEEPSPEED_INTEGERS
 _RELEVANT = re.compile(
     r"pipeline|virtual|vpp|recompute|microbatch|micro_batches|layer_split|layer_list|noop_layers|layers_per_stage"
     r"|checkpoint(ed)?_activations|activations_checkpoint|hybrid.*pattern|decoder_num_layers|embedding_stage|delta_offload|cpu_offloading"
-    r"|ep_overlap_early|overlap_dispatch_backward|schedules_method|zero_bubble"
+    r"|overlap_dispatch_backward|schedules_method|zero_bubble"
 )
 """Names that have to do with the pipeline or with activations."""
 _HARMLESS = re.compile(

@@ -32,7 +32,7 @@ from evenflow.targets.megatron_family.flag_keys import flag_key_arguments, has_f
 from evenflow.targets.megatron_family.flags import PAIRED
 from evenflow.targets.megatron_family.layout import parse_layout
 from evenflow.targets.megatron_family.old_checkpointing import old_checkpointing
-from evenflow.targets.megatron_family.settings import DELAYED, FB_OVERLAP, PAIRS
+from evenflow.targets.megatron_family.settings import DELAYED, FB_OVERLAP, PAIRS, RELEASES
 from evenflow.targets.megatron_family.shell_arguments import shell_arguments
 from evenflow.targets.target import Baseline, GivenSizes
 
@@ -73,7 +73,9 @@ def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: str = "") -> 
     layers = _layers(arguments, num_ranks, sizes, notes)
     num_microbatches = _num_microbatches(arguments, num_ranks, sizes, notes)
     recompute, unknown = _recompute(arguments, layers, notes)
-    others = {PAIRS, DELAYED, FB_OVERLAP} - ({PAIRS, DELAYED} if in_pairs == PAIRS else {in_pairs})
+    releases = in_pairs == PAIRS and arguments.switch(RELEASES)
+    own = {PAIRS, RELEASES, *(() if releases else (DELAYED,))} if in_pairs == PAIRS else {in_pairs}
+    others = {PAIRS, DELAYED, RELEASES, FB_OVERLAP} - own
     unknown = (*unknown, *(arguments.place(key) for key in sorted(others) if arguments.switch(key)))
     schedule = _schedule(arguments, in_pairs, num_ranks=num_ranks, num_chunks=len(layers))
     group_size = arguments.integer(GROUP, MICROBATCHES) if len(layers) > 1 else None
@@ -85,7 +87,8 @@ def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: str = "") -> 
         recompute=recompute,
         moved_share=_moved_share(arguments, recompute),
         group_size=None if group_size == num_ranks else group_size,
-        delays_weights=(in_pairs != PAIRS or arguments.switch(DELAYED)) if schedule in PAIRED else None,
+        delays_weights=_delays(arguments, in_pairs) if schedule in PAIRED else None,
+        releases_attention=releases,
     )
     if len(layers) > 1 and num_ranks == 1:
         raise arguments.error("pipeline_model_parallel_size", _("must be at least 2 with several chunks"))
@@ -102,11 +105,17 @@ def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: str = "") -> 
     return Baseline(plan=plan, unknown=(*arguments.unknown, *unknown), notes=tuple(notes))
 
 
+def _delays(arguments: Arguments, in_pairs: str) -> bool:
+    """Return whether pairs delay weight gradients, as far as that is understood: MindSpeed's always do."""
+    return in_pairs != PAIRS or (arguments.switch(DELAYED) and not arguments.switch(RELEASES))
+
+
 def _schedule(arguments: Arguments, in_pairs: str, *, num_ranks: int, num_chunks: int) -> str:
     """Return the schedule family, with or without forwards beside backwards."""
     if not (in_pairs and arguments.switch(in_pairs)):
-        if in_pairs == PAIRS and arguments.switch(DELAYED):
-            raise arguments.error(DELAYED, _("must be off without {flag}", flag=flag_name(PAIRS)))
+        for key in (DELAYED, RELEASES) if in_pairs == PAIRS else ():
+            if arguments.switch(key):
+                raise arguments.error(key, _("must be off without {flag}", flag=flag_name(PAIRS)))
         return "interleaved" if num_chunks > 1 else "1f1b"
     if num_chunks == 1 and num_ranks > 1:
         raise arguments.error(in_pairs, _("must be off with one chunk on several ranks"))

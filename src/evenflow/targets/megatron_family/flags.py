@@ -66,7 +66,9 @@ PAIR_FLAG = "--overlap-moe-expert-parallel-comm"
 """Flag of forwards beside backwards."""
 DELAY_FLAG = "--delay-wgrad-compute"
 """Flag that Megatron-LM refuses without them."""
-DECIDED_FLAGS = (*CUT_FLAGS, LAYOUT_FLAG, GROUP_SIZE, PAIR_FLAG, *RECOMPUTE_FLAGS)
+RELEASE_FLAG = "--ep-overlap-early-attn-memory-release"
+"""Flag of another order inside of pairs, which Megatron-LM refuses without them too."""
+DECIDED_FLAGS = (*CUT_FLAGS, LAYOUT_FLAG, GROUP_SIZE, PAIR_FLAG, RELEASE_FLAG, *RECOMPUTE_FLAGS)
 """Flags that a plan decides, by being there or not."""
 
 
@@ -175,7 +177,8 @@ def _pair_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Return the flags of forwards beside backwards, where there are some."""
     if plan.schedule not in PAIRED:
         return {}
-    return {PAIR_FLAG: (), **({DELAY_FLAG: ()} if plan.delays_weights else {})}
+    delays, releases = bool(plan.delays_weights), plan.releases_attention
+    return {PAIR_FLAG: (), **({DELAY_FLAG: ()} if delays else {}), **({RELEASE_FLAG: ()} if releases else {})}
 
 
 def group_flags(plan: Plan) -> dict[str, tuple[str, ...]]:

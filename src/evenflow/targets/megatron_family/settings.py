@@ -29,6 +29,8 @@ OFFLOADS_ALL, OFFLOADS_LESS = "activation_offload_fraction", "delta_offload_byte
 
 PAIRS, DELAYED = "overlap_moe_expert_parallel_comm", "delay_wgrad_compute"
 """Forwards beside backwards, and weight gradients behind the rest of a pair."""
+RELEASES = "ep_overlap_early_attn_memory_release"
+"""Attention backward before the MLP beside it goes forward."""
 FB_OVERLAP = "moe_fb_overlap"
 """The same in MindSpeed, with weight gradients behind the rest."""
 WITHOUT_LAYOUT: Mapping[str, Setting] = {
@@ -62,12 +64,15 @@ def pair_settings(plan: Plan) -> dict[str, Setting]:
     """Return what makes forwards run beside backwards, where they do under `plan`."""
     if plan.schedule not in PAIRED:
         return {}
-    return {PAIRS: True, **({DELAYED: True} if plan.delays_weights else {})}
+    further = {DELAYED: bool(plan.delays_weights), RELEASES: plan.releases_attention}
+    return {PAIRS: True, **{key: True for key, is_on in further.items() if is_on}}
 
 
 def pair_corrections(plan: Plan) -> dict[str, Setting]:
     """Return settings that must be so under `plan` wherever a file has them."""
-    return {} if plan.schedule in PAIRED else {PAIRS: False, DELAYED: False}
+    if plan.schedule not in PAIRED:
+        return {PAIRS: False, DELAYED: False, RELEASES: False}
+    return {} if plan.releases_attention else {RELEASES: False}
 
 
 def recompute_settings(plan: Plan) -> dict[str, Setting]:

@@ -247,9 +247,10 @@ def test_the_plan_of_a_users_file() -> None:
 
 
 def test_what_the_file_does_not_understand_is_named() -> None:
-    text = "model:\n  num_layers: 4\n  pipeline_model_parallel_size: 2\n  ep_overlap_early_attn_memory_release: true\n"
+    key = "overlap_dispatch_backward_with_experts_wgrad"
+    text = f"model:\n  num_layers: 4\n  pipeline_model_parallel_size: 2\n  {key}: true\n"
     found = read(text)
-    assert found.unknown == ("user.yaml, line 4: ep_overlap_early_attn_memory_release",)
+    assert found.unknown == (f"user.yaml, line 4: {key}",)
 
 
 TWO_CHUNKS = "model:\n  pipeline_model_parallel_size: 2\n  pipeline_model_parallel_layout: Et|t|t|tL\n"

@@ -10,7 +10,9 @@ from evenflow.targets.frameworks.mindspeed.target import TARGET
 from evenflow.targets.planning import plan_for_target
 from evenflow.targets.refusal import refusal
 from evenflow.targets.target import GivenSizes
+from evenflow.targets.tuning import for_framework
 from tests.targets.pages import page_of
+from tests.targets.questions import MIXTURE, asked
 from tests.targets.shell import bash_words
 from tests.targets.strategies import canonical, plans
 
@@ -137,6 +139,12 @@ def test_what_pairs_keep_to() -> None:
     assert not refused(replace(PAIRED, layers=((3, 4), (5, 0)), schedule="interleaved", delays_weights=None))
     assert "must be at least twice the number of ranks" in refused(replace(PAIRED, num_microbatches=3))
     assert "must be one of 1f1b, interleaved" in str(refusal(PAIRED, TARGET.abilities("26.0"), title="MindSpeed"))
+
+
+def test_degrees_with_pairs_have_a_layer_in_every_cell() -> None:
+    plain = asked("mindspeed", MIXTURE, version="26.1")
+    assert for_framework(plain, TARGET, "26.1", schedules=["interleaved"]).allow_empty
+    assert not for_framework(plain, TARGET, "26.1", schedules=["interleaved", "interleaved-overlap"]).allow_empty
 
 
 def test_no_cell_is_empty_beside_pairs_alone() -> None:

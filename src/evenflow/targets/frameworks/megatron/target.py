@@ -50,7 +50,8 @@ _MOVING = (WITH_OFFLOAD, WITH_SHARE)
 def _abilities(version: str) -> Abilities:
     if version in _BY_LAYOUT:
         ways = ways_with_moves(in_share=version == WITH_SHARE) if version in _MOVING else WAYS_WITH_SETS
-        return megatron_abilities(ways, in_pairs=version != BY_LAYOUT)
+        abilities = megatron_abilities(ways, in_pairs=version != BY_LAYOUT)
+        return replace(abilities, releases_attention=version in _MOVING)  # both came with 0.16
     return without_layout_abilities(OLD_WAYS if version == BEFORE_CORE else STOCK_WAYS)
 
 

@@ -38,6 +38,7 @@ from evenflow.targets.megatron_family.settings import (
     FROZEN_PARTS,
     OFFLOADS,
     PAIRS,
+    RELEASES,
     WITHOUT_LAYOUT,
     Setting,
     kept_modules,
@@ -159,7 +160,7 @@ def _changed_pairs(plan: Plan, old: Mapping[str, object]) -> dict[str, Setting]:
 
 def _corrections(plan: Plan) -> dict[str, Setting]:
     """Return what must be so wherever a file has it."""
-    return {**WITHOUT_LAYOUT, **offload_corrections(plan)}
+    return {**WITHOUT_LAYOUT, **offload_corrections(plan), RELEASES: False}
 
 
 TARGET = Target(

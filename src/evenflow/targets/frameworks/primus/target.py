@@ -70,7 +70,13 @@ def _abilities(version: str) -> Abilities:
     )
     selective = Recomputation(scope=Scope.MODEL, kinds=(SELECT,))
     same = megatron_abilities((Recomputation(scope=Scope.LAYERS), selective), in_pairs=True)
-    return replace(same, schedules=(*same.schedules, "zb-h1"), sizes=(*same.sizes, enough), keeps_mtp=False)
+    return replace(
+        same,
+        schedules=(*same.schedules, "zb-h1"),
+        sizes=(*same.sizes, enough),
+        keeps_mtp=False,
+        releases_attention=True,
+    )
 
 
 def _overrides(plan: Plan, *, mtp_layers: int = 0) -> dict[str, object]:
