@@ -146,11 +146,11 @@ class Target:
         written = self.write_degrees(self.counted(plan, version), planned, version)
         return self._with_mtp_note(written, plan, version)
 
-    def check_offload(self, part: float, version: str) -> None:
-        """Raise InputError unless the host can keep this part of the optimizer's state."""
+    def check_offload(self, part: float, version: str, *, place: str = "optimizer_offload") -> None:
+        """Raise InputError, with its `place`, unless the host can keep this part of the optimizer's state."""
         if part and not self.offloads_optimizer(version):
             rule = _("must be 0 for {title}, for which evenflow knows no optimizer on the host", title=self.title)
-            raise InputError(value=part, rule=rule, place="optimizer_offload")
+            raise InputError(value=part, rule=rule, place=place)
 
     def counted(self, plan: Plan, version: str) -> Plan:
         """Return `plan` with the layers that the framework counts: most leave out those that predict further tokens."""

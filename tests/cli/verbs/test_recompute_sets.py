@@ -275,3 +275,23 @@ def test_a_file_with_the_policy_of_operators_is_compared_as_it_is(evenflow, fold
         assert "not understood" not in result.stderr
         steps.append(json.loads((folder / "compared.json").read_text())["yours"]["makespan_ms"])
     assert steps[0] < steps[1] < steps[2]
+
+
+def test_the_optimizer_on_the_host_leaves_a_plan_more_memory(folder, evenflow, model):
+    link = ("--optimizer-offload", 0.5, "--host-link", "50GBps")
+    usual = evenflow("plan", model, *TRAINED, "--json", "usual.json")
+    less = evenflow("plan", model, *TRAINED, *link, "--json", "less.json")
+    assert usual.exit_code == less.exit_code == 0, less.stderr
+    assert "note: the host keeps 50 % of the optimizer's state" in less.stdout + less.stderr
+    peaks = [json.loads((folder / name).read_text())["peak_memory_mb"] for name in ("usual.json", "less.json")]
+    assert max(peaks[1]) < max(peaks[0])
+    written = evenflow("export", "less.json", "--to", "megatron")
+    assert "--optimizer-offload-fraction 0.5" in written.stdout
+    for options, says in (
+        (link[:2], "--optimizer-offload must come with --host-link"),
+        ((*link, "--target", "torchtitan"), "--optimizer-offload must be 0 for torchtitan"),
+        (("--host-update", "20GBps"), "--host-update must come with --optimizer-offload"),
+    ):
+        refused = evenflow("plan", model, *TRAINED, *options)
+        assert refused.exit_code == 2
+        assert says in refused.stderr

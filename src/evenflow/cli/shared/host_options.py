@@ -77,8 +77,10 @@ class HostOptions:
         pairs = _TRIED if self.host_buffers is None else [(ahead, self.host_buffers) for ahead in _AHEADS]
         return tuple(replace(link, ahead=ahead, buffers=buffers) for ahead, buffers in pairs)
 
-    def applied(self, network: Network, *, chooses_fetches: bool = False) -> Network:
+    def applied(self, network: Network, *, chooses_fetches: bool = False, for_optimizer: bool = False) -> Network:
         """Return the network whose layers may move what they keep, if that is asked for, over this link.
+
+        With `for_optimizer` the optimizer's state goes over it as well, and a link is there for that alone.
 
         Raises:
             InputError: a value that breaks a rule, a link that is missing, one over which nothing moves, or fetches to
@@ -95,7 +97,10 @@ class HostOptions:
             return with_offload(network, link)
         if network.offloads and link is not None:
             return replace(network, host_link=link)
-        values = (self.host_link, self.host_one_engine or None, self.host_sharers, self.prefetch, self.host_buffers)
+        of_link = (self.host_link, self.host_one_engine or None, self.host_sharers)
+        if for_optimizer:
+            of_link = (None, None, None)
+        values = (*of_link, self.prefetch, self.host_buffers)
         for option, value in zip((_LINK, _ENGINE, _SHARERS, _AHEAD, _BUFFERS), values, strict=True):
             if value is not None:
                 rule = _("must come with {option}: no recompute kind of the layers moves anything", option=_OFFLOAD)

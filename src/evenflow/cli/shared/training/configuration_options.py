@@ -65,6 +65,8 @@ class ConfigurationOptions:
         metadata=asked_as(training_options.DATA, help="Copies of the pipeline, each with --microbatches of its own."),
     )
     zero: str = field(default="1", metadata=training_options.ZERO)
+    optimizer_offload: float | None = field(default=None, metadata=training_options.OPTIMIZER_OFFLOAD)
+    host_update: str | None = field(default=None, metadata=training_options.HOST_UPDATE)
     no_sequence_parallel: bool = field(default=False, metadata=training_options.NO_SEQUENCE_PARALLEL)
     precision: str | None = field(default=None, metadata=training_options.PRECISION)
     expert_capacity: float | None = field(default=None, metadata=EXPERT_CAPACITY)

@@ -25,13 +25,13 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Abilities, HostLink, Sizes
 from evenflow.predict.half_blocks import count_half_blocks
-from evenflow.predict.prediction import predict
+from evenflow.predict.prediction import OPTIMIZER, predict
 from evenflow.predict.step.cells import dealt_evenly
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.profiles.transformer.config_file import transformer_of_config
 from evenflow.schedule import default_family, family_name
-from evenflow.units import MEGABYTE
+from evenflow.units import MEGABYTE, format_bandwidth, megabytes, milliseconds
 
 _USUAL_SEQUENCE = 4096
 """Tokens of a sequence where none are given."""
@@ -217,6 +217,9 @@ def _training_options(
         expert=settings.expert,
         expert_tensor=settings.expert_tensor,
         zero=settings.zero,
+        optimizer_offload=settings.optimizer_offload,
+        host_link=_rate_of_optimizer(settings, pipeline.host_link),
+        host_update=settings.host_update,
         no_sequence_parallel=settings.no_sequence_parallel,
         global_batch=microbatches * settings.microbatch * settings.data,
         microbatch=settings.microbatch,
@@ -232,6 +235,13 @@ def _training_options(
         ),
         allow_empty=allow_empty,
     )
+
+
+def _rate_of_optimizer(settings: ConfigurationOptions, host_link: HostLink | None) -> str | None:
+    """Return the bandwidth of a device's part of the link as an option has it; None where no state goes over it."""
+    if not settings.optimizer_offload or host_link is None:
+        return None
+    return format_bandwidth(round(host_link.bytes_per_s / host_link.sharers))
 
 
 def _family(name: str | None) -> str | None:
@@ -253,6 +263,24 @@ def _place(field: str) -> str:
     return _PLACES.get(field) or option(field)
 
 
+def _host_notes(job: TrainingJob) -> tuple[str, ...]:
+    """Return what the host keeps of the optimizer's state, whose update no plan counts."""
+    share = job.training.degrees.optimizer_offload
+    if not share:
+        return ()
+    prediction = predict(job.training, job.topology)
+    update_ns = next((part.exposed_ns for part in prediction.parts if part.name == OPTIMIZER), 0.0)
+    return (
+        _(
+            "the host keeps {share:g} % of the optimizer's state, with its gradients up to {most:,.0f} MB for a device;"
+            " updating all of it takes about {update:,.0f} ms behind the step of a plan, which does not count it",
+            share=100 * share,
+            most=megabytes(max(prediction.host_bytes)),
+            update=milliseconds(round(update_ns)),
+        ),
+    )
+
+
 def _remarks(
     settings: ConfigurationOptions, job: TrainingJob, inputs: PlannerInputs, written: Collection[str]
 ) -> tuple[str, ...]:
@@ -266,5 +294,5 @@ def _remarks(
         left_open.append(f"--memory={inputs.memory_limit_bytes // MEGABYTE}MB")
     if inputs.communication is not None and not any(name in written for name in _MESSAGES):
         left_open.append(f"--p2p-latency={inputs.communication.message_ns}ns")
-    notes = [_("note: {note}", note=note) for note in job.notes]
+    notes = [_("note: {note}", note=note) for note in (*job.notes, *_host_notes(job))]
     return (*notes, _("assumed: {options}", options=", ".join([*left_open, *job.assumed])))

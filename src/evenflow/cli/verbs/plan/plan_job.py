@@ -135,7 +135,11 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         model = in_layers_of(model, *framework)
     limit = model.memory_limit_bytes if plan_options.memory is None else options.memory_limit(plan_options.memory)
     network, limit = plan_options.unequal_ranks.applied(model.network, limit, num_ranks=plan_options.ranks)
-    network = plan_options.segments.applied(plan_options.host.applied(network, chooses_fetches=True))
+    share = plan_options.configuration.optimizer_offload or 0.0
+    if framework is not None:
+        framework[0].check_offload(share, framework[1], place="--optimizer-offload")
+    host = plan_options.host.applied(network, chooses_fetches=True, for_optimizer=share > 0)
+    network = plan_options.segments.applied(host)
     _check_placed(plan_options.place_ranks, network)
     communication = plan_options.messages.communication_or(
         model.communication, network, sequence_splits=plan_options.sequence_splits

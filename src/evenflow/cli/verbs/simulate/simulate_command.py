@@ -104,7 +104,8 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
     else:
         request.plan.check_unused()
     network, limit = request.unequal_ranks.applied(network, limit, num_ranks=plan.num_ranks)
-    network = request.segments.applied(request.host.applied(network))
+    for_optimizer = bool(request.configuration.optimizer_offload)
+    network = request.segments.applied(request.host.applied(network, for_optimizer=for_optimizer))
     outputs = Outputs(
         paths_of(request),
         inputs={_("the input file {file}", file=file): Path(config_path(file)) for file in files},
