@@ -1,6 +1,7 @@
 """Ranks that are forked from a process that has torch loaded: starting one takes no seconds of processor time.
 
-What a rank does is the same as in a process of its own; tests of starting and ending processes take real ones.
+What a rank does is the same as in a process of its own, but that it measures costs once, where others repeat what
+scatters, which takes most of a short training. Tests of starting and ending processes take real ones.
 """
 
 import importlib
@@ -23,6 +24,7 @@ from click.testing import CliRunner, Result
 from evenflow import auto
 from evenflow.cli.main import main
 from evenflow_torch.run.job import launch, worker
+from evenflow_torch.run.measure import calibrate, settled
 
 PRELOADED = ["torch", "transformers.models.llama.modeling_llama", worker.__name__, auto.__name__]
 
@@ -126,5 +128,7 @@ def _run(module: str, job: str, environment: dict[str, str], ends: list[int]) ->
     for number, descriptor in enumerate(ends):
         os.dup2(descriptor, number)
     torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
+    settled.MOST_ROUNDS = 1
+    calibrate._REPEATS = 3
     sys.argv = [module, job]
     importlib.import_module(module).main()

@@ -41,7 +41,7 @@ def test_the_plan_trains_what_the_unsplit_model_does(
 ):
     (folder / "uneven.json").write_text(json.dumps(UNEVEN), encoding="utf-8")
     planned = evenflow(
-        "plan", "uneven.json", *sizes, "--microbatches", 5, "--time-limit", 2, *options,
+        "plan", "uneven.json", *sizes, "--microbatches", 5, "--time-limit", 2, "--reproducible", *options,
         "--json", "plan.json",
     )  # fmt: skip
     assert planned.exit_code == 0, planned.stderr
