@@ -40,6 +40,8 @@ def config_of(model_type: str, **vision: object) -> Any:
     config = transformers.AutoConfig.for_model(model_type, **parts)
     text = config.get_text_config()
     if parts:  # whose layers differ
+        for name, value in vision.items():
+            setattr(config.vision_config, name, value)
         return config
     text.num_hidden_layers = 2
     for name in ("layer_types", "mlp_layer_types"):
@@ -76,8 +78,7 @@ def test_parameters_are_those_of_the_modules(model_type: str):
     for name, each in built(config).named_parameters():
         modules[modality_of(model_type, name)] += each.numel()
     found = described(config)
-    unread = {Modality.IMAGE} if model_type == "gemma4" else set()
-    assert {modality for modality in Modality if modules[modality]} - unread == set(found.encoders)
+    assert {modality for modality in Modality if modules[modality]} == set(found.encoders)
     for modality, encoder in found.encoders.items():
         assert not isinstance(encoder, InputError)
         with_tower = replace(found.model, towers=(encoder.tower,))
@@ -111,6 +112,12 @@ def patches(side: int, numbers: int) -> Callable[[Any], Any]:
     return lambda tower: tower(torch.zeros(side * side, numbers), grid_thw=torch.tensor([[1, side, side]]))
 
 
+def places(side: int, numbers: int) -> Callable[[Any], Any]:
+    """Patches with their columns and rows."""
+    found = torch.cartesian_prod(torch.arange(side), torch.arange(side)).flip(1)[None]
+    return lambda tower: tower(torch.zeros(1, side * side, numbers), pixel_position_ids=found)
+
+
 @pytest.mark.parametrize(
     ("model_type", "vision", "side", "run"),
     [
@@ -118,6 +125,7 @@ def patches(side: int, numbers: int) -> Callable[[Any], Any]:
         ("gemma3", {**SMALL, "image_size": 224, "vision_use_head": False}, 224, pixels(224)),
         ("qwen3_vl", {**OF_QWEN, "deepstack_visual_indexes": [1]}, 256, patches(16, 3 * 2 * 16 * 16)),
         ("qwen2_5_vl", {**OF_QWEN, "fullatt_block_indexes": [2]}, 224, patches(16, 3 * 2 * 14 * 14)),
+        ("gemma4", {**SMALL, "num_key_value_heads": 4, "head_dim": 32}, 192, places(12, 3 * 16 * 16)),
         ("glm4v", {**OF_QWEN, "image_size": 224, "out_hidden_size": 256}, 224, patches(16, 3 * 2 * 14 * 14)),
     ],
 )

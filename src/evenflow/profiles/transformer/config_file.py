@@ -38,7 +38,7 @@ from evenflow.profiles.transformer.field_names import (
     unread_fields,
 )
 from evenflow.profiles.transformer.numbers import Described, Numbers, described, notes_on
-from evenflow.profiles.transformer.refused_types import REFUSED, REFUSED_FIELDS, STATE_SPACE
+from evenflow.profiles.transformer.refused_types import INSTEAD, REFUSED, REFUSED_FIELDS, STATE_SPACE
 from evenflow.profiles.transformer.spellings import Configuration
 from evenflow.profiles.transformer.traits import ONLY, SWITCHED, ModelTypeTraits
 
@@ -203,11 +203,14 @@ def _listed(values: tuple[object, ...]) -> str:
 
 
 def _refused(value: object, reason: str, place: str) -> InputError:
+    instead = INSTEAD.get(value) if isinstance(value, str) else None
     return InputError(
         value=value,
         rule=_("is of a model that is not read: {reason}", reason=looked_up(reason)),
         place=place,
-        remedy=_("describe its layers in a layer file, or measure its modules with evenflow profile"),
+        remedy=looked_up(instead)
+        if instead
+        else _("describe its layers in a layer file, or measure its modules with evenflow profile"),
     )
 
 
