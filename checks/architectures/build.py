@@ -39,6 +39,9 @@ LACKING: dict[str, dict[str, Any]] = {
         "n_routed_experts": 128, "num_experts_per_tok": 6, "n_shared_experts": 2, "first_k_dense_replace": 1
     },
     "emu3": {"vocabulary_map": {"<image>": 1, "<|extra_200|>": 2}},
+    "gemma4_assistant": {
+        "text_config": {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0, "num_kv_shared_layers": 0}
+    },
     "granite4_vision": {"deepstack_layer_map": [], "downsample_rate": "1/4"},
     "hunyuan_v1_dense": {"rope_parameters": ROTARY, "head_dim": 128},
     "hunyuan_v1_moe": {"rope_parameters": ROTARY, "head_dim": 128},

@@ -10,6 +10,7 @@ from evenflow.predict.activations import boundary_bytes, layer_activations, laye
 from evenflow.predict.layer_parts import Addition, Indexer, NarrowEnds
 from evenflow.predict.layer_work import layer_passes
 from evenflow.predict.parameters import layer_parameters
+from evenflow.predict.passes import with_sizes_of
 from evenflow.predict.training import Degrees, Training
 from evenflow.predict.transformer import DENSE, LatentAttention, LayerKind, Transformer
 from evenflow.predict.work import Exchange, Operators, Spent, Work
@@ -17,6 +18,8 @@ from evenflow.profiles.transformer.config_file import transformer_of_config
 from tests.profiles.transformer.small_configs import SMALL_CONFIGS
 
 TOKENS = 64
+PARTS = 2
+"""Of a patch."""
 LEAST = 0.85
 """Share of a small layer's numbers that are in products; the others are in norms, biases, tables and kernels."""
 
@@ -30,8 +33,10 @@ def operations(works: tuple[Work, ...]) -> float:
 
 
 def read(name: str) -> Transformer:
-    """The model, with as many tokens of images beside a sequence as that has, if its layers see any."""
+    """The model, with as many tokens of images, or parts of patches, beside a sequence as that has, if it has any."""
     model = transformer_of_config(as_fields(SMALL_CONFIGS[name], file=name)).model
+    if model.patches is not None:
+        model = replace(model, patches=replace(model.patches, size=PARTS))
     return model if model.images is None else replace(model, images=replace(model.images, tokens=TOKENS))
 
 
@@ -55,8 +60,12 @@ def test_every_learned_product_is_done_once_forward_and_twice_backward(name: str
         )
         once = operations(layer_passes(training(model), kind.own_pass).forward)
         behind_first = operations(layer_passes(training(model), replace(kind.own_pass, passes=2)).forward) - 2 * once
-        forward = once + behind_first - 2 * TOKENS * shared
-        assert LEAST * (learned.dense + experts) <= forward / (2 * TOKENS) <= (learned.dense + experts) * (1 + 1e-9)
+        of_kind = with_sizes_of(training(model), kind)
+        forward = (once + behind_first) / (2 * of_kind.sequence) - shared
+        crossing = of_kind.model.crossing
+        if crossing is not None:  # a patch is projected once for all of its parts
+            forward += (PARTS - 1) * crossing.projected * of_kind.model.hidden
+        assert LEAST * (learned.dense + experts) <= forward <= (learned.dense + experts) * (1 + 1e-9)
         assert operations(passes.backward) == pytest.approx(2 * operations(passes.forward))
 
 
@@ -66,15 +75,21 @@ def test_recomputing_all_of_a_layer_keeps_less_and_works_with_the_rest(name: str
     for kind in kinds(model):
         kept = sum(layer_activations(training(model), kind, kind="none").values())
         inputs = sum(layer_activations(training(model), kind, kind=FULL).values())
-        own = model.with_sizes_of(kind)
+        if model.reversible:  # it keeps nothing but hashes, whatever is computed again
+            assert inputs == kept
+            continue
+        of_kind = with_sizes_of(training(model), kind)
+        own = of_kind.model
         embedding = own.carried if kind.shared else 0  # which a block that layers share reads too
         seen = own.images.width if kind.sees_images and own.images is not None else 0
+        seen += own.hidden if own.crossing is not None and own.crossing.from_tokens else 0
         of_pass = own.streams * own.hidden + own.handed_on + embedding + seen
-        assert inputs == 2 * TOKENS * of_pass * kind.passes
+        assert inputs == 2 * of_kind.sequence * of_pass * kind.passes
         assert inputs < kept
         assert sum(layer_working(training(model), kind, kind=FULL).values()) >= 0
     most = max(model.with_sizes_of(kind).handed_on for kind in kinds(model))
     sent = model.streams * model.hidden + most + model.carried + (model.images.width if model.images else 0)
+    sent += max(model.with_sizes_of(kind).patch_width for kind in kinds(model)) // PARTS
     assert boundary_bytes(training(model)) == 2 * TOKENS * sent
 
 

@@ -8,6 +8,7 @@ import pytest
 from evenflow.model import FULL
 from evenflow.predict.activations import boundary_bytes, layer_activations
 from evenflow.predict.end_work import head_passes
+from evenflow.predict.half_blocks import halves
 from evenflow.predict.held import Held
 from evenflow.predict.layer_work import layer_passes, message_bytes
 from evenflow.predict.parameters import head_parameters, layer_parameters
@@ -95,6 +96,16 @@ def test_what_chooses_patches_is_in_front_and_never_trained() -> None:
     assert added[0] == added[1]
     forward = [sum(w.flops for w in head_passes(one).forward if isinstance(w, Operators)) for one in (job, JOB)]
     assert forward[0] - forward[1] == 2 * block(SEQUENCE, hidden, ffn) + 2 * SEQUENCE * hidden * chooser.vocabulary
+
+
+@pytest.mark.parametrize("name", ["blt", "reformer", "xlnet"])
+def test_halves_of_a_block_are_the_whole_one_together(name: str) -> None:
+    model = read(SMALL_CONFIGS[name]).model
+    job = replace(JOB, model=model)
+    for kind in dict.fromkeys(model.kinds):
+        both = halves(kind)
+        assert sum(flops(half, job) for half in both) == flops(kind, job)
+        assert sum(layer_parameters(job, half).dense for half in both) == layer_parameters(job, kind).dense
 
 
 def test_memory_of_ranks_adds_up() -> None:

@@ -4,16 +4,18 @@ from dataclasses import replace
 
 import pytest
 
+from evenflow.errors import InputError
 from evenflow.model import FULL, NONE
 from evenflow.predict.activations import layer_activations
 from evenflow.predict.held import Held
 from evenflow.predict.layer_parts import ChunkedAttention
 from evenflow.predict.layer_work import layer_passes, message_bytes
+from evenflow.predict.limits.checks import check_training
 from evenflow.predict.prediction import predict
 from evenflow.predict.step_network import priced_network
 from evenflow.predict.training import Degrees, Software
 from evenflow.predict.work import Operators, Spent
-from tests.predict.trainings import TOPOLOGY, training
+from tests.predict.trainings import DEVICE, TOPOLOGY, training
 from tests.profiles.transformer.small_configs import SMALL_CONFIGS
 from tests.profiles.transformer.test_config_file import read
 
@@ -71,6 +73,14 @@ def test_stages_send_both_streams_and_memory_of_ranks_adds_up() -> None:
     prediction = predict(replace(JOB, degrees=Degrees(pipeline=3)), TOPOLOGY)
     for rank, memory in enumerate(prediction.memory):
         assert memory.total_bytes - memory.parts[Held.RESERVE] == prediction.simulation.peak_memory_bytes[rank]
+
+
+def test_sequences_are_as_long_as_rows_and_columns_say() -> None:
+    with pytest.raises(InputError, match="must be 512: positions of the model are rows and columns of so many"):
+        check_training(replace(JOB, sequence=256), DEVICE)
+    plain = replace(JOB, sequence=8192, model=read({**SMALL_CONFIGS["reformer"], "axial_pos_embds": False}).model)
+    with pytest.raises(InputError, match="must be at most the 4,096 positions that the model learns"):
+        check_training(plain, DEVICE)
 
 
 def test_what_is_taken_for_granted_is_said() -> None:

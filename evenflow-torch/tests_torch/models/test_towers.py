@@ -26,8 +26,8 @@ from evenflow.profiles.transformer.config_file import transformer_of_config  # n
 from evenflow.profiles.transformer.config_images import ImageEncoder  # noqa: E402
 from evenflow.profiles.transformer.numbers import Described  # noqa: E402
 
-OWN_NAMES = ("internvl_chat", "ultravox")
-"""Types that transformers does not have under this name."""
+OWN_NAMES = ("internvl_chat", "ultravox", "gemma3n")
+"""Types that transformers does not have under this name, or builds with a package of its own alone."""
 WITH_PARTS = {"gemma4": ("text_config", "vision_config", "audio_config")}
 """Types whose parts are not there by default."""
 OF_SOUND = {"qwen2_audio", "voxtral", "audioflamingo3"}
@@ -40,6 +40,8 @@ def config_of(model_type: str, **vision: object) -> Any:
     config = transformers.AutoConfig.for_model(model_type, **parts)
     text = config.get_text_config()
     if parts:  # whose layers differ
+        for name, value in vision.items():
+            setattr(config.vision_config, name, value)
         return config
     text.num_hidden_layers = 2
     for name in ("layer_types", "mlp_layer_types"):
@@ -53,9 +55,13 @@ def config_of(model_type: str, **vision: object) -> Any:
 
 def built(config: Any) -> Any:
     """The modules of a whole model, without memory for their numbers."""
-    auto = transformers.AutoModelForSeq2SeqLM if config.model_type in OF_SOUND else None
+    auto = transformers.AutoModelForImageTextToText
+    if config.model_type in OF_SOUND:
+        auto = transformers.AutoModelForSeq2SeqLM
+    elif config.model_type == "phi4_multimodal":
+        auto = transformers.AutoModelForCausalLM
     with torch.device("meta"):
-        return (auto or transformers.AutoModelForImageTextToText).from_config(config)
+        return auto.from_config(config)
 
 
 def modality_of(model_type: str, name: str) -> Modality | None:
@@ -76,8 +82,7 @@ def test_parameters_are_those_of_the_modules(model_type: str):
     for name, each in built(config).named_parameters():
         modules[modality_of(model_type, name)] += each.numel()
     found = described(config)
-    unread = {Modality.IMAGE} if model_type == "gemma4" else set()
-    assert {modality for modality in Modality if modules[modality]} - unread == set(found.encoders)
+    assert {modality for modality in Modality if modules[modality]} == set(found.encoders)
     for modality, encoder in found.encoders.items():
         assert not isinstance(encoder, InputError)
         with_tower = replace(found.model, towers=(encoder.tower,))
@@ -111,6 +116,12 @@ def patches(side: int, numbers: int) -> Callable[[Any], Any]:
     return lambda tower: tower(torch.zeros(side * side, numbers), grid_thw=torch.tensor([[1, side, side]]))
 
 
+def places(side: int, numbers: int) -> Callable[[Any], Any]:
+    """Patches with their columns and rows."""
+    found = torch.cartesian_prod(torch.arange(side), torch.arange(side)).flip(1)[None]
+    return lambda tower: tower(torch.zeros(1, side * side, numbers), pixel_position_ids=found)
+
+
 @pytest.mark.parametrize(
     ("model_type", "vision", "side", "run"),
     [
@@ -118,6 +129,7 @@ def patches(side: int, numbers: int) -> Callable[[Any], Any]:
         ("gemma3", {**SMALL, "image_size": 224, "vision_use_head": False}, 224, pixels(224)),
         ("qwen3_vl", {**OF_QWEN, "deepstack_visual_indexes": [1]}, 256, patches(16, 3 * 2 * 16 * 16)),
         ("qwen2_5_vl", {**OF_QWEN, "fullatt_block_indexes": [2]}, 224, patches(16, 3 * 2 * 14 * 14)),
+        ("gemma4", {**SMALL, "num_key_value_heads": 4, "head_dim": 32}, 192, places(12, 3 * 16 * 16)),
         ("glm4v", {**OF_QWEN, "image_size": 224, "out_hidden_size": 256}, 224, patches(16, 3 * 2 * 14 * 14)),
     ],
 )
@@ -139,6 +151,9 @@ _ALL = 9
 HEARD: dict[str, Any] = {"num_hidden_layers": 3, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 512}
 
 
+PHI: dict[str, Any] = {"num_blocks": 3, "ext_pw_out_channel": 128, "depthwise_separable_out_channel": 128}
+
+
 def columns(count: int, **more: object) -> Callable[[Any], Any]:
     return lambda tower: tower(torch.zeros(1, 128, count), **more)
 
@@ -154,6 +169,7 @@ def heard(count: int) -> Callable[[Any], Any]:
         ("voxtral", {}, 30, columns(3000), 0),
         ("audioflamingo3", {}, 30, columns(3000, input_features_mask=torch.ones(1, 3000)), 0),
         ("gemma4", {}, 12, lambda tower: tower(torch.zeros(1, 1200, 128)), 1),
+        ("phi4_multimodal", PHI, 12, lambda tower: tower(torch.zeros(1, 1200, 80), None), 0),
         ("qwen2_5_omni_thinker", {"output_dim": 3584}, 20, heard(2000), 2),
         ("qwen2_5_omni_thinker", {"output_dim": 3584, "n_window": 50}, 9, heard(900), 2),
         ("qwen3_omni_moe_thinker", {"output_dim": 3584, "n_window_infer": 200}, 24, heard(2400), 2),
@@ -167,7 +183,7 @@ def test_products_over_sound_are_those_that_run(
     for name, value in {**HEARD, **audio}.items():
         setattr(config.audio_config, name, value)
     whole = built(config)
-    module = next(each for name, each in whole.named_modules() if name.endswith("audio_tower"))
+    module = next(each for name, each in whole.named_modules() if name.endswith(("audio_tower", "audio_embed.encoder")))
     module = type(module)._from_config(config.audio_config, attn_implementation="eager").float()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         run(module)
@@ -175,6 +191,30 @@ def test_products_over_sound_are_those_that_run(
     assert isinstance(encoder, AudioEncoder)
     counted = flops(described(config), encoder.of_clips(1, seconds=seconds), projections=projections)
     assert counted == pytest.approx(counter.get_total_flops(), rel=0.01)
+
+
+def test_the_encoder_of_sound_of_gemma_3n():
+    """Its modules by themselves: those for images need a package of their own."""
+    config = transformers.Gemma3nConfig(
+        text_config={"hidden_size": 256}, audio_config={"hidden_size": 128, "conf_num_hidden_layers": 2}
+    )
+    modules = transformers.models.gemma3n.modeling_gemma3n
+    tower = modules.Gemma3nAudioEncoder(config.audio_config).float()
+    embedder = modules.Gemma3nMultimodalEmbedder(config.audio_config, config.text_config)
+    values = {
+        "model_type": "gemma3n", "text_config": json.loads(config.text_config.to_json_string(use_diff=False)),
+        "audio_config": json.loads(config.audio_config.to_json_string(use_diff=False)),
+    }  # fmt: skip
+    found = transformer_of_config(as_fields(values, file="config.json"))
+    encoder = found.encoders[Modality.AUDIO]
+    assert isinstance(encoder, AudioEncoder)
+    learned = sum(each.numel() for part in (tower, embedder) for each in part.parameters())
+    with_tower = replace(found.model, towers=(encoder.tower,))
+    assert model_parameters(with_tower) - model_parameters(found.model) == learned
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        tower(torch.zeros(1, 1152, 128), torch.zeros(1, 1152, dtype=torch.bool))
+    of_frames = replace(encoder.tower, patches=1152 // 4)
+    assert flops(found, of_frames, projections=0) == pytest.approx(counter.get_total_flops(), rel=0.01)
 
 
 def test_ultravox_is_whisper_with_stacked_frames_behind_it():

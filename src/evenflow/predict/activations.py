@@ -76,7 +76,7 @@ def layer_working(training: Training, layer: LayerKind, *, kind: str) -> dict[He
     stream = 2 * HALF * spread_tokens(training) * training.model.given + _gathered(training)
     mlp = _mlp_gradients(training, layer)
     of_mixers = (_attention_gradients(training, layer) if layer.attention else 0) + (_state_gradients(training, layer))
-    of_mixers = max(of_mixers, _crossing_gradients(training))
+    of_mixers = max(of_mixers, _crossing_gradients(training) if layer.attention else 0)
     attention = Tensor("gradients of attention", Held.ATTENTION, max(0.0, of_mixers - free))
     passed = Tensor("gradients between blocks", Held.NORMS, stream)
     first = _sums([*again, mlp, passed])

@@ -59,7 +59,7 @@ def _own_passes(training: Training, kind: LayerKind) -> Passes:
         passes += image_attention(training, model.images.width)
     elif kind.attention:
         passes += latent_attention(training, seen) if model.latent else attention(training, seen)
-    if model.crossing is not None:
+    if kind.attention and model.crossing is not None:
         passes += patch_attention(training, model.crossing)
     if kind.state and model.states.mixer is not None:
         passes += _state(training, model.states.mixer)

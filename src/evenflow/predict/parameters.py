@@ -98,7 +98,7 @@ def _own_parameters(training: Training, kind: LayerKind) -> Parameters:
     if kind.attention:
         keyed = model.images.width if kind.sees_images and model.images is not None else model.read_width
         dense += _attention(training, keyed)
-    if model.crossing is not None:
+    if kind.attention and model.crossing is not None:
         dense += _crossing(model, model.crossing, tensor)
     if kind.state and model.states.mixer is not None:
         dense += _state(model.states.mixer, hidden) / tensor

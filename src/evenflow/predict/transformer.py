@@ -405,6 +405,8 @@ class Transformer:
     [Reformer, arXiv:2001.04451, §3]"""
     output_width: int = 0
     """Width that the output layer reads; 0: the hidden size."""
+    fixed_sequence: int = 0
+    """Tokens of every sequence that it is trained on, whose positions are rows and columns; 0: any number."""
     patches: Patches | None = None
     of_patches: bool = False
     """Whether a layer works on patches, and not on tokens."""

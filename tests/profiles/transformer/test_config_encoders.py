@@ -99,7 +99,8 @@ def test_a_wrong_value_is_named(config, modality, place):
 def test_others_have_none():
     assert not encoders_of(as_fields({"model_type": "llama"}, file="config.json"), hidden=64)
     assert not encoders_of(as_fields({"model_type": "step3p7", "vision_config": {}}, file="c.json"), hidden=64)
-    assert not encoders_of(as_fields({"model_type": "phi4_multimodal", "audio_config": {}}, file="c.json"), hidden=64)
+    gemma3n = encoders_of(as_fields({"model_type": "gemma3n", "vision_config": {}}, file="c.json"), hidden=64)
+    assert IMAGE not in gemma3n
 
 
 def test_an_encoder_that_is_only_named_elsewhere_is_missed():
@@ -126,6 +127,8 @@ def test_a_model_may_have_both():
         ("qwen2_5_omni_thinker", 7, 2, 350, 0, 2 * 175),
         ("qwen3_omni_moe_thinker", 7, 2, 91, 0, 2 * 91),
         ("gemma4", 7, 2, 175, 0, 2 * 175),
+        ("phi4_multimodal", 7, 2, 88, 0, 2 * 88),
+        ("gemma3n", 7, 2, 175, 0, 2 * 43),
     ],
 )
 def test_a_clip_becomes_the_frames_and_tokens_that_the_model_makes_of_it(
@@ -140,11 +143,11 @@ def test_how_long_a_clip_is_by_itself_and_may_be():
     usual = {name: encoder({"model_type": name, "audio_config": {}}, AUDIO).usual_seconds for name in READ_TYPES[AUDIO]}
     assert usual == {
         "gemma4": None, "qwen2_audio": 30, "audioflamingo3": 30, "voxtral": 30, "ultravox": None,
-        "qwen2_5_omni_thinker": None, "qwen3_omni_moe_thinker": None,
+        "qwen2_5_omni_thinker": None, "qwen3_omni_moe_thinker": None, "phi4_multimodal": None,
+        "gemma3n": None,
     }  # fmt: skip
     longest = {
         name: encoder({"model_type": name, "audio_config": {"max_source_positions": 500}}, AUDIO).most_seconds
         for name in READ_TYPES[AUDIO]
     }
-    assert {name for name, most in longest.items() if most is not None} == {"qwen2_audio"}
-    assert longest["qwen2_audio"] == 10
+    assert {name: most for name, most in longest.items() if most is not None} == {"qwen2_audio": 10, "gemma3n": 30}

@@ -279,8 +279,14 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
         ),
         (
             {"model_type": "pi0"},
-            ": model_type is of a model that is not read: a model for actions is computed beside it, and reads the "
-            f"keys and values of its layers, got 'pi0'{INSTEAD}",
+            ": model_type is of a model that is not read: a model for actions is computed beside it, reads the keys "
+            f"and values of its layers and is all that has a loss, got 'pi0'{INSTEAD}",
+        ),
+        (
+            {"model_type": "gemma4_assistant"},
+            ": model_type is of a model that is not read: it drafts tokens for another model, without whose keys and "
+            "values it computes nothing, got 'gemma4_assistant'; give the configuration of the model that it drafts "
+            "for, which is trained without it",
         ),
         (
             {"is_encoder_decoder": True},

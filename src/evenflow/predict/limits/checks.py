@@ -140,6 +140,10 @@ class _Checks:
         if degrees.context_exchange not in CONTEXT_EXCHANGES:
             rule = _("must be one of {names}", names=", ".join(CONTEXT_EXCHANGES))
             raise self.fault("context_exchange", degrees.context_exchange, rule)
+        fixed = model.fixed_sequence
+        if fixed and length != fixed:
+            rule = _("must be {count:,}: positions of the model are rows and columns of so many tokens", count=fixed)
+            raise self.fault("sequence", length, rule, _use(fixed))
         if model.positions and length > model.positions:
             rule = _("must be at most the {count:,} positions that the model learns", count=model.positions)
             raise self.fault("sequence", length, rule)

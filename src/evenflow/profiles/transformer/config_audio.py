@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from evenflow.fields import is_integer
 from evenflow.language import _
 from evenflow.predict.layer_parts import Addition, Place
 from evenflow.predict.transformer import Biases, Modality, Norms, Stem, Tower, Transformer
@@ -21,6 +22,9 @@ _SKIP = 2
 """Columns or rows of which a convolution that skips gives one."""
 _CONFORMER_FFN, _CONFORMER_NORMS = 4, 9
 """Of Gemma 4: hidden sizes in the width of an MLP, and norms of a block."""
+_GEMMA4_CHANNELS, _GEMMA3N_TOKENS = "subsampling_conv_channels", 188
+_PHI_NORMS, _STRETCH = 5, 500
+"""Of Phi-4-multimodal: norms of a block, and frames that see each other."""
 _CONTEXT = Range(least=0, most=MODEL_SIZE.most)
 _PICTURE_CONVOLUTIONS = 3
 """Of Qwen3-Omni, each over both dimensions of the spectrum, of which it skips one of two."""
@@ -187,23 +191,22 @@ def _omni3(part: EncoderPart) -> AudioEncoder:
     return AudioEncoder(tower=tower, chunk=chunk, stride=stride)
 
 
-def _gemma4(part: EncoderPart) -> AudioEncoder:
-    """Gemma 4: blocks of an MLP, attention to the frames nearby, a convolution and another MLP. [arXiv:2005.08100]
+def _conformer(
+    part: EncoderPart, *, spectrum: int, channels: tuple[int, int], kernel: int, seen: int
+) -> tuple[Transformer, tuple[Stem, ...]]:
+    """Return blocks of an MLP, attention to the frames nearby, a convolution and another MLP, and what is before them.
 
-    These two count as additions, of which every device of a tensor group has all.
+    The last two count as additions, of which every device of a tensor group has all. [arXiv:2005.08100]
     """
-    hidden, out, kernel = part.size("hidden_size"), part.size("output_proj_dims"), part.size("conv_kernel_size")
-    wide, narrow = part.pair("subsampling_conv_channels")
-    rows = (wide // _SKIP, max(1, wide // _SKIP**2))  # the spectrum has as many as the first convolution has channels
+    hidden, (wide, narrow) = part.size("hidden_size"), channels
+    rows = (spectrum // _SKIP, max(1, spectrum // _SKIP**2))
     first, second = (
         Addition(name="convolution", products=((_KERNEL**2 * read, given),), numbers=2 * given, small=given)
         for read, given in ((1, wide), (wide, narrow))
     )
-    joined = Addition(name="convolution", products=((wide // _SKIP**2 * narrow, hidden),))
+    joined = Addition(name="convolution", products=((spectrum // _SKIP**2 * narrow, hidden),))
     before = (Stem(part=first, times=max(1, _SKIP * rows[0])), Stem(part=second, times=rows[1]), Stem(part=joined))
     plain = part.blocks(ffn=_CONFORMER_FFN * hidden, biases=Biases())
-    seen = part.size("attention_chunk_size") + part.size("attention_context_left") - 1
-    seen += part.size("attention_context_right", _CONTEXT)
     blocks = replace(
         plain, norms=Norms(of_layer=_CONFORMER_NORMS), window=max(1, seen // _WINDOW),
         additions=(
@@ -217,9 +220,86 @@ def _gemma4(part: EncoderPart) -> AudioEncoder:
             Addition(name="positions", place=Place.ATTENTION, small=hidden * hidden + plain.head_dim),
         ),
     )  # fmt: skip
+    return blocks, before
+
+
+def _gemma4(part: EncoderPart) -> AudioEncoder:
+    """Gemma 4, whose spectrum has as many rows as the first convolution has channels."""
+    hidden, out, channels = part.size("hidden_size"), part.size("output_proj_dims"), part.pair(_GEMMA4_CHANNELS)
+    seen = part.size("attention_chunk_size") + part.size("attention_context_left") - 1
+    seen += part.size("attention_context_right", _CONTEXT)
+    blocks, before = _conformer(
+        part, spectrum=channels[0], channels=channels, kernel=part.size("conv_kernel_size"), seen=seen
+    )
     behind = Addition(name="projector", products=((hidden, out), (out, part.hidden)), numbers=out, small=out)
     tower = Tower(modality=Modality.AUDIO, blocks=blocks, before=before, behind=behind, merged=1, inputs=1, patches=1)
     return AudioEncoder(tower=tower, chunk=_SKIP**2, stride=_SKIP**2)
+
+
+def _gemma3n(part: EncoderPart) -> AudioEncoder:
+    """Gemma 3n: the blocks of Gemma 4, of whose frames one in several becomes a token; a table of tokens for sound."""
+    hidden, channels = part.size("hidden_size"), part.pair("sscp_conv_channel_size")
+    seen = part.size("conf_attention_chunk_size") + part.size("conf_attention_context_left") - 1
+    seen += part.size("conf_attention_context_right", _CONTEXT)
+    blocks, before = _conformer(
+        part, spectrum=part.size("input_feat_size"), channels=channels, kernel=part.size("conf_conv_kernel_size"),
+        seen=seen,
+    )  # fmt: skip
+    behind = Addition(
+        name="projector", products=((hidden, part.hidden),), numbers=hidden + part.hidden,
+        small=(part.size("vocab_size") + 2) * hidden,
+    )  # fmt: skip
+    merged, tokens = part.size("conf_reduction_factor"), part.whole.values.get("audio_soft_tokens_per_image")
+    tower = Tower(
+        modality=Modality.AUDIO, blocks=blocks, before=before, behind=behind, merged=merged, inputs=1, patches=merged
+    )
+    most = tokens if is_integer(tokens) and tokens in MODEL_SIZE else _GEMMA3N_TOKENS
+    return AudioEncoder(tower=tower, chunk=most * merged * _SKIP**2, stride=_SKIP**2, is_cut=False)
+
+
+def _phi4(part: EncoderPart) -> AudioEncoder:
+    """Phi-4-multimodal: blocks as those of Gemma 4, with gated MLPs, over the frames of one stretch. [arXiv:2005.08100]
+
+    A table of biases by distance is that of all blocks. The projector has a twin for clips beside images, which holds
+    as many numbers.
+    """
+    hidden, channels, out = part.size("hidden_size"), part.size("nemo_conv_channels"), part.size("ext_pw_out_channel")
+    if part.size("downsample_rate") != 1:
+        raise part.fault("downsample_rate", part.value("downsample_rate"), _("must be {number}", number=1))
+    stride, rows, before = part.size("time_reduction"), part.size("input_size"), list[Stem]()
+    halvings = stride.bit_length() - 1
+    for left in reversed(range(halvings)):
+        rows = -(-rows // _SKIP)
+        first = _KERNEL**2, channels
+        small = channels if not before else (_KERNEL**2 + 2) * channels  # of each channel by itself, then of all
+        convolution = Addition(
+            name="convolution", products=((channels, channels) if before else first,), numbers=channels, small=small
+        )
+        before.append(Stem(part=convolution, times=rows * _SKIP**left))
+    buckets = part.size("bias_max_distance") * (1 if part.is_on("bias_symmetric") else 2)
+    small = hidden + buckets * part.size("heads")
+    before.append(Stem(part=Addition(name="convolution", products=((rows * channels, hidden),), small=small)))
+    plain, wide = part.blocks(gated=True, rotary=False), hidden * part.size("depthwise_multiplier")
+    inner, separable = plain.ffn, part.size("depthwise_separable_out_channel")
+    blocks = replace(
+        plain, norms=Norms(of_layer=_PHI_NORMS), window=_STRETCH // _WINDOW,
+        additions=(
+            Addition(
+                name="second MLP", products=((hidden, 2 * inner), (inner, hidden)), numbers=inner + hidden,
+                small=2 * inner + hidden,
+            ),
+            Addition(
+                name="convolution", products=((hidden, 2 * out), (wide, separable), (hidden, out)),
+                numbers=2 * out + wide + separable, small=5 * out + wide * (part.size("kernel_size") + 1) + separable,
+            ),
+        ),
+    )  # fmt: skip
+    twin = (hidden + 1) * part.hidden + (part.hidden + 1) * part.hidden
+    tower = Tower(
+        modality=Modality.AUDIO, blocks=blocks, before=tuple(before), merged=1, inputs=1, patches=1,
+        behind=two_layers(hidden, part.hidden, part.hidden, norm=0, more=twin),
+    )  # fmt: skip
+    return AudioEncoder(tower=tower, chunk=_STRETCH * stride, stride=stride)
 
 
 _WHISPER: Mapping[str, object] = {
@@ -235,6 +315,17 @@ AUDIO_ENCODERS: Mapping[str, tuple[Callable[[EncoderPart], AudioEncoder], Mappin
         "hidden_size": 1024, "layers": 12, "heads": 8, "subsampling_conv_channels": (128, 32), "conv_kernel_size": 5,
         "attention_chunk_size": 12, "attention_context_left": 13, "attention_context_right": 0,
         "output_proj_dims": 1536,
+    }),
+    "gemma3n": (_gemma3n, {
+        "hidden_size": 1536, "layers": 12, "heads": 8, "input_feat_size": 128, "sscp_conv_channel_size": (128, 32),
+        "conf_conv_kernel_size": 5, "conf_attention_chunk_size": 12, "conf_attention_context_left": 13,
+        "conf_attention_context_right": 0, "conf_reduction_factor": 4, "vocab_size": 128,
+    }),
+    "phi4_multimodal": (_phi4, {
+        "hidden_size": 1024, "intermediate_size": 1536, "layers": 24, "heads": 16, "input_size": 80,
+        "time_reduction": 8, "nemo_conv_channels": 1024, "ext_pw_out_channel": 1024,
+        "depthwise_separable_out_channel": 1024, "depthwise_multiplier": 1, "kernel_size": 3, "downsample_rate": 1,
+        "bias_max_distance": 1000, "bias_symmetric": False,
     }),
     "qwen2_audio": (_qwen2, _WHISPER),
     "audioflamingo3": (_flamingo, _WHISPER),

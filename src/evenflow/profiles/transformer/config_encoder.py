@@ -13,8 +13,14 @@ from evenflow.ranges import MODEL_LAYERS, MODEL_SIZE, SHARE, Range
 
 _BLOCK = Range(least=0, most=MODEL_LAYERS.most)
 _SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "layers": ("depth", "num_hidden_layers", "encoder_layers"),
-    "heads": ("num_heads", "num_attention_heads", "attention_heads", "encoder_attention_heads"),
+    "layers": ("depth", "num_hidden_layers", "encoder_layers", "num_blocks", "conf_num_hidden_layers"),
+    "heads": (
+        "num_heads",
+        "num_attention_heads",
+        "attention_heads",
+        "encoder_attention_heads",
+        "conf_num_attention_heads",
+    ),
     "hidden_size": ("hidden_size", "d_model"),
     "intermediate_size": ("intermediate_size", "encoder_ffn_dim"),
     "colors": ("in_channels", "in_chans", "num_channels"),

@@ -38,7 +38,7 @@ from evenflow.profiles.transformer.field_names import (
     unread_fields,
 )
 from evenflow.profiles.transformer.numbers import Described, Numbers, described, notes_on
-from evenflow.profiles.transformer.refused_types import REFUSED, REFUSED_FIELDS, STATE_SPACE
+from evenflow.profiles.transformer.refused_types import INSTEAD, REFUSED, REFUSED_FIELDS, STATE_SPACE
 from evenflow.profiles.transformer.spellings import Configuration
 from evenflow.profiles.transformer.traits import ONLY, SWITCHED, ModelTypeTraits
 
@@ -203,11 +203,14 @@ def _listed(values: tuple[object, ...]) -> str:
 
 
 def _refused(value: object, reason: str, place: str) -> InputError:
+    instead = INSTEAD.get(value) if isinstance(value, str) else None
     return InputError(
         value=value,
         rule=_("is of a model that is not read: {reason}", reason=looked_up(reason)),
         place=place,
-        remedy=_("describe its layers in a layer file, or measure its modules with evenflow profile"),
+        remedy=looked_up(instead)
+        if instead
+        else _("describe its layers in a layer file, or measure its modules with evenflow profile"),
     )
 
 
@@ -245,7 +248,7 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
     )  # fmt: skip
     usual, further = sizes.usual, sizes.usual.further
     indexed, with_indexer = indexed_layers(config, kinds, layers=layers, whole_is_indexed=family.whole_is_indexed)
-    positions = config.required("positions") + family.more_positions if family.learned_positions else 0
+    positions = config.required("positions") + family.more_positions if family.learned_positions else further.positions
     return Numbers(
         hidden=hidden, layers=layers, heads=usual.heads, vocabulary=config.required("vocabulary"),
         kv_heads=usual.kv_heads, head_dim=usual.head_dim, value_dim=usual.value_dim, ffn=usual.ffn, gated=family.gated,
@@ -258,6 +261,7 @@ def _numbers(config: Configuration, family: ModelTypeTraits, *, tied: bool, name
         shared=shared, images=images, loops=loops,
         streams=further.streams, carried=further.carried, handed_on=further.handed_on,
         reversible=further.reversible, output_width=further.output_width,
+        fixed_sequence=further.fixed_sequence,
         bidirectional=further.bidirectional, distances=further.distances,
         predicted_tokens=config.size("predicted_tokens") or 0,
         further_mlp=family.further_mlp,

@@ -31,6 +31,8 @@ class Further:
     handed_on: int = 0
     reversible: bool = False
     output_width: int = 0
+    positions: int = 0
+    fixed_sequence: int = 0
     bidirectional: bool = False
     distances: int = 0
 
@@ -44,6 +46,8 @@ class Further:
             handed_on=self.handed_on + other.handed_on,
             reversible=self.reversible or other.reversible,
             output_width=self.output_width or other.output_width,
+            positions=self.positions or other.positions,
+            fixed_sequence=self.fixed_sequence or other.fixed_sequence,
             bidirectional=self.bidirectional or other.bidirectional,
             distances=self.distances + other.distances,
         )

@@ -7,7 +7,7 @@ from math import isqrt, prod
 from evenflow.errors import InputError
 from evenflow.fields import is_integer
 from evenflow.language import _
-from evenflow.predict.layer_parts import Addition
+from evenflow.predict.layer_parts import Addition, Place
 from evenflow.predict.transformer import Biases, Norms, OwnSizes, Stem, Tower
 from evenflow.profiles.transformer.config_encoder import EncoderPart, two_layers
 from evenflow.ranges import MODEL_SIZE
@@ -178,6 +178,22 @@ def _siglip(part: EncoderPart) -> Tower:
     )  # fmt: skip
 
 
+def _gemma4(part: EncoderPart) -> Tower:
+    """Gemma 4: positions are two tables, for rows and columns; patches are averaged, normed and projected."""
+    hidden, width, merged = part.size("hidden_size"), part.size("head_dim"), part.size("pooling_kernel_size") ** 2
+    keys = part.size("num_key_value_heads")
+    blocks = replace(
+        part.blocks(gated=True, biases=Biases()), head_dim=width, kv_heads=keys,
+        norms=Norms(of_layer=4, queries=width, keys=width),
+        additions=(Addition(name="layernorm", place=Place.ATTENTION, numbers=keys * width),),
+    )  # fmt: skip
+    return Tower(
+        blocks=blocks, merged=merged, inputs=1, patches=merged,
+        before=_patch(part, hidden, bias=False, small=2 * part.size("position_embedding_size") * hidden),
+        behind=Addition(name="projector", products=((hidden, part.hidden),), numbers=(merged + 1) * hidden),
+    )  # fmt: skip
+
+
 def _pixtral(part: EncoderPart) -> Tower:
     """Mistral 3: patches are normed and merged, then projected."""
     hidden = part.size("hidden_size")
@@ -283,6 +299,10 @@ IMAGE_ENCODERS: Mapping[str, tuple[Callable[[EncoderPart], Tower], Mapping[str, 
     "gemma3": (_siglip, {
         "hidden_size": 768, "intermediate_size": 3072, "layers": 12, "heads": 12, "colors": _COLORS, "image_size": 224,
         "patch_size": 16, "vision_use_head": True,
+    }),
+    "gemma4": (_gemma4, {
+        "hidden_size": 768, "intermediate_size": 3072, "layers": 16, "heads": 12, "num_key_value_heads": 12,
+        "head_dim": 64, "colors": _COLORS, "patch_size": 16, "pooling_kernel_size": 3, "position_embedding_size": 10240,
     }),
     "mistral3": (_pixtral, {
         "hidden_size": 1024, "intermediate_size": 4096, "layers": 24, "heads": 16, "colors": _COLORS,

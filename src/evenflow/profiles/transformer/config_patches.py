@@ -1,6 +1,7 @@
 """Models of bytes whose layers in the middle work on patches of them, from a configuration. [BLT, arXiv:2412.09871]"""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields
@@ -60,11 +61,11 @@ def patched_numbers(config: Configuration, *, tied: bool, name: str) -> Numbers:
     if counts[0] > 1 and before.flag("cross_attn_all_layers"):
         rule = _("must be false: models of this type are not read with another one")
         raise InputError(value=True, rule=rule, place=before.fields.place("cross_attn_all_layers"))
-    shape = _shape(behind)
+    heads = behind.required("heads")
     window = config.size("patch_window") or 0
     return Numbers(
-        hidden=hidden, layers=sum(counts), vocabulary=config.required("vocabulary"), heads=shape["heads"],
-        kv_heads=shape["kv_heads"], head_dim=shape["head_dim"], ffn=shape["ffn"], gated=True, tied=tied, positions=0,
+        hidden=hidden, layers=sum(counts), vocabulary=config.required("vocabulary"), heads=heads,
+        kv_heads=behind.size("kv_heads") or heads, head_dim=hidden // heads, ffn=_ffn(behind), gated=True, tied=tied,
         window=window, unwindowed_layers=tuple(range(counts[0], counts[0] + counts[1])) if window else (),
         own=(
             *_layers_before(before, parts), *_layers_between(between, parts * hidden),
@@ -91,44 +92,45 @@ def _require(part: Configuration, size: str, value: int, of: str) -> None:
         raise InputError(value=part.required(size), rule=rule, place=part.fields.place(key))
 
 
-def _shape(part: Configuration) -> dict[str, int]:
-    """Return the sizes of the layers of a part under the names that a model has for them."""
+def _sizes(part: Configuration) -> OwnSizes:
+    """Return the sizes of the layers of a part."""
     hidden, heads = part.required("hidden"), part.required("heads")
-    ffn = part.size("ffn") or 8 * hidden // 3
-    return {
-        "hidden": hidden, "heads": heads, "kv_heads": part.size("kv_heads") or heads, "head_dim": hidden // heads,
-        "ffn": ffn,
-    }  # fmt: skip
+    return OwnSizes(
+        hidden=hidden, heads=heads, kv_heads=part.size("kv_heads") or heads, head_dim=hidden // heads, ffn=_ffn(part)
+    )
+
+
+def _ffn(part: Configuration) -> int:
+    return part.size("ffn") or 8 * part.required("hidden") // 3
 
 
 def _layers_before(part: Configuration, parts: int) -> Iterator[OwnSizes]:
     """Yield the layers of bytes before the patches, which the last of them makes."""
-    hidden, shape = part.required("hidden"), _shape(part)
+    hidden, sizes = part.required("hidden"), _sizes(part)
     for _layer in range(part.required("layers") - 1):
-        yield OwnSizes(**shape)
+        yield sizes
     crossing = PatchAttention(parts=parts, projected=hidden)
-    yield OwnSizes(**shape, crossing=crossing, patch_width=parts * hidden)
+    yield replace(sizes, crossing=crossing, patch_width=parts * hidden)
 
 
 def _layers_between(part: Configuration, given: int) -> Iterator[OwnSizes]:
     """Yield the layers of patches, of which the first projects them where they are not as wide as these layers."""
-    shape = _shape(part)
-    projected = Addition(name="embedding", products=((given, shape["hidden"]),))
+    hidden, sizes = part.required("hidden"), replace(_sizes(part), of_patches=True)
+    projected = Addition(name="embedding", products=((given, hidden),))
     for layer in range(part.required("layers")):
-        additions = (projected,) if layer == 0 and given != shape["hidden"] else ()
-        yield OwnSizes(**shape, of_patches=True, additions=additions)
+        yield replace(sizes, additions=(projected,)) if layer == 0 and given != hidden else sizes
 
 
 def _layers_behind(part: Configuration, parts: int, wide: int) -> Iterator[OwnSizes]:
     """Yield the layers of bytes behind the patches, which all of them see, or the first."""
-    shape = _shape(part)
+    sizes, width = _sizes(part), parts * part.required("hidden")
     sees_all = part.flag("cross_attn_all_layers", default=True)
     for layer in range(part.required("layers")):
         crossing = PatchAttention(parts=parts, from_tokens=True, projected=0 if layer else wide)
         if layer and not sees_all:
-            yield OwnSizes(**shape)
+            yield sizes
         else:
-            yield OwnSizes(**shape, crossing=crossing, patch_width=parts * shape["hidden"] if sees_all else 0)
+            yield replace(sizes, crossing=crossing, patch_width=width if sees_all else 0)
 
 
 def _hashes(config: Configuration, hidden: int) -> Addition:
@@ -145,7 +147,9 @@ def _patches(config: Configuration) -> Patches:
 
 def _chooser(part: Configuration) -> Transformer:
     """Return the model that chooses where patches begin."""
+    hidden, heads = part.required("hidden"), part.required("heads")
     return Transformer(
-        layers=part.required("layers"), vocabulary=part.required("vocabulary"), window=part.size("window") or 0,
-        gated=True, name=_CHOOSER, **_shape(part),
+        hidden=hidden, layers=part.required("layers"), heads=heads, kv_heads=part.size("kv_heads") or heads,
+        head_dim=hidden // heads, ffn=_ffn(part), vocabulary=part.required("vocabulary"),
+        window=part.size("window") or 0, gated=True, name=_CHOOSER,
     )  # fmt: skip

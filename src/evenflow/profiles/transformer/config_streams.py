@@ -1,5 +1,6 @@
 """Several residual streams, from a configuration: how they are mixed, and what goes along to all layers."""
 
+import math
 from dataclasses import replace
 
 from evenflow.errors import InputError
@@ -88,16 +89,16 @@ def reversible_parts(config: Configuration, widths: Widths) -> Further:
 
     Positions are two tables, for rows and columns of the sequence, or one. [Reformer, arXiv:2001.04451, §3, §4]
     """
+    positions = Further(positions=config.required("positions"))
     if config.flag("axial_pos_embds", default=True):
         shape, wide = config.integers("axial_pos_shape"), config.integers("axial_pos_embds_dim")
         if len(shape) != len(wide):
             rule = _("must have as many numbers as axial_pos_embds_dim ({count})", count=len(wide))
             raise InputError(value=shape, rule=rule, place=config.fields.place("axial_pos_shape"))
         learned = sum(rows * width for rows, width in zip(shape, wide, strict=True))
-    else:
-        learned = config.required("positions") * widths.hidden
-    positions = Addition(name="embedding", numbers=widths.hidden, small=learned)
-    second_bias = Addition(
-        name="output", table=config.required("vocabulary")
-    )  # transformers holds it and reads another
-    return Further(head=(positions,), tail=(second_bias,), streams=2, reversible=True, output_width=2 * widths.hidden)
+        table = Addition(name="embedding", numbers=widths.hidden, small=learned)
+        positions = Further(head=(table,), fixed_sequence=math.prod(shape))
+    # A second bias of the output layer is held, and never read.
+    second_bias = Addition(name="output", table=config.required("vocabulary"))
+    streams = Further(tail=(second_bias,), streams=2, reversible=True, output_width=2 * widths.hidden)
+    return positions + streams

@@ -78,6 +78,7 @@ class Numbers:
     handed_on: int = 0
     reversible: bool = False
     output_width: int = 0
+    fixed_sequence: int = 0
     patches: Patches | None = None
     bidirectional: bool = False
     distances: int = 0
@@ -137,6 +138,7 @@ def described(numbers: Numbers) -> Described:
         shared=numbers.shared, images=numbers.images, loops=numbers.loops,
         streams=numbers.streams, carried=numbers.carried, handed_on=numbers.handed_on,
         reversible=numbers.reversible, output_width=numbers.output_width,
+        fixed_sequence=numbers.fixed_sequence,
         patches=numbers.patches, bidirectional=numbers.bidirectional, distances=numbers.distances,
         predicted_tokens=numbers.predicted_tokens,
         further_mlp=numbers.further_mlp,

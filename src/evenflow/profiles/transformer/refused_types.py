@@ -7,9 +7,11 @@ from evenflow.language import to_translate
 _ENCODER_DECODER = to_translate("its decoder reads from an encoder, and only decoders are predicted")
 _ENCODER = to_translate("it is an encoder, and only decoders are predicted")
 STATE_SPACE = to_translate("it has layers with a state in the place of attention, whose times are not predicted")
-_DRAFTS = to_translate("it drafts tokens for another model, whose keys and values it reads")
+_DRAFTS = to_translate("it drafts tokens for another model, without whose keys and values it computes nothing")
 _CROSS = to_translate("some of its layers attend to images, whose number of tokens its fields do not tell")
-_ACTIONS = to_translate("a model for actions is computed beside it, and reads the keys and values of its layers")
+_ACTIONS = to_translate(
+    "a model for actions is computed beside it, reads the keys and values of its layers and is all that has a loss"
+)
 _FURTHER = to_translate("it has further parts in every layer, which its fields do not tell")
 
 REFUSED: Mapping[str, str] = {
@@ -40,6 +42,12 @@ REFUSED: Mapping[str, str] = {
     "bert-generation": _ENCODER,
 }  # fmt: skip
 """Why models of a type are not read, by the model type."""
+
+INSTEAD: Mapping[str, str] = dict.fromkeys(
+    ("gemma4_assistant", "gemma4_unified_assistant"),
+    to_translate("give the configuration of the model that it drafts for, which is trained without it"),
+)
+"""What to do in their place, by the model type, where that is not to describe layers or to measure modules."""
 
 REFUSED_FIELDS: Mapping[str, str] = {
     "encoder_layers": _ENCODER_DECODER,
