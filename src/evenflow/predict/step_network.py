@@ -345,7 +345,7 @@ def _own_words(own: OwnSizes) -> list[str]:
     """Return what sizes of a layer's own say of its kind."""
     words = ["hashed" if own.chunked.hashes else "chunks"] if own.chunked is not None else []
     words += ["patches"] if own.of_patches else []
-    return words + (["tokens with patches"] if own.crossing is not None else [])
+    return words + (["patch attention"] if own.crossing is not None else [])
 
 
 def end_block(name: str, training: Training, part: PricedPart) -> EndBlock:
