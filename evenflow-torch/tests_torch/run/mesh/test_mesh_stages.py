@@ -89,30 +89,20 @@ CASES: dict[str, Callable[[int], Answer]] = {
         (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(DATA, CONTEXT)),),
         rows=RowExchange.BALANCED,
     ),
-    "data on four": partial(mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(DATA,)),)),
     "data, split backward, split sums": partial(mesh_case, SPLIT, half(DATA, SHARDED), sums_parts=True),
     "data x tensor, split sums": partial(mesh_case, ONE_STAGE, (SQUARE,), sums_parts=True),
-    "sharded data x sequence, split sums": partial(
-        mesh_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, SEQUENCE)),), sums_parts=True
-    ),
     "sharded data x tensor, one stage": partial(
         mesh_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, TENSOR)),)
     ),
     "sharded data, split backward": partial(mesh_case, SPLIT, half(SHARDED, SHARDED), sums_parts=True),
-    "sharded data, offloaded": partial(mesh_case, OFFLOADED, half(SHARDED, SHARDED)),
     "sharded data, two chunks, tied": partial(mesh_case, CHUNKS, half(SHARDED, SHARDED), tied=True),
-    "sharded data on four, tied": partial(
-        mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(SHARDED,)),), tied=True
-    ),
-    "data, tensor": partial(mesh_case, PAIR, half(DATA, TENSOR)),
-    "sequence, sharded data": partial(mesh_case, PAIR, half(SEQUENCE, SHARDED)),
     "without products": partial(mesh_case, PAIR, half(TENSOR, SEQUENCE), with_products=False),
     "split backward": partial(mesh_case, SPLIT, half(TENSOR, DATA)),
     "offloaded": partial(mesh_case, OFFLOADED, half(TENSOR, SHARDED)),
     "two chunks": partial(mesh_case, CHUNKS, half(SEQUENCE, TENSOR)),
-    "two, one and one device": partial(mesh_case, THREE, UNEVEN),
     "eager attention": partial(mesh_case, PAIR, half(TENSOR, DATA), attention="eager"),
     "tied, two, one and one device": partial(mesh_case, THREE, UNEVEN, tied=True),
+    "data on four": partial(mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(DATA,)),)),
     "tokens": partial(tokens_on_mesh_case, OF_THREE, half(TENSOR, DATA)),
 }
 WIDE: dict[str, Callable[[int], Answer]] = {
@@ -122,6 +112,16 @@ WIDE: dict[str, Callable[[int], Answer]] = {
     "tensor, tensor": partial(mesh_case, PAIR, half(TENSOR, TENSOR)),
     "tied": partial(mesh_case, PAIR, half(TENSOR, DATA), tied=True),
     "tied, one stage": partial(mesh_case, ONE_STAGE, (SQUARE,), tied=True),
+    "sharded data x sequence, split sums": partial(
+        mesh_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, SEQUENCE)),), sums_parts=True
+    ),
+    "sharded data on four, tied": partial(
+        mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(SHARDED,)),), tied=True
+    ),
+    "two, one and one device": partial(mesh_case, THREE, UNEVEN),
+    "sharded data, offloaded": partial(mesh_case, OFFLOADED, half(SHARDED, SHARDED)),
+    "sequence, sharded data": partial(mesh_case, PAIR, half(SEQUENCE, SHARDED)),
+    "data, tensor": partial(mesh_case, PAIR, half(DATA, TENSOR)),
 }
 """More layouts, of which each is part of one above, beside something else."""
 TRAININGS: dict[str, Callable[[int], Answer]] = {
