@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from multiprocessing import forkserver
-from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
 from multiprocessing.reduction import DupFd
 from pathlib import Path
 from types import SimpleNamespace
@@ -79,7 +79,27 @@ def _received(passed: Any) -> int:
     return descriptor
 
 
-class WarmProcess:
+class Forked:
+    """A forked process, with what `subprocess.Popen` has too."""
+
+    def __init__(self, process: ForkServerProcess | SpawnProcess) -> None:
+        self._process = process
+        process.start()
+        assert process.pid is not None
+        self.pid = process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("a rank", timeout or 0.0)
+        return self.returncode
+
+
+class WarmProcess(Forked):
     """A rank, with what `evenflow_torch.run.job.launch` uses of `subprocess.Popen`."""
 
     def __init__(
@@ -89,22 +109,9 @@ class WarmProcess:
         self.stdin, self.stdout = os.fdopen(to_write, "wb"), os.fdopen(from_read, "rb")
         with os.fdopen(to_read, "rb") as stdin, os.fdopen(from_write, "wb") as stdout:
             ends = [_Passed(file) for file in (stdin, stdout, stderr)]
-            self._process = warm_context().Process(target=_run, args=(*command[-2:], dict(env), ends))
-            self._process.start()
-        assert self._process.pid is not None
-        self.pid = self._process.pid
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
+            super().__init__(warm_context().Process(target=_run, args=(*command[-2:], dict(env), ends)))
 
     def poll(self) -> int | None:
-        return self.returncode
-
-    def wait(self, timeout: float | None = None) -> int:
-        self._process.join(timeout)
-        if self.returncode is None:
-            raise subprocess.TimeoutExpired("a rank", timeout or 0.0)
         return self.returncode
 
     def send_signal(self, number: int) -> None:

@@ -7,39 +7,24 @@ import os
 import runpy
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests_torch.run.warm_ranks import warm_context
+from tests_torch.run.warm_ranks import Forked, warm_context
 
 ENDS = (".out", ".err")
 LONG_SECONDS = 300.0
 """That no script takes, however busy the machine is."""
 
 
-class WarmScript:
+class WarmScript(Forked):
     """A script that runs, with what tests use of `subprocess.Popen`; what it writes goes into files."""
 
     def __init__(self, folder: Path, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._log = folder / f"rank-{environment['RANK']}"
-        self._process = warm_context().Process(
-            target=_run, args=(list(command), dict(environment), folder, self._log), daemon=True
-        )
-        self._process.start()
-        assert self._process.pid is not None
-        self.pid = self._process.pid
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
-
-    def wait(self, timeout: float | None = None) -> int:
-        self._process.join(timeout)
-        if self.returncode is None:
-            raise subprocess.TimeoutExpired("a script", timeout or 0.0)
-        return self.returncode
+        job = list(command), dict(environment), folder, self._log
+        super().__init__(warm_context().Process(target=_run, args=job, daemon=True))
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         self.wait(timeout)

@@ -16,7 +16,7 @@ from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
-from evenflow.cli.shared.targets.target_options import VERSION, TargetName
+from evenflow.cli.shared.targets.target_options import VERSION, TargetName, version_of
 from evenflow.cli.text.decision_text import decision_sentences
 from evenflow.cli.text.memory_curve_text import memory_curve_text, place_of_plan
 from evenflow.errors import InputError, Interrupted
@@ -81,12 +81,9 @@ def memory_curve(plan: str, request: MemoryCurveOptions) -> int:
     outputs = Outputs(
         paths_of(request), inputs={_("the input file {file}", file=plan): Path(plan)}, overwrite=request.overwrite
     )
-    if request.asked_version is not None and request.target is None:
-        rule = _("must come with --target, the framework whose version it is")
-        raise InputError(value=request.asked_version, rule=rule, place="--version-of", remedy=_("add --target"))
+    version = version_of(request.target, request.asked_version)
     if request.memory is not None:
         planned = replace(planned, memory_limit_bytes=options.memory_limit(request.memory))
-    version = "" if request.target is None else request.target.version(request.asked_version)
     problem = problem_of_plan(planned, target=request.target, version=version)
     if problem is None:
         raise _without_limit(planned)

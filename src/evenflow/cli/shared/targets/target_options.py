@@ -9,6 +9,7 @@ from click.shell_completion import CompletionItem
 
 from evenflow.asking import asked, asked_as, optional
 from evenflow.cli.shared.options import ALLOWS_EMPTY, MEMORY_TEXT
+from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.questions import TIME_LIMIT
 from evenflow.targets import registry
@@ -35,6 +36,19 @@ class TargetName(click.ParamType):  # type: ignore[type-arg]  # generic in new v
 
 
 VERSION = asked(option="--version-of", metavar="VERSION", help="Version of the framework.  [default: the newest known]")
+
+
+def version_of(target: Target | None, asked_version: str | None) -> str:
+    """Return the version of the framework that is asked for; empty without a framework.
+
+    Raises InputError for a version without a framework, and for one that the framework has not.
+    """
+    if target is not None:
+        return target.version(asked_version)
+    if asked_version is not None:
+        rule = _("must come with --target, the framework whose version it is")
+        raise InputError(value=asked_version, rule=rule, place="--version-of", remedy=_("add --target"))
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

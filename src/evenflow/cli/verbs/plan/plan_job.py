@@ -15,6 +15,7 @@ from evenflow.cli.shared.split_sequences import note_left_out
 from evenflow.cli.shared.targets.empty_cells import may_be_empty
 from evenflow.cli.shared.targets.framework_layers import in_layers_of
 from evenflow.cli.shared.targets.target_file import TargetFile
+from evenflow.cli.shared.targets.target_options import version_of
 from evenflow.cli.shared.training.configured_model import Completed, PipelineOptions
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
 from evenflow.errors import InputError, Interrupted
@@ -129,7 +130,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
     """
     applied, plan_options = _applied_file(plan_options)
     target, task = plan_options.target, plan_options.task
-    version = _version(plan_options)
+    version = version_of(plan_options.target, plan_options.asked_version)
     framework = _framework(applied, plan_options)
     if framework is not None:
         model = in_layers_of(model, *framework)
@@ -394,18 +395,8 @@ def _applied_file(plan_options: PlanOptions) -> tuple[TargetFile | None, PlanOpt
 def _framework(applied: TargetFile | None, plan_options: PlanOptions) -> tuple[Target, str] | None:
     """Return the framework that is planned for, and its version; None where there is none."""
     if plan_options.target is not None:
-        return plan_options.target, _version(plan_options)
+        return plan_options.target, version_of(plan_options.target, plan_options.asked_version)
     return None if applied is None else (MINDFORMERS, MINDFORMERS.versions[-1])
-
-
-def _version(plan_options: PlanOptions) -> str:
-    """Return the version of the framework that is planned for; empty without one."""
-    if plan_options.target is not None:
-        return plan_options.target.version(plan_options.asked_version)
-    if plan_options.asked_version is not None:
-        rule = _("must come with --target, the framework whose version it is")
-        raise InputError(value=plan_options.asked_version, rule=rule, place="--version-of", remedy=_("add --target"))
-    return ""
 
 
 def _schedule(plan_options: PlanOptions, task: Task) -> tuple[int, str]:

@@ -15,6 +15,7 @@ from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.shared.sections import SectionedCommand
 from evenflow.cli.shared.targets.script_inputs import check_scripts, may_read_scripts
 from evenflow.cli.shared.targets.target_file import print_notes
+from evenflow.cli.shared.targets.target_options import version_of
 from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.tune.nothing_text import needed_text
 from evenflow.cli.text.tune.ranking_text import nothing_text, tune_text
@@ -89,7 +90,7 @@ def tune(request: TuneOptions) -> int:
     setting = TuneSetting(
         rows=request.rows,
         target="" if target is None else target.name,
-        version="" if target is None else target.version(request.asked_version),
+        version=version_of(target, request.asked_version),
         assumed=job.assumed,
         notes=job.notes,
     )

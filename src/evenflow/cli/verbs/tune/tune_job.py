@@ -6,6 +6,7 @@ from pathlib import Path
 
 from evenflow.cli.shared import options
 from evenflow.cli.shared.targets.empty_cells import may_be_empty
+from evenflow.cli.shared.targets.target_options import version_of
 from evenflow.cli.shared.training.recompute_sets import PLACE
 from evenflow.cli.shared.training.software_options import SettledSoftware
 from evenflow.cli.shared.training.training_options import KINDS, host_update, usual_precision
@@ -47,7 +48,7 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
     """
     accelerator = _accelerator(asked)
     found = asked.described.described(asked.sequence)
-    _check_version(asked)
+    version_of(asked.target, asked.asked_version)  # refuses one without a framework, before the long work
     question = TuningQuestion(
         model=found.model,
         topology=Topology.of(accelerator, asked.gpus_per_node),
@@ -111,12 +112,6 @@ def _accelerator(asked: TuneOptions) -> Accelerator:
         rule, remedy = _("must be given where no --calibration is"), _("add it, such as --accelerator h100")
         raise InputError(rule=rule, place="--accelerator", remedy=remedy)
     return accelerator_given(asked.accelerator, place="--accelerator")
-
-
-def _check_version(asked: TuneOptions) -> None:
-    if asked.target is None and asked.asked_version is not None:
-        rule = _("must come with --target, the framework whose version it is")
-        raise InputError(value=asked.asked_version, rule=rule, place="--version-of", remedy=_("add --target"))
 
 
 def _schedules(asked: TuneOptions, model: Transformer) -> tuple[str, ...]:
