@@ -11,7 +11,8 @@ plan, and at lower targets when that fails::
 
 A search over cuts takes many times as long for every per cent that a target is higher. So it comes up from two fifths
 of the gap below the best plan, after a short attempt to aim straight: to the highest target that it has the time for,
-as the time for the last one says, but by a fifth of the margin at least. With one that is nearly decided it goes on.
+as the time for the last one says, but by a fifth of the margin at least. With one that is nearly decided it goes on,
+for all the time that is left and also where a better plan has become known meanwhile.
 """
 
 import math
@@ -29,7 +30,7 @@ FIRST_MARGIN = 0.01
 """First margin below the best plan, as a fraction of the makespan."""
 LEAST_MARGIN = 0.002
 """Smallest margin: targets with a smaller one take as long as those without."""
-CUTS_FIRST_SHARE = 0.1
+CUTS_FIRST_SHARE = 0.03
 """Share of the time limit for the first attempt where it comes to a search over cuts."""
 CUTS_LOWEST = 0.4
 """Share of the gap that is the first margin of a search over cuts."""
@@ -39,7 +40,7 @@ NEARLY_DONE = 0.15
 """Share of the cut graphs left up to which a search over cuts goes on with a target that it has not decided."""
 CUTS_GROWTH = 4.0
 """Times as long as a search over cuts takes for a target that is one per cent higher, about."""
-_NOT_WORTH_A_STEP = 1.5
+_NOT_WORTH_A_STEP = 2.0
 """Times the first margin up to which a search over cuts aims at that instead: the next step would repeat most of it."""
 _LEAST_SECONDS = 0.1
 """Seconds of a search below which they say little."""
@@ -52,17 +53,23 @@ class Aim:
     margin: float = 0.0
     """Distance as a fraction of the makespan; 0 is straight at the best plan."""
     is_first: bool = True
+    kept_ns: int | None = None
+    """A target that is nearly decided, as far as it lies below the best plan; None: the margin says which."""
 
     def target_ns(self, makespan_ns: int, *, bound_ns: int) -> int:
         """Return the target in ns below a best plan of `makespan_ns` and above what is proven already, `bound_ns`.
 
         Since the margin was chosen, a better plan may have come so close to the bound that it reaches below that.
         """
+        if self.kept_ns is not None and bound_ns < self.kept_ns < makespan_ns:
+            return self.kept_ns
         target_ns = makespan_ns - max(1, int(makespan_ns * max(self.margin, TOLERANCE)))
         return target_ns if target_ns > bound_ns else (makespan_ns + bound_ns) // 2
 
     def seconds(self, *, limit_s: float, left_s: float) -> float:
         """Return the most seconds for the attempt, with `left_s` left of a time limit of `limit_s`."""
+        if self.kept_ns is not None:
+            return left_s
         share = min(FIRST_SHARE * limit_s, FIRST_SECONDS) if self.is_first else LATER_SHARE * left_s
         return min(share, left_s)
 
@@ -71,8 +78,8 @@ class Aim:
         most = self.seconds(limit_s=limit_s, left_s=left_s)
         return min(most, CUTS_FIRST_SHARE * limit_s) if self.is_first else most
 
-    def next(self, *, refuted: bool, gap: float, left_s: float, cuts: CutEffort | None = None) -> "Aim":
-        """Return the aim after an attempt that left a `gap`, as a fraction of the makespan, with `left_s` to go.
+    def next(self, target_ns: int, *, refuted: bool, gap: float, left_s: float, cuts: CutEffort | None = None) -> "Aim":
+        """Return the aim after an attempt at a target that left a `gap`, a fraction of the makespan, and `left_s`.
 
         `cuts` is what was done to search cuts; None: nothing.
         """
@@ -84,8 +91,8 @@ class Aim:
                 wanted = min(wanted, self.margin - 0.01 * math.log(max(1.0, times), CUTS_GROWTH))
                 if FIRST_MARGIN < wanted <= _NOT_WORTH_A_STEP * FIRST_MARGIN:
                     wanted = FIRST_MARGIN
-        elif cuts is not None and cuts.share_left <= NEARLY_DONE:
-            return Aim(margin=self.margin, is_first=False)
+        elif cuts is not None and (cuts.share_left <= NEARLY_DONE or cuts.seconds_for_rest < left_s):
+            return Aim(margin=self.margin, is_first=False, kept_ns=target_ns)
         elif searches_cuts:
             wanted = (self.margin + gap) / 2 if self.margin else CUTS_LOWEST * gap
         else:

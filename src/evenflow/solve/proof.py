@@ -72,6 +72,12 @@ class CutEffort:
     share_left: float
     """Share of all cuts between the chunks that it left undecided."""
 
+    @property
+    def seconds_for_rest(self) -> float:
+        """How long those would take if they were like the others; infinite where none was decided."""
+        done = 1 - self.share_left
+        return self.seconds_for_all * self.share_left / done if done > 0 else float("inf")
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TargetAnswer:

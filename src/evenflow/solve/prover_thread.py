@@ -354,7 +354,7 @@ class ProverThread:
                 search.offer(answer.counts)
                 continue
             gap = 1 - standing.lower_bound_ns / makespan
-            aim = aim.next(refuted=answer.refuted, gap=gap, left_s=clock.left_s, cuts=prover.cuts)
+            aim = aim.next(target, refuted=answer.refuted, gap=gap, left_s=clock.left_s, cuts=prover.cuts)
             if not answer.refuted:
                 prover.forget()
                 self._learn_at_large(search, clock)

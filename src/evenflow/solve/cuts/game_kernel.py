@@ -287,6 +287,10 @@ def _mix(
     plans, paths = np.empty(num_plans), np.empty(num_paths)
     by_plan, by_path = np.empty(num_plans), np.empty(num_paths)
     plan_sums, path_sums = np.zeros(num_plans), np.zeros(num_paths)
+    of_plans = np.empty((num_plans, num_paths))
+    for path in range(num_paths):
+        for plan in range(num_plans):
+            of_plans[plan, path] = times[path, plan]
     _shares(plan_regrets, plans)
     _shares(path_regrets, paths)
     total, longest = 0.0, 0.0
@@ -295,7 +299,7 @@ def _mix(
         for plan in range(num_plans):
             plan_regrets[plan] = max(0.0, plan_regrets[plan] + mean - by_plan[plan])
         _shares(plan_regrets, plans)
-        mean, _longest = _path_times(times, plans, paths, by_path)
+        mean, _longest = _path_times(of_plans, plans, paths, by_path)
         for path in range(num_paths):
             path_regrets[path] = max(0.0, path_regrets[path] + by_path[path] - mean)
             path_sums[path] += turn * paths[path]
@@ -304,7 +308,7 @@ def _mix(
             plan_sums[plan] += turn * plans[plan]
         total += turn
         if turn % _ROUNDS == 0:
-            _mean, longest = _path_times(times, plan_sums, paths, by_path)
+            _mean, longest = _path_times(of_plans, plan_sums, paths, by_path)
             _mean, shortest = _plan_times(times, path_sums, plans, by_plan)
             if longest - shortest <= _VIOLATION * total:
                 break
@@ -346,16 +350,18 @@ def _plan_times(times: Any, paths: Any, plans: Any, result: Any) -> tuple[float,
 
 @compiled
 def _path_times(times: Any, plans: Any, paths: Any, result: Any) -> tuple[float, float]:
-    """Fill `result` [num_paths] with the time of each path under a mixture of plans.
+    """Fill `result` [num_paths] with the time of each path under a mixture of plans; `times` [num_plans, num_paths].
 
     Returns the mean of mixed paths and the most.
     """
+    for path in range(len(result)):
+        result[path] = 0.0
+    for plan in range(len(plans)):
+        if plans[plan] > 0:
+            for path in range(len(result)):
+                result[path] += plans[plan] * times[plan, path]
     mean, most = 0.0, -np.inf
     for path in range(len(result)):
-        total = 0.0
-        for plan in range(len(plans)):
-            total += plans[plan] * times[path, plan]
-        result[path] = total
-        mean += paths[path] * total
-        most = max(most, total)
+        mean += paths[path] * result[path]
+        most = max(most, result[path])
     return mean, most
