@@ -62,7 +62,9 @@ SEARCHES: dict[str, Callable[[Network], object]] = {
     "plan": lambda network: evenflow.plan(network, num_chunks=2, time_limit_s=0.3, **SIZES),
     "best": lambda network: evenflow.plan_best(network, num_chunks=(1, 2), time_limit_s=0.6, **SIZES),
     "any order": lambda network: evenflow.plan_any_order(network, split_backward=True, time_limit_s=0.6, **SIZES),
-    "a framework": lambda network: evenflow.plan_for_target(network, "megatron", time_limit_s=0.2, **SIZES),
+    "a framework": lambda network: evenflow.plan_for_target(
+        Network(name="short", runs=network.runs[:3]), "megatron", time_limit_s=0.2, **(SIZES | {"num_ranks": 2})
+    ),
     "too little memory": lambda network: evenflow.plan(
         network, **(SIZES | {"memory_limit_bytes": GIB // 2}), time_limit_s=0.3
     ),

@@ -33,7 +33,7 @@ def cases(num_devices: int) -> dict[str, partial[Answer]]:
     }
 
 
-@pytest.mark.parametrize("num_devices", [2, 4])
+@pytest.mark.parametrize("num_devices", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_losses_and_gradients_are_those_of_one_process(num_devices: int) -> None:
     answers = run_group(cases(num_devices), num_devices)
     for name, answer in ((name, one) for name, case in answers.items() for one in case):

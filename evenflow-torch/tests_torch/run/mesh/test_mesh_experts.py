@@ -57,7 +57,7 @@ CASES: dict[str, Callable[[int], Answer]] = {
 
 WIDE = {
     "mixtral, experts x width", "deepseek, experts over four", "mixtral, data x width, at most 1.25",
-    "mixtral, experts x data, at most 1.1",
+    "mixtral, experts x data, at most 1.1", "gpt-oss, data x experts that are summed", "deepseek, two stages",
 }  # fmt: skip
 """Layouts that others have with another model, and models that are there on another layout."""
 NARROW = {name: case for name, case in CASES.items() if name not in WIDE}

@@ -1,6 +1,6 @@
 """Stages on several devices each, on real processes: losses and gradients are those of the unsplit model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -104,8 +104,6 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "tied, two, one and one device": partial(mesh_case, THREE, UNEVEN, tied=True),
     "data on four": partial(mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(DATA,)),)),
     "tokens": partial(tokens_on_mesh_case, OF_THREE, half(TENSOR, DATA)),
-}
-WIDE: dict[str, Callable[[int], Answer]] = {
     "ring on two ranks": partial(mesh_case, PAIR, half(CONTEXT, CONTEXT), rows=RowExchange.RING),
     "data, split sums": partial(mesh_case, PAIR, half(DATA, DATA), sums_parts=True),
     "sharded data, sharded data": partial(mesh_case, PAIR, half(SHARDED, SHARDED)),
@@ -123,7 +121,6 @@ WIDE: dict[str, Callable[[int], Answer]] = {
     "sequence, sharded data": partial(mesh_case, PAIR, half(SEQUENCE, SHARDED)),
     "data, tensor": partial(mesh_case, PAIR, half(DATA, TENSOR)),
 }
-"""More layouts, of which each is part of one above, beside something else."""
 TRAININGS: dict[str, Callable[[int], Answer]] = {
     "data, tensor, trained": partial(training_case, PAIR, half(DATA, TENSOR)),
     "sharded data, trained": partial(training_case, CHECKPOINTED, half(SHARDED, SHARDED)),
@@ -141,6 +138,16 @@ GATHERS: dict[str, Callable[[int], Answer]] = {
         "kept": KEPT, "recomputed": CHECKPOINTED, "split backward": SPLIT, "offloaded": OFFLOADED
     }.items()
 }  # fmt: skip
+
+
+WIDE = {
+    "context on two ranks", "ring, offloaded", "data x tensor, split sums", "sharded data x tensor, one stage",
+    "split backward", "two chunks", "ring on two ranks", "data, split sums", "sharded data, sharded data",
+    "tensor, tensor", "tied", "tied, one stage", "sharded data x sequence, split sums", "sharded data on four, tied",
+    "two, one and one device", "sharded data, offloaded", "sequence, sharded data", "data, tensor",
+    "data, tensor, trained", "events, data, data", "gathers, kept",
+}  # fmt: skip
+"""Those of which each part is in another, beside something else."""
 
 
 def planned(intra: Link) -> Callable[[int], Answer]:
@@ -166,34 +173,40 @@ PLANNED = ("planned, fast links in a node", "planned, slow links")
 FUSED: dict[str, dict[str, int]] = {"fused, tensor 2": {"tensor": 2, "pipeline": 2}, "fused, tensor 4": {"tensor": 4}}
 
 
+def of_width(*cases: Mapping[str, Callable[[int], Answer]], wide: bool) -> dict[str, Callable[[int], Answer]]:
+    return {name: case for some in cases for name, case in some.items() if (name in WIDE) == wide}
+
+
+def each(*names: str) -> pytest.MarkDecorator:
+    """Ask for every case; those that are wide are slow."""
+    marked = [pytest.param(name, marks=pytest.mark.slow) if name in WIDE else name for name in names]
+    return pytest.mark.parametrize("name", marked)
+
+
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
     links = Link(bytes_per_s=10**11), Link(bytes_per_s=10**7)
     cases = {name: planned(link) for name, link in zip(PLANNED, links, strict=True)}
     cases |= {name: fused(**degrees) for name, degrees in FUSED.items()}
-    return untroubled({**CASES, **TRAININGS, **EVENTS, **GATHERS, **cases}, NUM_DEVICES)
+    return untroubled(of_width(CASES, TRAININGS, EVENTS, GATHERS, cases, wide=False), NUM_DEVICES)
 
 
 @pytest.fixture(scope="module")
 def wide_answers() -> dict[str, list[Answer]]:
-    return untroubled(WIDE, NUM_DEVICES)
+    return untroubled(of_width(CASES, TRAININGS, EVENTS, GATHERS, wide=True), NUM_DEVICES)
 
 
-@pytest.mark.parametrize("name", [*CASES, *PLANNED, *FUSED])
-def test_losses_and_gradients_are_those_of_the_unsplit_model(answers: dict[str, list[Answer]], name: str) -> None:
-    check(answers, name)
+@pytest.fixture
+def of_case(request: pytest.FixtureRequest, name: str) -> list[Answer]:
+    """What all devices answer."""
+    of_all: dict[str, list[Answer]] = request.getfixturevalue("wide_answers" if name in WIDE else "answers")
+    return of_all[name]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", WIDE)
-def test_so_they_are_on_more_layouts(wide_answers: dict[str, list[Answer]], name: str) -> None:
-    check(wide_answers, name)
-
-
-def check(answers: dict[str, list[Answer]], name: str) -> None:
-    """The losses and the gradients of a case are those of the unsplit model."""
-    assert max(answer.error for answer in answers[name]) <= TOLERANCE
-    losses = [answer.loss_error for answer in answers[name] if answer.loss_error is not None]
+@each(*CASES, *PLANNED, *FUSED)
+def test_losses_and_gradients_are_those_of_the_unsplit_model(of_case: list[Answer]) -> None:
+    assert max(answer.error for answer in of_case) <= TOLERANCE
+    losses = [answer.loss_error for answer in of_case if answer.loss_error is not None]
     assert losses
     assert max(losses) <= TOLERANCE
 
@@ -204,16 +217,16 @@ def test_every_device_has_its_part_of_the_parameters_only(answers: dict[str, lis
     assert all(answer.found < 0.4 for answer in answers["sharded data x sequence, one stage"])
 
 
-@pytest.mark.parametrize("name", TRAININGS)
-def test_a_stock_optimizer_trains_the_same_model(answers: dict[str, list[Answer]], name: str) -> None:
-    assert max(answer.error for answer in answers[name]) <= 1e-10
-    assert max(answer.found for answer in answers[name]) == 0, "what is loaded is there"
+@each(*TRAININGS)
+def test_a_stock_optimizer_trains_the_same_model(of_case: list[Answer]) -> None:
+    assert max(answer.error for answer in of_case) <= 1e-10
+    assert max(answer.found for answer in of_case) == 0, "what is loaded is there"
 
 
-@pytest.mark.parametrize("name", EVENTS)
-def test_collectives_run_beside_the_computation(answers: dict[str, list[Answer]], name: str) -> None:
+@each(*EVENTS)
+def test_collectives_run_beside_the_computation(of_case: list[Answer], name: str) -> None:
     """Gathers begin before the first forward and are waited for inside it; reductions begin in the last backward."""
-    for answer in answers[name]:
+    for answer in of_case:
         seen: list[str] = answer.found
         first, begun = seen.index("F0"), [at for at, event in enumerate(seen) if event[0] in "FBIW"]
         gathers, gathered, reduces, reduced = (
@@ -238,11 +251,11 @@ def test_collectives_run_beside_the_computation(answers: dict[str, list[Answer]]
             assert len(inside) > len(reduces) / 2, "layer by layer, while the backward goes on"
 
 
-@pytest.mark.parametrize("name", GATHERS)
+@each(*GATHERS)
 def test_parameters_are_gathered_under_the_layer_beside_and_freed_behind_their_own(
-    answers: dict[str, list[Answer]], name: str
+    of_case: list[Answer], name: str
 ) -> None:
-    for answer in answers[name]:
+    for answer in of_case:
         seen: list[str] = answer.found
         assert seen[-1] == "with []", "nothing is left"
         for event in seen:

@@ -107,7 +107,9 @@ def said(process: subprocess.Popen[str] | WarmScript) -> str:
     ("how", "error", "place"),
     [
         ("forward", "KeyError: 'no such word'", "in the forward of microbatch 0 of stage 1"),
-        ("loss", "ArithmeticError: no loss", "in the loss of microbatch 0 of stage 1"),
+        pytest.param(
+            *("loss", "ArithmeticError: no loss", "in the loss of microbatch 0 of stage 1"), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_users_exception_is_shown_whole_and_once_and_the_others_name_it(

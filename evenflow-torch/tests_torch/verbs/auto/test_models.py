@@ -34,7 +34,7 @@ def config(folder: Path, request: pytest.FixtureRequest) -> str:
 
 @needs_torch
 @pytest.mark.processes
-@pytest.mark.parametrize("config", ["gpt2", "bert", "bart", "t5"], indirect=True)
+@pytest.mark.parametrize("config", ["gpt2", "bert", "bart", pytest.param("t5", marks=pytest.mark.slow)], indirect=True)
 def test_a_plan_trains_as_one_process_does(folder, config, evenflow, monkeypatch):
     from tests_torch.run.warm_ranks import start_warm, without_crashes
 

@@ -74,7 +74,7 @@ def test_four_processes_train_what_one_does(plan: Path) -> None:
         pytest.param("data=2,pipeline=2,zero=0", CONFIG, marks=pytest.mark.slow),
         pytest.param("data=2,pipeline=2,zero=1", CONFIG, marks=pytest.mark.slow),
         pytest.param("data=2,pipeline=2,zero=2", CONFIG, marks=pytest.mark.slow),
-        ("data=2,pipeline=2,zero=3", CONFIG),
+        pytest.param("data=2,pipeline=2,zero=3", CONFIG, marks=pytest.mark.slow),
         pytest.param("tensor=2,pipeline=2", CONFIG, marks=pytest.mark.slow),
         pytest.param("context=2,pipeline=2", CONFIG, marks=pytest.mark.slow),
         ("expert=2,data=2,pipeline=2", MIXTURE),
