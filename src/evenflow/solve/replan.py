@@ -1,4 +1,4 @@
-"""Another plan for a running pipeline, some of whose ranks turned out to be slower.
+"""Another plan for a running pipeline, some of whose ranks turned out to be slower, or are gone.
 
 measured steps   how long each rank really works, beside what its plan says
 speeds           of the ranks, the fastest of which has the times of the plan
@@ -13,7 +13,8 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import RankTraits, Request, stage_cells
+from evenflow.model import Plan, RankTraits, Request, Sizes, stage_cells
+from evenflow.schedule import default_family
 from evenflow.simulate import Simulation, Timeline, simulate
 from evenflow.solve.outcome import Outcome, ProgressCallback
 from evenflow.solve.plan import solve
@@ -98,24 +99,58 @@ def replan(
         InputError: a running plan in an order of its own, for which there is no family to plan.
     """
     plan = running.plan
-    if plan.order:
-        rule = _("must have the order of a family, whose cells can be planned again")
-        raise InputError(value=plan.schedule, rule=rule, place=_("the running plan"))
+    _check_family(plan)
     network = replace(running.network, ranks=tuple(ranks))
     before = simulate(network, plan, communication=running.communication)
-    request = Request(
-        network=network,
-        sizes=plan.sizes,
-        memory_limit_bytes=memory_limit_bytes,
-        allow_empty=any(0 in row for row in plan.layers),
-        group_size=plan.group_size,
-        communication=running.communication,
-    )
+    request = _request(before, plan.sizes, memory_limit_bytes)
     outcome = solve(request, schedule=plan.schedule, time_limit_s=time_limit_s, progress=progress, known=(plan,))
     shorter = outcome.simulation is not None and outcome.simulation.makespan_ns < before.makespan_ns
     fitted = before.fits(memory_limit_bytes)
     moves = moves_between(before, outcome.simulation) if outcome.simulation and (shorter or not fitted) else ()
     return Replanned(before=before, outcome=outcome, moves=moves)
+
+
+def replan_for(
+    running: Simulation, num_ranks: int, *, memory_limit_bytes: int | None, time_limit_s: float = 60.0
+) -> Outcome:
+    """Return the best plan of the same steps on another number of ranks, which are all alike.
+
+    Schedule, chunks and microbatches stay; one rank alone has one chunk.
+
+    Raises:
+        InputError: a running plan in an order of its own, on ranks that differ, or too few layers for so many ranks.
+    """
+    plan = running.plan
+    _check_family(plan)
+    if len({*running.network.ranks}) > 1:
+        raise InputError(
+            rule=_("must have ranks that are all alike: which of them are left is not known"),
+            place=_("the running plan"),
+        )
+    network = replace(running.network, ranks=running.network.ranks[:1] * num_ranks)
+    sizes, schedule = replace(plan.sizes, num_ranks=num_ranks), plan.schedule
+    if num_ranks == 1:
+        sizes, schedule = replace(sizes, num_chunks=1), default_family(num_chunks=1)
+    request = replace(_request(running, sizes, memory_limit_bytes), network=network, group_size=None)
+    return solve(request, schedule=schedule, time_limit_s=time_limit_s)
+
+
+def _check_family(plan: Plan) -> None:
+    if plan.order:
+        rule = _("must have the order of a family, whose cells can be planned again")
+        raise InputError(value=plan.schedule, rule=rule, place=_("the running plan"))
+
+
+def _request(running: Simulation, sizes: Sizes, memory_limit_bytes: int | None) -> Request:
+    plan = running.plan
+    return Request(
+        network=running.network,
+        sizes=sizes,
+        memory_limit_bytes=memory_limit_bytes,
+        allow_empty=any(0 in row for row in plan.layers),
+        group_size=plan.group_size,
+        communication=running.communication,
+    )
 
 
 def moves_between(before: Simulation, after: Simulation) -> tuple[Move, ...]:

@@ -25,7 +25,7 @@ from evenflow_torch.run.job.rank_environment import is_started_by_torchrun, rank
 from evenflow_torch.run.measure.comparison import compare
 from evenflow_torch.run.values.aa_report import Mismatch
 from evenflow_torch.run.values.run_files import checkpoints_in, last_checkpoint
-from evenflow_torch.run.values.run_job import LEAST_STEPS, RunJob
+from evenflow_torch.run.values.run_job import LEAST_STEPS, Device, RunJob
 from evenflow_torch.run.values.run_result import RunResult, StepReport
 from evenflow_torch.text.aa_text import mismatch_text, verdict
 from evenflow_torch.text.run_text import (
@@ -36,6 +36,7 @@ from evenflow_torch.text.run_text import (
     step_line,
     verification_text,
 )
+from evenflow_torch.verbs.run.elastic import plan_for_processes
 from evenflow_torch.verbs.run.metrics_files import MetricsFiles
 from evenflow_torch.verbs.run.rank_command import RankCommand
 from evenflow_torch.verbs.run.run_options import RunOptions
@@ -66,14 +67,18 @@ def run(request: RunOptions) -> int:
         measured_by="run",
     )
     plan, place = read_text(request.plan_file)
-    is_again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0  # by torchrun
+    is_again = request.elastic or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0  # by torchrun
     goes_on = request.overwrite or request.resume is not None or is_again
     metrics = MetricsFiles(request.metrics_file, request.tensorboard, goes_on=goes_on)
+    begun = _from_last_checkpoint if is_again else _begins_anew
     if request.as_rank or is_started_by_torchrun(os.environ):
-        job = request.job(plan, place)
-        job = _from_last_checkpoint(job) if is_again else _begins_anew(job)
+        own = rank_environment(os.environ)
+        plan = _for_processes(request, plan, place, own.num_processes, is_first=own.rank == 0)
+        job = begun(request.job(plan, place))
         return _run_as_rank(job, outputs, plan, request.rank_timeout, metrics)
-    job = _checked(_begins_anew(request.job(plan, place)))
+    plan_of_all = plan
+    plan = _for_processes(request, plan_of_all, place, _num_gpus(request))
+    job = _checked(begun(request.job(plan, place)))
     if job.frozen_layers:
         note = _n(
             "note: the first layer is not trained, nor is what comes before it",
@@ -97,13 +102,35 @@ def run(request: RunOptions) -> int:
         except RunError as error:
             if not left:
                 raise
-            job = _from_last_checkpoint(job)
+            plan = _for_processes(request, plan_of_all, place, _num_gpus(request))
+            job = _checked(_from_last_checkpoint(request.job(plan, place)))
             click.echo(str(error), err=True)
             click.echo(
                 _("starting again behind step {step}; restarts left: {left}", step=job.files.first_step, left=left - 1),
                 err=True,
             )
     return _answer(job, result, outputs, plan)
+
+
+def _for_processes(
+    request: RunOptions, plan: str, place: str, num_processes: int | None, *, is_first: bool = True
+) -> str:
+    """Return the text of the plan for so many processes, where that is asked for; None: as many as it has ranks."""
+    if not request.elastic or num_processes is None or request.save is None:
+        return plan
+    return plan_for_processes(
+        plan, place, num_processes=num_processes, data_parallel=request.data_parallel, folder=request.save.absolute(),
+        is_first=is_first,
+    )  # fmt: skip
+
+
+def _num_gpus(request: RunOptions) -> int | None:
+    """Return how many GPUs ranks can have on this machine; None where they do not need any."""
+    if not request.elastic or request.device == Device.CPU.value:
+        return None
+    with torch_extra(place="evenflow run"):
+        import torch
+    return torch.cuda.device_count() or None
 
 
 def _begins_anew(job: RunJob) -> RunJob:

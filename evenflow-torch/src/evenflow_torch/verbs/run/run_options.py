@@ -81,6 +81,12 @@ class RunOptions:
         metavar="N",
         help="Start the ranks again, up to N times, where one fails, from the last checkpoint of --save.",
     )
+    elastic: bool = optional(
+        "--elastic",
+        default=False,
+        help="Plan again where more or fewer processes or GPUs are there than PLAN.json has ranks, and go on from the "
+        "last checkpoint of --save.",
+    )
     metrics_file: Path | None = optional(
         "--metrics", metavar="FILE.jsonl", help="Write a line for each step: loss, tokens/s, MFU, memory."
     )
@@ -229,18 +235,20 @@ class RunOptions:
             ("--eval-data", self.eval_data, "--eval-every", self.eval_every),
             ("--save-every", self.save_every, "--save", self.save),
             ("--restarts", self.restarts, "--save", self.save),
+            ("--elastic", self.elastic, "--save", self.save),
         )
         for option, value, other, is_there in needed:
             if value and not is_there:
                 raise InputError(
                     rule=_("must come with {other}", other=other), place=option, remedy=_("add {other}", other=other)
                 )
-        if self.restarts and (self.verify or self.aa_check or self.aa_everywhere):
-            raise InputError(
-                rule=_("must not be given with --verify or --aa-check, which begin with the first step"),
-                place="--restarts",
-                remedy=_("leave one of the two out"),
-            )
+        for option, goes_on in (("--restarts", self.restarts), ("--elastic", self.elastic)):
+            if goes_on and (self.verify or self.aa_check or self.aa_everywhere):
+                raise InputError(
+                    rule=_("must not be given with --verify or --aa-check, which begin with the first step"),
+                    place=option,
+                    remedy=_("leave one of the two out"),
+                )
         files = RunFiles(
             data=self.data,
             tokenizer=self.tokenizer,
