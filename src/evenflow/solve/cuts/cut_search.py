@@ -18,18 +18,21 @@ The bound of a node mixes whole plans with one cut between the chunks, so it is 
 over columns, and it rises fast with every split.
 """
 
-import heapq
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import count, permutations
+from itertools import permutations
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.simulate import Integers
-from evenflow.solve.clock import now_s
+from evenflow.solve.clock import counts_work, now_s
 from evenflow.solve.cuts.cut_graph import CutGraph, CutGraphs, middles_outwards
 from evenflow.solve.cuts.cut_part import NOISE, CutPart
+from evenflow.solve.cuts.frontier import Frontier, Node, Threshold
 from evenflow.solve.cuts.play import Played, Player
 from evenflow.solve.cuts.refuters import Refuters
 from evenflow.solve.cuts.trial import Trial, may_try
@@ -58,33 +61,8 @@ _FEW = 0.05
 """Share of the mixed plans that may exceed a threshold at a rank without its being split."""
 _SHARE = 1e-9
 """Share of a mixture below which a path is not handed down."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Threshold:
-    """The most that ranks are to take for a microbatch in a phase of the schedule."""
-
-    ops: Floats
-    """1 for each duration of a rank that the phase has, otherwise 0, shape [num_chunks * num_ops]."""
-    most_ns: float
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Node:
-    """An open node: a part of the graph with the mixtures, plans and paths handed down to it."""
-
-    graph: CutGraph
-    arcs: NDArray[np.int32]
-    """Indices among the arcs of `graph`, ascending."""
-    bound_ns: float
-    mixtures: tuple[Floats, ...]
-    """Best mixtures of the nodes above: mean counts of all durations and time of messages, each [num_slots + 1]."""
-    plans: Integers
-    """Arcs of mixed plans that are in this part, shape [num_plans, num_steps]."""
-    paths: Floats
-    """Mixed paths, shape [num_paths, num_slots + 1]."""
-    threshold: _Threshold | None = None
-    """The threshold by which the node above was split."""
+_MOST_THREADS = 4
+"""Threads of a search at most: each may have a trial, which takes memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -94,7 +72,7 @@ class _Split:
     step: int
     low: NDArray[np.bool_]
     """Which of its arcs are in the first part, shape [num_arcs]."""
-    threshold: _Threshold | None
+    threshold: Threshold | None
 
 
 class CutSearch:
@@ -130,11 +108,9 @@ class CutSearch:
         """Durations of a rank that paths meet about as often as each other, and a weight of each of these phases."""
         self.num_middles = len(middles)
         """Number of cuts between the chunks that it began with."""
-        self._middles = list(middles)
-        """Those whose graphs have not been looked at, the last one next."""
-        self._open: list[tuple[float, int, _Node]] = []
-        """Heap of open nodes, least bound first."""
-        self._numbers = count()
+        self._frontier = Frontier(middles)
+        self._lock = Lock()
+        """Held by a thread that begins with a graph."""
         self.found: Integers | None = None
         """Plan that meets the target, shape [num_cells, num_kinds]."""
         self.is_too_large = False
@@ -147,65 +123,82 @@ class CutSearch:
     @property
     def refuted(self) -> bool:
         """Whether it is proven that no plan of the graphs meets the target."""
-        return not self._open and not self._middles
+        return self._frontier.is_empty
 
     @property
     def open_middles(self) -> list[int]:
         """Cuts between the chunks for which the target is not refuted yet, those in the middle of the network first."""
-        are_open = {*self._middles, *(node.graph.middle for *_order, node in self._open)}
+        are_open = self._frontier.middles
         return [middle for middle in middles_outwards(self.graphs.problem) if middle in are_open]
 
     @property
     def bound_ns(self) -> float:
         """Lower bound on the plans of the graphs that meet the target; infinite where there is none."""
-        if self._middles:
-            return 0.0
-        return self._open[0][0] * (1 - NOISE) if self._open else float("inf")
+        return self._frontier.bound_ns * (1 - NOISE)
 
     def run(self, keep_going: Callable[[], bool], report: Callable[[float], None]) -> None:
         """Search until a plan is `found`, the target is `refuted` or `keep_going` says no; `report` gets the bound.
 
         It also ends where a graph `is_too_large`.
         """
-        self._keep_going = self._player.keep_going = keep_going
-        if self._middles and not self.graphs.make(keep_going):
+        if self._frontier.has_middles and not self.graphs.make(keep_going):
             return
-        began = now_s()
+        began, has_failed = now_s(), False
+
+        def goes_on() -> bool:
+            return self.found is None and not self.is_too_large and not has_failed and keep_going()
+
+        self._keep_going = self._player.keep_going = goes_on
+        num_threads = 1 if counts_work() else num_search_threads()
         try:
-            self._run(keep_going, report)
+            with ThreadPoolExecutor(num_threads) as others:
+                running = [others.submit(self._work, lambda _bound_ns: None) for _thread in range(num_threads - 1)]
+                try:
+                    self._work(report)
+                except BaseException:
+                    has_failed = True
+                    raise
+                for thread in running:
+                    thread.result()
         finally:
             self.spent_s += now_s() - began
 
-    def _run(self, keep_going: Callable[[], bool], report: Callable[[float], None]) -> None:
-        """Search in the graphs."""
-        while not self.refuted and not self.is_too_large and keep_going():
+    def _work(self, report: Callable[[float], None]) -> None:
+        """Look at one node after the other, as long as there are any."""
+        while (taken := self._frontier.take(self._keep_going)) is not None:
             report(self.bound_ns)
-            if self._middles:
-                graph = self.graphs.graph(self._middles[-1])
-                if graph is None:
-                    self.is_too_large = True
-                    return
-                children = self._expand(self._root(graph)) if graph.is_connected else []
-            else:
-                children = self._expand(self._open[0][2])
-            if self.found is not None:
-                return
-            if self._middles:
-                self._middles.pop()
-                self._num_arcs += len(children[0].graph) if children else 0
-                self.is_too_large = self._num_arcs > _MOST_ARCS
-            else:
-                heapq.heappop(self._open)
-            for child in children:
-                heapq.heappush(self._open, (child.bound_ns, next(self._numbers), child))
+            number, task = taken
+            left: Sequence[Node] | None = None
+            try:
+                left = self._begun(task) if isinstance(task, int) else self._expand(task)
+            finally:
+                if left is None or self.found is not None:
+                    self._frontier.give_back(number)
+                else:
+                    self._frontier.give(number, left)
 
-    def _root(self, graph: CutGraph) -> _Node:
+    def _begun(self, middle: int) -> Sequence[Node] | None:
+        """Return what is left of the plans with a cut between the chunks; None where there are too many arcs."""
+        with self._lock:
+            graph = self.graphs.graph(middle)
+            root = None if graph is None or not graph.is_connected else self._root(graph)
+        if graph is None:
+            self.is_too_large = True
+            return None
+        left = [] if root is None else self._expand(root)
+        if left:
+            with self._lock:
+                self._num_arcs += len(left[0].graph)
+                self.is_too_large |= self._num_arcs > _MOST_ARCS
+        return left
+
+    def _root(self, graph: CutGraph) -> Node:
         """Return the node of all plans with one cut between the chunks."""
         if not self._first:
             steps = range(len(graph.classes))
             middle = np.concatenate([graph.durations_ns[graph.step(step)].mean(axis=0) for step in steps])
             self._first = [self._player.longest(middle).mean(axis=0)]
-        return _Node(
+        return Node(
             graph=graph,
             arcs=np.arange(len(graph), dtype=np.int32),
             bound_ns=0.0,
@@ -214,7 +207,7 @@ class CutSearch:
             paths=self._root_paths,
         )
 
-    def _expand(self, node: _Node) -> list[_Node]:
+    def _expand(self, node: Node) -> list[Node]:
         """Return the children of a node: none if all its plans exceed the target, or one that does not is found."""
         part = CutPart(node.graph, node.arcs, target_ns=self.target_ns, bound_ns=node.bound_ns)
         if not self._narrow(part) or not self._refuters.narrow(part):
@@ -226,7 +219,7 @@ class CutSearch:
         split = self._split(part, played.plans, played.shares, node.threshold)
         mixtures = (*node.mixtures[1 - _REMEMBERED :], played.best)
         paths = played.paths[played.path_shares > _SHARE]
-        if self._middles:
+        if self._frontier.has_middles:
             self._root_mixtures, self._root_paths = mixtures, paths
         return self._children(part, split, played.plans, mixtures, paths)
 
@@ -326,7 +319,7 @@ class CutSearch:
 
     # 4. ---------------------------------------------------------------------------------------------------------
 
-    def _split(self, part: CutPart, plans: Integers, shares: Floats, threshold: _Threshold | None) -> _Split:
+    def _split(self, part: CutPart, plans: Integers, shares: Floats, threshold: Threshold | None) -> _Split:
         """Return where to split a part whose plans are mixed in these shares; `threshold` is that of the node above.
 
         A mixture is short because the plans in it are long at different ranks. So a threshold is set that the longest
@@ -347,7 +340,7 @@ class CutSearch:
             return _Split(step=step, low=low, threshold=threshold)
         return self._split_at_cut(part, plans, shares)
 
-    def _threshold(self, durations: Floats, shares: Floats) -> _Threshold:
+    def _threshold(self, durations: Floats, shares: Floats) -> Threshold:
         """Return the threshold at which a mixture of plans with these durations gains most by being a mixture."""
         ops, weights = self._phases
         times = durations @ ops.T
@@ -360,7 +353,7 @@ class CutSearch:
         most = ascending[min(half, len(order) - 1)]
         if most == ascending[-1] and ascending[0] < most:
             most = ascending[np.searchsorted(ascending, most) - 1]
-        return _Threshold(ops=ops[phase], most_ns=float(most))
+        return Threshold(ops=ops[phase], most_ns=float(most))
 
     def _split_at_cut(self, part: CutPart, plans: Integers, shares: Floats) -> _Split:
         """Return a split of the cut on which the plans differ most in work, or of the widest choice that is left."""
@@ -383,7 +376,7 @@ class CutSearch:
 
     def _children(
         self, part: CutPart, split: _Split, plans: Integers, mixtures: tuple[Floats, ...], paths: Floats
-    ) -> list[_Node]:
+    ) -> list[Node]:
         """Return the two nodes of a split, which share no plan."""
         is_small = len(part.graph) < _WORTH_KEEPING * len(part.whole)
         children = []
@@ -392,7 +385,7 @@ class CutSearch:
             keep[part.graph.step(split.step)] = side
             inside = plans[np.isin(plans, part.arcs[keep]).all(axis=1)]
             children.append(
-                _Node(
+                Node(
                     graph=part.graph if is_small else part.whole,
                     arcs=np.flatnonzero(keep).astype(np.int32) if is_small else part.arcs[keep],
                     bound_ns=part.bound_ns,
@@ -424,3 +417,9 @@ def _phases(graphs: CutGraphs) -> tuple[Floats, Floats]:
     both = [forwards[chunk] | gradients[beside] for chunk, beside in permutations(range(num_chunks), 2)]
     weights = [1.0, *[0.5] * len(both), *[0.25] * num_chunks]
     return np.array([np.ones(num_slots), *both, *forwards], dtype=np.float64), np.array(weights)
+
+
+def num_search_threads() -> int:
+    """Return how many threads search cuts: those for which there are processors beside the search for plans."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(_MOST_THREADS, there - 1))

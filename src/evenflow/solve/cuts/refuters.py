@@ -4,6 +4,9 @@ A mixture of paths through the dependency graph bounds all plans of a problem, w
 the plans through a state of a cut graph mostly refutes those through its neighbours, in the next graph too.
 """
 
+from dataclasses import dataclass
+from threading import Lock
+
 import numpy as np
 
 from evenflow.solve.cuts.cut_part import CutPart
@@ -25,33 +28,41 @@ _FINEST_BITS = 20
 """Bits behind the point that are kept of a mixture's counts at most."""
 
 
+@dataclass(slots=True, eq=False)
+class _Refuter:
+    mixture: Floats
+    """As in `Played.paths`, shape [num_slots + 1]."""
+    worth: float = 1.0
+
+
 class Refuters:
-    """The mixtures, each [num_slots + 1] as in `Played.paths`, with what each has been worth."""
+    """The mixtures, with what each has been worth; several threads may use and add them."""
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._mixtures: list[Floats] = []
-        self._worth: list[float] = []
+        self._known: list[_Refuter] = []
+        self._lock = Lock()
 
     def add(self, mixture: Floats) -> None:
         """Keep a mixture that has just refuted something."""
-        self._mixtures.append(mixture)
-        self._worth.append(1.0)
+        with self._lock:
+            self._known = [*self._known, _Refuter(mixture)]
 
     @property
     def latest(self) -> list[Floats]:
         """The two mixtures that came last."""
-        return self._mixtures[-2:]
+        return [known.mixture for known in self._known[-2:]]
 
     def narrow(self, part: CutPart) -> bool:
         """Drop what the mixtures refute of a part, until little goes; returns whether any is left."""
-        self._worth = [(1 - _FORGOTTEN) * worth for worth in self._worth]
+        for known in self._known:
+            known.worth *= 1 - _FORGOTTEN
         while True:
             number = len(part.graph)
-            for index in self._by_worth()[: max(_FEWEST, _LOOKS // max(1, number))]:
+            for known in self._by_worth()[: max(_FEWEST, _LOOKS // max(1, number))]:
                 before = len(part.graph)
-                is_left = part.narrow(self._mixtures[index])
-                self._worth[index] += 1 - len(part.graph) / before
+                is_left = part.narrow(known.mixture)
+                known.worth += 1 - len(part.graph) / before
                 if not is_left:
                     return False
             if len(part.graph) > _WORTH_REPEATING * number:
@@ -63,15 +74,15 @@ class Refuters:
 
         What bounds plans from below still does when it is rounded down.
         """
-        chosen = [self._mixtures[index] for index in self._by_worth()[:most]]
+        chosen = [known.mixture for known in self._by_worth()[:most]]
         scale = 2.0 ** max(0, min(_FINEST_BITS, _EXACT_BITS - target_ns.bit_length()))
         return np.floor(np.array(chosen) * scale) / scale
 
-    def _by_worth(self) -> list[int]:
-        return sorted(range(len(self._worth)), key=lambda index: -self._worth[index])
+    def _by_worth(self) -> list[_Refuter]:
+        return sorted(self._known, key=lambda known: -known.worth)
 
     def _forget(self) -> None:
         """Drop those that are worth least where there are too many; the others keep their order."""
-        kept = sorted(self._by_worth()[:_MOST])
-        self._mixtures = [self._mixtures[index] for index in kept]
-        self._worth = [self._worth[index] for index in kept]
+        with self._lock:
+            kept = {id(known) for known in self._by_worth()[:_MOST]}
+            self._known = [known for known in self._known if id(known) in kept]
