@@ -31,7 +31,7 @@ BASE ?= main
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-quick affected test-slow test-thorough test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table software-table prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-megatron-next check-bridge check-hydra check-torchtitan check-degrees check-trace check-architectures architecture-table clean
+.PHONY: help setup demo demo-175b test test-quick affected test-slow test-thorough test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table software-table session prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-megatron-next check-bridge check-hydra check-torchtitan check-degrees check-trace check-architectures architecture-table clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -53,6 +53,7 @@ help:
 	@echo "make architecture-table write the tables of docs/architectures.md from what make check-architectures ARGS=--write found"
 	@echo "make software-table  write the tables of docs/software.md from the words for what software does"
 	@echo "make accelerator-table  write the table of docs/accelerators.md from the data sheets"
+	@echo "make session            record the terminal session of docs/getting-started.md as a picture"
 	@echo "make prediction-example write what the example of evenflow predict prints into its page"
 	@echo "make page               build script and style of the report page from web/ (needs Node.js)"
 	@echo "make report-example     write the live example of docs/report.md and its screenshots"
@@ -148,6 +149,9 @@ software-table: setup
 report-example: $(VENV)/.stamp-page
 	scripts/find_browser.sh
 	$(BIN)/python scripts/make_report_example.py
+
+session: setup
+	$(BIN)/python scripts/make_session.py
 
 prediction-example: setup
 	$(BIN)/python scripts/make_prediction_example.py
