@@ -49,7 +49,7 @@ export class Viewer {
   private readonly spoken = document.createElement("p");
   private readonly observer: ResizeObserver;
   private readonly mostBytes: number | undefined;
-  private readonly extent: number;
+  private extent: number;
   private colours: Colours;
   private shape: Shape;
   layout!: Layout;
@@ -207,6 +207,17 @@ export class Viewer {
     this.marks.showsCauses = showsCauses;
     this.marks.critical = showsPath ? this.data.criticalPath() : [];
     this.resize();
+  }
+
+  /** Show what its timeline has become; `isSameOrder` says whether actions are still those of the same numbers. */
+  refresh(isSameOrder: boolean): void {
+    const { isWhole } = this;
+    this.extent = Math.max(this.data.head.makespan_ns, 1);
+    this.found = { query: "", actions: [], place: -1 };
+    this.over = { hovered: -1, range: null, time: null };
+    this.hover.hidden = true;
+    this.mark(isSameOrder ? this.selected : -1);
+    this.show(isWhole ? this.whole : this.span);
   }
 
   get showsCauses(): boolean {
