@@ -23,7 +23,9 @@ from evenflow.model import (
     RankTraits,
     StageRule,
     check_cut,
+    with_segments,
 )
+from evenflow.profiles.plan_file import parse_plan
 from evenflow.report.what_if import what_if_of
 from evenflow.schedule import FAMILIES, Action, Op, Schedule, make_schedule
 from evenflow.schedule.of_plan import order_lines
@@ -84,7 +86,7 @@ def network(pick: random.Random, num_ranks: int) -> Network:
         )
         for _ in range(num_ranks)
     )
-    return Network(
+    plain = Network(
         name="drawn",
         runs=runs,
         head=replace(end_block(pick), boundary_bytes=pick.choice((None, 10**7))),
@@ -92,6 +94,9 @@ def network(pick: random.Random, num_ranks: int) -> Network:
         constant_bytes=pick.randint(0, 10**9),
         ranks=pick.choice(((), traits)),
     )
+    lengths = [length for length in (0, 2, 3) if length <= plain.num_layers]
+    in_segments = "full" in kinds and pick.random() < 0.4
+    return with_segments(plain, pick.sample(lengths, pick.randint(1, len(lengths)))) if in_segments else plain
 
 
 def cells(pick: random.Random, network: Network, schedule: Schedule) -> Plan:
@@ -183,6 +188,10 @@ def asked(first: Simulation, second: Simulation) -> dict[str, Any]:
     """What the page has of the first plan, and the change that makes it the second."""
     schedule, timeline = first.timeline.schedule, first.timeline
     changed = what_if_of(second)
+    plan = first.plan
+    file: dict[str, Any] = {"schedule": plan.schedule, "sequence_splits": plan.sequence_splits}
+    file |= {} if plan.group_size is None else {"group_size": plan.group_size}
+    file |= {"order": plan.order} if plan.order else {}
     return {
         "head": {
             "ranks": schedule.num_ranks,
@@ -202,6 +211,7 @@ def asked(first: Simulation, second: Simulation) -> dict[str, Any]:
         "unit": schedule.units.tolist(),
         "start": timeline.start_ns.tolist(),
         "end": timeline.end_ns.tolist(),
+        "file": json.dumps(file | {"status": "optimal", "makespan_ms": 1.0, "lower_bound_ms": 1.0}),
         "change": {"counts": changed["counts"], "microbatches": second.plan.num_microbatches, "limit": None},
     }
 
@@ -212,6 +222,7 @@ def expected(second: Simulation) -> dict[str, Any]:
     return {
         "isExact": True,
         "isPossible": True,
+        "isRead": True,
         "makespan": second.makespan_ns,
         "op": schedule.ops.tolist(),
         "stage": schedule.stages.tolist(),
@@ -247,6 +258,10 @@ def test_a_thousand_changed_plans_are_those_of_the_simulator(tmp_path: Path):
     for (seed, (_first, second)), answer in zip(pairs.items(), answers, strict=True):
         wanted = expected(second)
         assert {key: answer[key] for key in wanted} == wanted, f"drawn({seed})"
+        saved = parse_plan(answer["saved"], place="saved")
+        used = {kind: second.plan.recompute[kind] for kind in second.plan.used_kinds}
+        assert saved == replace(second.plan, recompute=used), f"drawn({seed})"
+        assert "status" not in json.loads(answer["saved"])
 
 
 def ruled(pick: random.Random) -> Network:

@@ -1,7 +1,10 @@
 /** Simulates plans as the page does: JSON on standard input, JSON on standard output. `tests/page/test_what_if.py` compares. */
 import { readFileSync } from "node:fs";
+import { isDeepStrictEqual } from "node:util";
+import { formatChange, parseChange } from "../src/change_code";
 import { type Change, ChangedPlan } from "../src/changed_plan";
 import { Timeline, type TimelineHead } from "../src/data";
+import { planFile } from "../src/saved_plan";
 import type { WhatIfModel } from "../src/stage_costs";
 
 interface Given {
@@ -12,9 +15,11 @@ interface Given {
   start: number[];
   end: number[];
   change: Change;
+  /** The plan file that the page carries. */
+  file: string;
 }
 
-function simulated({ head, op, stage, unit, start, end, change }: Given): object {
+function simulated({ head, op, stage, unit, start, end, change, file }: Given): object {
   const actions = op.length;
   const nothing = new Float64Array(actions);
   const base = new Timeline({ ...head, actions, encoders: [] }, {
@@ -27,6 +32,8 @@ function simulated({ head, op, stage, unit, start, end, change }: Given): object
   return {
     isExact: plan.isExact,
     isPossible: plan.isPossible(change),
+    isRead: isDeepStrictEqual(parseChange(plan, formatChange(plan, change)), change),
+    saved: planFile(plan, change, file),
     makespan: timeline.head.makespan_ns,
     op: [...timeline.op],
     stage: [...timeline.stage],

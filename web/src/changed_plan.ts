@@ -139,7 +139,7 @@ export class ChangedPlan {
     if (![run.makespan, ...(peaks ?? [])].every(Number.isSafeInteger)) return null;
     const columns: Columns = {
       op, stage, unit, start: run.start, end: run.end, input: order.input, message: run.message, gap: gapsOf(run.start, run.end, rankStarts, run.makespan),
-      recompute: Float64Array.from(op, (own, index) => (own === 1 || own === 2 ? costs.recompute[stage[index]] : 0)),
+      recompute: order.recompute(costs),
       causes: null, memory: changes, memoryAtEnd: null, saved: null, copies: [], encoders: [],
     };
     const busy = Array.from({ length: base.head.ranks }, (_each, rank) => {

@@ -73,6 +73,7 @@ class Page {
     this.goTo(parsePlace(location.hash));
     addEventListener("hashchange", () => this.goTo(parsePlace(location.hash)));
     document.addEventListener("keydown", (event) => this.pressed(event));
+    this.main.addEventListener("click", (event) => this.followed(event));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (remembered("theme") === null) this.setTheme(systemTheme()); });
     this.printLight();
     if (window.self === window.top) this.panel.startHere(); // in a notebook the focus is not ours
@@ -265,6 +266,17 @@ class Page {
       return true;
     })();
     if (done) event.preventDefault();
+  }
+
+  /** A dot of the memory curve leads to the timeline of its plan, where it is seen. */
+  private followed(event: MouseEvent): void {
+    const link = (event.target as Element).closest(".curve a");
+    if (link === null) return;
+    event.preventDefault();
+    this.goTo(parsePlace(link.getAttribute("href") ?? ""));
+    this.link();
+    this.panel.element.scrollIntoView();
+    this.panel.active.focus();
   }
 
   private setTheme(theme: Theme): void {

@@ -118,8 +118,13 @@ export class Panel {
 
   /** Show what the timelines have become; see `Viewer.refresh`. */
   refresh(isSameOrder: boolean): void {
-    for (const viewer of this.viewers) viewer.refresh(isSameOrder);
-    this.apply();
+    for (const viewer of this.viewers) {
+      viewer.refresh(isSameOrder);
+      viewer.set(this.options.settings);
+    }
+    this.fillLegend();
+    this.tell();
+    this.options.changed();
   }
 
   private get timelines(): Timeline[] {

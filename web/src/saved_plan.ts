@@ -1,8 +1,11 @@
 /** The plan file of a changed plan: what `evenflow simulate` reads, without what is only true of the plan as it was. */
 import { type Change, type ChangedPlan, layersOf } from "./changed_plan";
 
-/** Fields that hold for every change: the model, its messages, and the order of work. */
-const KEPT = ["network", "communication", "schedule", "sequence_splits", "group_size", "mtp_layers", "encoder_layers", "continuing_layers", "order"];
+/** Fields that hold for every change: the model, its messages, the order of work, and what the devices of every stage do. */
+const KEPT = [
+  "network", "communication", "schedule", "sequence_splits", "group_size", "mtp_layers", "encoder_layers", "continuing_layers", "order",
+  "degrees", "microbatch", "sequence", "expert_capacity",
+];
 const MEGABYTE = 2 ** 20;
 
 export function planFile(plan: ChangedPlan, { counts, microbatches, limit }: Change, original: string): string {

@@ -19,6 +19,7 @@ export interface Actions {
 /** What waits for what, in an order in which one pass tells when all actions run. */
 export class Order {
   readonly rankOf: Uint16Array;
+  readonly isForwardOnly: boolean;
   /** Actions so that each stands behind all that it waits for. */
   private readonly sequence: Int32Array;
   /** Action whose result each one needs; -1 for none. */
@@ -31,6 +32,7 @@ export class Order {
     const { op, stage, unit, rankStarts } = actions;
     const [count, ranks, stages] = [op.length, rankStarts.length - 1, stageRank.length];
     const units = unit.reduce((most, each) => Math.max(most, each + 1), 0);
+    this.isForwardOnly = op.every((each) => each === FORWARD);
     this.rankOf = new Uint16Array(count);
     for (let rank = 0; rank < ranks; rank++) this.rankOf.fill(rank, rankStarts[rank], rankStarts[rank + 1]);
     this.input = new Int32Array(count).fill(-1);
@@ -63,10 +65,6 @@ export class Order {
     if (placed < count) throw new Error("ranks wait for each other");
   }
 
-  get isForwardOnly(): boolean {
-    return this.actions.op.every((each) => each === FORWARD);
-  }
-
   /** When every action runs. */
   run(costs: StageCosts): Run {
     const { op, stage, rankStarts } = this.actions;
@@ -90,10 +88,23 @@ export class Order {
   /** Bytes that every action takes (a forward at its start) or frees (at its end). */
   changes(costs: StageCosts): Float64Array {
     const { op, stage } = this.actions;
-    return Float64Array.from(op, (own, index) => {
-      const [taken, waiting] = [costs.activation[stage[index]], costs.untilWeight[stage[index]]];
-      return own === FORWARD ? taken : own === BACKWARD ? -taken : own === INPUT_GRADIENT ? waiting - taken : -waiting;
-    });
+    const { activation: taken, untilWeight: waiting } = costs;
+    const changes = new Float64Array(op.length);
+    for (let index = 0; index < op.length; index++) {
+      const [own, at] = [op[index], stage[index]];
+      changes[index] = own === FORWARD ? taken[at] : own === BACKWARD ? -taken[at] : own === INPUT_GRADIENT ? waiting[at] - taken[at] : -waiting[at];
+    }
+    return changes;
+  }
+
+  /** Time of the recomputation at the beginning of every action. */
+  recompute(costs: StageCosts): Float64Array {
+    const { op, stage } = this.actions;
+    const times = new Float64Array(op.length);
+    for (let index = 0; index < op.length; index++) {
+      if (op[index] === BACKWARD || op[index] === INPUT_GRADIENT) times[index] = costs.recompute[stage[index]];
+    }
+    return times;
   }
 
   /** The highest memory of every rank, by the changes of its actions. */

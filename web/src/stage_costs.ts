@@ -27,6 +27,8 @@ export interface WhatIfModel {
   tail: EndBlock;
   /** One for each speed that ranks have; head and tail as forward, backward and weight gradient. */
   times: { forward_ns: number[]; weight_ns: number[]; backward_ns: number[][]; head: number[]; tail: number[] }[];
+  /** Kinds that compute layers again in segments of a length (0: all of a cell), with what layers keep and need under full. */
+  segments: { kind: number; length: number; activation_bytes: number[]; working_bytes: number[] }[];
   /** Index of the times of each rank. */
   speed: number[];
   /** Bytes of each rank, whatever its layers. */
@@ -125,8 +127,9 @@ export class Layers {
         const begin = end;
         end += counts[stage][kind];
         costs.backward[stage] += speed.backward[kind][end] - speed.backward[kind][begin];
-        costs.activation[stage] += this.activation[kind][end] - this.activation[kind][begin];
-        working = Math.max(working, this.largestWorking(kind, begin, end));
+        const [kept, needed] = this.memory(kind, begin, end);
+        costs.activation[stage] += kept;
+        working = Math.max(working, needed);
       }
       costs.recompute[stage] = costs.backward[stage] - (speed.backward[plain][end] - speed.backward[plain][first]);
       costs.forward[stage] = speed.forward[end] - speed.forward[first];
@@ -151,12 +154,29 @@ export class Layers {
     return costs;
   }
 
-  /** The largest working memory of the layers [begin, end), run by run. */
-  private largestWorking(kind: number, begin: number, end: number): number {
+  /** What the layers [begin, end) keep under a kind, and what their actions need for themselves at most. */
+  private memory(kind: number, begin: number, end: number): [number, number] {
+    if (begin === end) return [0, 0];
+    const segments = this.model.segments.find((each) => each.kind === kind);
+    if (segments !== undefined) return this.inSegments(segments, begin, end);
     const { working_bytes: working } = this.model.layers;
-    if (begin === end) return 0;
     let most = 0;
     for (let run = this.run[begin]; run <= this.run[end - 1]; run++) most = Math.max(most, working[kind][run]);
-    return most;
+    return [this.activation[kind][end] - this.activation[kind][begin], most];
+  }
+
+  /** The same where only the first layer of each segment keeps anything, and those in front of one that goes backward hold all. */
+  private inSegments({ length, activation_bytes: full, working_bytes: working }: WhatIfModel["segments"][number], begin: number, end: number): [number, number] {
+    const plain = this.activation[this.model.kinds.length - 1];
+    let [kept, most] = [0, 0];
+    for (let first = begin; first < end; first += length === 0 ? end - begin : length) {
+      const own = full[this.run[first]];
+      kept += own;
+      for (let layer = first; layer < Math.min(end, length === 0 ? end : first + length); layer++) {
+        const run = this.run[layer];
+        most = Math.max(most, plain[layer] - plain[first] + full[run] - own + working[run]);
+      }
+    }
+    return [kept, most];
   }
 }

@@ -206,7 +206,7 @@ export class Viewer {
     this.shape = { ...this.shape, rows, showsMemory };
     this.marks.showsCauses = showsCauses;
     this.marks.critical = showsPath ? this.data.criticalPath() : [];
-    this.resize();
+    this.lay(this.layout.width);
   }
 
   /** Show what its timeline has become; `isSameOrder` says whether actions are still those of the same numbers. */
@@ -276,19 +276,27 @@ export class Viewer {
   }
 
   resize(): void {
-    const width = Math.max(this.element.clientWidth, 240);
+    this.lay(Math.max(this.element.clientWidth, 240));
+  }
+
+  /** Lay everything out anew on so many pixels. */
+  private lay(width: number): void {
     const ratio = window.devicePixelRatio || 1;
     this.layout = layoutOf(this.data, width, this.shape);
     this.picture = new Picture(this.data, this.layout, this.colours, this.report.head.unit, this.mostBytes);
+    const [columns, lines] = [Math.round(width * ratio), Math.round(this.layout.height * ratio)];
+    if (this.canvas.width === columns && this.canvas.height === lines) {
+      this.redraw();
+      return;
+    }
     for (const canvas of [this.canvas, this.above]) {
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(this.layout.height * ratio);
+      [canvas.width, canvas.height] = [columns, lines];
       canvas.style.width = `${width}px`;
       canvas.style.height = `${this.layout.height}px`;
       canvas.getContext("2d")!.setTransform(ratio, 0, 0, ratio, 0, 0);
     }
     this.isStale = true;
-    this.paint();
+    this.paint(); // what is on a canvas is lost with its size
   }
 
   destroy(): void {

@@ -28,7 +28,7 @@ export class WhatIf {
   private readonly strip: CutStrip;
   private readonly verdict = el("p", { class: "verdict", role: "status" });
   private readonly stage = el("div", { class: "tools" });
-  private readonly ranks = el("ul", { class: "rank-memory" });
+  private readonly ranks = el("ul");
   private readonly undoButton = button(say("undo"), () => this.step(-1));
   private readonly redoButton = button(say("redo"), () => this.step(1));
   private readonly microbatches: HTMLInputElement;
@@ -87,7 +87,7 @@ export class WhatIf {
       el("p", { class: "note help" }, say("what_if_help")),
       this.strip.element,
       this.stage,
-      base.memory !== null && this.ranks,
+      base.memory !== null && el("div", { class: "rank-memory", tabindex: 0, role: "region", "aria-label": say("peak") }, this.ranks),
       options.file !== "" && el("p", { class: "note command" }, say("what_if_command"), " ", el("code", {}, command), " ", copyButton(command)),
     );
     this.become(begin, false);
@@ -160,14 +160,16 @@ export class WhatIf {
   /** Say what becomes of the step and of memory. */
   private tell({ head }: Timeline): void {
     const before = this.plan.base.head;
-    const sentences = [stepSentence(before.makespan_ns, before.microbatches, head.makespan_ns, head.microbatches)];
-    const peaks = head.peak_bytes;
-    if (this.plan.base.memory !== null && peaks !== null) {
-      sentences.push(memorySentence(peaks, head.limit_bytes, this.options.head.unit));
-      this.ranks.replaceChildren(...memoryBars(peaks, before.peak_bytes ?? peaks, head.limit_bytes, this.options.head.unit));
+    const step = stepSentence(before.makespan_ns, before.microbatches, head.makespan_ns, head.microbatches);
+    const { peak_bytes: peaks, limit_bytes: limit } = head;
+    if (peaks === null) {
+      this.verdict.textContent = step;
+      return;
     }
-    this.verdict.textContent = sentences.join(" ");
-    this.verdict.classList.toggle("over", head.limit_bytes !== null && (peaks ?? []).some((peak) => peak > head.limit_bytes!));
+    const { unit } = this.options.head;
+    const isOver = limit !== null && peaks.some((peak) => peak > limit);
+    this.verdict.replaceChildren(`${step} `, el("span", { class: isOver ? "over" : "" }, memorySentence(peaks, limit, unit)));
+    this.ranks.replaceChildren(...memoryBars(peaks, before.peak_bytes ?? peaks, limit, unit));
   }
 }
 
@@ -187,7 +189,7 @@ function memorySentence(peaks: number[], limit: number | null, unit: Head["unit"
   const over = peaks.flatMap((peak, at) => (peak > limit ? [at] : []));
   if (over.length === 0) return say("memory_fits", { rank, memory: showMemory(limit - most, unit) });
   if (over.length === 1) return say("memory_over", { rank, memory: showMemory(most - limit, unit) });
-  return say("memory_over_several", { ranks: formatList(over), memory: showMemory(most - limit, unit) });
+  return say("memory_over_several", { ranks: formatList(over).replaceAll("-", "–"), memory: showMemory(most - limit, unit) });
 }
 
 /** A bar for the peak of every rank, with marks at the limit and at the peak of the plan. */

@@ -7,7 +7,7 @@ holds both to the same numbers. What those rules leave out is refused here, each
 from collections.abc import Callable, Mapping, Sequence
 
 from evenflow.language import _
-from evenflow.model import Communication, EndBlock, Layer, Network
+from evenflow.model import FULL, Communication, EndBlock, Layer, Network
 from evenflow.schedule import FAMILIES, schedule_of
 from evenflow.simulate import Simulation, link_delays_ns, network_of_units, plan_counts
 
@@ -26,6 +26,8 @@ def what_if_of(simulation: Simulation) -> Mapping[str, object]:
         times       forward_ns, weight_ns and backward_ns (a list for each kind) of the runs, and of head and tail as
                     forward, backward and weight gradient; one for each speed that ranks have
         speed       index in times, for each rank
+        segments    kinds that compute layers again in segments: their index in kinds, the length (0: all of a cell),
+                    and bytes of the runs under full, which count in the place of those under such a kind
         constant_bytes   what each rank holds whatever its layers
         link_ns     what messages behind each stage take longer on their link
         family, group_size   which order it is; family is null for one of the plan's own
@@ -46,11 +48,19 @@ def what_if_of(simulation: Simulation) -> Mapping[str, object]:
         "head": _end_fields(network.head, simulation.communication),
         "tail": _end_fields(network.tail, simulation.communication),
         "times": [_time_fields(network.at_speed(speed)) for speed in network.speeds],
+        "segments": _segment_fields(network),
         "speed": [network.speeds.index(network.speed_of(rank)) for rank in range(schedule.num_ranks)],
         "constant_bytes": [network.constant_bytes + own for own in reserved],
         "link_ns": [0] * schedule.num_stages if links is None else links.tolist(),
         "family": None if plan.order or plan.schedule not in FAMILIES else plan.schedule,
         "group_size": plan.group_size,
+    }
+
+
+def costs_of_stages() -> Mapping[str, object]:
+    """Return why a two-level plan is not offered."""
+    return {
+        "why_not": _("This plan cannot be changed here: its layers cost what they do on the devices of their stage.")
     }
 
 
@@ -63,8 +73,6 @@ def _why_not(simulation: Simulation) -> str:
         return _("This plan cannot be changed here: the page does not simulate copies to the host.")
     if network.encoder_work is not None:
         return _("This plan cannot be changed here: the page does not simulate encoders beside the pipeline.")
-    if any(kind in network.segments for kind in network.kinds):
-        return _("This plan cannot be changed here: the page does not simulate layers that recompute in segments.")
     if simulation.communication is not None and simulation.communication.one_at_a_time:
         return _("This plan cannot be changed here: the page does not simulate messages that wait for each other.")
     if not schedule_of(plan).same_order(schedule):
@@ -89,6 +97,20 @@ def _layer_fields(network: Network, messages: Communication | None) -> dict[str,
         "working_bytes": by_kind(lambda layer, kind: layer.modes[kind].working_bytes),
         "message_ns": [_message_ns(layer, messages) for layer in layers],
     }
+
+
+def _segment_fields(network: Network) -> list[dict[str, object]]:
+    full = [run.layer.modes[FULL] for run in network.runs] if network.segments else []
+    return [
+        {
+            "kind": network.kinds.index(kind),
+            "length": length,
+            "activation_bytes": [mode.activation_bytes for mode in full],
+            "working_bytes": [mode.working_bytes for mode in full],
+        }
+        for kind, length in network.segments.items()
+        if kind in network.kinds
+    ]
 
 
 def _end_fields(block: EndBlock, messages: Communication | None) -> dict[str, object]:
