@@ -162,14 +162,9 @@ class Page {
     this.link();
   }
 
-  private get mode(): WhatIf | undefined {
-    return this.whatIf?.mode;
-  }
-
   private toggleWhatIf(): void {
     if (this.whatIf === null) {
-      this.openWhatIf(UNCHANGED);
-      this.mode?.focus();
+      this.openWhatIf(UNCHANGED)?.focus();
     } else {
       this.show(this.shown);
       this.whatIfButton.focus();
@@ -177,9 +172,9 @@ class Page {
   }
 
   /** Let the plan that is shown be changed, from what a code says on; or say why it cannot be. */
-  private openWhatIf(code: string): void {
+  private openWhatIf(code: string): WhatIf | null {
     this.closeWhatIf();
-    if (this.shown === ALL) return;
+    if (this.shown === ALL) return null;
     const { head, timelines } = this.report;
     const { shown } = this;
     const original = timelines[shown];
@@ -194,13 +189,14 @@ class Page {
     const mode = whyNot ?? WhatIf.open({ head, timeline: original, file, fileName: fileName(head.title), show, close: () => this.toggleWhatIf() }, code);
     if (typeof mode === "string") {
       section.querySelector(".slot")!.before(el("p", { class: "note refused", role: "status" }, mode));
-      return;
+      return null;
     }
     this.whatIf = { mode, original };
     section.classList.add("changing");
     section.querySelector(".slot")!.before(mode.element);
     this.whatIfButton.setAttribute("aria-pressed", "true");
     this.link();
+    return mode;
   }
 
   private closeWhatIf(): void {

@@ -206,7 +206,9 @@ export class Viewer {
     this.shape = { ...this.shape, rows, showsMemory };
     this.marks.showsCauses = showsCauses;
     this.marks.critical = showsPath ? this.data.criticalPath() : [];
-    this.lay(this.layout.width);
+    const isEmpty = this.lay(this.layout.width);
+    this.redraw();
+    if (isEmpty) this.paint();
   }
 
   /** Show what its timeline has become; `isSameOrder` says whether actions are still those of the same numbers. */
@@ -277,26 +279,24 @@ export class Viewer {
 
   resize(): void {
     this.lay(Math.max(this.element.clientWidth, 240));
+    this.isStale = true;
+    this.paint(); // now: nobody waits for a next frame before a page is printed
   }
 
-  /** Lay everything out anew on so many pixels. */
-  private lay(width: number): void {
+  /** Lay everything out anew on so many pixels; returns whether canvases have another size, and with it lost what was on them. */
+  private lay(width: number): boolean {
     const ratio = window.devicePixelRatio || 1;
     this.layout = layoutOf(this.data, width, this.shape);
     this.picture = new Picture(this.data, this.layout, this.colours, this.report.head.unit, this.mostBytes);
     const [columns, lines] = [Math.round(width * ratio), Math.round(this.layout.height * ratio)];
-    if (this.canvas.width === columns && this.canvas.height === lines) {
-      this.redraw();
-      return;
-    }
+    if (this.canvas.width === columns && this.canvas.height === lines) return false;
     for (const canvas of [this.canvas, this.above]) {
       [canvas.width, canvas.height] = [columns, lines];
       canvas.style.width = `${width}px`;
       canvas.style.height = `${this.layout.height}px`;
       canvas.getContext("2d")!.setTransform(ratio, 0, 0, ratio, 0, 0);
     }
-    this.isStale = true;
-    this.paint(); // what is on a canvas is lost with its size
+    return true;
   }
 
   destroy(): void {
