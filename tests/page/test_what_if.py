@@ -30,6 +30,7 @@ from evenflow.report.what_if import what_if_of
 from evenflow.schedule import FAMILIES, Action, Op, Schedule, make_schedule
 from evenflow.schedule.of_plan import order_lines
 from evenflow.simulate import Simulation, gaps_ns, memory_changes, simulate
+from tests.networks import equal_network
 from tests.paths import ROOT
 from tests.strategies import is_ready
 
@@ -262,6 +263,15 @@ def test_a_thousand_changed_plans_are_those_of_the_simulator(tmp_path: Path):
         used = {kind: second.plan.recompute[kind] for kind in second.plan.used_kinds}
         assert saved == replace(second.plan, recompute=used), f"drawn({seed})"
         assert "status" not in json.loads(answer["saved"])
+
+
+def test_an_order_that_the_plan_file_does_not_say_is_refused():
+    plan = Plan(schedule="1f1b", num_microbatches=4, layers=((1, 1),))
+    others = (plan, replace(plan, schedule="of my own"))
+    for other in others:
+        order = make_schedule("f-then-b", num_ranks=2, num_chunks=1, num_microbatches=4)
+        said = what_if_of(simulate(equal_network(2), other, schedule=order))
+        assert "order that its file does not say" in str(said["why_not"])
 
 
 def ruled(pick: random.Random) -> Network:

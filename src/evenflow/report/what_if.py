@@ -6,9 +6,10 @@ holds both to the same numbers. What those rules leave out is refused here, each
 
 from collections.abc import Callable, Mapping, Sequence
 
+from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, Communication, EndBlock, Layer, Network
-from evenflow.schedule import FAMILIES, schedule_of
+from evenflow.model import FULL, Communication, EndBlock, Layer, Network, Plan
+from evenflow.schedule import FAMILIES, Schedule, schedule_of
 from evenflow.simulate import Simulation, link_delays_ns, network_of_units, plan_counts
 
 
@@ -75,9 +76,17 @@ def _why_not(simulation: Simulation) -> str:
         return _("This plan cannot be changed here: the page does not simulate encoders beside the pipeline.")
     if simulation.communication is not None and simulation.communication.one_at_a_time:
         return _("This plan cannot be changed here: the page does not simulate messages that wait for each other.")
-    if not schedule_of(plan).same_order(schedule):
+    if not _says_its_order(plan, schedule):
         return _("This plan cannot be changed here: it was simulated in an order that its file does not say.")
     return ""
+
+
+def _says_its_order(plan: Plan, schedule: Schedule) -> bool:
+    """Return whether the file of a plan says the order in which it was simulated."""
+    try:
+        return schedule_of(plan).same_order(schedule)
+    except InputError:  # a name that is no family's, with an order from elsewhere
+        return False
 
 
 def _layer_fields(network: Network, messages: Communication | None) -> dict[str, object]:
