@@ -46,6 +46,9 @@ def main() -> None:
         page.screenshot(path=IMAGES / "report.png")
         _zoomed(page)
         page.screenshot(path=IMAGES / "report_zoom.png")
+        changed = _opened(browser, "light")
+        _changed(changed)
+        changed.screenshot(path=IMAGES / "report_what_if.png")
         dark = _opened(browser, "dark")
         dark.keyboard.press("[")
         dark.wait_for_timeout(300)
@@ -72,6 +75,14 @@ def _zoomed(page: Any) -> None:
     for _turn in range(11):
         page.keyboard.press("w")
     page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(300)
+
+
+def _changed(page: Any) -> None:
+    """Move two layers from the second stage into the first."""
+    page.keyboard.press("i")
+    for _layer in range(2):
+        page.keyboard.press("ArrowRight")
     page.wait_for_timeout(300)
 
 

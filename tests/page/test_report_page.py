@@ -3,6 +3,7 @@
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import evenflow
 from evenflow.baselines.even_plan import even_plan
 from evenflow.draw import timeline_svg
+from evenflow.draw.memory_curve_picture import CurvePoint
 from evenflow.draw.palette import COPIES, ENCODERS, HIDDEN, page_palette
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.json_text import format_object
@@ -19,7 +21,7 @@ from evenflow.model import Communication, Plan, Sizes
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.profiles.plan_file import parse_plan
-from evenflow.report import report_html, shown_simulation
+from evenflow.report import Advice, report_html, shown_simulation
 from evenflow.report.page_sentences import page_sentences
 from evenflow.schedule import Op
 from evenflow.simulate import simulate
@@ -750,3 +752,22 @@ def test_notebooks_show_outcomes(browser: Any, tmp_path: Path):
     frame.locator(".viewer .spoken", has_text="microbatch 0 on rank 0").wait_for(state="attached", timeout=30_000)
     context.close()
     assert complaints == []
+
+
+def test_a_dot_of_the_memory_curve_leads_to_its_timeline(opened: Opened, simulations: Simulations, tmp_path: Path):
+    points = tuple(
+        CurvePoint(limit_bytes=(6 + number) * GIGABYTE, step_ns=(9 - number) * 10**8, is_proven=True, timeline=number)
+        for number in range(2)
+    )
+    shown = [shown_simulation(simulations[name], name=name, memory_limit_bytes=LIMIT) for name in ("good", "worse")]
+    decided = replace(shown[0], decision=(Advice(text="memory binds"),), curve=points)
+    path = tmp_path / "curve.html"
+    path.write_text(report_html([decided, shown[1]], title="curve"), encoding="utf-8")
+    page = opened(path, size=(1024, 600))
+    open_fold(page, "decided")
+    page.locator(".curve a").nth(1).click()
+    drawn(page)
+    assert page.locator("h2:visible").first.inner_text() == "worse"
+    assert 0 <= page.locator(".viewer:visible").bounding_box()["y"] < 300
+    assert place(page)["plan"] == "1"
+    assert page.evaluate("document.activeElement.matches('.viewer canvas')")

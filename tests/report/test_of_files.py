@@ -48,6 +48,14 @@ def test_a_proof_is_told_again():
         assert shown.certificate == ""
 
 
+def test_layers_of_a_two_level_plan_are_not_moved():
+    (shown,) = shown_of_text(plan_file(), place="p.json", name="p")
+    assert shown.what_if is not None
+    assert "why_not" not in shown.what_if
+    (shown,) = shown_of_text(plan_file(two_level={}), place="p.json", name="p")
+    assert "devices of their stage" in str(shown.what_if)
+
+
 def test_names_are_told_apart():
     shown = [*shown_of_text(plan_file(), place="p.json", name="p")] * 3
     assert [each.name for each in with_own_names(shown)] == ["p", "p (2)", "p (3)"]

@@ -1,4 +1,5 @@
 /** The data of a page: a head, and a timeline of typed arrays for each that it shows. `report/payload.py` writes them. */
+import type { WhatIfModel } from "./stage_costs";
 import type { Words } from "./words";
 
 export interface IdleTime {
@@ -64,6 +65,8 @@ export interface TimelineHead {
   decision: { text: string }[];
   run: { title: string; what: string; note: string; text: string }[];
   plan: number | null;
+  /** What simulating a changed plan takes, or why the page does not; absent where there is no plan that it could change. */
+  what_if?: WhatIfModel | { why_not: string };
 }
 
 export interface Head {
@@ -108,33 +111,52 @@ export interface Copies {
   end: Float64Array;
 }
 
-/** One timeline; an action is an index into its arrays, which go rank by rank in the order of execution. */
-export class Timeline {
-  readonly op: Uint8Array;
-  readonly stage: Uint16Array;
-  readonly unit: Uint32Array;
-  readonly start: Float64Array;
-  readonly end: Float64Array;
-  readonly recompute: Float64Array;
+/** The numbers of a timeline, action by action, rank by rank in the order of execution. */
+export interface Columns {
+  op: Uint8Array;
+  stage: Uint16Array;
+  unit: Uint32Array;
+  start: Float64Array;
+  end: Float64Array;
+  recompute: Float64Array;
   /** Action whose result each one needs, -1 for none. */
-  readonly input: Int32Array;
-  readonly message: Float64Array;
+  input: Int32Array;
+  message: Float64Array;
   /** Idle time before each action, then behind the last one of each rank. */
-  readonly gap: Float64Array;
+  gap: Float64Array;
   /** Parts of the gaps by cause; null where they are not known. */
-  readonly causes: Record<Cause, Float64Array> | null;
+  causes: Record<Cause, Float64Array> | null;
   /** Bytes taken or freed; null where memory is not known. */
-  readonly memory: Float64Array | null;
+  memory: Float64Array | null;
+  /** Bytes taken or freed at the ends of actions, where anything moves to the host; `memory` has those at the starts. */
+  memoryAtEnd: Float64Array | null;
+  /** What each forward saves that runs beside the backward behind it, -1 where it runs beside none; null without pairs. */
+  saved: Float64Array | null;
   /** To the host, then back; none where nothing moves. */
-  readonly copies: readonly Copies[];
+  copies: readonly Copies[];
   /** Forwards, then backwards; none where there are no encoders beside the pipeline. */
-  readonly encoders: readonly EncoderParts[];
+  encoders: readonly EncoderParts[];
+}
+
+/** One timeline; an action is an index into its columns. */
+export class Timeline {
+  readonly op: Columns["op"];
+  readonly stage: Columns["stage"];
+  readonly unit: Columns["unit"];
+  readonly start: Columns["start"];
+  readonly end: Columns["end"];
+  readonly recompute: Columns["recompute"];
+  readonly input: Columns["input"];
+  readonly message: Columns["message"];
+  readonly gap: Columns["gap"];
+  readonly causes: Columns["causes"];
+  readonly memory: Columns["memory"];
+  readonly memoryAtEnd: Columns["memoryAtEnd"];
+  readonly saved: Columns["saved"];
+  readonly copies: Columns["copies"];
+  readonly encoders: Columns["encoders"];
   /** Time that encoders need before the pipeline begins. */
   readonly lead: number;
-  /** Bytes taken or freed at the ends of actions, where anything moves to the host; `memory` has those at the starts. */
-  readonly memoryAtEnd: Float64Array | null;
-  /** What each forward saves that runs beside the backward behind it, -1 where it runs beside none; null without pairs. */
-  readonly saved: Float64Array | null;
   readonly rankOf: Uint16Array;
   private consumersOf: Int32Array | null = null;
   private courseMade: Course | null = null;
@@ -142,51 +164,14 @@ export class Timeline {
 
   constructor(
     readonly head: TimelineHead,
-    bytes: Uint8Array,
+    columns: Columns,
   ) {
-    const { actions, ranks, rank_starts: starts } = head;
-    const read = (name: string, count: number): Float64Array | null => {
-      const place = head.columns[name];
-      return place === undefined ? null : varints(bytes, place.offset, place.bytes, count);
-    };
-    const needed = (name: string, count = actions): Float64Array => read(name, count) ?? new Float64Array(count);
-    this.op = Uint8Array.from(needed("op"));
-    this.stage = Uint16Array.from(needed("stage"));
-    this.unit = Uint32Array.from(needed("unit"));
-    this.gap = needed("gap_ns", actions + ranks);
-    this.recompute = needed("recompute_ns");
-    this.message = needed("message_ns");
-    const duration = needed("duration_ns");
-    this.start = new Float64Array(actions);
-    this.end = new Float64Array(actions);
-    this.rankOf = new Uint16Array(actions);
-    for (let rank = 0; rank < ranks; rank++) {
-      let now = 0;
-      for (let index = starts[rank]; index < starts[rank + 1]; index++) {
-        now += this.gap[index];
-        this.start[index] = now;
-        now += duration[index];
-        this.end[index] = now;
-        this.rankOf[index] = rank;
-      }
-    }
-    const input = needed("input");
-    this.input = new Int32Array(actions);
-    for (let index = 0; index < actions; index++) {
-      this.input[index] = input[index] === 0 ? -1 : index - unzigzag(input[index] - 1);
-    }
-    const memory = read("memory", actions);
-    this.memory = memory === null ? null : memory.map(unzigzag);
-    this.memoryAtEnd = read("memory_at_end", actions)?.map(unzigzag) ?? null;
-    this.saved = read("pair", actions)?.map((coded) => coded - 1) ?? null;
-    this.causes = this.causesFrom(read);
-    this.copies = this.copiesFrom(read);
-    this.encoders = head.encoders.map((count, way) => {
-      const column = (name: string): Float64Array => read(`${ENCODERS[way]}_${name}`, count) ?? new Float64Array(count);
-      const takes = column("ns");
-      const start = column("start_ns").map(unzigzag);
-      return { rank: column("rank"), microbatch: column("unit"), start, end: start.map((begin, index) => begin + takes[index]) };
-    });
+    ({
+      op: this.op, stage: this.stage, unit: this.unit, start: this.start, end: this.end, recompute: this.recompute, input: this.input, message: this.message,
+      gap: this.gap, causes: this.causes, memory: this.memory, memoryAtEnd: this.memoryAtEnd, saved: this.saved, copies: this.copies, encoders: this.encoders,
+    } = columns);
+    this.rankOf = new Uint16Array(head.actions);
+    for (let rank = 0; rank < head.ranks; rank++) this.rankOf.fill(rank, head.rank_starts[rank], head.rank_starts[rank + 1]);
     this.lead = -this.encoders.reduce((first, { start }) => start.reduce((least, begin) => Math.min(least, begin), first), 0);
   }
 
@@ -205,34 +190,10 @@ export class Timeline {
     return null;
   }
 
-  private copiesFrom(read: (name: string, count: number) => Float64Array | null): Copies[] {
-    if (!this.head.copies) return [];
-    return this.head.copies.map((count, way) => {
-      const name = COPIES[way];
-      const actions = read(`${name}_of`, count) ?? new Float64Array(count);
-      for (let index = 1; index < count; index++) actions[index] += actions[index - 1];
-      const apart = read(way === 0 ? "to_host_behind_ns" : "from_host_ahead_ns", count) ?? new Float64Array(count);
-      const takes = read(`${name}_ns`, count) ?? new Float64Array(count);
-      const start = actions.map((action, index) =>
-        way === 0 ? this.end[action] + apart[index] : this.start[action] - apart[index] - takes[index],
-      );
-      return { actions, start, end: start.map((begin, index) => begin + takes[index]) };
-    });
-  }
-
   /** The place of the copy of an action among those of one direction; -1 for none. */
   copyOf(copies: Copies, action: number): number {
     const place = firstAbove(copies.actions, action - 1, 0, copies.actions.length);
     return copies.actions[place] === action ? place : -1;
-  }
-
-  private causesFrom(read: (name: string, count: number) => Float64Array | null): Record<Cause, Float64Array> | null {
-    const count = this.gap.length;
-    const [fill, imbalance, recomputing] = ["fill", "imbalance", "recomputing"].map((name) => read(name, count));
-    if (!fill || !imbalance || !recomputing) return null;
-    const copying = read("host_copies", count) ?? new Float64Array(count);
-    const communication = this.gap.map((gap, index) => gap - fill[index] - imbalance[index] - recomputing[index] - copying[index]);
-    return { fill, imbalance, recomputing, communication, copying };
   }
 
   get actions(): number {
@@ -374,20 +335,6 @@ export interface Report {
   timelines: Timeline[];
 }
 
-/** Read the data out of the page. */
-export async function readReport(page: Document): Promise<Report> {
-  const head = JSON.parse(textOf(page, "evenflow-head")) as Head;
-  const packed = Uint8Array.from(atob(textOf(page, "evenflow-data")), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  return { head, timelines: head.timelines.map((each) => new Timeline(each, bytes)) };
-}
-
-/** The text of an element of the page. */
-export function textOf(page: Document, id: string): string {
-  return page.getElementById(id)?.textContent ?? "";
-}
-
 /** The first place from `low` on, below `high`, with a value above `limit`, where values do not fall; else `high`. */
 export function firstAbove(values: Float64Array, limit: number, low: number, high: number): number {
   while (low < high) {
@@ -396,28 +343,4 @@ export function firstAbove(values: Float64Array, limit: number, low: number, hig
     else low = middle + 1;
   }
   return low;
-}
-
-/** Read integers of variable length (LEB128). */
-export function varints(bytes: Uint8Array, offset: number, length: number, count: number): Float64Array {
-  const values = new Float64Array(count);
-  let place = offset;
-  const end = offset + length;
-  for (let index = 0; index < count && place < end; index++) {
-    let value = 0;
-    let factor = 1;
-    let byte = bytes[place++];
-    while (byte & 0x80) {
-      value += (byte & 0x7f) * factor;
-      factor *= 128;
-      byte = bytes[place++];
-    }
-    values[index] = value + byte * factor;
-  }
-  return values;
-}
-
-/** 0, -1, 1, -2, 2 … for 0, 1, 2, 3, 4 …, beyond 32 bits too. */
-export function unzigzag(value: number): number {
-  return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
 }

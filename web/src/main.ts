@@ -1,17 +1,20 @@
 /** The page: what stands in the HTML, made alive. */
 import { differencesOf, stepTable } from "./beside";
+import { UNCHANGED } from "./change_code";
 import type { Colours } from "./colours";
-import { readReport, textOf, type Report } from "./data";
+import type { Report, Timeline } from "./data";
 import { button, choice, download, el, fileName } from "./dom";
 import { Panel, type Settings } from "./panel";
 import { formatPlace, parsePlace, type Place } from "./permalink";
 import { chromeTrace } from "./perfetto";
+import { readReport, textOf } from "./reading";
 import { runBlocks } from "./run_blocks";
 import { savePng, saveSvg } from "./save";
 import { plainRows } from "./row_view";
 import { matches, type Query } from "./search";
 import { actionTable, addBars } from "./tables";
 import { applyTheme, coloursOf, type PaletteName, remember, remembered, systemTheme, type Theme } from "./themes";
+import { WhatIf } from "./what_if";
 import { say, useWords } from "./words";
 
 const ALL = -1;
@@ -27,6 +30,7 @@ const KEYS: [string, string][] = [
   ["Esc", "key_escape"],
   ["/", "key_search"],
   ["1 … 9 [ ]", "key_switch"],
+  ["I", "key_what_if"],
   ["?", "key_help"],
 ];
 
@@ -45,6 +49,9 @@ class Page {
   private palette: PaletteName;
   private linking = 0;
   private isFollowing = false;
+  /** The mode in which the timeline that is shown is changed, that timeline as it was, and the button of the mode. */
+  private whatIf: { mode: WhatIf; original: Timeline } | null = null;
+  private readonly whatIfButton = button(say("what_if"), () => this.toggleWhatIf(), { title: say("what_if_hint"), "aria-pressed": "false" });
 
   constructor(private readonly report: Report) {
     this.sections = [...this.main.querySelectorAll<HTMLElement>("section[id^=timeline-]")];
@@ -66,6 +73,7 @@ class Page {
     this.goTo(parsePlace(location.hash));
     addEventListener("hashchange", () => this.goTo(parsePlace(location.hash)));
     document.addEventListener("keydown", (event) => this.pressed(event));
+    this.main.addEventListener("click", (event) => this.followed(event));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (remembered("theme") === null) this.setTheme(systemTheme()); });
     this.printLight();
     if (window.self === window.top) this.panel.startHere(); // in a notebook the focus is not ours
@@ -97,6 +105,7 @@ class Page {
       button(say("save_png"), () => savePng(this.report, this.panel.viewers, this.colours)),
       button(say("perfetto"), () => this.downloadTrace(), { title: say("perfetto_hint") }),
       timelines.some((each) => each.head.plan !== null) && button(say("save_plan"), () => this.downloadPlan()),
+      timelines.some((each) => each.head.kind === "plan") && this.whatIfButton,
       button("?", () => this.help.showModal(), { "aria-label": say("help"), title: say("help") }),
     );
     const header = el("header", {}, title, tools);
@@ -130,6 +139,7 @@ class Page {
 
   /** Show one timeline, or `ALL` beside each other. */
   private show(index: number): void {
+    this.closeWhatIf();
     // Beside others, memory is folded at first.
     if ((index === ALL) !== (this.shown === ALL)) this.settings.showsMemory = index !== ALL;
     const before = this.panel?.active;
@@ -138,6 +148,7 @@ class Page {
     this.shown = index;
     this.sections.forEach((section, place) => { section.hidden = place !== index; });
     this.compare.hidden = index !== ALL;
+    this.whatIfButton.disabled = index === ALL || this.report.timelines[index].head.kind !== "plan";
     this.tabs.forEach((tab, place) => tab.setAttribute("aria-current", String(place === index || (index === ALL && place === this.tabs.length - 1))));
     this.isFollowing = true;
     const own = { colours: this.colours, settings: this.settings, changed: () => this.link() };
@@ -149,6 +160,53 @@ class Page {
     }
     this.isFollowing = false;
     this.link();
+  }
+
+  private toggleWhatIf(): void {
+    if (this.whatIf === null) {
+      this.openWhatIf(UNCHANGED)?.focus();
+    } else {
+      this.show(this.shown);
+      this.whatIfButton.focus();
+    }
+  }
+
+  /** Let the plan that is shown be changed, from what a code says on; or say why it cannot be. */
+  private openWhatIf(code: string): WhatIf | null {
+    this.closeWhatIf();
+    if (this.shown === ALL) return null;
+    const { head, timelines } = this.report;
+    const { shown } = this;
+    const original = timelines[shown];
+    const section = this.sections[shown];
+    const file = original.head.plan === null ? "" : textOf(document, `evenflow-plan-${original.head.plan}`);
+    const show = (timeline: Timeline): void => {
+      const isSameOrder = timeline.actions === timelines[shown].actions;
+      timelines[shown] = timeline;
+      this.panel.refresh(isSameOrder);
+    };
+    const whyNot = WhatIf.whyNot(original);
+    const mode = whyNot ?? WhatIf.open({ head, timeline: original, file, fileName: fileName(head.title), show, close: () => this.toggleWhatIf() }, code);
+    if (typeof mode === "string") {
+      section.querySelector(".slot")!.before(el("p", { class: "note refused", role: "status" }, mode));
+      return null;
+    }
+    this.whatIf = { mode, original };
+    section.classList.add("changing");
+    section.querySelector(".slot")!.before(mode.element);
+    this.whatIfButton.setAttribute("aria-pressed", "true");
+    this.link();
+    return mode;
+  }
+
+  private closeWhatIf(): void {
+    for (const note of this.main.querySelectorAll(".refused")) note.remove();
+    if (this.whatIf === null) return;
+    this.report.timelines[this.shown] = this.whatIf.original;
+    this.whatIf.mode.element.remove();
+    this.sections[this.shown].classList.remove("changing");
+    this.whatIfButton.setAttribute("aria-pressed", "false");
+    this.whatIf = null;
   }
 
   /** Fill the part of the page that compares; returns where the timelines go. */
@@ -183,6 +241,11 @@ class Page {
 
   private pressed(event: KeyboardEvent): void {
     const target = event.target as HTMLElement;
+    const undoes = (event.ctrlKey || event.metaKey) && /^[zy]$/i.test(event.key) && target.closest("input, textarea") === null;
+    if (undoes && this.whatIf !== null) {
+      this.whatIf.mode.step(event.shiftKey || event.key.toLowerCase() === "y" ? 1 : -1);
+      event.preventDefault();
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || this.help.open) return;
     if (target.closest("input, select, textarea") !== null) return;
     if (/^(Arrow|Home)/.test(event.key) && target.closest(".dock, .scroll, .rank-list") !== null) return; // which scroll
@@ -191,6 +254,7 @@ class Page {
     const done = (() => {
       if (event.key === "?") this.help.showModal();
       else if (event.key === "/") this.panel.search.focus();
+      else if (event.key === "i" || event.key === "I") this.toggleWhatIf();
       else if (count > 1 && /^[1-9]$/.test(event.key) && Number(event.key) <= count) this.show(Number(event.key) - 1);
       else if (count > 1 && event.key === "]") this.show(this.shown + 1 >= count ? ALL : this.shown + 1);
       else if (count > 1 && event.key === "[") this.show(this.shown === ALL ? count - 1 : this.shown - 1);
@@ -198,6 +262,17 @@ class Page {
       return true;
     })();
     if (done) event.preventDefault();
+  }
+
+  /** A dot of the memory curve leads to the timeline of its plan, where it is seen. */
+  private followed(event: MouseEvent): void {
+    const link = (event.target as Element).closest(".curve a");
+    if (link === null) return;
+    event.preventDefault();
+    this.goTo(parsePlace(link.getAttribute("href") ?? ""));
+    this.link();
+    this.panel.element.scrollIntoView();
+    this.panel.active.focus();
   }
 
   private setTheme(theme: Theme): void {
@@ -249,6 +324,7 @@ class Page {
     const isBeside = this.shown === ALL;
     const place: Place = {};
     if (this.report.timelines.length > 1 && (!isBeside || viewer.selected >= 0 || viewer.point !== null || viewer.range !== null)) place.plan = viewer.timeline;
+    if (this.whatIf !== null) place.whatIf = this.whatIf.mode.code;
     if (isBeside) place.beside = this.beside;
     if (isBeside && this.ownAxes) place.ownAxes = true;
     if (viewer.selected >= 0) {
@@ -292,6 +368,7 @@ class Page {
     this.shown = shown;
     this.show(shown);
     this.isFollowing = true;
+    if (place.whatIf !== undefined) this.openWhatIf(place.whatIf);
     const viewer = this.panel.viewers.find((each) => each.timeline === place.plan) ?? this.panel.viewers[0];
     const { data: timeline } = viewer;
     if (place.time !== undefined) {
@@ -318,6 +395,10 @@ class Page {
   }
 
   private downloadPlan(): void {
+    if (this.whatIf !== null) {
+      this.whatIf.mode.save();
+      return;
+    }
     const own = this.report.timelines[Math.max(this.shown, 0)].head.plan ?? 0;
     download(`${fileName(this.report.head.title)}.plan.json`, textOf(document, `evenflow-plan-${own}`), "application/json");
   }

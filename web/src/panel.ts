@@ -116,6 +116,17 @@ export class Panel {
     this.options.changed();
   }
 
+  /** Show what the timelines have become; see `Viewer.refresh`. */
+  refresh(isSameOrder: boolean): void {
+    for (const viewer of this.viewers) {
+      viewer.refresh(isSameOrder);
+      viewer.set(this.options.settings);
+    }
+    this.fillLegend();
+    this.tell();
+    this.options.changed();
+  }
+
   private get timelines(): Timeline[] {
     return this.options.timelines.map((each) => this.report.timelines[each]);
   }

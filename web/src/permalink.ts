@@ -1,4 +1,5 @@
 /** A place in the report as the end of its address: `#plan=1&rank=3&mb=7&op=B&t=120ms&span=40ms&pin=3&fold=4-7`. */
+import { CODE } from "./change_code";
 import type { Span } from "./scale";
 
 export interface Place {
@@ -23,6 +24,8 @@ export interface Place {
   causes?: boolean;
   path?: boolean;
   memory?: boolean;
+  /** What is changed in the plan, as `change_code.ts` writes it. */
+  whatIf?: string;
 }
 
 const FACTORS: Record<string, number> = { ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9, "": 1e6 };
@@ -51,6 +54,7 @@ export function parsePlace(hash: string): Place {
     }
     if (isSwitch !== undefined && /^(on|off)$/.test(value)) place[isSwitch] = value === "on";
     if (key === "rows" && /^\d(\.\d+)?$/.test(value) && Number(value) >= 1) place.rows = Number(value);
+    if (key === "if" && CODE.test(value)) place.whatIf = value;
     if (key === "at") {
       const time = parseTime(value);
       if (time !== null) place.at = Math.round(time);
@@ -101,6 +105,7 @@ export function formatPlace(place: Place): string {
   const parts: string[] = [];
   for (const [key, name] of Object.entries(LISTS)) if (place[name] !== undefined && place[name].length > 0) parts.push(`${key}=${formatList(place[name])}`);
   if (place.plan !== undefined) parts.push(`plan=${place.plan}`);
+  if (place.whatIf !== undefined) parts.push(`if=${place.whatIf}`);
   if (place.rank !== undefined) parts.push(`rank=${place.rank}`);
   if (place.microbatch !== undefined) parts.push(`mb=${place.microbatch}`);
   if (place.chunk !== undefined) parts.push(`chunk=${place.chunk}`);

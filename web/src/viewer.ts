@@ -49,7 +49,7 @@ export class Viewer {
   private readonly spoken = document.createElement("p");
   private readonly observer: ResizeObserver;
   private readonly mostBytes: number | undefined;
-  private readonly extent: number;
+  private extent: number;
   private colours: Colours;
   private shape: Shape;
   layout!: Layout;
@@ -206,7 +206,20 @@ export class Viewer {
     this.shape = { ...this.shape, rows, showsMemory };
     this.marks.showsCauses = showsCauses;
     this.marks.critical = showsPath ? this.data.criticalPath() : [];
-    this.resize();
+    const isEmpty = this.lay(this.layout.width);
+    this.redraw();
+    if (isEmpty) this.paint();
+  }
+
+  /** Show what its timeline has become; `isSameOrder` says whether actions are still those of the same numbers. */
+  refresh(isSameOrder: boolean): void {
+    const { isWhole } = this;
+    this.extent = Math.max(this.data.head.makespan_ns, 1);
+    this.found = { query: "", actions: [], place: -1 };
+    this.over = { hovered: -1, range: null, time: null };
+    this.hover.hidden = true;
+    this.mark(isSameOrder ? this.selected : -1);
+    this.show(isWhole ? this.whole : this.span);
   }
 
   get showsCauses(): boolean {
@@ -265,19 +278,25 @@ export class Viewer {
   }
 
   resize(): void {
-    const width = Math.max(this.element.clientWidth, 240);
+    this.lay(Math.max(this.element.clientWidth, 240));
+    this.isStale = true;
+    this.paint(); // now: nobody waits for a next frame before a page is printed
+  }
+
+  /** Lay everything out anew on so many pixels; returns whether canvases have another size, and with it lost what was on them. */
+  private lay(width: number): boolean {
     const ratio = window.devicePixelRatio || 1;
     this.layout = layoutOf(this.data, width, this.shape);
     this.picture = new Picture(this.data, this.layout, this.colours, this.report.head.unit, this.mostBytes);
+    const [columns, lines] = [Math.round(width * ratio), Math.round(this.layout.height * ratio)];
+    if (this.canvas.width === columns && this.canvas.height === lines) return false;
     for (const canvas of [this.canvas, this.above]) {
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(this.layout.height * ratio);
+      [canvas.width, canvas.height] = [columns, lines];
       canvas.style.width = `${width}px`;
       canvas.style.height = `${this.layout.height}px`;
       canvas.getContext("2d")!.setTransform(ratio, 0, 0, ratio, 0, 0);
     }
-    this.isStale = true;
-    this.paint();
+    return true;
   }
 
   destroy(): void {

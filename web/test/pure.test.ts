@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { unzigzag, varints } from "../src/data";
+import { unzigzag, varints } from "../src/reading";
 import { formatList, formatPlace, parseList, parsePlace, parseTime } from "../src/permalink";
 import { moved, plainRows, ranksInOrder, toggled, zoomedRows } from "../src/row_view";
 import { grouped, niceStep, Scale, showTime, ticks } from "../src/scale";

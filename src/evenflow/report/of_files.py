@@ -17,6 +17,7 @@ from evenflow.report.of_simulation import shown_simulation
 from evenflow.report.of_timeline import shown_timeline
 from evenflow.report.read_back import shown_of_report
 from evenflow.report.shown import Kind, Shown
+from evenflow.report.what_if import costs_of_stages
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve import Outcome, Status
 from evenflow.units import nanoseconds_from_milliseconds
@@ -73,7 +74,8 @@ def _plan(text: str, *, place: str, name: str) -> Shown:
     fields = as_fields(load_json(text, file=place), file=place)
     certificate = _certificate(fields, simulation)
     carried = format_object({key: value for key, value in fields.values.items() if key != MARK})
-    return shown_simulation(simulation, name=name, memory_limit_bytes=limit, certificate=certificate, plan=carried)
+    shown = shown_simulation(simulation, name=name, memory_limit_bytes=limit, certificate=certificate, plan=carried)
+    return replace(shown, what_if=costs_of_stages()) if "two_level" in fields else shown
 
 
 def _certificate(fields: Fields, simulation: Simulation) -> str:

@@ -8,6 +8,7 @@ from evenflow.report.figures import simulation_figures
 from evenflow.report.of_timeline import shown_timeline
 from evenflow.report.shown import Kind, Shown, StepWork
 from evenflow.report.stage_words import stage_words
+from evenflow.report.what_if import what_if_of
 from evenflow.simulate import Simulation, path_shares
 
 
@@ -55,4 +56,5 @@ def shown_simulation(
         certificate=certificate,
         notes=tuple(notes),
         plan=plan,
+        what_if=None if plan is None else what_if_of(simulation),
     )

@@ -75,6 +75,11 @@ def _whole_step(pipeline: Shown, candidate: Candidate, prediction: Prediction, t
         step_ns=step_ns,
         peak_bytes=peaks,
         memory=None if pipeline.memory is None else _with_reserve(pipeline.memory, reserve),
+        what_if={
+            "why_not": _(
+                "This plan cannot be changed here: the page does not know what is beside the pipeline of its step."
+            )
+        },
         figures=(
             (step_name, show_time(step_ns)),
             peak_figure(peaks, limit, Vocabulary.OURS),

@@ -5,7 +5,9 @@ from evenflow.language import _
 
 def page_sentences() -> dict[str, str]:
     """Return the sentences in the language spoken now; the script fills in what is ``{in_braces}``."""
-    return _names() | _idle() | _table() | _viewer() | _page() | _arranged() | _beside() | _dock() | _keys()
+    return (
+        _names() | _idle() | _table() | _viewer() | _page() | _arranged() | _beside() | _dock() | _keys() | _what_if()
+    )
 
 
 def _names() -> dict[str, str]:
@@ -226,4 +228,56 @@ def _keys() -> dict[str, str]:
         "key_search": _("search"),
         "key_switch": _("another timeline"),
         "key_help": _("these keys"),
+        "key_what_if": _("change the plan, or go back to it"),
+    }
+
+
+def _what_if() -> dict[str, str]:
+    """Return the sentences of the mode in which a plan is changed."""
+    return {
+        "what_if": _("What if"),
+        "what_if_hint": _(
+            "Move layers, change what recomputes, the microbatches or the memory, and see what becomes of the step"
+        ),
+        "what_if_help": _(
+            "Drag a border between two stages, or choose one and press ← or →. Choose a stage to change what it "
+            "recomputes."
+        ),
+        "what_if_unknown": _("This plan cannot be changed here: the page does not hold its model."),
+        "what_if_inexact": _("This plan cannot be changed here: the page does not come to its times exactly."),
+        "what_if_command": _("Save the plan, then run"),
+        "undo": _("Undo"),
+        "redo": _("Redo"),
+        "back_to_plan": _("Back to the plan"),
+        "microbatches": _("microbatches"),
+        "memory_limit": _("memory limit, {unit}"),
+        "microbatches_fixed": _("The page makes the order of {family} for this number of microbatches alone."),
+        "microbatches_own_order": _(
+            "The plan has an order of its own, which is for this number of microbatches alone."
+        ),
+        "cut_label": _("Stages, as wide as they have layers"),
+        "chunk_of_rank": _("chunk {chunk} of rank {rank}"),
+        "border_label": _("border between {before} and {behind}"),
+        "layers_on_both": _("{before} layers before it, {behind} behind it"),
+        "layer_alone": _("layer {first}"),
+        "layers_from_to": _("layers {first} to {last}"),
+        "no_layers": _("no layers"),
+        "recompute_kind": _("recompute {kind}"),
+        "step_as_before": _("The step takes {step}, as in the plan."),
+        "step_longer": _("The step takes {step}: {difference} ({share} %) longer than in the plan, {before}."),
+        "step_shorter": _("The step takes {step}: {difference} ({share} %) shorter than in the plan, {before}."),
+        "each_as_before": _("The step takes {step}: {each} for each of {count} microbatches, as in the plan."),
+        "each_longer": _(
+            "The step takes {step}: {each} for each of {count} microbatches, {difference} ({share} %) longer than in "
+            "the plan, {before}."
+        ),
+        "each_shorter": _(
+            "The step takes {step}: {each} for each of {count} microbatches, {difference} ({share} %) shorter than in "
+            "the plan, {before}."
+        ),
+        "peak_over": _("{held}, {memory} over"),
+        "memory_most": _("Rank {rank} holds most: {memory}."),
+        "memory_fits": _("Memory fits, with {memory} free on rank {rank}, which holds most."),
+        "memory_over": _("Memory does not fit: rank {rank} is over the limit, by {memory}."),
+        "memory_over_several": _("Memory does not fit: ranks {ranks} are over the limit, by {memory} at most."),
     }

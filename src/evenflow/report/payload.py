@@ -105,6 +105,7 @@ def _timeline_fields(shown: Shown) -> dict[str, object]:
         "decision": [asdict(item) for item in shown.decision],
         "curve": [asdict(point) for point in shown.curve],
         "run": [asdict(item) for item in shown.run],
+        **({} if shown.what_if is None else {"what_if": shown.what_if}),
     }
 
 

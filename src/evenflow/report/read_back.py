@@ -156,6 +156,7 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         curve=tuple(_curve_point(item) for item in timeline.objects("curve")) if "curve" in timeline else (),
         run=tuple(_run_block(item) for item in timeline.objects("run")),
         plan=_plan(timeline, plans),
+        what_if=timeline.inner("what_if").values if "what_if" in timeline else None,
     )
 
 

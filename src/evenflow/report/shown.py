@@ -1,5 +1,6 @@
 """What a report shows: timelines of one order each, planned or measured, with what is known of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -143,6 +144,10 @@ class Shown:
     run: tuple[RunBlock, ...] = ()
     plan: str | None = None
     """The plan file, as ``--json`` writes it, which the page carries."""
+    what_if: Mapping[str, object] | None = None
+    """What the page's script needs to simulate the plan when somebody changes it there (see `what_if_of`); None where
+    the timeline is of no plan that it could change.
+    """
 
     @property
     def busy_ns(self) -> Integers:

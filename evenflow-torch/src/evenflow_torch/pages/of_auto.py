@@ -1,12 +1,14 @@
 """A two-level plan in a report: its pipeline, with what the devices of every stage do, and what else was considered."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evenflow.draw.configurations_picture import ConfigurationDot, Configurations
 from evenflow.language import _
 from evenflow.report.of_simulation import shown_simulation
 from evenflow.report.shown import Shown
+from evenflow.report.what_if import costs_of_stages
 
 if TYPE_CHECKING:  # loads torch
     from evenflow_torch.auto.planner import AutoPlan
@@ -17,7 +19,7 @@ def shown_auto(result: "AutoPlan", *, notes: Sequence[str], plan: str) -> Shown:
     from evenflow_torch.auto.stage_groups import StageGroup
 
     groups = [StageGroup(stages=(stage,)) for stage in result.stages]
-    return shown_simulation(
+    shown = shown_simulation(
         result.simulation,
         name=result.row.name,
         memory_limit_bytes=result.cluster.memory_bytes,
@@ -25,6 +27,7 @@ def shown_auto(result: "AutoPlan", *, notes: Sequence[str], plan: str) -> Shown:
         stage_layers=[f"{group.extent}: {group.how}" for group in groups],
         plan=plan,
     )
+    return replace(shown, what_if=costs_of_stages())
 
 
 def auto_configurations(result: "AutoPlan") -> Configurations | None:

@@ -77,6 +77,7 @@ class TestAuto:
             f"stage {index}" for index in range(len(found["stages"]))
         ]
         assert shown["makespan_ns"] == round(found["makespan_ms"] * 1e6)
+        assert "devices of their stage" in shown["what_if"]["why_not"]
         assert page.plans == [{key: value for key, value in found.items() if key != "written_by"}]
         assert read_plan_file(folder / "plan.html") == plan
         trace = read_trace((folder / "trace.json").read_text())
