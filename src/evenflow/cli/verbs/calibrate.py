@@ -12,18 +12,15 @@ from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
 from evenflow.cli.text.calibration_text import calibration_notes, calibration_text
-from evenflow.cluster.accelerators import Accelerator
-from evenflow.cluster.calibration import CalibrationRecord
 from evenflow.errors import InputError
 from evenflow.export.results.calibration_fields import calibration_fields
 from evenflow.language import _
 from evenflow.predict.calibration.fit import FitProgress, fit
-from evenflow.predict.calibration.fitted import FittedReach
 from evenflow.predict.calibration.tunable import tunables
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path, format_accelerator_file
 from evenflow.profiles.measured.reading import format_runs
 from evenflow.profiles.measured.sources import read_measured
-from evenflow.profiles.measured.to_calibrate import RunsToCalibrate, runs_to_calibrate
+from evenflow.profiles.measured.to_calibrate import runs_to_calibrate
 from evenflow.targets.registry import log_formats
 
 
@@ -87,7 +84,8 @@ def calibrate(sources: tuple[Path, ...], request: CalibrateOptions) -> int:
     runs = runs_to_calibrate(measured, known)
     with shown_step(_("predicting the runs")) as show:
         fitted = fit(runs.measurements, chosen, progress=lambda progress: show(_progress_text(progress)))
-    device = _calibrated(fitted, runs, sources, name="" if output is None else output.stem)
+    device = fitted.calibrated(runs.accelerator, files=tuple(source.name for source in sources))
+    device = replace(device, name=device.name if output is None else output.stem)
     click.echo(calibration_text(fitted, runs))
     for note in calibration_notes(runs):
         click.echo(_("note: {note}", note=note), err=True)
@@ -112,21 +110,4 @@ def _progress_text(progress: FitProgress) -> str:
         "{predictions:,} predictions, mean error {error:.1f} %",
         predictions=progress.predictions,
         error=100 * progress.error,
-    )
-
-
-def _calibrated(fitted: FittedReach, runs: RunsToCalibrate, sources: tuple[Path, ...], *, name: str) -> Accelerator:
-    before = runs.accelerator
-    return replace(
-        before,
-        name=name or before.name,
-        reached=fitted.applied(before.reached),
-        calibration=CalibrationRecord(
-            runs=len(runs.measurements),
-            files=tuple(source.name for source in sources),
-            step_error=fitted.time.error_after,
-            expected_step_error=fitted.time.error_expected,
-            memory_error=fitted.memory.error_after,
-            expected_memory_error=fitted.memory.error_expected,
-        ),
     )
