@@ -4,6 +4,7 @@ import random
 import signal
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -177,5 +178,7 @@ def test_what_is_fitted_predicts_runs_that_were_left_out_better(seed, noise, sha
     assert found.error_expected is not None
     if found.estimates:
         assert found.error_expected <= 0.9 * found.error_before + 1e-12
+        gains = [abs(run.error_before) - abs(run.expected / run.measured - 1) for run in found.residuals]
+        assert np.mean(gains) >= 2 * np.std(gains, ddof=1) / len(gains) ** 0.5 - 1e-12
     else:
         assert found.error_after == pytest.approx(found.error_before)

@@ -32,6 +32,8 @@ _FOLDS = 10
 _GAIN = 0.9
 """What is left of the mean error of runs outside of a fit must be at most this part, or the fit has one parameter less:
 what the accelerator was known to reach is from many more runs."""
+_SURE = 2.0
+"""Standard errors of the mean gain that it must be: of few runs, some gain by chance."""
 _DEPENDS = 0.02
 """A run depends on a parameter where this part of its step, or more, changes in proportion."""
 
@@ -167,7 +169,7 @@ class _Fit:
         """
         while solution.is_complete:
             expected = self._expected([self._asked[index] for index in kept], solution)
-            if expected is None or not kept or _error(expected) <= _GAIN * _error(before):
+            if expected is None or not kept or _gains(before, expected):
                 return solution, expected
             left = kept.pop()
             reasons[left] = _("with it, runs that are left out of a fit are predicted no better than before")
@@ -286,6 +288,13 @@ class _Fit:
             )
             for row, run in enumerate(self._runs)
         )
+
+
+def _gains(before: Array, expected: Array) -> bool:
+    """Whether left-out runs are predicted better by enough, and by more than the scatter of their gains explains."""
+    gains = np.abs(np.expm1(before)) - np.abs(np.expm1(expected))
+    uncertain = float(gains.std(ddof=1)) / math.sqrt(len(gains))
+    return _error(expected) <= _GAIN * _error(before) and float(gains.mean()) >= _SURE * uncertain
 
 
 def _error(residuals: Array) -> float:
