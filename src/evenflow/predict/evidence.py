@@ -99,11 +99,11 @@ def _said(value: str | bool | tuple[str, ...]) -> str | bool:
 
 def _kind(training: Training) -> tuple[str, bool, tuple[str, ...]]:
     """Return number format, whether there are experts, and what sets the framework's rates apart."""
-    words = [word.name for word in words_of(training.software) if word.aspect in _TELLING]
+    telling = [word.name for word in words_of(training.software) if word.aspect in _TELLING]
     recipes = OF_FORMATS.get(training.precision, ())
     recipe = [training.software.recipe or recipes[0]] if recipes else []
     in_turn = [_IN_TURN] if training.software.messages_in_turn else []
-    return training.precision, training.model.experts is not None, (*words, *recipe, *in_turn)
+    return training.precision, training.model.experts is not None, (*telling, *recipe, *in_turn)
 
 
 def _sizes(training: Training, devices_per_node: int) -> dict[str, int]:

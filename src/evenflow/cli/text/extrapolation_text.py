@@ -15,7 +15,7 @@ def extrapolation_text(training: Training, topology: Topology) -> str:
     return _(
         "beyond the runs that {name} was calibrated on: {list}; {what}",
         name=topology.accelerator.name,
-        list=joined([_outside(one) for one in beyond]),
+        list=joined([_outside(trait) for trait in beyond]),
         what=_counts(calibration.counts),
     )
 
@@ -28,16 +28,16 @@ def _counts(counts: float) -> str:
     return _("what was fitted counts all the same")
 
 
-def _outside(one: Outside) -> str:
-    if one.name == "experts":
-        return _("experts, which no run has") if one.value else _("no experts, which all runs have")
-    if isinstance(one.value, str):
+def _outside(trait: Outside) -> str:
+    if trait.name == "experts":
+        return _("experts, which no run has") if trait.value else _("no experts, which all runs have")
+    if isinstance(trait.value, str):
         names = {"precision": _("precision"), "software": _("software")}
-        runs = _(" or ").join(map(str, one.covered))
-        return _("{name} {value} (runs: {runs})", name=names[one.name], value=one.value, runs=runs)
-    least, most = (f"{end:,}" for end in one.covered)
+        runs = _(" or ").join(map(str, trait.covered))
+        return _("{name} {value} (runs: {runs})", name=names[trait.name], value=trait.value, runs=runs)
+    least, most = (f"{end:,}" for end in trait.covered)
     runs = least if least == most else _("{least} to {most}", least=least, most=most)
-    return _("{name} {value} (runs: {runs})", name=_sizes()[one.name], value=f"{one.value:,}", runs=runs)
+    return _("{name} {value} (runs: {runs})", name=_sizes()[trait.name], value=f"{trait.value:,}", runs=runs)
 
 
 def _sizes() -> dict[str, str]:

@@ -13,6 +13,7 @@ def extrapolation_fields(training: Training, topology: Topology) -> dict[str, ob
     return {
         "calibration_counts": calibration.counts,
         "extrapolates": [
-            {"name": one.name, "value": one.value, "runs": list(one.covered)} for one in outside(training, topology)
+            {"name": trait.name, "value": trait.value, "runs": list(trait.covered)}
+            for trait in outside(training, topology)
         ],
     }
