@@ -104,6 +104,12 @@ def test_a_calibration_on_one_framework_does_not_harm_another() -> None:
         assert harmed > 1.03 * run.step_ns
 
 
+def test_a_second_calibration_keeps_the_values_from_before_the_first(ours) -> None:
+    again = fit(measurements(RUNS, {"product_share": 0.6}, accelerator=ours), ["product_share"]).calibrated(ours)
+    assert again.reached.product_share == pytest.approx(0.6, rel=0.02)
+    assert again.calibration.before == {"product_share": 0.65}
+
+
 def test_other_accelerators_and_old_files_stay_as_they_are(ours) -> None:
     fitted = fit(measurements(RUNS, TRUTH), ["product_share"])
     assert fitted.calibrated(replace(H100, name="h200")) == replace(H100, name="h200")

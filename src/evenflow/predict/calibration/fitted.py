@@ -135,10 +135,15 @@ class FittedReach:
         return replace(reached.changed(values), standard_errors=dict(reached.standard_errors) | errors)
 
     def calibrated(self, before: Accelerator, *, files: tuple[str, ...] = ()) -> Accelerator:
-        """Return one of the runs' accelerators with what was fitted, and what it was fitted to; others as they are."""
+        """Return one of the runs' accelerators with what was fitted, and what it was fitted to; others as they are.
+
+        Of one that was calibrated before, the values from before all calibrations are kept.
+        """
         if before.name not in self.covered:
             return before
         reached, covered = self.applied(before.reached), self.covered[before.name]
+        own = {estimate.name: getattr(before.reached, estimate.name) for estimate in self.estimates}
+        known = {} if before.calibration is None else before.calibration.before
         return replace(
             before,
             reached=reached,
@@ -149,7 +154,7 @@ class FittedReach:
                 expected_step_error=self.time.error_expected,
                 memory_error=self.memory.error_after,
                 expected_memory_error=self.memory.error_expected,
-                before={estimate.name: getattr(before.reached, estimate.name) for estimate in self.estimates},
+                before=own | dict(known),
                 covered=covered,
             ),
         )

@@ -23,6 +23,7 @@ from evenflow.cli.shared.training.training_job import TrainingJob, training_job
 from evenflow.cli.shared.training.training_options import TrainingOptions, options_given
 from evenflow.cli.text.extrapolation_text import extrapolation_text
 from evenflow.errors import InputError
+from evenflow.export.results.extrapolation_fields import extrapolation_fields
 from evenflow.language import _
 from evenflow.model import Abilities, HostLink, Sizes
 from evenflow.predict.half_blocks import count_half_blocks
@@ -180,6 +181,7 @@ def configured_model(
             expert_capacity=settings.expert_capacity,
         ),
         remarks=(*mixed.remarks, *_remarks(settings, job, inputs, written)),
+        extrapolation=extrapolation_fields(job.training, job.topology),
     )
 
 
