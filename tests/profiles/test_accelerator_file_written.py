@@ -44,7 +44,9 @@ CALIBRATIONS = st.builds(
     CalibrationRecord,
     runs=st.integers(1, 10**6),
     files=st.lists(TEXTS).map(tuple),
-    before=st.dictionaries(st.sampled_from(PARAMETERS), ANY),
+    before=st.tuples(PARAMETER_SETS, st.sets(st.sampled_from(PARAMETERS))).map(
+        lambda drawn: {name: drawn[0][name] for name in drawn[1]}
+    ),
     covered=st.lists(COVERED, max_size=3).map(tuple),
     **{name: st.none() | st.floats(0, 1000) for name in ERRORS},
 )

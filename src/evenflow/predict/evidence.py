@@ -150,7 +150,7 @@ def _between(name: str, before: float, after: float, counts: float) -> float:
     """Return a value between two, in the logarithms that are fitted."""
     if counts == 1.0:
         return after
-    shift = TUNABLES[name].shift
+    shift, most = TUNABLES[name].shift, TUNABLES[name].most
     lowest = 1e-12  # a value can be zero
     start, end = math.log(max(lowest, before + shift)), math.log(max(lowest, after + shift))
-    return max(0.0, math.exp(start + counts * (end - start)) - shift) if counts else before
+    return min(most, max(0.0, math.exp(start + counts * (end - start)) - shift)) if counts else before

@@ -11,7 +11,7 @@ Files of earlier versions have neither `before` nor `covered`.
 """
 
 from evenflow.cluster.calibration import SIZES, CalibrationRecord, CoveredRuns
-from evenflow.cluster.reached import PARAMETERS
+from evenflow.cluster.reached import PARAMETERS, Reached
 from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.profiles.yaml_file import section
@@ -38,6 +38,8 @@ def calibration_record(fields: Fields) -> CalibrationRecord:
         values = section(calibration, "before")
         values.check_known(PARAMETERS)
         before = {name: float(values.number(name, PARAMETER)) for name in PARAMETERS if name in values}
+        with values.at():
+            Reached().changed(before)
     return CalibrationRecord(
         runs=calibration.integer("runs", _RUNS),
         files=calibration.texts("files") if "files" in calibration else (),
