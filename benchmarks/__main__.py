@@ -35,7 +35,7 @@ from benchmarks import (
     zero_bubble,
 )
 from benchmarks import cases as named
-from benchmarks.published import accuracy, defaults, differences, recipes, sweeps
+from benchmarks.published import accuracy, defaults, differences, recipes, sweeps, transfer
 from benchmarks.published.prediction import calibrated, predicted
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
@@ -335,6 +335,28 @@ def published_command(files: tuple[Path, ...] = (), write: bool = False) -> None
     if write:
         accuracy.write_sections(sections)
         accuracy.PICTURE.write_text(picture, encoding="utf-8")
+
+
+@benchmarks.command("transfer")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--write", is_flag=True, help="Write the tables into docs/tables.")
+def transfer_command(files: tuple[Path, ...] = (), write: bool = False) -> None:
+    """Calibrate on each source of published runs and score every other one, and each half of it on the other half.
+
+    FILES are CSV files of the form in benchmarks/published/README.md (default: those there).
+    """
+    try:
+        sources = transfer.read_sources(files or transfer.FILES)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    tables = {
+        "transfer": transfer.pairs_table(transfer.over_pairs(sources)),
+        "calibrated-halves": transfer.within_table(transfer.within(sources)),
+    }
+    click.echo("\n\n".join(tables.values()))
+    for name, text in tables.items() if write else ():
+        fidelity.write(name, text)
 
 
 @benchmarks.command("defaults")

@@ -76,7 +76,10 @@ class Row:
 
 
 def rows_of(runs: Iterable[MeasuredRun]) -> list[Row]:
-    """Return the runs with a step and a known number of devices."""
+    """Return the runs with a step and a known number of devices.
+
+    A fit to them does not tell their sources apart: `left_out` does, over all stages.
+    """
     found = []
     for run in map(completed, runs):
         guessed = {assumption.field for assumption in run.assumed}
@@ -86,7 +89,7 @@ def rows_of(runs: Iterable[MeasuredRun]) -> list[Row]:
             measurement = measurement_of(run)
         except InputError:
             continue
-        found.append(Row(run=run, measurement=replace(measurement, memory_bytes=None)))
+        found.append(Row(run=run, measurement=replace(measurement, memory_bytes=None, source="")))
     return found
 
 

@@ -1,12 +1,14 @@
 """evenflow's prediction for a measured run, with nothing known, or after a fit to runs that are."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from benchmarks.published.predictor import Predicted, Predictor
 from evenflow.errors import InputError
 from evenflow.predict.calibration.fit import fit
 from evenflow.predict.calibration.fitted import FittedReach
 from evenflow.predict.calibration.measurement import Measurement, Quantity
+from evenflow.predict.evidence import counted
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.profiles.measured.to_calibrate import measurement_of
 
@@ -20,8 +22,10 @@ FITTED = (
 def predicted(run: MeasuredRun, fitted: FittedReach | None = None) -> Predicted:
     """Return step and memory of a completed run."""
     measurement = measurement_of(run)
-    reached = measurement.reached if fitted is None else fitted.applied(measurement.reached)
-    prediction = measurement.prediction(reached)
+    topology = measurement.topology
+    if fitted is not None:
+        topology = replace(topology, accelerator=fitted.calibrated(topology.accelerator))
+    prediction = measurement.prediction(counted(measurement.training, topology).accelerator.reached)
     return Predicted(
         step_s=measurement.of(prediction, Quantity.TIME) / 1e9,
         memory_gib=measurement.of(prediction, Quantity.MEMORY) / 2**30,

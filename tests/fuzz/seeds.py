@@ -139,7 +139,16 @@ ACCELERATOR: dict[str, Any] = {
     "memory": "80GB", "memory_bandwidth": "3350GBps", "link": {"bandwidth": "450GBps", "devices": 8},
     "network": {"bandwidth": "400Gbps", "cards_per_node": 8, "devices_per_node": 8},
     "reached": {"product_share": 0.71, "step_ns": 3e6, "standard_errors": {"product_share": 0.01}},
-    "calibration": {"runs": 12, "files": ["runs.csv"], "step_error": 0.03},
+    "calibration": {
+        "runs": 12, "files": ["runs.csv"], "step_error": 0.03, "before": {"product_share": 0.65},
+        "covered": [
+            {
+                "runs": 12, "precision": "bf16", "experts": False, "software": ["fused-attention"], "hidden": [1024, 4096],
+                "sequence": [2048, 2048], "devices": [8, 64], "devices_per_node": [8, 8], "tensor": [1, 8],
+                "pipeline": [1, 4], "context": [1, 1], "expert": [1, 1],
+            }
+        ],
+    },
 }  # fmt: skip
 CLUSTER: dict[str, Any] = {
     "name": "two", "mesh": "2x2", "memory": "1GB", "intra_bandwidth": "200GBps", "inter_bandwidth": "25GBps",

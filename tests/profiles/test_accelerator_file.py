@@ -1,12 +1,13 @@
 """Accelerator files in both formats, and what is wrong with others."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from evenflow.cluster.accelerators import Accelerator
-from evenflow.cluster.calibration import CalibrationRecord
+from evenflow.cluster.calibration import SIZES, CalibrationRecord
 from evenflow.cluster.data_sheets import ACCELERATORS, accelerator_named
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import Reached
@@ -46,6 +47,11 @@ OURS = Accelerator(
 FIELDS = {
     "flops": {"bf16": "400TFLOPS"}, "memory": "80GB", "memory_bandwidth": "3350GBps",
     "link": {"bandwidth": "450GBps"}, "network": {"bandwidth": "50GBps"},
+}  # fmt: skip
+
+COVERED = {
+    "runs": 3, "precision": "bf16", "experts": False, "software": ["fused-attention"],
+    **{name: [1, 2] for name in SIZES},
 }  # fmt: skip
 
 
@@ -190,3 +196,27 @@ def test_what_is_no_object(text: str, place: str) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml: no such file"):
         accelerator_given(str(tmp_path / "none.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("calibration", "message"),
+    [
+        ({"runs": 3, "before": {"product_share": 0}}, "product_share must be a share above 0 and at most 1, got 0"),
+        ({"runs": 3, "before": {"speed": 1}}, "calibration.before.speed is an unknown field"),
+        ({"runs": 3, "covered": [{"runs": 3}]}, "hidden"),
+        ({"runs": 3, "covered": [COVERED | {"hidden": [8, 4]}]}, "hidden must have the smallest size first"),
+        ({"runs": 3, "covered": [COVERED | {"width": 3}]}, "width is an unknown field"),
+    ],
+)
+def test_runs_of_a_calibration_that_cannot_be(calibration: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        read(FIELDS | {"calibration": calibration})
+
+
+def test_runs_of_a_calibration_are_read() -> None:
+    record = read(
+        FIELDS | {"calibration": {"runs": 3, "before": {"product_share": 0.5}, "covered": [COVERED]}}
+    ).calibration
+    assert record is not None
+    assert record.before == {"product_share": 0.5}
+    assert record.covered[0].hidden == (1, 2)

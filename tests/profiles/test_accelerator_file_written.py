@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.cluster.accelerators import Accelerator
-from evenflow.cluster.calibration import ERRORS, CalibrationRecord
+from evenflow.cluster.calibration import SIZES, CalibrationRecord, CoveredRuns
 from evenflow.cluster.data_sheets import ACCELERATORS
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
 from evenflow.profiles.accelerator_file import RATES, format_accelerator_file, parse_accelerator_file
+from evenflow.profiles.calibration_record import ERRORS
 from evenflow.ranges import BYTES_PER_S, FLOPS, MEMORY_BYTES
 
 TEXTS = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")), min_size=1).filter(str.strip)
@@ -30,10 +31,23 @@ REACHED = st.builds(
     PARAMETER_SETS,
     st.dictionaries(st.sampled_from(PARAMETERS), ANY),
 )
+RANGES = st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)).map(lambda ends: (min(ends), max(ends)))
+COVERED = st.builds(
+    CoveredRuns,
+    runs=st.integers(1, 10**6),
+    precision=TEXTS,
+    experts=st.booleans(),
+    software=st.lists(TEXTS).map(tuple),
+    **dict.fromkeys(SIZES, RANGES),
+)
 CALIBRATIONS = st.builds(
     CalibrationRecord,
     runs=st.integers(1, 10**6),
     files=st.lists(TEXTS).map(tuple),
+    before=st.tuples(PARAMETER_SETS, st.sets(st.sampled_from(PARAMETERS))).map(
+        lambda drawn: {name: drawn[0][name] for name in drawn[1]}
+    ),
+    covered=st.lists(COVERED, max_size=3).map(tuple),
     **{name: st.none() | st.floats(0, 1000) for name in ERRORS},
 )
 

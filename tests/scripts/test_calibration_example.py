@@ -10,10 +10,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_has_the_output_of_its_command(tmp_path: Path) -> None:
-    runs = ROOT / "benchmarks" / "published" / "data" / "torchtitan.csv"
-    arguments = ["calibrate", str(runs), "--accelerator", "h100-96", "-o", str(tmp_path / "ours.yaml"), "--lang", "en"]
+    runs = ROOT / "benchmarks" / "published" / "data" / "mlperf.csv"
+    arguments = ["calibrate", str(runs), "--accelerator", "gb200", "-o", str(tmp_path / "ours.yaml"), "--lang", "en"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
-    printed = result.stdout[result.stdout.index("6 runs on h100-96") :].split("\nnote:")[0].split("\nwrote")[0]
+    printed = result.stdout[result.stdout.index("7 runs on gb200") :].split("\nnote:")[0].split("\nwrote")[0]
     page = (ROOT / "docs" / "calibrate.md").read_text(encoding="utf-8")
     assert f"```text\n{printed.rstrip()}\n```" in page

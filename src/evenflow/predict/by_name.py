@@ -3,6 +3,7 @@
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
+from evenflow.predict.evidence import counted
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.prediction import Prediction
 from evenflow.predict.prediction import predict as predict_on
@@ -22,4 +23,4 @@ def predict(training: Training, accelerator: str | Accelerator, *, devices_per_n
     """
     device = accelerator_named(accelerator) if isinstance(accelerator, str) else accelerator
     check_training(training, device)
-    return predict_on(training, Topology.of(device, devices_per_node))
+    return predict_on(training, counted(training, Topology.of(device, devices_per_node)))

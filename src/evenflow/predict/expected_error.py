@@ -42,11 +42,11 @@ _RANGES: Mapping[str, tuple[float, float, int, int]] = {
 def expected_error(training: Training, topology: Topology) -> ErrorRange:
     """Return the range of published runs like this one, or of a wider kind where only one source has such runs.
 
-    An accelerator that was calibrated has the error of its own runs: a normal distribution with that mean of absolute
-    values has 80 % within 1.6 of it.
+    An accelerator that was calibrated on runs like this one has the error of these: a normal distribution with that
+    mean of absolute values has 80 % within 1.6 of it.
     """
     calibration = topology.accelerator.calibration
-    if calibration is not None:
+    if calibration is not None and calibration.counts == 1.0:
         error = calibration.expected_step_error or calibration.step_error
         if error is not None:
             return ErrorRange(low=-1.6 * error, high=1.6 * error, runs=calibration.runs, sources=1, of=CALIBRATED)

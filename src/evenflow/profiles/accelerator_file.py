@@ -21,15 +21,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evenflow.cluster.accelerators import Accelerator
-from evenflow.cluster.calibration import ERRORS, CalibrationRecord
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
 from evenflow.fields import Fields, check_one_of, read_text
 from evenflow.language import _
+from evenflow.profiles.calibration_record import PARAMETER, calibration_record, calibration_record_fields
 from evenflow.profiles.yaml_file import load_object, section
 from evenflow.profiles.yaml_text import block_text
-from evenflow.ranges import COEFFICIENT, DEVICES, Range
+from evenflow.ranges import DEVICES
 from evenflow.units import format_bandwidth, format_flops, format_memory, parse_bandwidth, parse_flops, parse_memory
 
 RATES: Mapping[str, str] = {
@@ -45,8 +45,6 @@ _FIELDS = (
     "name", "base", "source", "generation", "flops", "memory", "memory_bandwidth", "link", "network", "reached",
     "calibration", "written_by",
 )  # fmt: skip
-_PARAMETER = Range(least=0, most=1e15, is_whole=False)
-_RUNS = Range(least=1, most=10_000_000)
 _NODE_DEVICES = 8
 """Devices of a fast domain where neither the file nor its base says how many."""
 _ENDINGS = (".yaml", ".yml", ".json")
@@ -107,7 +105,7 @@ def parse_accelerator_file(text: str, *, place: str) -> Accelerator:
         network_bytes_per_s=_network(fields, base, link_devices),
         generation=generation,
         reached=_reached(fields, base.reached if base and "generation" not in fields else GENERATIONS.get(generation)),
-        calibration=_calibration(fields) if "calibration" in fields else None,
+        calibration=calibration_record(fields) if "calibration" in fields else None,
     )
 
 
@@ -185,24 +183,14 @@ def _reached(fields: Fields, known: Reached | None) -> Reached:
         return known
     shares = section(fields, "reached")
     shares.check_known((*PARAMETERS, "standard_errors"))
-    values = {name: float(shares.number(name, _PARAMETER)) for name in PARAMETERS if name in shares}
+    values = {name: float(shares.number(name, PARAMETER)) for name in PARAMETERS if name in shares}
     errors: dict[str, float] = {}
     if "standard_errors" in shares:
         stated = section(shares, "standard_errors")
         stated.check_known(PARAMETERS)
-        errors = {name: float(stated.number(name, _PARAMETER)) for name in PARAMETERS if name in stated}
+        errors = {name: float(stated.number(name, PARAMETER)) for name in PARAMETERS if name in stated}
     with shares.at():
         return Reached(**{**{name: getattr(known, name) for name in PARAMETERS}, **values}, standard_errors=errors)
-
-
-def _calibration(fields: Fields) -> CalibrationRecord:
-    calibration = section(fields, "calibration")
-    calibration.check_known(("runs", "files", *ERRORS))
-    return CalibrationRecord(
-        runs=calibration.integer("runs", _RUNS),
-        files=calibration.texts("files") if "files" in calibration else (),
-        **{name: float(calibration.number(name, COEFFICIENT)) for name in ERRORS if name in calibration},
-    )
 
 
 def format_accelerator_file(accelerator: Accelerator, *, is_json: bool = False) -> str:
@@ -233,7 +221,7 @@ def _accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
         "reached": _reached_fields(accelerator.reached),
     }
     if accelerator.calibration is not None:
-        fields["calibration"] = _calibration_fields(accelerator.calibration)
+        fields["calibration"] = calibration_record_fields(accelerator.calibration)
     return fields
 
 
@@ -241,11 +229,3 @@ def _reached_fields(reached: Reached) -> dict[str, object]:
     fields: dict[str, object] = {name: float(getattr(reached, name)) for name in PARAMETERS}
     errors = {name: float(reached.standard_errors[name]) for name in PARAMETERS if name in reached.standard_errors}
     return {**fields, "standard_errors": errors} if errors else fields
-
-
-def _calibration_fields(calibration: CalibrationRecord) -> dict[str, object]:
-    fields: dict[str, object] = {"runs": calibration.runs}
-    if calibration.files:
-        fields["files"] = list(calibration.files)
-    errors = {name: getattr(calibration, name) for name in ERRORS}
-    return fields | {name: error for name, error in errors.items() if error is not None}

@@ -78,7 +78,7 @@ class TuneRequest:
         )
         target = None if self.target is None else target_named(self.target, place="target")
         question = for_framework(question, target, self.version, schedules=self.schedules)
-        return question if self.software is None else replace(question, software=self.software)
+        return (question if self.software is None else replace(question, software=self.software)).calibrated
 
     @property
     def _host_update(self) -> HostUpdate | None:

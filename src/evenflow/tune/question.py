@@ -1,10 +1,11 @@
 """The question of a tuning: a model, devices and a batch, and what the answer may be."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evenflow.cluster.topology import Topology
 from evenflow.model import Abilities, Empty
+from evenflow.predict.evidence import counted
 from evenflow.predict.host_update import HostUpdate
 from evenflow.predict.training import Degrees, Software, Training
 from evenflow.predict.transformer import Transformer
@@ -67,6 +68,16 @@ class TuningQuestion:
     def offloads(self) -> tuple[float, ...]:
         """The parts of the optimizer's state that the host keeps, of which each is tried."""
         return (0.0, self.optimizer_offload) if self.optimizer_offload else (0.0,)
+
+    @property
+    def on_all_devices(self) -> Training:
+        """The training on all devices with copies of the model alone: what of it no choice of degrees changes."""
+        return replace(self.on_one_device, degrees=Degrees(data=self.devices))
+
+    @property
+    def calibrated(self) -> "TuningQuestion":
+        """The same on devices as far as their calibration counts for it."""
+        return replace(self, topology=counted(self.on_all_devices, self.topology))
 
     @property
     def on_one_device(self) -> Training:

@@ -7,6 +7,7 @@ from functools import cached_property
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.notebook import InNotebook
+from evenflow.predict.training import Training
 from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import contenders
@@ -43,6 +44,12 @@ class Tuned(InNotebook):
     def best(self) -> Candidate | None:
         """The configuration with the shortest step; None where nothing fits."""
         return self.ranked[0] if self.ranked else None
+
+    @property
+    def first_training(self) -> Training:
+        """The training of the best configuration, or what is known of it where nothing fits."""
+        prediction = None if self.best is None else self.best.prediction
+        return self.question.on_all_devices if prediction is None else prediction.training
 
     @property
     def gap(self) -> float | None:

@@ -29,7 +29,8 @@ def test_every_field_is_documented_and_no_other():
     named = set()
     for fields_of_item in re.findall(r"^- ([^:]+):", section, re.MULTILINE):
         named |= set(re.findall(r"`([a-z_]+)`", fields_of_item))
-    assert named == set(fields()) | {"optimizer_offload"}, "that one is only there where the host keeps some"
+    with_a_host_or_calibration = {"optimizer_offload", "calibration_counts", "extrapolates"}
+    assert named == set(fields()) | with_a_host_or_calibration
 
 
 def test_times_and_shares_are_those_of_the_prediction():

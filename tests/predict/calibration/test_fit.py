@@ -4,6 +4,7 @@ import random
 import signal
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,6 +115,15 @@ def test_runs_that_are_left_out_are_predicted_about_as_well_as_the_noise_allows(
     assert found.error_after < found.error_expected < 0.06
 
 
+def test_what_one_source_says_and_another_contradicts_is_not_fitted() -> None:
+    """Whole sources are left out in turn: a tenth of each would leave the fit as it is."""
+    slow, exact = measurements(VARIED, {"product_share": 0.5}), measurements(VARIED, {})
+    both = [*(replace(run, source="slow") for run in slow), *(replace(run, source="exact") for run in exact)]
+    assert fit(both, ["product_share"]).time.estimates == ()
+    agreeing = [replace(run, source=name) for name in ("one", "other") for run in slow]
+    assert [one.name for one in fit(agreeing, ["product_share"]).time.estimates] == ["product_share"]
+
+
 def test_other_accelerators_are_changed_by_the_same_factor_up_to_what_is_possible() -> None:
     fitted = fit(measurements(VARIED, TRUTH | {"network_share": 0.8}), NAMES)
     other = H100.reached.changed({"product_share": 0.9, "network_share": 0.9})
@@ -168,5 +178,7 @@ def test_what_is_fitted_predicts_runs_that_were_left_out_better(seed, noise, sha
     assert found.error_expected is not None
     if found.estimates:
         assert found.error_expected <= 0.9 * found.error_before + 1e-12
+        gains = [abs(run.error_before) - abs(run.expected / run.measured - 1) for run in found.residuals]
+        assert np.mean(gains) >= 2 * np.std(gains, ddof=1) / len(gains) ** 0.5 - 1e-12
     else:
         assert found.error_after == pytest.approx(found.error_before)

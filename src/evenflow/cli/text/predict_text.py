@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from evenflow.cli.text.display_width import wrapped
+from evenflow.cli.text.extrapolation_text import extrapolation_text
 from evenflow.cli.text.tables import aligned
 from evenflow.export.results.prediction_fields import PredictionSetting
 from evenflow.language import _, joined
@@ -246,6 +247,9 @@ def _notes(prediction: Prediction, setting: PredictionSetting) -> Iterator[str]:
         yield from wrapped(_("of the model: {notes}", notes=joined(setting.notes)), _WIDTH)
     if setting.assumed:
         yield from wrapped(_("assumed: {options}", options=", ".join(setting.assumed)), _WIDTH)
+    beyond = extrapolation_text(prediction.training, prediction.topology)
+    if beyond:
+        yield from wrapped(beyond, _WIDTH)
     yield from wrapped(_error(prediction), _WIDTH)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from evenflow.export.results.extrapolation_fields import extrapolation_fields
 from evenflow.predict.limits.smallest_change import Change
 from evenflow.predict.memory import RankMemory
 from evenflow.predict.parameters import model_parameters
@@ -64,6 +65,7 @@ def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dic
         "smallest_change": _change_fields(setting),
         "assumed": list(setting.assumed),
         "notes": list(setting.notes),
+        **extrapolation_fields(training, prediction.topology),
         "plan_command": None if setting.next_plan is None else setting.next_plan.command,
         "plan_pipeline_ms": None if setting.next_plan is None else milliseconds(setting.next_plan.pipeline_ns),
     }

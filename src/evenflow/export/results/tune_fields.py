@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evenflow.export.results.extrapolation_fields import extrapolation_fields
 from evenflow.export.results.json_text import finite
 from evenflow.export.results.prediction_fields import memory_fields, time_fields, training_fields
 from evenflow.predict.memory import fullest, limit_without_reserve
@@ -97,6 +98,7 @@ def _question(tuned: Tuned, setting: TuneSetting) -> dict[str, object]:
         },
         "assumed": list(setting.assumed),
         "notes": list(setting.notes),
+        **extrapolation_fields(tuned.first_training, question.topology),
     }
 
 

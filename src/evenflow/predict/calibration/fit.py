@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
+from evenflow.cluster.calibration import CoveredRuns
 from evenflow.errors import InputError
 from evenflow.interruption import answer_exists, on_interrupt
 from evenflow.language import _
@@ -23,12 +25,15 @@ from evenflow.predict.calibration.least_squares import (
 from evenflow.predict.calibration.measurement import Measurement, Quantity
 from evenflow.predict.calibration.selection import correlations, open_reason, select, weakest
 from evenflow.predict.calibration.tunable import Tunable, tunables
+from evenflow.predict.evidence import covered_runs
 
 _FOLDS = 10
 """Parts that are left out in turn, to see how well the others predict them."""
 _GAIN = 0.9
 """What is left of the mean error of runs outside of a fit must be at most this part, or the fit has one parameter less:
 what the accelerator was known to reach is from many more runs."""
+_SURE = 2.0
+"""Standard errors of the mean gain that it must be: of few runs, some gain by chance."""
 _DEPENDS = 0.02
 """A run depends on a parameter where this part of its step, or more, changes in proportion."""
 
@@ -65,7 +70,16 @@ def fit(
         time, memory = (
             _Fit(quantity, measurements, chosen, progress, stop).part() for quantity in (Quantity.TIME, Quantity.MEMORY)
         )
-    return FittedReach(time=time, memory=memory)
+    names_of = dict.fromkeys(run.topology.accelerator.name for run in measurements)
+    return FittedReach(time=time, memory=memory, covered={name: _covered(measurements, name) for name in names_of})
+
+
+def _covered(measurements: Sequence[Measurement], accelerator: str) -> tuple[CoveredRuns, ...]:
+    return covered_runs(
+        (run.training, run.topology.domain_devices)
+        for run in measurements
+        if run.topology.accelerator.name == accelerator
+    )
 
 
 class _Fit:
@@ -155,7 +169,7 @@ class _Fit:
         """
         while solution.is_complete:
             expected = self._expected([self._asked[index] for index in kept], solution)
-            if expected is None or not kept or _error(expected) <= _GAIN * _error(before):
+            if expected is None or not kept or _gains(before, expected):
                 return solution, expected
             left = kept.pop()
             reasons[left] = _("with it, runs that are left out of a fit are predicted no better than before")
@@ -208,13 +222,11 @@ class _Fit:
     def _expected(self, fitted: Sequence[Tunable], solution: LeastSquaresSolution) -> Array | None:
         """Return the residual of every run in a fit to other runs, from the solution of all of them."""
         count = len(self._runs)
-        folds = min(_FOLDS, count)
-        if folds < 2:
+        folds = self._folds(solution)
+        if len(folds) < 2:
             return None
-        ordered = np.lexsort((solution.residuals, self._measured))
         expected = np.zeros(count)
-        for fold in range(folds):
-            left_out = ordered[fold::folds]
+        for left_out in folds:
             others = np.setdiff1d(np.arange(count), left_out)
             point = linear_point(solution, others, self._limits(fitted)) if fitted else solution.point
             try:
@@ -224,6 +236,19 @@ class _Fit:
             except Stopped:
                 return None
         return expected
+
+    def _folds(self, solution: LeastSquaresSolution) -> list[npt.NDArray[np.intp]]:
+        """Return the rows of parts that are left out in turn: whole sources, where there are several, else every tenth.
+
+        Runs of one source have more in common than what can be fitted: only other sources tell whether it helps these.
+        """
+        sources = list(dict.fromkeys(run.source for run in self._runs))
+        if len(sources) > 1:
+            place = np.array([sources.index(run.source) for run in self._runs])
+            return [np.flatnonzero(place == index) for index in range(len(sources))]
+        ordered = np.lexsort((solution.residuals, self._measured))
+        folds = min(_FOLDS, len(self._runs))
+        return [ordered[fold::folds] for fold in range(folds)]
 
     def _estimate(
         self, tunable: Tunable, place: int, solution: LeastSquaresSolution, matrix: Array
@@ -263,6 +288,13 @@ class _Fit:
             )
             for row, run in enumerate(self._runs)
         )
+
+
+def _gains(before: Array, expected: Array) -> bool:
+    """Whether left-out runs are predicted better by enough, and by more than the scatter of their gains explains."""
+    gains = np.abs(np.expm1(before)) - np.abs(np.expm1(expected))
+    uncertain = float(gains.std(ddof=1)) / math.sqrt(len(gains))
+    return _error(expected) <= _GAIN * _error(before) and float(gains.mean()) >= _SURE * uncertain
 
 
 def _error(residuals: Array) -> float:

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
+from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.calibration import CalibrationRecord, CoveredRuns
 from evenflow.cluster.reached import Reached
 from evenflow.predict.calibration.measurement import Quantity
 from evenflow.predict.calibration.tunable import TUNABLES
@@ -100,6 +102,8 @@ class FittedReach:
 
     time: QuantityFit
     memory: QuantityFit
+    covered: Mapping[str, tuple[CoveredRuns, ...]] = field(default_factory=dict)
+    """The runs by kind, by the name of their accelerator."""
 
     @property
     def parts(self) -> tuple[QuantityFit, QuantityFit]:
@@ -129,6 +133,31 @@ class FittedReach:
             if estimate.standard_error is not None
         }
         return replace(reached.changed(values), standard_errors=dict(reached.standard_errors) | errors)
+
+    def calibrated(self, before: Accelerator, *, files: tuple[str, ...] = ()) -> Accelerator:
+        """Return one of the runs' accelerators with what was fitted, and what it was fitted to; others as they are.
+
+        Of one that was calibrated before, the values from before all calibrations are kept.
+        """
+        if before.name not in self.covered:
+            return before
+        reached, covered = self.applied(before.reached), self.covered[before.name]
+        own = {estimate.name: getattr(before.reached, estimate.name) for estimate in self.estimates}
+        known = {} if before.calibration is None else before.calibration.before
+        return replace(
+            before,
+            reached=reached,
+            calibration=CalibrationRecord(
+                runs=sum(of.runs for of in covered),
+                files=files,
+                step_error=self.time.error_after,
+                expected_step_error=self.time.error_expected,
+                memory_error=self.memory.error_after,
+                expected_memory_error=self.memory.error_expected,
+                before=own | dict(known),
+                covered=covered,
+            ),
+        )
 
 
 def _mean(errors: Sequence[float]) -> float | None:

@@ -42,6 +42,8 @@ class Measurement:
     is_last_rank: bool = False
     """Whether the memory is that of the last pipeline rank, and not of the fullest one."""
     memory_of: MemoryOf = MemoryOf.ALLOCATED
+    source: str = ""
+    """Runs that were measured together have the same; empty: not known."""
 
     def measured(self, quantity: Quantity) -> float | None:
         """Return nanoseconds or bytes; None where that was not measured."""

@@ -35,7 +35,7 @@ def select(slopes: Array, tunables: Sequence[Tunable], scale: float) -> tuple[li
 
 def is_determined(slopes: Array, tunables: Sequence[Tunable], chosen: Sequence[int], scale: float) -> bool:
     """Whether the runs alone determine all of `chosen` together better than they were known."""
-    if len(chosen) > _most_fitted(len(slopes)):
+    if len(chosen) > most_fitted(len(slopes)):
         return False
     errors = np.sqrt(np.diag(covariance(slopes[:, list(chosen)], scale)))
     return bool((errors <= [_worth(tunables[index]) for index in chosen]).all())
@@ -46,7 +46,7 @@ def _worth(tunable: Tunable) -> float:
     return tunable.width / 2
 
 
-def _most_fitted(num_runs: int) -> int:
+def most_fitted(num_runs: int) -> int:
     """Return how many parameters so many runs can determine: one from the first, then one from every two more."""
     return (num_runs + 1) // 2
 
@@ -63,7 +63,7 @@ def weakest(
 
 
 def _reason(slopes: Array, tunables: Sequence[Tunable], chosen: Sequence[int], index: int, scale: float) -> str:
-    if chosen and len(chosen) >= _most_fitted(len(slopes)):
+    if chosen and len(chosen) >= most_fitted(len(slopes)):
         names = _names(tunables, chosen)
         return _("so few runs can determine {names} at most: each further parameter takes two more runs", names=names)
     if chosen and np.ptp(slopes, axis=0).max() < _FELT:

@@ -145,6 +145,7 @@ def measurement_of(run: MeasuredRun) -> Measurement:
         memory_bytes=None if run.mem_gib is None else run.mem_gib * 2**30,
         is_last_rank=run.mem_rank == "last",
         memory_of=memory_of(run),
+        source=run.source,
     )
 
 

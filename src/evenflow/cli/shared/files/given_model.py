@@ -1,7 +1,7 @@
 """The model that a verb plans: of a layer file, of a plan file, which also says its sizes, or of a configuration."""
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import click
@@ -49,6 +49,8 @@ class GivenModel:
     """How stages are split over devices; None for a layer file, which does not say it."""
     remarks: tuple[str, ...] = ()
     """What was assumed of a configuration, each a line for people."""
+    extrapolation: Mapping[str, object] = field(default_factory=dict)
+    """Where its prediction goes beyond a calibration, as JSON has it; empty without a calibration."""
 
     def say_remarks(self) -> None:
         """Print what was assumed, beside the answer."""

@@ -21,7 +21,9 @@ from evenflow.cli.shared.training.planner_inputs import PlannerInputs, planner_i
 from evenflow.cli.shared.training.rank_accelerators import MixedInputs, mixed_inputs
 from evenflow.cli.shared.training.training_job import TrainingJob, training_job
 from evenflow.cli.shared.training.training_options import TrainingOptions, options_given
+from evenflow.cli.text.extrapolation_text import extrapolation_text
 from evenflow.errors import InputError
+from evenflow.export.results.extrapolation_fields import extrapolation_fields
 from evenflow.language import _
 from evenflow.model import Abilities, HostLink, Sizes
 from evenflow.predict.half_blocks import count_half_blocks
@@ -179,6 +181,7 @@ def configured_model(
             expert_capacity=settings.expert_capacity,
         ),
         remarks=(*mixed.remarks, *_remarks(settings, job, inputs, written)),
+        extrapolation=extrapolation_fields(job.training, job.topology),
     )
 
 
@@ -294,5 +297,7 @@ def _remarks(
         left_open.append(f"--memory={inputs.memory_limit_bytes // MEGABYTE}MB")
     if inputs.communication is not None and not any(name in written for name in _MESSAGES):
         left_open.append(f"--p2p-latency={inputs.communication.message_ns}ns")
-    notes = [_("note: {note}", note=note) for note in (*job.notes, *_host_notes(job))]
+    beyond = extrapolation_text(job.training, job.topology)
+    every = (*job.notes, *_host_notes(job), *([beyond] if beyond else []))
+    notes = [_("note: {note}", note=note) for note in every]
     return (*notes, _("assumed: {options}", options=", ".join([*left_open, *job.assumed])))

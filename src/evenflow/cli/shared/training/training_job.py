@@ -13,6 +13,7 @@ from evenflow.cluster.generations import reach_assumed
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.predict.evidence import counted
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.step.cells import dealt_evenly
 from evenflow.predict.tower import is_split
@@ -61,7 +62,7 @@ def training_job(
     limit = options.memory_limit(settings.memory) or accelerator.memory_bytes
     return TrainingJob(
         training=training,
-        topology=Topology.of(accelerator, settings.gpus_per_node),
+        topology=counted(training, Topology.of(accelerator, settings.gpus_per_node)),
         memory_limit_bytes=limit,
         assumed=tuple(_assumed(settings, training, accelerator, settled, written)),
         notes=notes,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from evenflow.cli.text.display_width import text_width, wrapped
+from evenflow.cli.text.extrapolation_text import extrapolation_text
 from evenflow.cli.text.tables import aligned
 from evenflow.cli.text.tune.proof_text import TIE, legend, proof, space
 from evenflow.export.results.tune_fields import TuneSetting
@@ -35,7 +36,7 @@ def tune_text(tuned: Tuned, setting: TuneSetting, *, plan_file: str | None, your
         "\n".join(proof(tuned)),
         "\n".join(space(tuned.question)),
         _next(setting, plan_file),
-        "\n".join(_notes(setting)),
+        "\n".join(_notes(tuned, setting)),
     ]
     return "\n\n".join(filter(None, paragraphs))
 
@@ -212,8 +213,11 @@ def _next(setting: TuneSetting, plan_file: str | None) -> str:
     )
 
 
-def _notes(setting: TuneSetting) -> Iterator[str]:
+def _notes(tuned: Tuned, setting: TuneSetting) -> Iterator[str]:
     if setting.notes:
         yield from wrapped(_("of the model: {notes}", notes=joined(setting.notes)), text_width())
     if setting.assumed:
         yield from wrapped(_("assumed: {options}", options=", ".join(setting.assumed)), text_width())
+    beyond = extrapolation_text(tuned.first_training, tuned.question.topology)
+    if beyond:
+        yield from wrapped(beyond, text_width())

@@ -188,6 +188,7 @@ def _fields(answer: Answer, job: PlanJob) -> dict[str, object]:
         fields = outcome_fields(answer.outcome, sizes, schedule=job.schedule)
     if answer.neighbours is not None:
         fields |= neighbour_fields(answer.neighbours, sizes)
+    fields |= job.extrapolation
     if job.options.target is not None:
         fields |= {"target": job.options.target.name, "target_version": job.version}
     if answer.kept is not None:

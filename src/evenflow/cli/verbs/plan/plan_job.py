@@ -78,6 +78,8 @@ class PlanJob:
     """What stages of several devices do, by a plan file."""
     looks_elsewhere: bool
     """Whether the plan is compared with what other frameworks could run."""
+    extrapolation: Mapping[str, object]
+    """Where the times of a configuration go beyond a calibration, as JSON has it; empty without a calibration."""
 
     @property
     def num_actions(self) -> int:
@@ -213,6 +215,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
         applied_file=applied,
         version=version,
         degrees=model.degrees,
+        extrapolation=model.extrapolation,
         looks_elsewhere=target is not None and plan_options.schedule is not None and task is Task.BEST_SCHEDULE,
     )
 

@@ -71,6 +71,7 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
     question = replace(question, software=settled.software)
     if asked.target is None or "context_exchange" in given:
         question = replace(question, rules=replace(question.rules, context_exchange=asked.behaviour.context_exchange))
+    question = question.calibrated
     check_question(question, named=option_of)
     if asked.recompute_sets is not None:
         question = with_sets(question, named_sets(asked.recompute_sets), place=PLACE, place_of_kind="--recompute")

@@ -1,0 +1,5 @@
+"""The verb ``evenflow calibrate``."""
+
+from evenflow.cli.verbs.calibrate.calibrate_command import calibrate
+
+__all__ = ["calibrate"]
