@@ -93,7 +93,9 @@ SPOILED: dict[str, Callable[[], Certificate]] = {
     "the first node lost": lambda: with_tree(lambda nodes: nodes[1:]),
     "the last node lost": lambda: with_tree(lambda nodes: nodes[:-1]),
     "a node too many": lambda: with_tree(lambda nodes: [*nodes, ([], None)]),
-    "no mixture in the last node": lambda: with_tree(lambda nodes: [*nodes[:-1], ([], None)]),
+    "no mixture in the leaves": lambda: with_tree(
+        lambda nodes: [node if node[1] else ([], None) for node in nodes]
+    ),
     "an unknown mixture": lambda: with_tree(lambda nodes: [([10**6], nodes[0][1]), *nodes[1:]]),
     "a split that is none": lambda: with_tree(lambda nodes: [(nodes[0][0], ("odd", 0, [1, 2])), *nodes[1:]]),
     "a split of a rank that is not there": lambda: with_tree(

@@ -124,7 +124,7 @@ class Checker:
                 sides = part.split(kind, step, values)
                 if not sides:
                     raise CertificateError(_("node {number}: there is no such split", number=number))
-                open_parts += reversed(sides)
+                open_parts += [side.connected() for side in reversed(sides)]
             elif len(part.sources):
                 raise CertificateError(_("node {number}: plans are left that may be shorter", number=number))
         if open_parts:

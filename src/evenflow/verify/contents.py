@@ -26,7 +26,6 @@ class Contents(NamedTuple):
     """Shape [num_contents, 9]."""
     of_place: Table
     """First row of every place and the end of all, shape [num_places + 1]."""
-    span_of_row: Table
     spans: Table
     """First row of every span and the end of all."""
     spans_of_place: Table
@@ -41,7 +40,6 @@ def contents_of(rows: Table, num_places: int) -> Contents:
     return Contents(
         table,
         np.searchsorted(table[:, FROM], places),
-        np.cumsum(starts) - 1,
         np.append(spans, len(table)),
         np.searchsorted(table[spans, FROM], places),
     )

@@ -103,17 +103,22 @@ class ContentGraphs:
         self._order, self._head, self._least = order, costs.blocks(0)[0], costs.least_ns()
         self._work = self._least[:, 2]
         self.aim(bound_ns)
-        self._rooms, self._live, self._contents = [], [], []
+        self._rooms, self._held, self._contents = [], [], []
         for at, rank in enumerate(self.ranks):
             facts, live = certificate.ranks[rank], order.live(rank, self.stages[at])
             self._rooms.append(FAR if facts.limit_bytes is None else facts.limit_bytes - facts.constant_bytes)
-            self._live.append(live[[not ((live >= row).all(axis=1) & (live > row).any(axis=1)).any() for row in live]])
+            live = live[[not ((live >= row).all(axis=1) & (live > row).any(axis=1)).any() for row in live]]
             own = [
                 costs.contents(stage, turned=self.turned and chunk == 1, most_ns=int(self._rooms_ns[at][0]))
                 for chunk, stage in enumerate(self.stages[at])
             ]
             nothing = contents.contents_of(np.zeros((1, 9), dtype=np.int64), self.num_layers + 1)
             self._contents.append([*own, nothing][:2])
+            own_live = [live[:, chunk :: self.num_chunks] for chunk in range(self.num_chunks)]
+            held = [of.rows[:, [ACTIVATION, WAITING]] @ of_chunk.T for of, of_chunk in zip(own, own_live, strict=True)]
+            static = [of.rows[:, PARAMETERS, np.newaxis] for of in own]
+            self._held.append([(one + two).T for one, two in zip(held, static, strict=True)])
+            self._held[-1] += [np.zeros((len(live), 1), dtype=np.int64)] * (2 - self.num_chunks)
 
     def aim(self, bound_ns: int) -> None:
         """Look at plans that take less than a bound, which is at most the one that the graphs were prepared for."""
@@ -164,59 +169,60 @@ class ContentGraphs:
         stays if no faster one of the first chunk is joined by one as fast.
         """
         first, second = self._contents[number]
-        states = states[begin : begin + _TOGETHER]
-        at, beside = states.T
+        at, beside = states[begin : begin + _TOGETHER].T
         seconds = second.spans_of_place[beside + 1] - second.spans_of_place[beside]
-        sizes = (first.of_place[at + 1] - first.of_place[at]) * seconds
-        origin = np.repeat(np.arange(len(states)), sizes)
-        index = np.arange(len(origin)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        row = first.of_place[at][origin] + index // seconds[origin]
+        origin, index = _spread((first.spans_of_place[at + 1] - first.spans_of_place[at]) * seconds)
+        own_span = first.spans_of_place[at][origin] + index // seconds[origin]
         span = second.spans_of_place[beside][origin] + index % seconds[origin]
-        fastest = second.spans[span]
-        places = np.stack((first.rows[row, TO], second.rows[fastest, TO]), axis=1)
+        fast, fast_beside = first.rows[first.spans[own_span]], second.rows[second.spans[span]]
+        places = np.stack((fast[:, TO], fast_beside[:, TO]), axis=1)
         done = self._work[places[:, 0]]
         if self.num_chunks == 2:
             chunk = self._work[places[:, 1]]
             done = done + (self._work[-1] - chunk if self.turned else chunk - self._work[middle])
-        free_ns = self._rooms_ns[number][first.rows[row, FROM]] - first.rows[row][:, [FORWARD, BACKWARD]].sum(axis=1)
+        load = (fast + fast_beside)[:, [FORWARD, BACKWARD]].sum(axis=1)
         may = (places[:, 0] <= middle) & ((places[:, 1] >= middle) | (not self.turned))
         may &= (done >= self._done[number + 1, 0]) & (done <= self._done[number + 1, 1])
-        may &= second.rows[fastest][:, [FORWARD, BACKWARD]].sum(axis=1) <= free_ns
-        origin, row, span, places, free_ns = (own[may] for own in (origin, row, span, places, free_ns))
+        may &= load <= self._rooms_ns[number][fast[:, FROM]]
+        origin, own_span, span, places = (own[may] for own in (origin, own_span, span, places))
+        which, index = _spread(first.spans[own_span + 1] - first.spans[own_span])
+        row, span = first.spans[own_span][which] + index, span[which]
+        load = (first.rows[row] + second.rows[second.spans[span]])[:, [FORWARD, BACKWARD]].sum(axis=1)
+        may = load <= self._rooms_ns[number][first.rows[row, FROM]]
+        row, span, which = row[may], span[may], which[may]
         joined = self._joined(number, row, span)
-        may = (joined >= 0) & (second.rows[joined][:, [FORWARD, BACKWARD]].sum(axis=1) <= free_ns)
-        may[may] = _undominated(origin[may], first.span_of_row[row[may]], span[may], row[may], joined[may])
+        load = (first.rows[row] + second.rows[joined])[:, [FORWARD, BACKWARD]].sum(axis=1)
+        may = (joined >= 0) & (load <= self._rooms_ns[number][first.rows[row, FROM]])
+        row, span, joined, which = (own[may] for own in (row, span, joined, which))
+        may = _undominated(which, joined)
+        row, joined, which = row[may], joined[may], which[may]
         columns = []
-        for rows in (first.rows[row[may]], second.rows[joined[may]])[: self.num_chunks]:
+        for rows in (first.rows[row], second.rows[joined])[: self.num_chunks]:
             columns += [rows[:, FORWARD], rows[:, BACKWARD], rows[:, BACKWARD] - rows[:, WEIGHT], rows[:, WEIGHT]]
-        return begin + origin[may], places[may], np.stack(columns, axis=1)
+        return begin + origin[which], places[which], np.stack(columns, axis=1)
 
     def _joined(self, number: int, row: Table, span: Table) -> Table:
         """Return the row of the fastest content of a span of the second chunk that fits beside each row; -1: none."""
         first, second = self._contents[number]
-        live = self._live[number][:, None] if self.num_chunks == 2 else np.insert(self._live[number], [1, 2], 0, axis=1)
-        live = live.reshape(len(live), 4)
-        own, beside = (
-            of.rows[:, [ACTIVATION, WAITING]] @ live[:, [chunk, chunk + 2]].T + of.rows[:, PARAMETERS, np.newaxis]
-            for chunk, of in enumerate((first, second))
-        )
+        own, beside = self._held[number]
         joined, left, tried = np.full(len(row), -1), np.arange(len(row)), second.spans[span]
         while len(left):
             working = np.maximum(first.rows[row[left], WORKING], second.rows[tried, WORKING])
-            fits = (own[row[left]] + beside[tried]).max(axis=1) + working <= self._rooms[number]
+            fits = (own[:, row[left]] + beside[:, tried]).max(axis=0) + working <= self._rooms[number]
             joined[left[fits]] = tried[fits]
             goes_on = ~fits & (tried + 1 < second.spans[span[left] + 1])
             left, tried = left[goes_on], tried[goes_on] + 1
         return joined
 
 
-def _undominated(origin: Table, first_span: Table, span: Table, row: Table, joined: Table) -> NDArray[np.bool_]:
-    """Return where the second chunk is faster than beside all faster contents of the first with the same layers."""
-    order = np.lexsort((row, span, first_span, origin))
-    keys, rows = np.stack((origin, first_span, span), axis=1)[order], joined[order]
-    is_first = np.append(True, (keys[1:] != keys[:-1]).any(axis=1))[: len(keys)]
-    group, scale = np.cumsum(is_first), len(joined) + int(joined.max(initial=0)) + 1
-    least = np.minimum.accumulate(rows - group * scale) + group * scale
-    result = np.zeros(len(order), dtype=np.bool_)
-    result[order] = is_first | (rows < np.append(0, least[:-1])[: len(rows)])
-    return result
+def _spread(counts: Table) -> tuple[Table, Table]:
+    """Return, for so many of each, which each belongs to, and its number among its like."""
+    origin = np.repeat(np.arange(len(counts)), counts)
+    return origin, np.arange(len(origin)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _undominated(group: Table, joined: Table) -> NDArray[np.bool_]:
+    """Return where the second chunk is faster than beside all faster contents of the first, which come before."""
+    is_first, scale = np.append(True, group[1:] != group[:-1])[: len(group)], int(joined.max(initial=0)) + 1
+    least = np.minimum.accumulate(joined - group * scale) + group * scale
+    return np.asarray(is_first | (joined < np.append(0, least[:-1])[: len(group)]))

@@ -8,14 +8,11 @@ from evenflow.verify import Certificate
 def proven_text(certificate: Certificate) -> str:
     """Return what was proven, and for which plans."""
     claim = certificate.claim
-    gap = 1 - claim.bound_ns / claim.makespan_ns if claim.makespan_ns else 0.0
+    gap = 100 * (1 - claim.bound_ns / max(1, claim.makespan_ns))
     lines = [
+        _("proven: no plan takes less than {bound:,.6f} ms", bound=milliseconds(claim.bound_ns)),
         _(
-            "proven: no plan takes less than {bound:,.6f} ms",
-            bound=milliseconds(claim.bound_ns),
-        ),
-        _(
-            "the plan of the file takes {step:,.6f} ms, of which another could save at most {gap:.4%}",
+            "the plan of the file takes {step:,.6f} ms, of which another could save at most {gap:.4f} %",
             step=milliseconds(claim.makespan_ns),
             gap=gap,
         ),
@@ -39,10 +36,10 @@ def written_line(certificate: Certificate, solver_bound_ns: int) -> str:
     """Return what a certificate proves beside what the solver has proven."""
     claim = certificate.claim
     return _(
-        "certificate: proves {bound:,.3f} ms under this order of work, {gap:.4%} below the plan; "
+        "certificate: proves {bound:,.3f} ms under this order of work, {gap:.4f} % below the plan; "
         "the solver has proven {solver:,.3f} ms",
         bound=milliseconds(claim.bound_ns),
-        gap=1 - claim.bound_ns / max(1, claim.makespan_ns),
+        gap=100 * (1 - claim.bound_ns / max(1, claim.makespan_ns)),
         solver=milliseconds(solver_bound_ns),
     )
 
@@ -63,8 +60,6 @@ def _memory_line(certificate: Certificate) -> str:
 
 def _conditions(certificate: Certificate) -> list[str]:
     """Return what all plans that are meant have in common, a line each."""
-    fewest = min(few for few, _most in certificate.stage_layers)
-    is_fixed = all(few == most for few, most in certificate.stage_layers)
     num_units = 1 + max(int(token.split("F")[1]) for token in certificate.ranks[0].order.split(",") if "F" in token)
     sets = [", ".join(certificate.kinds[kind] for kind in own) for own in certificate.kind_sets]
     return [
@@ -80,11 +75,20 @@ def _conditions(certificate: Certificate) -> list[str]:
             layers=len(certificate.networks[0].layers),
             network=certificate.network,
         ),
-        _("the layers of every stage as in the plan, so that only recomputation is free")
-        if is_fixed
-        else _("at least {fewest} layers in every stage", fewest=fewest),
+        _layers_line(certificate),
         _("in a stage only layers under {kinds}", kinds=_(" or under ").join(sets)),
         _("the memory limits of the file")
         if any(rank.limit_bytes is not None for rank in certificate.ranks)
         else _("no memory limit"),
     ]
+
+
+def _layers_line(certificate: Certificate) -> str:
+    numbers = certificate.stage_layers
+    if all(fewest == most for fewest, most in numbers):
+        return _("as many layers in every stage as the plan has, so that only recomputation is free")
+    if all(fewest for fewest, _most in numbers):
+        return _("a layer in every stage")
+    if any(fewest for fewest, _most in numbers):
+        return _("a layer in every stage but the first and the last")
+    return _("any number of layers in a stage")

@@ -9,7 +9,7 @@ from evenflow.simulate import Integers
 from evenflow.solve.certificate.described import described
 from evenflow.solve.certificate.game import Shares
 from evenflow.solve.certificate.path_book import PathBook
-from evenflow.solve.certificate.tree import Mixtures, OutOfTime, TreeSearch
+from evenflow.solve.certificate.tree import KnownGraphs, Mixtures, OutOfTime, TreeSearch
 from evenflow.solve.clock import now_s
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE
@@ -17,9 +17,9 @@ from evenflow.verify import BoundEvidence, Certificate, Checker, TreeOfCut, veri
 
 _DENOMINATOR = 2**20
 """Parts that shares are rounded to, where sums of so many stay exact."""
-_FIRST_MARGIN, _LARGEST_MARGIN = 0.01, 0.5
-"""Distance of the second target below the plan, as a share of it, and of the last that is worth trying."""
-_STEP = 8.0
+_FIRST_MARGIN, _LEAST_MARGIN, _LARGEST_MARGIN = 0.08, 0.002, 0.5
+"""Distance below the plan, as a share of it, of the first target; below which all are as hard; of the last one."""
+_STEP = 2.5
 """How many times as far the next target is after one that was not refuted, while none has been."""
 _CLOSE = 1.3
 """Ratio of the margins that are refuted and not, up to which nothing between them is tried."""
@@ -37,44 +37,44 @@ def certify(
 ) -> Certificate | None:
     """Return a certificate of the plan with these counts [num_cells, num_kinds]; None where the time is too short.
 
-    Targets below the plan are refuted one after the other, in halves of the time that is left: first one as close as
-    the solver's tolerance, then others. It ends early when `keep_going` says no, and `report` gets each new bound. What
-    is returned has been checked, which takes time beyond the `seconds`.
+    Targets below the plan are refuted one after the other, each in a share of the time that is left: first one far
+    below, then one as close as the solver's tolerance, then others in between. It ends early when `keep_going` says no,
+    and `report` gets each new bound. What is returned has been checked, which takes time beyond the `seconds`.
     """
     claim = described(problem, counts)
-    makespan_ns = claim.claim.makespan_ns
-    end_s = now_s() + seconds
-    refuted, failed, best = 1.0, 2 * TOLERANCE, None
-    margin = failed
-    checker = Checker(_with(claim, max(1, math.ceil(makespan_ns * (1 - margin)))))
-    mixtures = Mixtures(PathBook(problem, checker.graphs.stages), _denominator(checker))
-    while keep_going() and now_s() < end_s and margin <= _LARGEST_MARGIN:
-        bound_ns = max(1, math.ceil(makespan_ns * (1 - margin)))
-        checker.graphs.aim(bound_ns)
-        until_s = now_s() + _TRIAL_SHARE * (end_s - now_s())
+    makespan_ns, end_s = claim.claim.makespan_ns, now_s() + seconds
+    refuted = 1.0
+    closest = 2 * TOLERANCE
+    margin, failed, best = _FIRST_MARGIN, 0.0, None
+    checker = Checker(_with(claim, _bound_ns(makespan_ns, closest)))
+    mixtures, graphs = Mixtures(PathBook(problem, checker.graphs.stages), _denominator(checker)), KnownGraphs(checker)
+    while margin <= _LARGEST_MARGIN and keep_going() and now_s() < end_s:
+        bound_ns, until_s = _bound_ns(makespan_ns, margin), now_s() + _TRIAL_SHARE * (end_s - now_s())
 
         def goes_on(until_s: float = until_s) -> bool:
             return keep_going() and now_s() < until_s
 
-        trees = _trees(checker, mixtures, bound_ns, goes_on)
-        if trees is not None:
-            refuted, best = margin, _with(claim, bound_ns, _evidence(mixtures, trees))
-            report(bound_ns)
-        else:
-            failed = max(failed, margin)
-        if refuted <= _CLOSE * failed or refuted == 2 * TOLERANCE:
+        trees = _trees(graphs, mixtures, bound_ns, goes_on)
+        if trees is None:
+            failed = max(margin, _LEAST_MARGIN)
+            margin = _STEP * margin if best is None else math.sqrt(refuted * failed)
+            continue
+        refuted, best = margin, _with(claim, bound_ns, _evidence(mixtures, trees))
+        report(bound_ns)
+        margin = math.sqrt(refuted * failed) if failed else closest
+        if refuted == closest or refuted <= _CLOSE * failed:
             break
-        margin = math.sqrt(refuted * max(failed, _CLOSE * TOLERANCE)) if best else max(_FIRST_MARGIN, _STEP * failed)
     if best is not None:
         verify(best)
     return best
 
 
 def _trees(
-    checker: Checker, mixtures: Mixtures, bound_ns: int, keep_going: Callable[[], bool]
+    graphs: KnownGraphs, mixtures: Mixtures, bound_ns: int, keep_going: Callable[[], bool]
 ) -> list[TreeOfCut] | None:
     """Return the trees of all cuts between the chunks, those in the middle first; None where one is out of reach."""
-    search = TreeSearch(checker, mixtures, target_ns=bound_ns - 1, keep_going=keep_going)
+    search = TreeSearch(graphs, mixtures, target_ns=bound_ns - 1, keep_going=keep_going)
+    checker = graphs.checker
     middles = sorted(checker.graphs.middles, key=lambda middle: abs(2 * middle - checker.costs.num_layers))
     trees, first = [], Shares()
     try:
@@ -86,6 +86,10 @@ def _trees(
     except OutOfTime:
         return None
     return sorted(trees, key=lambda tree: tree.middle)
+
+
+def _bound_ns(makespan_ns: int, margin: float) -> int:
+    return max(1, math.ceil(makespan_ns * (1 - margin)))
 
 
 def _denominator(checker: Checker) -> int:

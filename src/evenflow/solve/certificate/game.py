@@ -1,5 +1,6 @@
 """The game of plans and paths (see `evenflow.solve.cuts.play`), of which every mixture can be written down."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ _CLOSE = 1e-4
 """Fraction of the target: where bound and value of the game differ by less, splitting helps more."""
 _MOST_PATHS = 400
 """Paths that join a game at most."""
+_MARGIN = 1e-6
+"""Fraction by which plans must exceed a target in a game, so that they still do when shares are rounded."""
 _VIOLATION = 1e-5
 """Fraction by which a path must exceed the longest one of a game to be missing from it."""
 
@@ -32,14 +35,12 @@ class GameEnd(NamedTuple):
 
     shares: Shares
     """The mixture that bounds best."""
-    bound_ns: float
     refuted: bool = False
     """Whether all plans exceed the target under it."""
     within: bool = False
     """Whether there is a plan within the target."""
-    plans: Integers = np.zeros((0, 0), dtype=np.int64)
-    """Durations of the plans of the game, [num_plans, num_slots]."""
-    plan_shares: Counts = np.zeros(0)
+    near: Sequence[int] = ()
+    """Paths that nearly belong to it."""
 
 
 class Sweeper:
@@ -78,13 +79,13 @@ class Sweeper:
 
 
 def play(
-    graph: ContentGraph, book: PathBook, shares: Shares, *, target_ns: float, most_turns: int, known: list[int]
+    graph: ContentGraph, book: PathBook, shares: Shares, *, target_ns: int, most_turns: int, near: Sequence[int] = ()
 ) -> GameEnd:
-    """Play for the plans of a graph, beginning with a mixture; `known` paths are in the game from the beginning."""
+    """Play for the plans of a graph, beginning with a mixture; `near` are further paths that are in the game."""
     from evenflow.solve.cuts.game_kernel import mix
 
-    sweeper = Sweeper(graph)
-    numbers = list(dict.fromkeys([*shares, *known]))
+    sweeper, goal_ns = Sweeper(graph), target_ns * (1 + _MARGIN)
+    numbers = list(dict.fromkeys([*shares, *near]))
     size = len(numbers) + _MOST_PATHS
     paths = np.zeros((size, book.num_slots + 1))
     paths[: len(numbers)] = book.counts(numbers)
@@ -97,20 +98,21 @@ def play(
     latest[: len(numbers)] = [shares.get(number, 0.0) for number in numbers]
     best, best_ns = latest.copy(), 0.0
 
-    def ended(own: Counts, *, refuted: bool = False, within: bool = False, num_plans: int = 0) -> GameEnd:
+    def ended(own: Counts, *, refuted: bool = False, within: bool = False) -> GameEnd:
         mixed = {numbers[place]: float(own[place]) for place in np.flatnonzero(own[: len(numbers)])}
-        return GameEnd(mixed, best_ns, refuted, within, plans[:num_plans], plan_shares[:num_plans])
+        near = [numbers[place] for place in np.flatnonzero(path_regrets[: len(numbers)])]
+        return GameEnd(mixed, refuted, within, near)
 
     for turn in range(most_turns):
         spend(_TURN_SECONDS + len(graph.sources) * _ARC_SECONDS)
         mixture = latest @ paths
-        if not sweeper.alive(mixture, target_ns).any():
+        if not sweeper.alive(mixture, goal_ns).any():
             return ended(latest, refuted=True)
         bound_ns = sweeper.shortest_ns + float(mixture[-1])
         if bound_ns > best_ns:
             best, best_ns = latest.copy(), bound_ns
         plans[turn] = graph.durations[sweeper.shortest()].ravel()
-        times[: len(numbers), turn] = (paths[: len(numbers)] @ np.append(plans[turn], 1)) / target_ns - 1
+        times[: len(numbers), turn] = (paths[: len(numbers)] @ np.append(plans[turn], 1)) / goal_ns - 1
         value, above = 0.0, -1
         for of_mean in (False, True):
             durations = plans[turn]
@@ -118,8 +120,8 @@ def play(
                 durations = np.floor(plan_shares[: turn + 1] @ plans[: turn + 1]).astype(np.int64)
             durations = durations.reshape(len(graph.states) - 1, -1)
             longest_ns = book.makespan_ns(durations)
-            if longest_ns <= target_ns:
-                return ended(best, within=not of_mean, num_plans=turn + 1)
+            if longest_ns <= (goal_ns if of_mean else target_ns):
+                return ended(best, within=not of_mean)
             if longest_ns > above:
                 for number in book.longest(durations, above_ns=above):
                     if number not in place_of and len(numbers) < size:
@@ -127,14 +129,14 @@ def play(
                         paths[len(numbers)] = book.counts([number])[0]
                         times[len(numbers), : turn + 1] = (
                             plans[: turn + 1] @ paths[len(numbers), :-1] + paths[len(numbers), -1]
-                        ) / target_ns - 1
+                        ) / goal_ns - 1
                         numbers.append(number)
-            elif value <= max(target_ns, best_ns + _CLOSE * target_ns):
-                return ended(best, num_plans=turn + 1)
+            elif value <= max(goal_ns, best_ns + _CLOSE * goal_ns):
+                return ended(best)
             if not of_mean:
                 value = mix(
-                    times, plan_regrets, path_regrets, plan_shares, path_shares, turn + 1, len(numbers), target_ns
+                    times, plan_regrets, path_regrets, plan_shares, path_shares, turn + 1, len(numbers), goal_ns
                 )
                 above = int(value * (1 + _VIOLATION))
         latest = path_shares.copy() if (turn + 1) % 3 == 0 else (best + path_shares) / 2
-    return ended(best, num_plans=most_turns)
+    return ended(best)

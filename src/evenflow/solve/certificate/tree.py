@@ -1,6 +1,6 @@
 """The tree that refutes one target: mixtures of paths, and splits of the plans that each leaves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -8,8 +8,6 @@ from evenflow.solve.certificate.game import GameEnd, Shares, Sweeper, play
 from evenflow.solve.certificate.path_book import Counts, PathBook
 from evenflow.verify import Checker, ContentGraph, TreeOfCut
 
-_MARGIN = 1e-6
-"""Fraction by which plans must exceed a target in a game, so that they still do when shares are rounded."""
 _ROOT_TURNS, _STATE_TURNS = 200, 40
 _WORTH_LOOKING_AGAIN = 0.7
 """Share of the arcs left up to which states are looked at again."""
@@ -17,6 +15,8 @@ _WORTH_DROPPING = 0.97
 """Share of the arcs left up to which a mixture is worth naming at a node."""
 _MOST_TRIED = 40
 """Mixtures that are tried at a node, of those that refuted others."""
+_MOST_ARCS = 10_000_000
+"""Arcs of graphs that are kept: about a gigabyte."""
 
 Split = tuple[str, int, list[int]]
 Node = tuple[list[int], Split | None]
@@ -52,11 +52,37 @@ class Mixtures:
         return {path: share / self.denominator for path, share in self.shares[number]}
 
 
-class TreeSearch:
-    """The search for a tree for one target and one cut between the chunks."""
+class KnownGraphs:
+    """Graphs that were made: those of lower targets are parts of them."""
 
-    def __init__(self, checker: Checker, mixtures: Mixtures, *, target_ns: int, keep_going: Callable[[], bool]) -> None:
-        self._checker, self._mixtures, self._keep_going = checker, mixtures, keep_going
+    def __init__(self, checker: Checker) -> None:
+        """Begin with none."""
+        self.checker = checker
+        self._kept: dict[int, tuple[int, ContentGraph]] = {}
+        self._num_arcs = 0
+
+    def graph(self, middle: int, target_ns: int) -> ContentGraph:
+        """Return a graph of all plans of at most `target_ns` with this cut between the chunks, and perhaps others."""
+        made_for_ns, graph = self._kept.get(middle, (-1, None))
+        if graph is not None and made_for_ns >= target_ns:
+            return graph
+        self.checker.graphs.aim(target_ns + 1)
+        made = self.checker.graphs.graph(middle)
+        self._num_arcs += len(made.sources) - (0 if graph is None else len(graph.sources))
+        self._kept.pop(middle, None)
+        if self._num_arcs <= _MOST_ARCS:
+            self._kept[middle] = target_ns, made
+        return made
+
+
+class TreeSearch:
+    """The search for trees for one target."""
+
+    def __init__(
+        self, graphs: KnownGraphs, mixtures: Mixtures, *, target_ns: int, keep_going: Callable[[], bool]
+    ) -> None:
+        """Prepare a search that ends when `keep_going` says no."""
+        self._graphs, self._mixtures, self._keep_going = graphs, mixtures, keep_going
         self._book = mixtures.book
         self._target_ns = target_ns
         self._nodes: list[Node] = []
@@ -65,7 +91,7 @@ class TreeSearch:
         """Return the tree of a cut; None where it has no plans; raises OutOfTime."""
         if not self._keep_going():
             raise OutOfTime
-        graph = self._checker.graphs.graph(middle)
+        graph = self._graphs.graph(middle, self._target_ns)
         if not len(graph.sources):
             return None
         self._nodes = []
@@ -101,73 +127,73 @@ class TreeSearch:
     def _connected(self, graph: ContentGraph) -> ContentGraph:
         return graph.keep(Sweeper(graph).alive(np.zeros(self._book.num_slots + 1), 0.0))
 
-    def _play(self, graph: ContentGraph, shares: Shares, turns: int) -> GameEnd:
+    def _play(self, graph: ContentGraph, shares: Shares, turns: int, near: Sequence[int] = ()) -> GameEnd:
         if not self._keep_going():
             raise OutOfTime
-        played = play(graph, self._book, shares, target_ns=self._target_ns * (1 + _MARGIN), most_turns=turns, known=[])
+        played = play(graph, self._book, shares, target_ns=self._target_ns, most_turns=turns, near=near)
         if played.within:
             raise OutOfTime
         return played
 
     def _refute(self, graph: ContentGraph, shares: Shares) -> None:
         """Append the nodes that refute all plans of a graph."""
-        drops: list[int] = []
-        at = len(self._nodes)
-        self._nodes.append((drops, None))
-        graph = self._narrow(graph, drops)
-        if not len(graph.sources):
-            return
-        played = self._play(graph, shares, _ROOT_TURNS)
-        number = self._mixtures.add(played.shares)
-        graph, _share = self._dropped(graph, number, drops)
-        if not len(graph.sources):
-            return
-        graph, at = self._probed(graph, played.shares, at)
-        if not len(graph.sources):
-            return
-        split = self._split(graph, played)
-        self._nodes[at] = (self._nodes[at][0], split)
-        for side in map(self._connected, graph.split(*split)):
-            if len(side.sources):
-                self._refute(side, played.shares)
-            else:
-                self._nodes.append(([], None))
+        parts: list[tuple[ContentGraph, Shares, Sequence[int]]] = [(graph, shares, ())]
+        while parts:
+            graph, shares, near = parts.pop()
+            drops: list[int] = []
+            at = len(self._nodes)
+            self._nodes.append((drops, None))
+            graph = self._narrow(self._connected(graph), drops)
+            if not len(graph.sources):
+                continue
+            played = self._play(graph, shares, _ROOT_TURNS, near)
+            graph, _share = self._dropped(graph, self._mixtures.add(played.shares), drops)
+            graph, at = self._probed(graph, played, at)
+            if not len(graph.sources):
+                continue
+            split = self._split(graph)
+            if split is None:
+                self._refute_equal(graph, self._nodes[at][0])
+                continue
+            self._nodes[at] = (self._nodes[at][0], split)
+            parts += [(side, played.shares, played.near) for side in reversed(graph.split(*split))]
 
-    def _probed(self, graph: ContentGraph, shares: Shares, at: int) -> tuple[ContentGraph, int]:
+    def _refute_equal(self, graph: ContentGraph, drops: list[int]) -> None:
+        """Name a longest path for plans that all have the same durations."""
+        durations = graph.durations[graph.starts[:-1]]
+        longest = self._book.longest(durations, above_ns=self._target_ns)
+        if not longest:
+            raise OutOfTime
+        drops.append(self._mixtures.add({longest[0]: 1.0}))
+
+    def _probed(self, graph: ContentGraph, game: GameEnd, at: int) -> tuple[ContentGraph, int]:
         """Refute the plans through single states; returns what is left, and the node that has it."""
         number = np.inf
-        while len(graph.sources) < _WORTH_LOOKING_AGAIN * number:
+        while 0 < len(graph.sources) < _WORTH_LOOKING_AGAIN * number:
             number = len(graph.sources)
             for step in _widest_first(graph):
                 for state in np.unique(graph.targets[graph.step(step)]).tolist():
                     split: Split = ("state", step, graph.states[step + 1][state].tolist())
-                    through, beside = graph.split(*split)
-                    through = self._connected(through)
-                    drops: list[int] = []
-                    if len(through.sources):
-                        played = self._play(through, shares, _STATE_TURNS)
-                        if not played.refuted:
-                            continue
-                        refuter = self._mixtures.add(played.shares)
-                        through, _share = self._dropped(through, refuter, drops)
-                        if len(through.sources):
-                            continue
-                        further: list[int] = []
-                        beside, _share = self._dropped(beside, refuter, further)
-                    else:
+                    through, beside = map(self._connected, graph.split(*split))
+                    if not len(through.sources):  # it went with another state
                         continue
+                    played = self._play(through, game.shares, _STATE_TURNS, game.near)
+                    if not played.refuted:
+                        continue
+                    refuter = self._mixtures.add(played.shares)
+                    drops: list[int] = []
+                    through, _share = self._dropped(through, refuter, drops)
+                    if len(through.sources):  # by rounding
+                        continue
+                    further: list[int] = []
+                    graph, _share = self._dropped(beside, refuter, further)
                     self._nodes[at] = (self._nodes[at][0], split)
-                    self._nodes.append((drops, None))
-                    beside = self._connected(beside)
-                    at = len(self._nodes)
-                    self._nodes.append((further, None))
-                    graph = beside
-                    if not len(graph.sources):
-                        return graph, at
+                    at = len(self._nodes) + 1
+                    self._nodes += [(drops, None), (further, None)]
         return graph, at
 
-    def _split(self, graph: ContentGraph, played: GameEnd) -> Split:
-        """Return where to split: at a state of the widest step, in the middle of its cuts by first chunk."""
+    def _split(self, graph: ContentGraph) -> Split | None:
+        """Return where to split: at the cuts behind the widest step, else by a time; None where all plans are equal."""
         steps = _widest_first(graph)
         for step in steps:
             cuts = graph.states[step + 1][np.unique(graph.targets[graph.step(step)])]
@@ -183,7 +209,7 @@ class TreeSearch:
                 if len(own) > 1:
                     weights = [int(slot == other) for other in range(num_slots)]
                     return ("time", step, [*weights, int(own[(len(own) - 1) // 2])])
-        raise OutOfTime
+        return None
 
 
 def _widest_first(graph: ContentGraph) -> list[int]:
