@@ -62,6 +62,7 @@ SPOILED: dict[str, Callable[[], Certificate]] = {
     "a layer moved": moved_layer,
     "a layer lost": lambda: changed(layers=[[0] * 2, *certificate().claim.layers[1:]]),
     "a stage lost": lambda: changed(layers=certificate().claim.layers[1:]),
+    "a kind too many": lambda: changed(layers=[[*row, 0] for row in certificate().claim.layers]),
     "limit below the peak": lambda: with_rank(0, limit_bytes=certificate().claim.peak_bytes[0] - 1),
     "more memory, for which plans are shorter": lambda: changed(
         ranks=[msgspec.structs.replace(rank, limit_bytes=None) for rank in certificate().ranks]

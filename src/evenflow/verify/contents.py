@@ -95,7 +95,8 @@ class Costs:
             kinds = [kind for kind, count in enumerate(counts) for _layer in range(count)]
             end = first + len(kinds)
             may = any(set(kinds) <= set(allowed) for allowed in self.certificate.kind_sets)
-            if not (may and fewest <= len(kinds) <= most and end <= self.num_layers):
+            has_kinds = len(counts) == len(self.certificate.kinds)
+            if not (has_kinds and may and fewest <= len(kinds) <= most and end <= self.num_layers):
                 raise CertificateError(_("claim: stage {stage} may not have these layers", stage=stage))
             own = self.certificate.networks[self.network(stage)].layers[first:end]
             costs = [self.certificate.types[layer].kinds[kind] for layer, kind in zip(own, kinds, strict=True)]

@@ -21,24 +21,24 @@ from evenflow.verify import (
 
 
 def not_covered(problem: Problem) -> str:
-    """Return what of a problem no certificate covers, as words behind "must not"; empty where all is covered."""
+    """Return what of a problem no certificate covers, as a rule; empty where all is covered."""
     placement = problem.placement
-    reasons = {
-        _("be given for copies to the host"): problem.host_link is not None,
-        _("be given for forwards beside backwards"): problem.schedule.has_pairs,
-        _("be given for forwards alone"): problem.schedule.is_forward_only,
-        _("be given for more than two chunks, or chunks that pass the ranks otherwise than in one or both ways"): (
-            not has_cut_graphs(problem)
+    has_rules = placement is not None and bool(placement.banned.any() or placement.alone.any())
+    rules = (
+        (problem.host_link is not None, _("must not be given for copies to the host")),
+        (problem.schedule.has_pairs, _("must not be given for forwards beside backwards")),
+        (problem.schedule.is_forward_only, _("must not be given for forwards alone")),
+        (
+            not has_cut_graphs(problem),
+            _("must not be given for more than two chunks, or chunks that leave a row of ranks"),
         ),
-        _("be given where messages depend on the cut, or wait for each other"): problem.messages_depend,
-        _("be given for layers that are computed again in segments"): bool(problem.sums.segments),
-        _("be given for layers that stay together"): problem.blocks is not None,
-        _("be given for layers with rules about their stage"): (
-            placement is not None and bool(placement.banned.any() or placement.alone.any())
-        ),
-        _("be given where the number of layers of a cell bounds those under full recomputation"): problem.counts_full,
-    }
-    return next((reason for reason, holds in reasons.items() if holds), "")
+        (problem.messages_depend, _("must not be given where messages depend on the cut, or wait for each other")),
+        (bool(problem.sums.segments), _("must not be given for layers that are computed again in segments")),
+        (problem.blocks is not None, _("must not be given for layers that stay together")),
+        (has_rules, _("must not be given for layers with rules about their stage")),
+        (problem.counts_full, _("must not be given where a rule bounds the layers of a cell under full recomputation")),
+    )
+    return next((rule for holds, rule in rules if holds), "")
 
 
 def described(problem: Problem, counts: Integers) -> Certificate:

@@ -33,16 +33,21 @@ def check_certifiable(job: PlanJob) -> None:
         )
     reason = not_covered(make_problem(job.request, schedule=job.schedule))
     if reason:
-        raise InputError(rule=_("must not {reason}", reason=reason), place=OPTION, remedy=_("leave it out"))
+        raise InputError(rule=reason, place=OPTION, remedy=_("leave it out"))
 
 
-def certified(job: PlanJob, simulation: Simulation, *, seconds: float) -> Certificate:
-    """Return the certificate of a plan of a job; raises InputError where the time is too short for any bound."""
+def certified(job: PlanJob, simulation: Simulation, *, seconds: float) -> Certificate | None:
+    """Return the certificate of a plan of a job; None where a signal ended the work before there was one.
+
+    Raises InputError where the time is too short for any bound.
+    """
     plan = simulation.plan
     request = replace(job.request, sizes=plan.sizes, group_size=plan.group_size)
     problem = problem_of_order(request, simulation.timeline.schedule)
     with shown_step(_("writing down a proof that others can check")):
         certificate = certify(problem, problem.counts(plan), seconds=seconds, keep_going=lambda: not was_interrupted())
+    if certificate is None and was_interrupted():
+        return None
     if certificate is None or len(certificate_text(certificate)) > MOST_BYTES:
         raise InputError(
             value=f"{job.options.time_limit:g} s",

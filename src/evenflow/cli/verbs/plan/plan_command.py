@@ -169,8 +169,9 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs, budget: TimeBudget) -
     outputs.write("--order", lambda: format_schedule(simulation.timeline.schedule))
     if outputs.has(CERTIFICATE):
         certificate = certified(job, simulation, seconds=budget.search_s)
-        outputs.write(CERTIFICATE, lambda: certificate_text(certificate))
-        click.echo(written_line(certificate, outcome.lower_bound_ns), err=True)
+        if certificate is not None:
+            outputs.write(CERTIFICATE, partial(certificate_text, certificate))
+            click.echo(written_line(certificate, outcome.lower_bound_ns), err=True)
     if applied is not None:
         after = applied.applied(simulation.plan)
         check_scripts()
