@@ -12,6 +12,7 @@ from benchmarks import (
     alpa,
     alpa_images,
     auto,
+    certificates,
     fidelity,
     first_plan,
     group_size,
@@ -279,6 +280,26 @@ def stages_command(json_path: Path | None = None) -> None:
         json_path.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1) + "\n", encoding="utf-8")
     if any(speed.loops_step_ns not in (None, speed.step_ns) for speed in speeds):
         sys.exit(1)
+
+
+@benchmarks.command("certificates")
+@click.argument("names", nargs=-1)
+@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds to plan, and to write.")
+@click.option("--write", is_flag=True, help="Write the table into docs/tables.")
+def certificates_command(names: tuple[str, ...] = (), time_limit: float = 60.0, write: bool = False) -> None:
+    """Write and verify certificates of the named cases (default: all).
+
+    Example: python -m benchmarks certificates 70b-8x1 --time-limit 20
+    """
+    every = named.cases()
+    unknown = [name for name in names if name not in every]
+    if unknown:
+        raise click.BadParameter(f"no case is named {', '.join(unknown)}; there are {', '.join(every)}")
+    chosen = {name: every[name] for name in names or every}
+    table = certificates.report(certificates.measure_all(chosen, time_limit_s=time_limit))
+    click.echo(table)
+    if write:
+        fidelity.write("certificates", table)
 
 
 @benchmarks.command("orders")

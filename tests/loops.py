@@ -12,6 +12,7 @@ from evenflow.schedule import make_schedule
 from evenflow.simulate import build_graph
 from evenflow.solve import plan
 from evenflow.solve.bounds import capacity_bound_ns, capacity_table, path_bound_ns
+from evenflow.solve.certificate.certify import certify
 from evenflow.solve.columns.rank_columns import all_options
 from evenflow.solve.cuts.cut_graph import CutGraphs
 from evenflow.solve.cuts.trial import Trial
@@ -19,6 +20,7 @@ from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.order.order_search import load_kernels
 from evenflow.solve.problem import make_problem
 from evenflow.solve.search.dealing import first_plan
+from evenflow.solve.start import even_start
 from tests.networks import plain_network
 
 
@@ -34,7 +36,9 @@ def compile_loops() -> None:
     for schedule, num_chunks in (("1f1b", 1), ("interleaved", 2)):
         sizes = Sizes(num_ranks=2, num_chunks=num_chunks, num_microbatches=2)
         request = Request(network=plain_network(4), sizes=sizes, memory_limit_bytes=2 * 10**9)
-        steps += [partial(step, request, schedule) for step in (_plan, _first_plan, _bound, _paths, _cuts)]
+        steps += [
+            partial(step, request, schedule) for step in (_plan, _first_plan, _bound, _paths, _cuts, _certificate)
+        ]
     steps.append(_least_memory)
     is_second = os.environ.get("PYTEST_XDIST_WORKER") == "gw1"
     for step in reversed(steps) if is_second else steps:
@@ -69,6 +73,11 @@ def _cuts(request: Request, schedule: str) -> None:
     no_paths = np.zeros((0, graph.classes.size + 1))
     trial = Trial(graph, problem, paths=no_paths, target_ns=target_ns, from_last=False)
     assert not trial.goes_on()
+
+
+def _certificate(request: Request, schedule: str) -> None:
+    problem = make_problem(request, schedule=schedule)
+    assert certify(problem, even_start(problem), seconds=600) is not None
 
 
 def _least_memory() -> None:

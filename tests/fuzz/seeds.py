@@ -402,6 +402,15 @@ torchrun --nproc_per_node 2 pretrain_gpt.py ${GPT_ARGS[@]} \\
 
 
 @cache
+def certificate() -> Any:
+    from msgspec import to_builtins
+
+    from tests.verify.certified import certificate as certified
+
+    return to_builtins(certified())
+
+
+@cache
 def report() -> str:
     """The parts of a report that are read back: its head, the numbers of its actions, and two plans."""
     from evenflow.report import report_html

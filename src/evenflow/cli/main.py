@@ -26,6 +26,7 @@ VERBS = {
     "plan": "Cut, recomputation and order of work for the shortest step that fits in memory.",
     "simulate": "The exact timeline, memory and bubbles of your own plan.",
     "compare": "The recommended plan beside naive ones and your own.",
+    "verify": "A check of a certificate by itself: is no plan shorter than it says?",
     "memory-curve": "Which step every amount of memory allows: a curve of plans, each with its proof.",
     "replan": "What to move when ranks of a running plan turn out slower, and whether it pays.",
     "report": "Plans and measured steps beside each other, as one page for the browser.",

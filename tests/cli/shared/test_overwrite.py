@@ -62,6 +62,7 @@ CASES = {
     "config": (),
     "simulate": ("tiny.json", "--layers", "2,2", "--microbatches", 2),
     "compare": ("tiny.json", *SIZES),
+    "verify": ("certificate.json",),
     "memory-curve": ("plan.json", "--memory", "1GB", "--time-limit", 1),
     "replan": ("plan.json", "--rank-speed", "1:0.5", "--time-limit", 1),
     "schedules": (),
@@ -97,6 +98,7 @@ def test_a_file_of_somebody_else_is_refused_before_the_work(folder, evenflow, ve
     if " must not be a file that evenflow did not write" not in result.stderr:  # what it reads was looked at first
         assert "no such file" in result.stderr or "Missing" in result.stderr
         read_first = (
+            "verify",
             "memory-curve",
             "replan",
             "collect-peaks",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from evenflow.solve.columns.rank_columns import all_options
 from evenflow.solve.cuts.cut_graph import CutGraphs, middles_outwards
 from evenflow.solve.cuts.cut_part import CutPart
-from evenflow.solve.cuts.game_kernel import _mix
+from evenflow.solve.cuts.game_kernel import mix
 from evenflow.solve.cuts.play import Player
 from evenflow.solve.master.critical_paths import CriticalPaths
 from tests.solve.cuts.graph_cases import graph_cases
@@ -34,7 +34,7 @@ def test_mixtures_come_close_to_the_value_of_the_game(times, visits):
     regrets = np.zeros(num_plans), np.zeros(num_paths)
     shares = np.zeros(num_plans), np.zeros(num_paths)
     for _visit in range(visits):
-        longest_ns = _mix(times, *regrets, *shares, num_plans, num_paths, 1000.0)
+        longest_ns = mix(times, *regrets, *shares, num_plans, num_paths, 1000.0)
     for own in shares:
         assert own.sum() == pytest.approx(1)
         assert (own >= 0).all()

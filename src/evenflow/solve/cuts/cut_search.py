@@ -32,7 +32,7 @@ from evenflow.simulate import Integers
 from evenflow.solve.clock import counts_work, now_s
 from evenflow.solve.cuts.cut_graph import CutGraph, CutGraphs, middles_outwards
 from evenflow.solve.cuts.cut_part import NOISE, CutPart
-from evenflow.solve.cuts.frontier import Frontier, Node, Threshold
+from evenflow.solve.cuts.frontier import Frontier, OpenNode, Threshold
 from evenflow.solve.cuts.play import Played, Player
 from evenflow.solve.cuts.refuters import Refuters
 from evenflow.solve.cuts.trial import Trial, may_try
@@ -168,7 +168,7 @@ class CutSearch:
         while (taken := self._frontier.take(self._keep_going)) is not None:
             report(self.bound_ns)
             number, task = taken
-            left: Sequence[Node] | None = None
+            left: Sequence[OpenNode] | None = None
             try:
                 left = self._begun(task) if isinstance(task, int) else self._expand(task)
             finally:
@@ -177,7 +177,7 @@ class CutSearch:
                 else:
                     self._frontier.give(number, left)
 
-    def _begun(self, middle: int) -> Sequence[Node] | None:
+    def _begun(self, middle: int) -> Sequence[OpenNode] | None:
         """Return what is left of the plans with a cut between the chunks; None where there are too many arcs."""
         with self._lock:
             graph = self.graphs.graph(middle)
@@ -192,13 +192,13 @@ class CutSearch:
                 self.is_too_large |= self._num_arcs > _MOST_ARCS
         return left
 
-    def _root(self, graph: CutGraph) -> Node:
+    def _root(self, graph: CutGraph) -> OpenNode:
         """Return the node of all plans with one cut between the chunks."""
         if not self._first:
             steps = range(len(graph.classes))
             middle = np.concatenate([graph.durations_ns[graph.step(step)].mean(axis=0) for step in steps])
             self._first = [self._player.longest(middle).mean(axis=0)]
-        return Node(
+        return OpenNode(
             graph=graph,
             arcs=np.arange(len(graph), dtype=np.int32),
             bound_ns=0.0,
@@ -207,7 +207,7 @@ class CutSearch:
             paths=self._root_paths,
         )
 
-    def _expand(self, node: Node) -> list[Node]:
+    def _expand(self, node: OpenNode) -> list[OpenNode]:
         """Return the children of a node: none if all its plans exceed the target, or one that does not is found."""
         part = CutPart(node.graph, node.arcs, target_ns=self.target_ns, bound_ns=node.bound_ns)
         if not self._narrow(part) or not self._refuters.narrow(part):
@@ -376,7 +376,7 @@ class CutSearch:
 
     def _children(
         self, part: CutPart, split: _Split, plans: Integers, mixtures: tuple[Floats, ...], paths: Floats
-    ) -> list[Node]:
+    ) -> list[OpenNode]:
         """Return the two nodes of a split, which share no plan."""
         is_small = len(part.graph) < _WORTH_KEEPING * len(part.whole)
         children = []
@@ -385,7 +385,7 @@ class CutSearch:
             keep[part.graph.step(split.step)] = side
             inside = plans[np.isin(plans, part.arcs[keep]).all(axis=1)]
             children.append(
-                Node(
+                OpenNode(
                     graph=part.graph if is_small else part.whole,
                     arcs=np.flatnonzero(keep).astype(np.int32) if is_small else part.arcs[keep],
                     bound_ns=part.bound_ns,

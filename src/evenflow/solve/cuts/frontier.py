@@ -30,7 +30,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Node:
+class OpenNode:
     """An open node: a part of the graph with the mixtures, plans and paths handed down to it."""
 
     graph: CutGraph
@@ -53,9 +53,9 @@ class Frontier:
     def __init__(self, middles: Sequence[int]) -> None:
         """Begin with these cuts, the last of them first."""
         self._middles = list(middles)
-        self._open: list[tuple[float, int, Node]] = []
+        self._open: list[tuple[float, int, OpenNode]] = []
         """Heap of open nodes."""
-        self._taken: dict[int, int | Node] = {}
+        self._taken: dict[int, int | OpenNode] = {}
         """What threads work on, by its number."""
         self._numbers = count()
         self._changed = Condition()
@@ -86,7 +86,7 @@ class Frontier:
             bounds += [0.0 for _middle in self._middles[:1]] + [bound_ns for bound_ns, *_node in self._open[:1]]
             return min(bounds, default=float("inf"))
 
-    def take(self, goes_on: Callable[[], bool]) -> tuple[int, int | Node] | None:
+    def take(self, goes_on: Callable[[], bool]) -> tuple[int, int | OpenNode] | None:
         """Return a number with a cut between the chunks or a node to look at; None where there is none any more.
 
         Where others have all that is left, it waits for what they give back while `goes_on` says so.
@@ -102,12 +102,12 @@ class Frontier:
                 self._changed.wait(_WAIT_S)
             return None
 
-    def _take(self, task: int | Node) -> tuple[int, int | Node]:
+    def _take(self, task: int | OpenNode) -> tuple[int, int | OpenNode]:
         number = next(self._numbers)
         self._taken[number] = task
         return number, task
 
-    def give(self, number: int, nodes: Sequence[Node]) -> None:
+    def give(self, number: int, nodes: Sequence[OpenNode]) -> None:
         """Take the nodes that are left of what has this number."""
         with self._changed:
             del self._taken[number]

@@ -179,7 +179,7 @@ def play_turns(
             elif value <= max(target, game.bound[0] + close * target):
                 return CLOSED
             if not of_mean:
-                value = _mix(
+                value = mix(
                     times, plan_regrets, path_regrets, plan_shares, path_shares, numbers[0], numbers[1], target
                 )  # fmt: skip
                 above = int(value * (1 + _VIOLATION))
@@ -268,7 +268,7 @@ def _drop_paths(paths: Any, times: Any, regrets: Any, shares: Any, num_paths: in
 
 
 @compiled
-def _mix(
+def mix(
     times: Any,
     plan_regrets: Any,
     path_regrets: Any,

@@ -121,10 +121,21 @@ class CriticalPaths:
 
     def add_longest(self, durations: Integers, *, above_ns: float) -> bool:
         """Add a longest path through each rank if it is longer than `above_ns`; returns whether any is new."""
+        is_new = False
+        for path in self.longest(durations, above_ns=above_ns):
+            self._sinks[path[0]] = True
+            is_new |= bool(compiled(mark)(path, len(path), self._graph.rank_predecessors, self._marks))
+        return is_new
+
+    def longest(self, durations: Integers, *, above_ns: float) -> list[NDArray[np.int64]]:
+        """Return a longest path through each rank if it is longer than `above_ns`: its positions, last first.
+
+        A rank gets none through whose longest path one of another rank goes.
+        """
         self.makespan(durations)
         through = self._heads[1:] + self._tails[1:]
-        is_new = False
         covered = np.zeros(len(through) + 1, dtype=bool)
+        paths = []
         for own in self._actions_of_rank:
             if through[own].max(initial=0) <= above_ns:
                 continue
@@ -132,9 +143,8 @@ class CriticalPaths:
             if not covered[position]:
                 path = self._path_through(position, durations)
                 covered[path] = True
-                self._sinks[path[0]] = True
-                is_new |= bool(compiled(mark)(path, len(path), self._graph.rank_predecessors, self._marks))
-        return is_new
+                paths.append(path)
+        return paths
 
     def count_longest(
         self, durations: Integers, *, above_ns: float, messages_ns: Integers | None = None

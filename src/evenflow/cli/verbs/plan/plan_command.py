@@ -26,10 +26,13 @@ from evenflow.cli.shared.training.configured_model import read_planned_model
 from evenflow.cli.shared.training.training_options import options_typed
 from evenflow.cli.text.best_text import best_text, elsewhere_text
 from evenflow.cli.text.block_text import block_to_paste, without_environment
+from evenflow.cli.text.certificate_text import written_line
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
 from evenflow.cli.text.shorter_neighbour_text import neighbour_line, shorter_neighbour
 from evenflow.cli.text.tables import binding_note, without_host_note
 from evenflow.cli.verbs.plan.first_lines import first_lines, next_line
+from evenflow.cli.verbs.plan.plan_certificate import OPTION as CERTIFICATE
+from evenflow.cli.verbs.plan.plan_certificate import certificate_text, certified, check_certifiable
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, in_layers_of_framework, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
@@ -103,11 +106,14 @@ def plan(request: PlanOptions) -> int:
         without_mark=("--order",)
         if job.applied_file is None or job.applied_file.has_comments
         else ("--order", "--apply"),
+        formats={CERTIFICATE: ".json"},
     )
+    if outputs.has(CERTIFICATE):
+        check_certifiable(job)
     if plan_options.memory is not None and not job.request.network.has_memory:
         click.echo(_("note: the layer file has no memory data, so --memory is not checked"), err=True)
     budget = TimeBudget.of(plan_options.time_limit, outputs, num_actions=job.num_actions)
-    job = job.within(budget.search_s)
+    job = job.within(budget.search_s / 2 if outputs.has(CERTIFICATE) else budget.search_s)
     with shown_progress(time_limit_s=job.options.time_limit, quiet=plan_options.quiet) as progress:
         answer = solve_job(job, progress)
     note_compiling()
@@ -161,6 +167,11 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs, budget: TimeBudget) -
 
     outputs.write("--trace", trace)
     outputs.write("--order", lambda: format_schedule(simulation.timeline.schedule))
+    if outputs.has(CERTIFICATE):
+        certificate = certified(job, simulation, seconds=budget.search_s)
+        if certificate is not None:
+            outputs.write(CERTIFICATE, partial(certificate_text, certificate))
+            click.echo(written_line(certificate, outcome.lower_bound_ns), err=True)
     if applied is not None:
         after = applied.applied(simulation.plan)
         check_scripts()

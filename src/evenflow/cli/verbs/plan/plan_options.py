@@ -98,6 +98,13 @@ class PlanOptions:
         metavar="FILE.csv",
         help="Write the order of work as the CSV that torch.distributed.pipelining reads.",
     )
+    certificate_file: Path | None = optional(
+        "--certificate",
+        is_written=True,
+        metavar="FILE.json",
+        help="Write plan, bound and evidence, which evenflow verify checks without the solver. Half of the time limit "
+        "is kept for it, and for the check of what is written, which may take a minute more.",
+    )
     applied_file: Path | None = optional(
         "--apply", help="Write FILE.planned beside this configuration or script of your framework, with the plan."
     )

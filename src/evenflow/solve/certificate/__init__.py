@@ -1,0 +1,1 @@
+"""Certificates: proofs that others can check without the solver."""
