@@ -11,8 +11,8 @@ plan, and at lower targets when that fails::
 
 A search over cuts takes many times as long for every per cent that a target is higher. So it comes up from two fifths
 of the gap below the best plan, after a short attempt to aim straight: to the highest target that it has the time for,
-as the time for the last one says, but by a fifth of the margin at least. With one that is nearly decided it goes on,
-for all the time that is left and also where a better plan has become known meanwhile.
+as the time for the last one says, but by three tenths of the margin at least and by half of it at most. With one that
+is nearly decided it goes on, for all the time that is left and also where a better plan has become known meanwhile.
 """
 
 import math
@@ -34,13 +34,14 @@ CUTS_FIRST_SHARE = 0.03
 """Share of the time limit for the first attempt where it comes to a search over cuts."""
 CUTS_LOWEST = 0.4
 """Share of the gap that is the first margin of a search over cuts."""
-CUTS_STEP = 0.8
-"""Most of the margin that is left after one was refuted, as a share, for a search over cuts."""
+CUTS_STEP, CUTS_LEAP = 0.7, 0.5
+"""Most and least of the margin that is left after one was refuted, as shares, for a search over cuts: what it has
+learned makes the next one shorter, so a step costs little, and one that is too long costs all."""
 NEARLY_DONE = 0.15
 """Share of the cut graphs left up to which a search over cuts goes on with a target that it has not decided."""
 CUTS_GROWTH = 4.0
 """Times as long as a search over cuts takes for a target that is one per cent higher, about."""
-_NOT_WORTH_A_STEP = 2.0
+_NOT_WORTH_A_STEP = 1.5
 """Times the first margin up to which a search over cuts aims at that instead: the next step would repeat most of it."""
 _LEAST_SECONDS = 0.1
 """Seconds of a search below which they say little."""
@@ -88,7 +89,8 @@ class Aim:
             wanted = self.margin * (CUTS_STEP if searches_cuts else 0.5)
             if cuts is not None:
                 times = LATER_SHARE * left_s / max(cuts.seconds_for_all, _LEAST_SECONDS)
-                wanted = min(wanted, self.margin - 0.01 * math.log(max(1.0, times), CUTS_GROWTH))
+                leap = self.margin - 0.01 * math.log(max(1.0, times), CUTS_GROWTH)
+                wanted = min(wanted, max(leap, CUTS_LEAP * self.margin))
                 if FIRST_MARGIN < wanted <= _NOT_WORTH_A_STEP * FIRST_MARGIN:
                     wanted = FIRST_MARGIN
         elif cuts is not None and (cuts.share_left <= NEARLY_DONE or cuts.seconds_for_rest < left_s):

@@ -121,6 +121,8 @@ class Prover:
         """Whether columns go before a search over cuts: they have decided a target that it has not."""
         self._first_cuts_s = _FIRST_CUTS_S
         """Seconds of the next search over cuts before columns."""
+        self.searches_cuts = False
+        """Whether it searches cuts at the moment; other threads may read it."""
         self._stopped = False
         self._program: Program | None = None
 
@@ -288,10 +290,14 @@ class Prover:
         """Search the cut graphs until the target is decided or the time is up."""
         target_ns = float(search.target_ns)
         end_s = min(self._cuts_deadline, now_s() + seconds)
-        search.run(
-            keep_going=lambda: now_s() < min(end_s, self._deadline),
-            report=lambda bound_ns: self._report(_("searching cuts"), min(bound_ns, target_ns)),
-        )
+        self.searches_cuts = True
+        try:
+            search.run(
+                keep_going=lambda: now_s() < min(end_s, self._deadline),
+                report=lambda bound_ns: self._report(_("searching cuts"), min(bound_ns, target_ns)),
+            )
+        finally:
+            self.searches_cuts = False
         if search.is_too_large:
             return TargetAnswer(refuted=False, bound_ns=floor_ns)
         number = len(middles_outwards(self.problem))

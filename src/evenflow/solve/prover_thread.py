@@ -19,6 +19,7 @@ from evenflow.solve.backends.highs import Program
 from evenflow.solve.bounds import link_bound_ns, ramp_bound_ns
 from evenflow.solve.clock import Clock, counts_work, now_s
 from evenflow.solve.cuts.cut_graph import has_cut_graphs
+from evenflow.solve.cuts.cut_search import needs_all_processors
 from evenflow.solve.cuts.evened import evened_plan
 from evenflow.solve.cuts.nearby import nearby_plan
 from evenflow.solve.infeasible import explain
@@ -40,6 +41,8 @@ _ABOVE_SECONDS = 0.5
 """Most seconds to look for the least memory where nobody asks for advice and it is known that nothing fits."""
 _ROUND_SECONDS = 0.1
 """Longest round of a search that takes turns with proofs."""
+_REST_SECONDS = 6.0
+"""Longest rest of a search for plans between two of its rounds, which take two seconds by then."""
 _LARGE_SHARE = 0.2
 """Share of the time left that a look at the whole network may take, before the columns of the proof."""
 _NEARBY_SHARE = 0.15
@@ -133,6 +136,8 @@ class ProverThread:
         """Its mixture of paths, by which a search of cuts begins."""
         self._looked_near, self._width = 0, 1
         """Makespan of the plan near whose cuts others were looked for, and how near the next look is."""
+        self._has_rested = False
+        """Whether the search has just rested."""
         self._has_evened = False
         """Whether the ranks of one chunk each have been evened out."""
 
@@ -218,7 +223,7 @@ class ProverThread:
             self._settle(search, clock)
             self._prove(search, prover, clock, cutoff_ns)
             return
-        searcher = Thread(target=search.run, kwargs={"stop": self._stop.is_set})
+        searcher = Thread(target=search.run, kwargs={"stop": lambda: self._rests(search, prover)})
         searcher.start()
         try:
             self._settle(search, clock)
@@ -226,6 +231,18 @@ class ProverThread:
         finally:
             self._stop.set()
             searcher.join()
+
+    def _rests(self, search: Annealing, prover: Prover) -> bool:
+        """Let a search that has settled rest while the proof has a use for all processors; returns whether it is over.
+
+        Every other round goes on: a better plan is a shorter way for the proof too.
+        """
+        self._has_rested = not self._has_rested
+        if needs_all_processors() and self._has_rested:
+            end_s = now_s() + _REST_SECONDS
+            while search.has_settled and prover.searches_cuts and now_s() < end_s and not self._stop.is_set():
+                self._stop.wait(_POLL_SECONDS)
+        return self._stop.is_set()
 
     def _begin(self, clock: Clock, cutoff_ns: int | None) -> None:
         """Make search and prover from a first plan, if there is one."""

@@ -420,6 +420,14 @@ def _phases(graphs: CutGraphs) -> tuple[Floats, Floats]:
 
 
 def num_search_threads() -> int:
-    """Return how many threads search cuts: those for which there are processors beside the search for plans."""
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(_MOST_THREADS, there - 1))
+    """Return how many threads search cuts: one for each processor, but for a few at most."""
+    return min(_MOST_THREADS, _num_processors())
+
+
+def needs_all_processors() -> bool:
+    """Return whether a search of cuts leaves no processor for a search for plans."""
+    return num_search_threads() == _num_processors()
+
+
+def _num_processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
