@@ -13,6 +13,8 @@ from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.reading import format_runs, read_runs
 from evenflow.profiles.measured.to_calibrate import measurement_of
 
+pytestmark = pytest.mark.processes
+
 CONFIG = {
     "model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 8, "num_attention_heads": 16,
     "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 32000, "max_position_embeddings": 4096,
