@@ -48,7 +48,7 @@ def test_no_plan_of_any_configuration_is_refused(target, version, model, gigabyt
     if model is MIXTURE and (target.name, version) in WITHOUT_EXPERTS:
         assert not search(for_framework(some, target, version), rows=2, time_limit_s=1).candidates
         return
-    for seconds in (1, 60):  # a machine that is busy with other work needs longer
+    for seconds in (0.4, 60):  # a machine that is busy with other work needs longer
         answer = search(for_framework(some, target, version), rows=2, time_limit_s=seconds)
         written = written or [one for one in answer.candidates if one.plan is not None]
         if written:
