@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks.cases import Case
 from benchmarks.table import aligned
-from evenflow.cli.verbs.plan.plan_certificate import certificate_text
+from evenflow.export.results.certificate_fields import certificate_file
 from evenflow.solve.certificate.certify import certify
 from evenflow.solve.certificate.described import not_covered
 from evenflow.solve.plan import solve
@@ -46,7 +46,7 @@ def measure(case: Case, *, time_limit_s: float) -> CertifiedCase | None:
     write_s = time.monotonic() - began
     if certificate is None:
         return CertifiedCase(**own, reason="too little time", write_s=write_s)
-    text = certificate_text(certificate).encode()
+    text = certificate_file(certificate).encode()
     began = time.monotonic()
     verify(read_certificate(text, place=case.name))
     return CertifiedCase(

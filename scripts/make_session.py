@@ -56,8 +56,7 @@ def session() -> list[str]:
 
 def _wrapped(line: str) -> Iterator[str]:
     """Yield a line as a terminal breaks it."""
-    yield line[:_COLUMNS]
-    yield from (line[begin : begin + _COLUMNS] for begin in range(_COLUMNS, len(line), _COLUMNS))
+    yield from (line[begin : begin + _COLUMNS] for begin in range(0, max(1, len(line)), _COLUMNS))
 
 
 def picture(lines: list[str]) -> str:

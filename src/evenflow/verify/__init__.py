@@ -19,6 +19,7 @@ from evenflow.verify.certificate import (
 )
 from evenflow.verify.check import Checker, verify
 from evenflow.verify.graph import ContentGraph
+from evenflow.verify.order import OrderOfWork
 
 __all__ = [
     "FORMAT",
@@ -31,6 +32,7 @@ __all__ = [
     "ContentGraph",
     "LayerCosts",
     "NetworkCosts",
+    "OrderOfWork",
     "RankFacts",
     "TreeOfCut",
     "read_certificate",

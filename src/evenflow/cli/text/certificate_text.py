@@ -2,7 +2,7 @@
 
 from evenflow.language import _
 from evenflow.units import megabytes, milliseconds
-from evenflow.verify import Certificate
+from evenflow.verify import Certificate, OrderOfWork
 
 
 def proven_text(certificate: Certificate) -> str:
@@ -60,7 +60,6 @@ def _memory_line(certificate: Certificate) -> str:
 
 def _conditions(certificate: Certificate) -> list[str]:
     """Return what all plans that are meant have in common, a line each."""
-    num_units = 1 + max(int(token.split("F")[1]) for token in certificate.ranks[0].order.split(",") if "F" in token)
     sets = [", ".join(certificate.kinds[kind] for kind in own) for own in certificate.kind_sets]
     return [
         _(
@@ -68,7 +67,7 @@ def _conditions(certificate: Certificate) -> list[str]:
             schedule=certificate.schedule,
             ranks=len(certificate.ranks),
             stages=len(certificate.stage_layers),
-            units=num_units,
+            units=OrderOfWork(certificate).num_units,
         ),
         _(
             "the {layers} layers of {network}, at the costs in the file",

@@ -1,7 +1,17 @@
-"""A checked certificate as fields of a result file."""
+"""A certificate as a file, and a checked one as fields of a result file."""
 
+import msgspec
+
+from evenflow.export.results.json_text import format_object
 from evenflow.units import megabytes, milliseconds
 from evenflow.verify import Certificate
+
+
+def certificate_file(certificate: Certificate) -> str:
+    """Return the text of a certificate's file, without its mark."""
+    fields = msgspec.to_builtins(certificate)
+    del fields["written_by"]
+    return format_object(fields)
 
 
 def certificate_fields(certificate: Certificate, *, wrong: str) -> dict[str, object]:

@@ -11,12 +11,11 @@ from evenflow.simulate.compiled import compiled
 from evenflow.solve.certificate.path_book import Counts, PathBook
 from evenflow.solve.clock import spend
 from evenflow.solve.cuts.cut_kernels import follow, sweep
+from evenflow.solve.cuts.cut_part import NOISE
 from evenflow.verify import ContentGraph
 
 Shares = dict[int, float]
 """Shares of numbered paths."""
-NOISE = 1e-9
-"""Fraction of the target by which plans must exceed it: lengths are sums in floating point."""
 _CLOSE = 1e-4
 """Fraction of the target: where bound and value of the game differ by less, splitting helps more."""
 _MOST_PATHS = 400

@@ -21,7 +21,7 @@ from evenflow.schedule import schedule_of
 from evenflow_torch.results.run_fields import run_fields, timeline_file_of
 from evenflow_torch.run.job.child import message_of
 from evenflow_torch.run.job.launch import launch
-from evenflow_torch.run.job.rank_environment import is_started_by_torchrun, rank_environment
+from evenflow_torch.run.job.rank_environment import RankEnvironment, is_started_by_torchrun, rank_environment
 from evenflow_torch.run.measure.comparison import compare
 from evenflow_torch.run.values.aa_report import Mismatch
 from evenflow_torch.run.values.run_files import checkpoints_in, last_checkpoint
@@ -75,7 +75,7 @@ def run(request: RunOptions) -> int:
         own = rank_environment(os.environ)
         plan = _for_processes(request, plan, place, own.num_processes, is_first=own.rank == 0)
         job = begun(request.job(plan, place))
-        return _run_as_rank(job, outputs, plan, request.rank_timeout, metrics)
+        return _run_as_rank(job, own, outputs, plan, request.rank_timeout, metrics)
     plan_of_all = plan
     plan = _for_processes(request, plan_of_all, place, _num_gpus(request))
     job = _checked(begun(request.job(plan, place)))
@@ -102,8 +102,10 @@ def run(request: RunOptions) -> int:
         except RunError as error:
             if not left:
                 raise
-            plan = _for_processes(request, plan_of_all, place, _num_gpus(request))
-            job = _checked(_from_last_checkpoint(request.job(plan, place)))
+            again = _for_processes(request, plan_of_all, place, _num_gpus(request))
+            if again != plan:
+                plan, job = again, _checked(request.job(again, place))
+            job = _from_last_checkpoint(job)
             click.echo(str(error), err=True)
             click.echo(
                 _("starting again behind step {step}; restarts left: {left}", step=job.files.first_step, left=left - 1),
@@ -158,9 +160,10 @@ def _from_last_checkpoint(job: RunJob) -> RunJob:
     return replace(job, files=replace(job.files, first_step=last[0], resume=str(last[1])))
 
 
-def _run_as_rank(job: RunJob, outputs: Outputs, plan: str, rank_timeout_s: float, metrics: MetricsFiles) -> int:
+def _run_as_rank(
+    job: RunJob, own: RankEnvironment, outputs: Outputs, plan: str, rank_timeout_s: float, metrics: MetricsFiles
+) -> int:
     """Be one rank of a run, as torchrun starts it on every machine."""
-    own = rank_environment(os.environ)
     job = _checked(job, num_processes=own.num_processes, num_local=own.num_local)
     from evenflow_torch.run.job.worker import train
 

@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 
-import msgspec
-
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.verbs.plan.plan_job import PlanJob
 from evenflow.cli.verbs.plan.plan_options import Task
 from evenflow.errors import InputError
-from evenflow.export.results.json_text import format_object
+from evenflow.export.results.certificate_fields import certificate_file
 from evenflow.fields import MOST_BYTES
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
@@ -48,7 +46,7 @@ def certified(job: PlanJob, simulation: Simulation, *, seconds: float) -> Certif
         certificate = certify(problem, problem.counts(plan), seconds=seconds, keep_going=lambda: not was_interrupted())
     if certificate is None and was_interrupted():
         return None
-    if certificate is None or len(certificate_text(certificate)) > MOST_BYTES:
+    if certificate is None or len(certificate_file(certificate)) > MOST_BYTES:
         raise InputError(
             value=f"{job.options.time_limit:g} s",
             rule=_("must be long enough for a proof that others can check; the plan itself is as printed"),
@@ -56,10 +54,3 @@ def certified(job: PlanJob, simulation: Simulation, *, seconds: float) -> Certif
             remedy=_("give more with --time-limit"),
         )
     return certificate
-
-
-def certificate_text(certificate: Certificate) -> str:
-    """Return the text of the file, without its mark."""
-    fields = msgspec.to_builtins(certificate)
-    del fields["written_by"]
-    return format_object(fields)

@@ -32,10 +32,11 @@ from evenflow.cli.text.shorter_neighbour_text import neighbour_line, shorter_nei
 from evenflow.cli.text.tables import binding_note, without_host_note
 from evenflow.cli.verbs.plan.first_lines import first_lines, next_line
 from evenflow.cli.verbs.plan.plan_certificate import OPTION as CERTIFICATE
-from evenflow.cli.verbs.plan.plan_certificate import certificate_text, certified, check_certifiable
+from evenflow.cli.verbs.plan.plan_certificate import certified, check_certifiable
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, in_layers_of_framework, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
+from evenflow.export.results.certificate_fields import certificate_file
 from evenflow.export.results.outcome_fields import (
     RECOMMENDED,
     best_fields,
@@ -170,7 +171,7 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs, budget: TimeBudget) -
     if outputs.has(CERTIFICATE):
         certificate = certified(job, simulation, seconds=budget.search_s)
         if certificate is not None:
-            outputs.write(CERTIFICATE, partial(certificate_text, certificate))
+            outputs.write(CERTIFICATE, partial(certificate_file, certificate))
             click.echo(written_line(certificate, outcome.lower_bound_ns), err=True)
     if applied is not None:
         after = applied.applied(simulation.plan)
