@@ -24,6 +24,11 @@ class Status(Enum):
     """The time ran out before a plan was found."""
 
     @property
+    def is_proven(self) -> bool:
+        """Whether more time cannot change the answer."""
+        return self in (Status.OPTIMAL, Status.INFEASIBLE)
+
+    @property
     def word(self) -> str:
         """The status in a table."""
         return {

@@ -117,7 +117,7 @@ def plan(request: PlanOptions) -> int:
     job = job.within(budget.search_s / 2 if outputs.has(CERTIFICATE) else budget.search_s)
     with shown_progress(time_limit_s=job.options.time_limit, quiet=plan_options.quiet) as progress:
         answer = solve_job(job, progress)
-    note_compiling()
+    note_compiling(is_last_word=answer.outcome.status.is_proven)
     try:
         _write(answer, job, outputs, budget)
     finally:  # a file that fails does not take the plan with it
