@@ -227,7 +227,7 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
         ),
         (
             {"vocab_size": None},
-            " must have the field 'vocab_size'; write it, under this name or as padded_vocab_size",
+            " must have the field 'vocab_size'; write it, under this name or as padded_vocab_size, n_token",
         ),
         (
             {"model_type": None},

@@ -92,7 +92,7 @@ _OF_OTHER_MODELS = frozenset(
 )  # fmt: skip
 """Names that configurations of transformers really have."""
 _WITHOUT_PARTS = re.compile(
-    r"_ids?$|token|rope|rotary|^max_|eps$|^output_|^return_|^use_cache$|^auto_map$|^architectures$|dtype|version|init"
+    r"_ids?$|token|^id2label$|^label2id$|quantization|_map$|task_specific|rope|rotary|^max_|eps$|^output_|^return_|^use_cache$|^auto_map$|^architectures$|dtype|version|init"
     r"|group$|^norm_topk|^pretraining_tp$|^n_group|scal|softcap|aux_loss|logits|^scale_|_index$|position"
 )
 """Names of fields that say how a model computes or is used, and not what it consists of."""
@@ -109,8 +109,8 @@ _WITHOUT_PARTS_IN_FAMILIES = frozenset(
         "number_of_conv_states", "prefix_lm", "qk_head_dim", "residual_in_fp32", "seed", "seq_aux",
         "shared_expert_sink", "split_ngram_parts", "ssm_multipliers", "start_n_top", "summary_proj_to_labels",
         "summary_use_proj", "time_step_limit", "top_k", "use_associative_scan", "use_bidirectional_attention",
-        "use_expert_bias", "use_flash_attn", "use_grouped_topk", "use_mamba_kernels", "use_mems_eval", "use_mrope",
-        "use_routing_bias",
+        "use_expert_bias", "use_flash_attn", "use_gemma_norm", "use_grouped_topk", "use_mamba_kernels",
+        "use_mems_eval", "use_mrope", "use_routing_bias",
     )
 )  # fmt: skip
 """The same, in types that are known: that they change no number of parameters, `make check-architectures` shows."""
@@ -119,11 +119,14 @@ _SHORTEST = 5
 
 
 def unread_fields(fields: Fields, *, is_known: bool) -> tuple[str, ...]:
-    """Return the names that say a number, a list or yes, and that nothing here knows; of a type that `is_known`."""
+    """Return the names that say a number, a list, an object or yes, and that nothing here knows.
+
+    Where the type of the model `is_known`, it is known of more names that they add nothing.
+    """
     return tuple(
         name
         for name, value in fields.values.items()
-        if (value is True or (is_integer(value) and value > 1) or (isinstance(value, list) and value))
+        if (value is True or (is_integer(value) and value > 1) or (isinstance(value, list | dict) and value))
         and name not in KNOWN
         and not _WITHOUT_PARTS.search(name)
         and not (is_known and (name in _WITHOUT_PARTS_IN_FAMILIES or name.startswith("freeze_")))

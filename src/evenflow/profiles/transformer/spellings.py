@@ -23,7 +23,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
         "feed_forward_size",
     ),
     "dense_ffn": ("intermediate_size_mlp", "dense_intermediate_size", "prefix_dense_intermediate_size"),
-    "vocabulary": ("vocab_size", "padded_vocab_size"),
+    "vocabulary": ("vocab_size", "padded_vocab_size", "n_token"),
     "positions": ("n_positions", "max_position_embeddings", "max_seq_len"),
     "experts": (
         "num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts", "ffn_config.moe_num_experts",
@@ -68,11 +68,15 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "attention_width": ("attention_hidden_size",),
     "recurrent_width": ("lru_width",),
     "recurrent_kernel": ("conv1d_width",),
-    "index_heads": ("index_n_heads", "sparse_num_index_heads", "indexer_n_heads"),
-    "index_width": ("index_head_dim", "sparse_index_dim", "indexer_head_dim"),
+    "index_heads": (
+        "index_n_heads", "sparse_num_index_heads", "indexer_n_heads", "sparse_attention_config.sparse_num_index_heads",
+    ),
+    "index_width": (
+        "index_head_dim", "sparse_index_dim", "indexer_head_dim", "sparse_attention_config.sparse_index_dim",
+    ),
     "index_chosen": ("index_topk", "indexer_budget"),
-    "index_block": ("index_block_size", "sparse_block_size"),
-    "index_blocks": ("index_topk_blocks", "sparse_topk_blocks"),
+    "index_block": ("index_block_size", "sparse_block_size", "sparse_attention_config.sparse_block_size"),
+    "index_blocks": ("index_topk_blocks", "sparse_topk_blocks", "sparse_attention_config.sparse_topk_blocks"),
     "index_offset": ("index_skip_topk_offset",),
     "index_pool": ("index_kpool", "indexer_compress_ratio"),
     "norm_rank": ("gated_norm_rank",),
