@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.text.beside_text import beside_line, step_line, step_ns
 from evenflow.cli.text.equal_stages_text import MOST_ACTIONS, equal_stages_lines
 from evenflow.cli.text.next_text import export_line
@@ -12,6 +13,7 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.simulate import Simulation, simulate
+from evenflow.solve import Outcome
 
 _STANDARD_OUTPUT = Path("-")
 
@@ -54,6 +56,17 @@ def _simulated(known: Plan, simulation: Simulation) -> Simulation | None:
         return simulate(simulation.network, known, communication=simulation.communication)
     except InputError:  # it has other layers or ranks
         return None
+
+
+def spread_line(job: PlanJob, outcome: Outcome) -> str:
+    """Return how a configuration of which no plan fits goes on more devices; empty for anything else."""
+    if outcome.infeasibility is None or job.file_plan is not None or not isinstance(job.degrees, PlannedDegrees):
+        return ""
+    return _(
+        "next: --tensor, or --expert with --data, gives each rank more devices; evenflow tune --model {file} chooses "
+        "among all ways to split the training",
+        file=config_path(job.options.layers),
+    )
 
 
 def next_line(job: PlanJob) -> str:
