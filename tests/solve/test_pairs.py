@@ -23,6 +23,8 @@ from evenflow.model import (
     PassHalves,
     Plan,
     RankTraits,
+    Request,
+    Sizes,
     cells,
     exchange_spans,
     saved_ns,
@@ -31,6 +33,8 @@ from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import Action, Op, Schedule, make_schedule, parse_schedule
 from evenflow.simulate import Simulation, at_best_in_pairs, build_graph, simulate
 from evenflow.solve import Outcome, Status, plan
+from evenflow.solve.problem import make_problem
+from evenflow.solve.relaxation.layer_program import Relaxation
 from evenflow.targets.megatron_family.flags import megatron_abilities
 from evenflow.targets.planning import plan_for_target
 from evenflow.targets.refusal import refusal
@@ -464,6 +468,27 @@ def test_no_plan_is_shorter_than_one_by_one_at_its_best(family: str, num_ranks: 
     at_best = at_best_in_pairs(network)
     for each in every_plan(network, schedule):
         assert simulate(at_best, each.plan, schedule=schedule.in_turn()).makespan_ns <= each.makespan_ns
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(st.sampled_from(sorted(PAIRED)), st.integers(1, 3), st.data())
+def test_no_plan_is_shorter_than_the_program_over_parts_of_layers(family: str, num_ranks: int, data: st.DataObject):
+    network = data.draw(networks(num_ranks=num_ranks))
+    num_chunks = PAIRED[family]
+    if network.num_layers < num_ranks * num_chunks:
+        return
+    sizes = Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=data.draw(st.integers(1, 8)))
+    schedule = make_schedule(
+        family, num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=sizes.num_microbatches
+    )
+    simulations = every_plan(network, schedule)
+    peaks = sorted(max(each.peak_memory_bytes) for each in simulations)
+    limit = data.draw(st.sampled_from([None, peaks[0], peaks[len(peaks) // 2]]))
+    request = Request(network=network, sizes=sizes, memory_limit_bytes=limit, allow_empty=False)
+    relaxation = Relaxation(make_problem(request, schedule=family), scale_ns=simulations[0].makespan_ns)
+    found = relaxation.run(keep_going=lambda: True, report=lambda _bound: None)
+    assert relaxation.is_over
+    assert 0 < found.bound_ns <= min(each.makespan_ns for each in simulations if each.fits(limit))
 
 
 def test_the_best_cut_without_pairs_is_not_the_best_one_with_them():

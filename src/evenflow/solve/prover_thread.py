@@ -293,8 +293,6 @@ class ProverThread:
 
     def _relaxed(self, keep_going: Callable[[], bool]) -> list[Integers]:
         """Solve the program over parts of layers, for a bound; return plans near its solution, the shortest first."""
-        if self._problem.schedule.has_pairs:  # the program has no times of pairs
-            return []
         standing = self.standing
         if self._relaxation is None:
             self._relaxation = Relaxation(self._problem, scale_ns=standing.lower_bound_ns)

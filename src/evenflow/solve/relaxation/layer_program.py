@@ -2,6 +2,7 @@
 
     minimise   makespan
     subject to makespan >= every critical path so far, with the durations that the layers make
+               what a forward saves beside a backward <= the most that its layers save, and those of the backward
                what a cell holds is what lies between its two borders, which are means of places in the network
                each rank holds what its limit allows, at each of its fullest moments
 
@@ -12,14 +13,15 @@ of the proof (`columns`) are far more there.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import FULL, Layer
-from evenflow.schedule import NUM_OPS
-from evenflow.simulate import Integers, held_amounts
+from evenflow.schedule import NUM_OPS, Op
+from evenflow.simulate import Integers, held_amounts, no_time_class
 from evenflow.simulate.costs import duration_table
 from evenflow.solve.backends.highs import INFINITY
 from evenflow.solve.backends.incremental import Infeasible, LinearProgram
@@ -167,7 +169,10 @@ class _Layout:
 
 
 class _LayerProgram:
-    """The program; its columns are the makespan, the parts [cell, type, kind], and the places of each border."""
+    """The program; its columns are the makespan, the parts [cell, type, kind], the places of each border, and savings.
+
+    Savings are those of every forward beside each backward of its rank, in the order of `pair_class`.
+    """
 
     def __init__(self, problem: Problem, layout: _Layout, *, scale_ns: int, keep_going: Callable[[], bool]) -> None:
         self._problem, self._layout = problem, layout
@@ -180,10 +185,13 @@ class _LayerProgram:
         """Costs of cells without layers: those of head and tail."""
         self._part_durations, self._part_bytes = self._of_parts()
         self._has_solved = False
+        self._saved = int(firsts[-1]) + np.arange(num_cells * problem.num_chunks if problem.schedule.has_pairs else 0)
+        num_columns = int(firsts[-1]) + len(self._saved)
         self._program = LinearProgram(keep_going)
-        self._program.add_columns(np.eye(1, int(firsts[-1]))[0], empty(int(firsts[-1])))
+        self._program.add_columns(np.eye(1, num_columns)[0], empty(num_columns))
         self._add(self._between_borders())
         self._add(self._memory())
+        self._add(self._savings())
         if problem.counts_full:
             self._add(self._most_full())
         self._paths = np.zeros((0, len(self._ends.durations) + 1))
@@ -213,11 +221,25 @@ class _LayerProgram:
         """Return the durations of a solution by class of `Graph`, as `StageCosts` has them."""
         parts = np.einsum("stk,stkd->sd", columns[self._parts], self._part_durations)
         durations = self._ends.durations.astype(np.float64)
-        num_operations = NUM_OPS * len(parts)
+        num_cells = len(parts)
+        num_operations = NUM_OPS * num_cells
         durations[:num_operations] += parts[:, :NUM_OPS].reshape(-1)
         if len(durations) > num_operations:
-            durations[num_operations:-1] += parts[:, NUM_OPS]
+            durations[num_operations : num_operations + num_cells] += parts[:, NUM_OPS]
+        if len(self._saved):
+            forwards, backwards = self._pairs
+            both = parts[forwards, Op.F] + parts[backwards, Op.B]
+            durations[no_time_class(num_cells) + 1 :] += both - columns[self._saved] / self._factor
         return durations
+
+    @cached_property
+    def _pairs(self) -> tuple[Integers, Integers]:
+        """The cells of the forward and of the backward of every pair."""
+        table = self._problem.schedule.stage_table
+        forwards = np.repeat(np.arange(table.size), len(table))
+        ranks = np.empty(table.size, dtype=np.int64)
+        ranks[table] = np.arange(table.shape[1])
+        return forwards, table.T[ranks].reshape(-1)
 
     def borders(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean places of the borders, shape [num_cells + 1]."""
@@ -233,18 +255,26 @@ class _LayerProgram:
             cells = np.flatnonzero(of_cell.any(axis=1))
             entries = -self._factor * np.einsum("sd,stkd->stk", of_cell[cells], self._part_durations[cells])
             least = self._factor * (int(messages_ns) + int(counts @ self._ends.durations))
-            columns = np.concatenate(([0], self._parts[cells].reshape(-1)))
-            rows.append((columns, np.concatenate(([1.0], entries.reshape(-1))), least, INFINITY))
+            of_pairs = self._of_pairs(counts)
+            pairs = np.flatnonzero(of_pairs)
+            columns = np.concatenate(([0], self._parts[cells].reshape(-1), self._saved[pairs]))
+            rows.append((columns, np.concatenate(([1.0], entries.reshape(-1), of_pairs[pairs])), least, INFINITY))
         self._add(iter(rows))
         self._paths = np.concatenate((self._paths, np.column_stack((paths.counts, paths.messages_ns))))
 
     def _by_cell(self, counts: Integers) -> Integers:
         """Return the counts of a path for the operations of each cell, and for its copies, [num_cells, NUM_OPS + 1]."""
         num_cells = self._problem.num_cells
-        of_operations = counts[: NUM_OPS * num_cells].reshape(-1, NUM_OPS)
-        has_copies = len(counts) > of_operations.size
-        of_copies = counts[of_operations.size : -1] if has_copies else np.zeros(num_cells, dtype=np.int64)
-        return np.column_stack((of_operations, of_copies))
+        of_operations = counts[: NUM_OPS * num_cells].reshape(-1, NUM_OPS).copy()
+        of_copies = counts[of_operations.size : of_operations.size + num_cells]
+        if len(self._saved):
+            for op, cells in zip((Op.F, Op.B), self._pairs, strict=True):
+                np.add.at(of_operations[:, op], cells, self._of_pairs(counts))
+        return np.column_stack((of_operations, of_copies if len(of_copies) else np.zeros(num_cells, dtype=np.int64)))
+
+    def _of_pairs(self, counts: Integers) -> Integers:
+        """Return the counts of a path for forwards beside backwards."""
+        return counts[no_time_class(self._problem.num_cells) + 1 :][: len(self._saved)]
 
     def _of_parts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return durations [cell, type, kind, NUM_OPS + 1] of layers, and bytes [cell, type, kind, 4] in MB.
@@ -304,6 +334,20 @@ class _LayerProgram:
                 entries = np.einsum("sb,stkb->stk", times, self._part_bytes[cells])
                 room = float(int(problem.limits[rank]) - base) / MEGABYTE
                 yield self._parts[cells].reshape(-1), entries.reshape(-1), -INFINITY, room
+
+    def _savings(self) -> Iterator["_Row"]:
+        """Yield the rows by which a pair saves no more than its layers can: each runs beside one other at most."""
+        if not len(self._saved):
+            return
+        places = np.array(self._layout.places)
+        for pair in zip(self._saved, *self._pairs, strict=True):
+            for axis, cell in zip((1, 0), pair[1:], strict=True):  # of the forward's layers, then of the backward's
+                table = self._problem.halves(self._problem.cell_speeds[cell])
+                types = table.types[places]
+                most = table.saved_ns[np.ix_(types, types)].max(axis=axis)
+                entries = -self._factor * np.repeat(most, len(self._layout.kinds))
+                columns = np.concatenate((pair[:1], self._parts[cell].reshape(-1)))
+                yield columns, np.concatenate(([1.0], entries)), -INFINITY, 0.0
 
     def _most_full(self) -> Iterator["_Row"]:
         """Yield the rows by which no cell has more layers under full recomputation than its rule allows."""
