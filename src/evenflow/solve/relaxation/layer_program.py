@@ -2,7 +2,7 @@
 
     minimise   makespan
     subject to makespan >= every critical path so far, with the durations that the layers make
-               what a forward saves beside a backward <= the most that its layers save, and those of the backward
+               parts of a forward's layers, each beside parts of a backward's, save time where the two run as a pair
                what a cell holds is what lies between its two borders, which are means of places in the network
                each rank holds what its limit allows, at each of its fullest moments
 
@@ -134,6 +134,8 @@ class _Layout:
     """Places of the border before each cell but the first."""
     kinds: tuple[int, ...]
     """Recompute kinds that cells may have, by index."""
+    num_pairs: int
+    """Forwards that may run beside each of the backwards of their rank; 0 where the schedule has no pairs."""
 
     @classmethod
     def of(cls, problem: Problem) -> "_Layout":
@@ -159,19 +161,22 @@ class _Layout:
                 for cell in range(1, last)
             ),
             kinds=tuple(sorted({kind for family in problem.families for kind in family})),
+            num_pairs=problem.num_cells * problem.num_chunks if problem.schedule.has_pairs else 0,
         )
 
     @property
     def num_entries(self) -> int:
         """Columns of the program."""
         cells = len(self.borders) + 1
-        return sum(map(len, self.borders)) + cells * len(self.places) * len(self.kinds)
+        beside = self.num_pairs * len(self.places) ** 2
+        return sum(map(len, self.borders)) + cells * len(self.places) * len(self.kinds) + beside
 
 
 class _LayerProgram:
-    """The program; its columns are the makespan, the parts [cell, type, kind], the places of each border, and savings.
+    """The program; its columns are the makespan, the parts [cell, type, kind], the places of each border, and pairs.
 
-    Savings are those of every forward beside each backward of its rank, in the order of `pair_class`.
+    Of every forward beside each backward of its rank, in the order of `pair_class`, a column says how much of a type in
+    the forward runs beside how much of a type in the backward: [pair, type, type].
     """
 
     def __init__(self, problem: Problem, layout: _Layout, *, scale_ns: int, keep_going: Callable[[], bool]) -> None:
@@ -185,13 +190,14 @@ class _LayerProgram:
         """Costs of cells without layers: those of head and tail."""
         self._part_durations, self._part_bytes = self._of_parts()
         self._has_solved = False
-        self._saved = int(firsts[-1]) + np.arange(num_cells * problem.num_chunks if problem.schedule.has_pairs else 0)
-        num_columns = int(firsts[-1]) + len(self._saved)
+        beside = layout.num_pairs, num_types, num_types
+        self._beside = int(firsts[-1]) + np.arange(layout.num_pairs * num_types**2).reshape(beside)
+        num_columns = int(firsts[-1]) + self._beside.size
         self._program = LinearProgram(keep_going)
         self._program.add_columns(np.eye(1, num_columns)[0], empty(num_columns))
         self._add(self._between_borders())
         self._add(self._memory())
-        self._add(self._savings())
+        self._add(self._in_pairs())
         if problem.counts_full:
             self._add(self._most_full())
         self._paths = np.zeros((0, len(self._ends.durations) + 1))
@@ -226,11 +232,22 @@ class _LayerProgram:
         durations[:num_operations] += parts[:, :NUM_OPS].reshape(-1)
         if len(durations) > num_operations:
             durations[num_operations : num_operations + num_cells] += parts[:, NUM_OPS]
-        if len(self._saved):
+        if len(self._beside):
             forwards, backwards = self._pairs
-            both = parts[forwards, Op.F] + parts[backwards, Op.B]
-            durations[no_time_class(num_cells) + 1 :] += both - columns[self._saved] / self._factor
+            saved = np.einsum("ptu,ptu->p", columns[self._beside], self._saved_ns)
+            durations[no_time_class(num_cells) + 1 :] += parts[forwards, Op.F] + parts[backwards, Op.B] - saved
         return durations
+
+    @cached_property
+    def _saved_ns(self) -> NDArray[np.float64]:
+        """Time that a layer of one type saves in a forward beside one of another in a backward, as the columns."""
+        problem, places = self._problem, np.array(self._layout.places)
+        saved = np.zeros(self._beside.shape)
+        for pair, cell in enumerate(self._pairs[0]):
+            table = problem.halves(problem.cell_speeds[cell])
+            types = table.types[places]
+            saved[pair] = table.saved_ns[np.ix_(types, types)]
+        return saved
 
     @cached_property
     def _pairs(self) -> tuple[Integers, Integers]:
@@ -239,7 +256,8 @@ class _LayerProgram:
         forwards = np.repeat(np.arange(table.size), len(table))
         ranks = np.empty(table.size, dtype=np.int64)
         ranks[table] = np.arange(table.shape[1])
-        return forwards, table.T[ranks].reshape(-1)
+        number = self._layout.num_pairs
+        return forwards[:number], table.T[ranks].reshape(-1)[:number]
 
     def borders(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean places of the borders, shape [num_cells + 1]."""
@@ -257,8 +275,10 @@ class _LayerProgram:
             least = self._factor * (int(messages_ns) + int(counts @ self._ends.durations))
             of_pairs = self._of_pairs(counts)
             pairs = np.flatnonzero(of_pairs)
-            columns = np.concatenate(([0], self._parts[cells].reshape(-1), self._saved[pairs]))
-            rows.append((columns, np.concatenate(([1.0], entries.reshape(-1), of_pairs[pairs])), least, INFINITY))
+            saved = self._factor * of_pairs[pairs, np.newaxis, np.newaxis] * self._saved_ns[pairs]
+            columns = np.concatenate(([0], self._parts[cells].reshape(-1), self._beside[pairs].reshape(-1)))
+            row = np.concatenate(([1.0], entries.reshape(-1), saved.reshape(-1)))
+            rows.append((columns, row, least, INFINITY))
         self._add(iter(rows))
         self._paths = np.concatenate((self._paths, np.column_stack((paths.counts, paths.messages_ns))))
 
@@ -267,14 +287,14 @@ class _LayerProgram:
         num_cells = self._problem.num_cells
         of_operations = counts[: NUM_OPS * num_cells].reshape(-1, NUM_OPS).copy()
         of_copies = counts[of_operations.size : of_operations.size + num_cells]
-        if len(self._saved):
+        if len(self._beside):
             for op, cells in zip((Op.F, Op.B), self._pairs, strict=True):
                 np.add.at(of_operations[:, op], cells, self._of_pairs(counts))
         return np.column_stack((of_operations, of_copies if len(of_copies) else np.zeros(num_cells, dtype=np.int64)))
 
     def _of_pairs(self, counts: Integers) -> Integers:
         """Return the counts of a path for forwards beside backwards."""
-        return counts[no_time_class(self._problem.num_cells) + 1 :][: len(self._saved)]
+        return counts[no_time_class(self._problem.num_cells) + 1 :][: len(self._beside)]
 
     def _of_parts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return durations [cell, type, kind, NUM_OPS + 1] of layers, and bytes [cell, type, kind, 4] in MB.
@@ -335,19 +355,13 @@ class _LayerProgram:
                 room = float(int(problem.limits[rank]) - base) / MEGABYTE
                 yield self._parts[cells].reshape(-1), entries.reshape(-1), -INFINITY, room
 
-    def _savings(self) -> Iterator["_Row"]:
-        """Yield the rows by which a pair saves no more than its layers can: each runs beside one other at most."""
-        if not len(self._saved):
-            return
-        places = np.array(self._layout.places)
-        for pair in zip(self._saved, *self._pairs, strict=True):
-            for axis, cell in zip((1, 0), pair[1:], strict=True):  # of the forward's layers, then of the backward's
-                table = self._problem.halves(self._problem.cell_speeds[cell])
-                types = table.types[places]
-                most = table.saved_ns[np.ix_(types, types)].max(axis=axis)
-                entries = -self._factor * np.repeat(most, len(self._layout.kinds))
-                columns = np.concatenate((pair[:1], self._parts[cell].reshape(-1)))
-                yield columns, np.concatenate(([1.0], entries)), -INFINITY, 0.0
+    def _in_pairs(self) -> Iterator["_Row"]:
+        """Yield the rows by which each layer of a forward runs beside one of the backward at most, and the reverse."""
+        entries = np.concatenate((np.ones(len(self._layout.places)), -np.ones(len(self._layout.kinds))))
+        for beside, forward, backward in zip(self._beside, *self._pairs, strict=True):
+            for cell, of_types in ((forward, beside), (backward, beside.T)):
+                for parts, columns in zip(self._parts[cell], of_types, strict=True):
+                    yield np.concatenate((columns, parts)), entries, -INFINITY, 0.0
 
     def _most_full(self) -> Iterator["_Row"]:
         """Yield the rows by which no cell has more layers under full recomputation than its rule allows."""
