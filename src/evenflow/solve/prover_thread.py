@@ -47,6 +47,8 @@ _LARGE_SHARE = 0.2
 """Share of the time left that a look at the whole network may take, before the columns of the proof."""
 _BEHIND_SHARE = 0.6
 """The same where a bound is wanted most: the plans of another schedule are shorter than those known of this one."""
+_FEW_CHUNKS = 2
+"""Most chunks with which columns of ranks are so few that they come first."""
 _NEARBY_SHARE = 0.15
 """Share of the time left that a look at the plans near the best one may take, before a target."""
 _SHORTER = Aim(margin=1e-4)
@@ -341,7 +343,7 @@ class ProverThread:
     def _prove(self, search: Annealing, prover: Prover, clock: Clock, cutoff_ns: int | None) -> None:
         """Refute targets until the bound meets the best plan or the run is over."""
         standing, aim = self.standing, Aim()
-        if len(self._problem.network.runs) >= MANY_RUNS:  # columns will be too many to begin with them
+        if self._begins_at_large(search, cutoff_ns):
             self._learn_at_large(search, clock, cutoff_ns)
         while not self._is_over(clock):
             looks = not aim.is_first or len(self._problem.network.runs) >= MANY_RUNS
@@ -412,21 +414,25 @@ class ProverThread:
         polished.run(stop=lambda: now_s() >= end_s, longest_round_s=_NEARBY_ROUNDS_S)
         return polished.incumbent[1]
 
+    def _begins_at_large(self, search: Annealing, cutoff_ns: int | None) -> bool:
+        """Return whether a look at the whole network comes before targets, which take long, or which it may spare."""
+        problem = self._problem
+        is_hard = problem.schedule.has_pairs or problem.num_chunks > _FEW_CHUNKS or _is_behind(search, cutoff_ns)
+        return is_hard or len(problem.network.runs) >= MANY_RUNS
+
     def _learn_at_large(self, search: Annealing, clock: Clock, cutoff_ns: int | None) -> None:
-        """Take bound and plan of a look at the whole network, where there are several types of layers.
+        """Take bound and plan of a look at the whole network.
 
         One that had too little time goes on in the next run. Where only plans below a cutoff are of use, and none is
         known, the look ends with a bound above that, and is the most likely to find one.
         """
-        if self._problem.network.is_uniform:
-            return
         if self._problem.num_chunks > 1 or not has_cut_graphs(self._problem):
-            is_behind = cutoff_ns is not None and cutoff_ns < search.incumbent[0]
+            is_behind = _is_behind(search, cutoff_ns)
             goes_on = self._for_a_share(clock, _BEHIND_SHARE if is_behind else _LARGE_SHARE)
             if self._relaxation is None or not self._relaxation.is_over:
                 for counts in self._relaxed(lambda: goes_on() and not self._is_met(search, cutoff_ns))[:1]:
                     search.offer(counts)
-        elif not self._has_evened:
+        elif not self._has_evened and not self._problem.network.is_uniform:
             self._has_evened = True
             standing = self.standing
             evened = evened_plan(
@@ -443,3 +449,8 @@ class ProverThread:
         """Return whether a look that may take a share of the time left goes on, to be asked again and again."""
         end_s = now_s() + share * clock.left_s
         return lambda: now_s() < end_s and not self._is_over(clock)
+
+
+def _is_behind(search: Annealing, cutoff_ns: int | None) -> bool:
+    """Return whether only plans shorter than the best of this search are of use."""
+    return cutoff_ns is not None and cutoff_ns < search.incumbent[0]
