@@ -139,7 +139,8 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         inputs=inputs,
         message_ns=column("message_ns"),
         causes=causes,
-        idle=_idle(timeline, num_ranks),
+        waiting_ns=_waiting(column("waiting", count + num_ranks), gaps, timeline) if "waiting" in columns else None,
+        idle=None if "waiting" in columns else _idle(timeline, num_ranks),
         exposed_ns=timeline.integers("exposed_ns", STEP_TOTAL, length=num_ranks) if "exposed_ns" in timeline else None,
         path=_path(timeline, num_ranks),
         copies=copies,
@@ -158,6 +159,13 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         plan=_plan(timeline, plans),
         what_if=timeline.inner("what_if").values if "what_if" in timeline else None,
     )
+
+
+def _waiting(waiting_ns: Integers, gaps_ns: Integers, timeline: Fields) -> Integers:
+    """Return the waiting of a measured step, which is part of its gaps."""
+    if (waiting_ns > gaps_ns).any():
+        raise _damaged(timeline.place("waiting"))
+    return waiting_ns
 
 
 def _saved(schedule: Schedule, saved_ns: Integers, *, place: str) -> Integers:

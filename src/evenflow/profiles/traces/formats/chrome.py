@@ -9,9 +9,12 @@ Three layouts, told apart by what is there:
 The last two name links from forward to backward by ``fwdbwd`` flows; see `device_times`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
+
+import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -19,10 +22,10 @@ from evenflow.profiles.traces.formats import device_times, scope_rows
 from evenflow.profiles.traces.formats.chrome_collector import ChromeCollector
 from evenflow.profiles.traces.formats.columns import joined
 from evenflow.profiles.traces.formats.events import read_events
-from evenflow.profiles.traces.formats.launches import DeviceWork, LaunchedRanges, work_of_launches
+from evenflow.profiles.traces.formats.launches import DeviceWork, LaunchedRanges, LaunchScope, work_of_launches
 from evenflow.profiles.traces.formats.scope_rows import PASSES, SCOPE_PROCESS
 from evenflow.profiles.traces.markers import complete_steps
-from evenflow.profiles.traces.names import NameMatcher
+from evenflow.profiles.traces.names import BODY, Match, NameMatcher
 from evenflow.profiles.traces.trace import StepMarkers, Trace
 from evenflow.profiles.traces.trace_files import shown_name
 
@@ -38,8 +41,10 @@ def read_chrome_trace(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[i
     return _scope_trace(collector, scope_pids) if scope_pids else _host_trace(collector)
 
 
-def read_chrome_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], None]) -> LaunchedRanges:
-    """Return the ranges on the host that match, and the work on the device.
+def read_chrome_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], None]) -> list[LaunchedRanges]:
+    """Return the ranges on the host that match and the work on the device, for each process that has any of either.
+
+    Where no range on the host matches, rows without a category may: those of a device, or of a simulator.
 
     Raises:
         InputError: as `read_chrome_trace`, or a trace with MindSpore's scopes, which has no ranges.
@@ -52,8 +57,53 @@ def read_chrome_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[
             place=str(path),
             remedy=_("read the times of layers with evenflow read-trace"),
         )
+    if collector.rows and not collector.scopes:
+        return _row_ranges(collector)
     work, _source = _work(collector)
-    return LaunchedRanges(file=str(path), scopes=collector.scopes, work=work, names=collector.counts)
+    processes = collector.thread_processes
+    of_work = np.unique(work.thread).tolist()
+    return [
+        LaunchedRanges(
+            file=str(path),
+            scopes=[scope for scope in collector.scopes if processes[scope.thread] == process],
+            work=_work_of(work, [thread for thread in of_work if processes[thread] == process]),
+            names=collector.counts,
+            steps=complete_steps(collector.steps),
+            nodes=[node for node in collector.nodes if processes[node.thread] == process],
+            links=[link for link in collector.links if processes[link.forward_thread] == process],
+            label=str(collector.processes.get(process) or ""),
+        )
+        for process in dict.fromkeys(processes[thread] for thread in (*(s.thread for s in collector.scopes), *of_work))
+    ]
+
+
+def _work_of(work: DeviceWork, threads: Sequence[int]) -> DeviceWork:
+    """Return the work that some threads launched."""
+    own = np.isin(work.thread, threads)
+    columns = {field.name: getattr(work, field.name)[own] for field in fields(DeviceWork)}
+    return DeviceWork(**columns)
+
+
+def _row_ranges(collector: ChromeCollector) -> list[LaunchedRanges]:
+    """Return rows without a category that match, for each process, with their own times."""
+    nothing = np.zeros(0, dtype=np.int64)
+    empty = DeviceWork(thread=nothing, launch_ns=nothing, start_ns=nothing, end_ns=nothing, doing=nothing)
+    return [
+        LaunchedRanges(
+            file=collector.file,
+            scopes=[
+                LaunchScope(0, row.start_ns, row.end_ns, Match(BODY, row.name), row.name)
+                for pid, _tid, row in collector.rows
+                if pid == process
+            ],
+            work=empty,
+            names={name: count for (pid, name), count in collector.row_counts.items() if pid == process},
+            steps=complete_steps(collector.steps),
+            label=str(collector.processes.get(process) or ""),
+            has_own_times=True,
+        )
+        for process in dict.fromkeys(pid for pid, _tid, _row in collector.rows)
+    ]
 
 
 def _collected(path: Path, matcher: NameMatcher, on_bytes: Callable[[int], None]) -> ChromeCollector:
@@ -111,7 +161,7 @@ def _work(collected: ChromeCollector) -> tuple[DeviceWork, str]:
     if "Ascend Hardware" in collected.processes.values():
         raise _not_joined(collected.file, _("a torch_to_npu flow"), _("CPU and NPU"))
     thread, start, end, doing = collected.operators.columns()
-    work = DeviceWork.of(thread=thread, launch_ns=start, start_ns=start, end_ns=end, doing=doing)
+    work = DeviceWork(thread=thread, launch_ns=start, start_ns=start, end_ns=end, doing=doing)
     return work, _("PyTorch on the CPU: time in operators")
 
 
@@ -123,7 +173,7 @@ def _npu_work(collected: ChromeCollector) -> DeviceWork:
     row, flow = joined((start - origin) * threads + thread, (kernel_ns - origin) * threads + kernel_thread)
     if not len(flow):
         raise _not_joined(collected.file, _("a torch_to_npu flow"), _("CPU and NPU"))
-    return DeviceWork.of(
+    return DeviceWork(
         thread=launch_thread[flow],
         launch_ns=launch_ns[flow],
         start_ns=start[row],

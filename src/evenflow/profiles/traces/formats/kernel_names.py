@@ -13,6 +13,10 @@ class Doing(IntEnum):
     """Collectives, sends and receives that exchange no tokens between experts, as far as the name tells."""
     EXCHANGE = 2
     """Tokens go to their experts, or come back."""
+    MESSAGE = 3
+    """What one rank sends another, as stages of a pipeline do."""
+    SEND_RECEIVE = 4
+    """NCCL's kernel for both of the above, where nothing tells which; it counts as an exchange."""
 
 
 _ALL_TO_ALL = re.compile(r"all_?to_?all|a2av?\b", re.IGNORECASE)
@@ -22,6 +26,10 @@ _DISPATCHER = re.compile(r"\b(?:\w+_)?ep::(?:\w+::)*(?:cached_)?(?:notify_)?(?:d
 _COLLECTIVE = re.compile("nccl|hcom|[hH]ccl")
 _SEND_RECEIVE = re.compile(r"nccl\w*SendRecv", re.IGNORECASE)
 """What NCCL runs for an all-to-all, as for a send and receive."""
+_MESSAGE = re.compile(r"hcom_(?:send|receive|batchSendRecv)|Hccl(?:Send|Recv|BatchSendRecv)", re.IGNORECASE)
+_CPU_MESSAGES = ("c10d::send", "c10d::recv_", "gloo:send", "gloo:recv")
+_TOLD_MESSAGE = re.compile(r"send|recv|receive", re.IGNORECASE)
+"""Names that PyTorch and HCCL give to messages between two ranks."""
 
 
 @lru_cache(maxsize=2**14)
@@ -29,9 +37,9 @@ def kernel_doing(name: str, *, collective: str | None = None) -> Doing:
     """Return what a kernel does; `collective` is the one that a trace names for it. A trace has few names, often.
 
     >>> kernel_doing("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)").name
-    'EXCHANGE'
+    'SEND_RECEIVE'
     >>> kernel_doing("ncclDevKernel_SendRecv", collective="send").name
-    'COLLECTIVE'
+    'MESSAGE'
     >>> kernel_doing("void deep_ep::internode::get_dispatch_layout<256, 32, 8>").name
     'COMPUTATION'
     """
@@ -39,9 +47,14 @@ def kernel_doing(name: str, *, collective: str | None = None) -> Doing:
         return Doing.EXCHANGE
     if not _COLLECTIVE.search(name):
         return Doing.COMPUTATION
-    may_exchange = _ALL_TO_ALL.search(name) or _SEND_RECEIVE.search(name)
-    is_told_otherwise = collective is not None and not _ALL_TO_ALL.search(collective)
-    return Doing.EXCHANGE if may_exchange and not is_told_otherwise else Doing.COLLECTIVE
+    if _MESSAGE.search(name):
+        return Doing.MESSAGE
+    if collective is not None and not _ALL_TO_ALL.search(collective):
+        is_message = _TOLD_MESSAGE.search(collective) or _SEND_RECEIVE.search(name)
+        return Doing.MESSAGE if is_message else Doing.COLLECTIVE
+    if _ALL_TO_ALL.search(name) or (collective is not None and _SEND_RECEIVE.search(name)):
+        return Doing.EXCHANGE
+    return Doing.SEND_RECEIVE if _SEND_RECEIVE.search(name) else Doing.COLLECTIVE
 
 
 def operator_doing(name: str) -> Doing:
@@ -49,4 +62,6 @@ def operator_doing(name: str) -> Doing:
 
     Exchanges are not told apart: operators hold one another, so that what runs beside an exchange is not known.
     """
-    return Doing.COLLECTIVE if name.startswith(("c10d::", "gloo:")) else Doing.COMPUTATION
+    if not name.startswith(("c10d::", "gloo:")):
+        return Doing.COMPUTATION
+    return Doing.MESSAGE if name in _CPU_MESSAGES else Doing.COLLECTIVE

@@ -69,23 +69,18 @@ class DeviceWork:
     launch_ns: Integers
     start_ns: Integers
     end_ns: Integers
-    is_collective: npt.NDArray[np.bool_]
-    is_exchange: npt.NDArray[np.bool_]
-    """Collectives that exchange tokens between experts."""
+    doing: Integers
+    """What each does (see `Doing`)."""
 
-    @classmethod
-    def of(
-        cls, *, thread: Integers, launch_ns: Integers, start_ns: Integers, end_ns: Integers, doing: Integers
-    ) -> "DeviceWork":
-        """Return the work of kernels of which each is `doing` what `Doing` says."""
-        return cls(
-            thread=thread,
-            launch_ns=launch_ns,
-            start_ns=start_ns,
-            end_ns=end_ns,
-            is_collective=doing != Doing.COMPUTATION,
-            is_exchange=doing == Doing.EXCHANGE,
-        )
+    @property
+    def is_collective(self) -> npt.NDArray[np.bool_]:
+        """Collectives, exchanges and messages."""
+        return np.asarray(self.doing != Doing.COMPUTATION)
+
+    @property
+    def is_exchange(self) -> npt.NDArray[np.bool_]:
+        """Collectives that exchange tokens between experts."""
+        return np.isin(self.doing, (Doing.EXCHANGE, Doing.SEND_RECEIVE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +92,16 @@ class LaunchedRanges:
     work: DeviceWork
     names: Mapping[str, int]
     """Names of all ranges with their numbers, for messages."""
+    steps: Sequence[tuple[int, int]] = ()
+    """Start and end of the ranges that mark whole steps."""
+    nodes: Sequence[BackwardNode] = ()
+    """What autograd evaluated."""
+    links: Sequence[LaunchLink] = ()
+    """From forward calls to what they made autograd evaluate."""
+    label: str = ""
+    """What the trace calls the process."""
+    has_own_times: bool = False
+    """Whether ranges are what they name by themselves, as rows of a device or of a simulator, not what launched it."""
 
 
 def work_of_launches(calls: IntegerColumns, kernels: IntegerColumns) -> DeviceWork:
@@ -107,7 +112,7 @@ def work_of_launches(calls: IntegerColumns, kernels: IntegerColumns) -> DeviceWo
     called, thread, launch_ns = calls.columns()
     correlation, start, end, doing = kernels.columns()
     call, kernel = joined(called, correlation)
-    return DeviceWork.of(
+    return DeviceWork(
         thread=thread[call],
         launch_ns=launch_ns[call],
         start_ns=start[kernel],
