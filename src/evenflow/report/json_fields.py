@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from evenflow.report.differences import StepDifference, differences
+from evenflow.report.payload import idle_fields
 from evenflow.report.shown import Shown
 from evenflow.units import milliseconds
 
@@ -16,7 +17,7 @@ def report_fields(timelines: Sequence[Shown]) -> dict[str, object]:
 
 
 def _timeline(timeline: Shown) -> dict[str, object]:
-    waiting = timeline.rank_waiting_ns
+    idle = idle_fields(timeline)
     schedule = timeline.schedule
     return {
         "name": timeline.name,
@@ -31,10 +32,10 @@ def _timeline(timeline: Shown) -> dict[str, object]:
                 "rank": rank,
                 "busy_ms": milliseconds(busy_ns),
                 "idle_ms": milliseconds(timeline.makespan_ns - busy_ns),
-                "communication_ms": None
-                if waiting is None
-                else milliseconds(timeline.makespan_ns - busy_ns - int(waiting[rank])),
-                "waiting_ms": None if waiting is None else milliseconds(int(waiting[rank])),
+                "communication_ms": None if idle is None else milliseconds(idle[rank]["communication_ns"]),
+                "waiting_ms": None
+                if idle is None
+                else milliseconds(idle[rank]["total_ns"] - idle[rank]["communication_ns"]),
             }
             for rank, busy_ns in enumerate(timeline.busy_ns.tolist())
         ],

@@ -30,6 +30,13 @@ def _step(timeline: Shown) -> str:
             rows.append([str(rank), *(f"{100 * part / timeline.makespan_ns:.1f}" for part in parts)])
         header = [_("rank"), _("working %"), _("communication %"), _("waiting %")]
         lines.append(aligned(header, rows[:_MOST_ROWS]))
+        if timeline.exposed_ns is not None:
+            lines.append(
+                _(
+                    "exchanges of tokens with nothing computed beside them: up to {time:,.3f} ms of a rank",
+                    time=milliseconds(max(timeline.exposed_ns)),
+                )
+            )
         if len(rows) > _MOST_ROWS:
             lines.append(_n("{count} rank more", "{count} ranks more", count=len(rows) - _MOST_ROWS))
     return "\n".join(lines)
