@@ -128,10 +128,10 @@ def test_calls_of_schedule_1f1b_are_actions(tmp_path: Path):
     assert timeline.end_ns[schedule.rank_starts[1]] - timeline.start_ns[schedule.rank_starts[1]] > 1000 * loss["dur"]
 
 
-def test_schedule_1f1b_without_stacks_has_nothing_that_tells(tmp_path: Path):
+def test_one_rank_without_names_is_no_whole_step(tmp_path: Path):
     events = [event for event in events_of(FIXTURES / ONE_F_ONE_B[0]) if event.get("cat") != "python_function"]
     message = refused(write_kineto(tmp_path / "rank0.json", events))
-    assert "does so itself but for Schedule1F1B, whose calls torch.profiler records with with_stack=True" in message
+    assert "must have the traces of all ranks that send each other messages, and has that of one" in message
 
 
 def test_calls_in_another_order_are_not_those_of_one_stage(tmp_path: Path):
@@ -167,6 +167,7 @@ def test_a_trace_without_ranges_says_what_to_record(tmp_path: Path):
     message = refused(write_kineto(tmp_path / "rank0.json", [event]))
     assert "must have ranges that name the actions, such as PP:2F3; it has 'layer' (1)" in message
     assert "record_function" in message
+    assert "does so itself but for Schedule1F1B, whose calls torch.profiler records with with_stack=True" in message
 
 
 def test_scopes_of_mindspore_do_not_name_microbatches(tmp_path: Path):

@@ -89,8 +89,6 @@ def _processes_of(file: Path, matcher: ActionMatcher, *, namings: Sequence[Namin
         every = read_report_ranges(file, matcher, on_bytes=lambda _count: None)
     else:
         every = read_chrome_ranges(file, matcher, on_bytes=lambda _count: None)
-    if not every:
-        raise _nothing_there(str(file))
     named = [ranges for ranges in every if _calls(ranges) or any(_by(way, ranges) for way in namings)]
     return named or every
 
@@ -117,14 +115,6 @@ def _joined(ranges: RankRanges, scopes: Sequence[LaunchScope]) -> RankRanges:
     if any(item.name.is_piece for item in ranges.ranges):
         return replace(ranges, ranges=joined_pieces(ranges.ranges, scopes, place=ranges.file))
     return without_nested(ranges)
-
-
-def _nothing_there(place: str) -> InputError:
-    return InputError(
-        rule=_("must have work of a device or operators of a processor, and has none"),
-        place=place,
-        remedy=_("profile the host and the device together"),
-    )
 
 
 def _nothing_named(ranges: LaunchedRanges, naming: Naming | None) -> InputError:

@@ -34,6 +34,8 @@ def guessed_ranges(ranges: LaunchedRanges, *, rank: int | None) -> RankRanges | 
     kinds = _kinds(ranges)[order]
     kept = kinds != _NEITHER
     order, kinds = order[kept], kinds[kept]
+    if not len(kinds):
+        return None
     step = np.searchsorted([start_ns for start_ns, _end_ns in ranges.steps], work.launch_ns[order], side="right")
     begins = np.flatnonzero(np.diff(kinds, prepend=-1) | np.diff(step, prepend=-1))
     runs = [

@@ -42,7 +42,8 @@ def read_chrome_trace(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[i
 
 
 def read_chrome_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], None]) -> list[LaunchedRanges]:
-    """Return the ranges on the host that match and the work on the device, for each process that has any of either.
+    """Return the ranges on the host that match and the work on the device, for each process that has any of either, or
+    once where none has.
 
     Where no range on the host matches, rows without a category may: those of a device, or of a simulator.
 
@@ -62,6 +63,7 @@ def read_chrome_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[
     work, _source = _work(collector)
     processes = collector.thread_processes
     of_work = np.unique(work.thread).tolist()
+    every = dict.fromkeys(processes[thread] for thread in (*(s.thread for s in collector.scopes), *of_work))
     return [
         LaunchedRanges(
             file=str(path),
@@ -73,7 +75,7 @@ def read_chrome_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[
             links=[link for link in collector.links if processes[link.forward_thread] == process],
             label=str(collector.processes.get(process) or ""),
         )
-        for process in dict.fromkeys(processes[thread] for thread in (*(s.thread for s in collector.scopes), *of_work))
+        for process in every or (None,)
     ]
 
 
