@@ -79,7 +79,15 @@ def _decision(
         lower_bound_ns=lower_bound_ns if is_asked else 0,
     )
     points = () if worth is None else worth.curve.points
-    return decision_sentences(binding_limits(problem, planned.plan), worth), curve_points(points)
+    sentences = decision_sentences(binding_limits(problem, planned.plan), worth)
+    if len(points) > 1:
+        sentences.append(
+            _(
+                "every dot becomes a plan to open with evenflow memory-curve PLAN.json --html FILE.html; "
+                "PLAN.json may be this page"
+            )
+        )
+    return sentences, curve_points(points)
 
 
 def problem_of_plan(
