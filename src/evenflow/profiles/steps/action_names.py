@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from evenflow.errors import InputError
 from evenflow.language import _, to_translate
 from evenflow.profiles.steps.pipelining_calls import is_call
+from evenflow.profiles.traces.formats.scope_rows import NUMBERED
 from evenflow.profiles.traces.names import BODY, LayerNames, Match, NameMatcher
 from evenflow.schedule import Op
 
@@ -27,6 +28,7 @@ _OPS = {
     "i": Op.I, "input": Op.I,
     "w": Op.W, "wgrad": Op.W, "weight": Op.W,
 }  # fmt: skip
+_PASSES = {"Default": Op.F, "Gradients": Op.B}
 _MOST_NUMBER = 10**6
 OPTIMIZER = re.compile(r"Optimizer\.(?:step|zero_grad)#.*")
 """Ranges that PyTorch makes itself; their work is of no action."""
@@ -65,6 +67,11 @@ def _by(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> Callable[[str], Action
     return read
 
 
+def _passes(name: str) -> ActionName | None:
+    op = _PASSES.get(name)
+    return None if op is None else ActionName(op=op)
+
+
 def _pieces(name: str) -> ActionName | None:
     piece = _PIECE(name)
     return None if piece is None else replace(piece, is_piece=True)
@@ -99,6 +106,7 @@ NAMINGS = (
         title=to_translate("spans such as megatron.microbatch.forward"),
         read=_by(r"megatron\.microbatch\.(?P<op>forward|backward)"),
     ),
+    Naming(title=to_translate("scopes Default and Gradients of MindSpore"), read=_passes),
     Naming(title=to_translate("ranges named forward and backward"), read=_by(_WORD, re.IGNORECASE)),
     Naming(title=to_translate("pieces such as attn(F) and mlp(B)"), read=_pieces),
 )
@@ -189,6 +197,7 @@ class ActionMatcher(NameMatcher):
                 self._known.clear()
             is_match = (
                 OPTIMIZER.fullmatch(scope)
+                or NUMBERED.fullmatch(scope)
                 or is_call(scope)
                 or is_pair(scope)
                 or any(naming.read(scope) for naming in self._namings)

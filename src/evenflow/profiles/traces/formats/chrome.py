@@ -47,18 +47,15 @@ def read_chrome_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[
 
     Where no range on the host matches, rows without a category may: those of a device, or of a simulator.
 
+    Of a trace with MindSpore's scopes, its passes are these ranges.
+
     Raises:
-        InputError: as `read_chrome_trace`, or a trace with MindSpore's scopes, which has no ranges.
+        InputError: as `read_chrome_trace`.
     """
     collector = _collected(path, matcher, on_bytes)
     if SCOPE_PROCESS in collector.processes.values():
-        raise InputError(
-            value=SCOPE_PROCESS,
-            rule=_("must have ranges for the actions; MindSpore's scopes do not say which microbatch runs"),
-            place=str(path),
-            remedy=_("read the times of layers with evenflow read-trace"),
-        )
-    if collector.rows and not collector.scopes:
+        return _pass_ranges(collector)
+    if collector.rows and not (collector.scopes or collector.kernels or collector.operators or collector.flows):
         return _row_ranges(collector)
     work, _source = _work(collector)
     processes = collector.thread_processes
@@ -86,10 +83,31 @@ def _work_of(work: DeviceWork, threads: Sequence[int]) -> DeviceWork:
     return DeviceWork(**columns)
 
 
+def _pass_ranges(collector: ChromeCollector) -> list[LaunchedRanges]:
+    """Return the forwards and backwards of MindSpore's scopes, for each process that has any."""
+    ranges = []
+    for process in (pid for pid, name in collector.processes.items() if name == SCOPE_PROCESS):
+        rows = [(tid, row) for pid, tid, row in collector.rows if pid == process]
+        passes = [row for tid, row in rows if row.name in PASSES and tid in (0, "0")]
+        layers = [row for _tid, row in rows if row.name not in PASSES]
+        scopes = [
+            LaunchScope(0, row.start_ns, row.end_ns, Match(BODY, row.name), row.name)
+            for row in scope_rows.whole_passes(passes, layers)
+        ]
+        names = {name: count for (pid, name), count in collector.row_counts.items() if pid == process}
+        ranges.append(
+            LaunchedRanges(file=collector.file, scopes=scopes, work=_no_work(), names=names, has_own_times=True)
+        )
+    return ranges
+
+
+def _no_work() -> DeviceWork:
+    nothing = np.zeros(0, dtype=np.int64)
+    return DeviceWork(thread=nothing, launch_ns=nothing, start_ns=nothing, end_ns=nothing, doing=nothing)
+
+
 def _row_ranges(collector: ChromeCollector) -> list[LaunchedRanges]:
     """Return rows without a category that match, for each process, with their own times."""
-    nothing = np.zeros(0, dtype=np.int64)
-    empty = DeviceWork(thread=nothing, launch_ns=nothing, start_ns=nothing, end_ns=nothing, doing=nothing)
     return [
         LaunchedRanges(
             file=collector.file,
@@ -98,7 +116,7 @@ def _row_ranges(collector: ChromeCollector) -> list[LaunchedRanges]:
                 for pid, _tid, row in collector.rows
                 if pid == process
             ],
-            work=empty,
+            work=_no_work(),
             names={name: count for (pid, name), count in collector.row_counts.items() if pid == process},
             steps=complete_steps(collector.steps),
             label=str(collector.processes.get(process) or ""),
