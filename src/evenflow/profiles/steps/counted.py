@@ -23,7 +23,7 @@ _MOST_CHUNKS = 16
 _BACKWARDS = (Op.B, Op.I)
 
 
-class Numbering(NamedTuple):
+class CountedCells(NamedTuple):
     """Chunk and microbatch of every action of every rank."""
 
     cells: list[list[tuple[int, int]]]
@@ -32,7 +32,7 @@ class Numbering(NamedTuple):
     num_chunks: int
 
 
-def numbered(ranks: Sequence[Sequence[Op]], *, place: str) -> Numbering:
+def numbered(ranks: Sequence[Sequence[Op]], *, place: str) -> CountedCells:
     """Return what the actions of ranks were, of which only the operations are known, in the order in which they ran.
 
     Raises:
@@ -50,7 +50,7 @@ def numbered(ranks: Sequence[Sequence[Op]], *, place: str) -> Numbering:
     for family in _ONE_CHUNK:
         schedule = _made(family, len(ranks), 1, num_forwards)
         if schedule is not None and _has_order(schedule, ranks):
-            return Numbering(counted_cells(ranks), family, 1)
+            return CountedCells(counted_cells(ranks), family, 1)
     fitting: list[tuple[str, int, list[list[tuple[int, int]]]]] = []
     for num_chunks in range(2, min(_MOST_CHUNKS, num_forwards) + 1 if len(ranks) > 1 else 2):
         if num_forwards % num_chunks:
@@ -66,9 +66,9 @@ def numbered(ranks: Sequence[Sequence[Op]], *, place: str) -> Numbering:
                     fitting.append((family, num_chunks, cells))
     if len(fitting) == 1:
         family, num_chunks, cells = fitting[0]
-        return Numbering(cells, family, num_chunks)
+        return CountedCells(cells, family, num_chunks)
     if len(ranks) == 1:
-        return Numbering(counted_cells(ranks), "", 1)
+        return CountedCells(counted_cells(ranks), "", 1)
     raise InputError(
         value=", ".join(_("{name} of {chunks} chunks", name=name, chunks=chunks) for name, chunks, _cells in fitting)
         or " ".join(op.name for op in ranks[0][:24]),

@@ -38,11 +38,13 @@ class Communicated:
     """When tokens were exchanged with nothing computed beside that."""
     sends_messages: bool = False
     """Whether ranks send each other messages, as far as kernels have names."""
+    is_recorded: bool = True
+    """Whether it is recorded when this process communicates."""
 
     @classmethod
     def nothing(cls) -> "Communicated":
         """Return what is known of a process of which only actions are recorded."""
-        return cls(spans=no_spans(), exchange=no_spans())
+        return cls(spans=no_spans(), exchange=no_spans(), is_recorded=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ def rank_ranges(
         ]
         return RankRanges(
             file=ranges.file, label=ranges.label, rank=rank, ranges=own, steps=ranges.steps,
-            communicated=Communicated.nothing(), has_device=False,
+            communicated=Communicated.nothing(), has_device=ranges.is_on_device,
         )  # fmt: skip
     work = ranges.work
     counted = work.doing == Doing.COMPUTATION

@@ -14,10 +14,13 @@ from evenflow.profiles.steps.measured_step import MeasuredStep, TimedAction, mea
 from evenflow.profiles.steps.observed_step import ObservedStep, observed_step
 from evenflow.profiles.steps.rank_ranges import Communicated, NamedRange, RankRanges
 from evenflow.profiles.traces.samples import UNSTABLE_STEPS
+from evenflow.profiles.traces.trace_files import shown_name
 from evenflow.schedule import Action, Op, make_schedule
 
 _MOST_EARLY = 0.05
 """Share of the step by which counted actions may start before their input has ended: more, and they are others."""
+_MOST_ROWS = 16
+"""Most rows of which it is said what they are."""
 _Step = list[list[NamedRange]]
 """The actions of every rank in one step."""
 
@@ -296,14 +299,24 @@ class _Maker:
             name=self.name,
             place=self.place,
             alone_ns=alone_ns,
-            notes=[*self.notes, *self._told(actions, sure), partly],
+            notes=[*self.notes, *self._told(actions, sure), partly, *self._rows()],
             communicated=self._communicated,
         )
+
+    def _rows(self) -> list[str]:
+        """Return which process each row is, where they may be any ranks."""
+        if len(self.ranks) == 1:
+            return []
+        rows = ", ".join(
+            f"{row}: {shown_name(rank.file)}" + ("" if rank.rank is None else _(" (rank {rank})", rank=rank.rank))
+            for row, rank in enumerate(self.ranks[:_MOST_ROWS])
+        )
+        return [_("Rows: {rows}", rows=rows)]
 
     @property
     def _communicated(self) -> list[Communicated]:
         """What every rank communicated; empty where that is not recorded."""
-        is_recorded = any(rank.has_device or rank.communicated.spans.size for rank in self.ranks)
+        is_recorded = any(rank.communicated.is_recorded for rank in self.ranks)
         return [rank.communicated for rank in self.ranks] if is_recorded else []
 
     def _told(self, actions: Sequence[Sequence[TimedAction]], sure: str) -> list[str]:

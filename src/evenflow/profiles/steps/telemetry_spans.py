@@ -123,6 +123,7 @@ def _ranges(spans: Sequence[_Span], naming: Naming, *, rank: int | None, file: s
                 spans=union(np.array(messages, dtype=np.int64).reshape(-1, 2).T),
                 exchange=no_spans(),
                 sends_messages=bool(messages) or is_of_pipeline,
+                is_recorded=bool(messages),
             ),
             has_device=False,
         )

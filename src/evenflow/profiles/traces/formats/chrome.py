@@ -121,6 +121,7 @@ def _row_ranges(collector: ChromeCollector) -> list[LaunchedRanges]:
             steps=complete_steps(collector.steps),
             label=str(collector.processes.get(process) or ""),
             has_own_times=True,
+            is_on_device=False,
         )
         for process in dict.fromkeys(pid for pid, _tid, _row in collector.rows)
     ]

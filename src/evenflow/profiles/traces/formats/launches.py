@@ -102,6 +102,8 @@ class LaunchedRanges:
     """What the trace calls the process."""
     has_own_times: bool = False
     """Whether ranges are what they name by themselves, as rows of a device or of a simulator, not what launched it."""
+    is_on_device: bool = True
+    """Whether times are those of a device."""
 
 
 def work_of_launches(calls: IntegerColumns, kernels: IntegerColumns) -> DeviceWork:
