@@ -779,7 +779,7 @@ def test_a_dot_without_a_timeline_opens_its_plan_as_a_change(opened: Opened, sim
     good, worse = (simulations[name] for name in ("good", "worse"))
     plan = format_object(simulation_fields(good, LIMIT) | network_fields(good))
     shown = shown_simulation(good, name="good", memory_limit_bytes=LIMIT, plan=plan)
-    code = change_code(worse.plan, shown.what_if, good.timeline.schedule, 9 * GIGABYTE)
+    code = change_code(worse.plan, shown.what_if, good.timeline.schedule, LIMIT + 1)
     points = tuple(
         CurvePoint(limit_bytes=size * GIGABYTE, step_ns=each.makespan_ns, is_proven=True, change=code)
         for size, each in ((9, worse), (10, good))
@@ -792,7 +792,7 @@ def test_a_dot_without_a_timeline_opens_its_plan_as_a_change(opened: Opened, sim
     page.locator(".curve a").first.click()
     drawn(page)
     assert f"The step takes {worse.makespan_ns / 1e6:,.2f} ms:" in page.locator(".verdict").inner_text()
-    page.wait_for_url(re.compile("g9663676416"))
+    page.wait_for_url(re.compile(f"~g{LIMIT + 1}"))
 
 
 def test_no_change_makes_a_plan_that_the_page_does_not_simulate(simulations: Simulations):
