@@ -1,5 +1,6 @@
 """Timelines that name no action: autograd and messages tell them, where only one reading is possible."""
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,7 +11,7 @@ from hypothesis import assume, given, settings
 from evenflow.errors import InputError
 from evenflow.profiles.steps import ObservedStep, read_measured_step, read_step
 from evenflow.simulate import Timeline
-from tests.profiles.steps.builders import timelines, unnamed_events
+from tests.profiles.steps.builders import npu_events, timelines, unnamed_events
 from tests.profiles.steps.test_action_ranges import write_kineto
 from tests.profiles.steps.test_records import assert_same, equal, refused
 from tests.thoroughness import examples
@@ -35,6 +36,35 @@ def test_what_autograd_launched_is_the_step(timeline: Timeline):
         told = next(note for note in step.notes if note.startswith("Guessed:"))
         assert "in the order of" in told
         assert told.endswith("on every rank: sure.")
+
+
+@settings(max_examples=examples(15))
+@given(timelines(families=("1f1b", "f-then-b", "interleaved")))
+def test_names_of_kernels_tell_where_autograd_is_not_recorded(timeline: Timeline):
+    assume(timeline.schedule.num_ranks > 1)
+    with TemporaryDirectory() as folder:
+        for rank in range(timeline.schedule.num_ranks):
+            events = unnamed_events(timeline, rank, step_ns=STEP_NS, has_autograd=False)
+            write_kineto(Path(folder) / f"rank{rank}.json", events)
+        step = read_measured_step(Path(folder))
+        assert step is not None
+        assert_same(step, timeline)
+        assert any("told by the names of kernels, and the messages between" in note for note in step.notes)
+
+
+@settings(max_examples=examples(15))
+@given(timelines(families=("1f1b", "interleaved")))
+def test_messages_of_an_npu_end_actions(timeline: Timeline):
+    """They have no launch of their own: what runs behind them tells when they were."""
+    assume(timeline.schedule.num_ranks > 1)
+    with TemporaryDirectory() as folder:
+        for rank in range(timeline.schedule.num_ranks):
+            path = Path(folder) / f"trace_view{rank}.json"
+            path.write_text(json.dumps(npu_events(timeline, rank)))
+        step = read_measured_step(Path(folder))
+        assert step is not None
+        assert_same(step, timeline)
+        assert any(spans.size for spans in step.communication)
 
 
 def test_one_rank_of_several_is_shown_as_it_was_recorded(tmp_path: Path):

@@ -64,7 +64,11 @@ def read_action_ranges(path: Path, naming: Naming | None = None) -> MeasuredStep
     guesses = [guessed_ranges(ranges, rank=rank) for ranges, rank in processes]
     if naming is not None or None in guesses or any(_by(way, ranges) for way in namings for ranges, _rank in processes):
         raise _nothing_named(unnamed, naming)
-    told = Told(title=_("the work that autograd launched, and the messages between"), is_guess=True)
+    if any(ranges.nodes for ranges, _rank in processes):
+        title = _("the work that autograd launched, and the messages between")
+    else:
+        title = _("the names of kernels, and the messages between")
+    told = Told(title=title, is_guess=True)
     return step_of_ranks([guess for guess in guesses if guess is not None], told=told, place=str(path), notes=notes)
 
 

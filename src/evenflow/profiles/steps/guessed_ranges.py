@@ -6,11 +6,13 @@ autograd begins or ends:
     launched   | recv | matmul norm matmul | loss | matmul… (by autograd) | send | recv | matmul …
                         ^ forward                   ^ backward                            ^ forward
 
-Work of the optimizer, and of runs of little work such as a norm of gradients, is of no action.
+Where the trace has nothing of autograd, kernels whose names say that they are of a forward or of a backward tell
+instead. Work of the optimizer, and of runs of little work such as a norm of gradients, is of no action.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +38,8 @@ def guessed_ranges(ranges: LaunchedRanges, *, rank: int | None) -> RankRanges | 
     order, kinds = order[kept], kinds[kept]
     if not len(kinds):
         return None
+    if not ranges.nodes:
+        kinds = _by_names(kinds, work.doing[order])
     step = np.searchsorted([start_ns for start_ns, _end_ns in ranges.steps], work.launch_ns[order], side="right")
     begins = np.flatnonzero(np.diff(kinds, prepend=-1) | np.diff(step, prepend=-1))
     runs = [
@@ -59,7 +63,7 @@ def guessed_ranges(ranges: LaunchedRanges, *, rank: int | None) -> RankRanges | 
             is_cut = False
     if not actions:
         return None
-    is_computed = work.doing == Doing.COMPUTATION
+    is_computed = ~work.is_collective
     assigned = sum(int((work.end_ns - work.start_ns)[run].sum()) for _op, run in actions)
     return RankRanges(
         file=ranges.file,
@@ -76,7 +80,7 @@ def _kinds(ranges: LaunchedRanges) -> NDArray[np.int64]:
     """Return the kind of all work."""
     work = ranges.work
     kinds = np.full(len(work.launch_ns), _NEITHER)
-    is_computed = work.doing == Doing.COMPUTATION
+    is_computed = ~work.is_collective
     kinds[is_computed] = _FORWARD
     kinds[np.isin(work.doing, (Doing.MESSAGE, Doing.SEND_RECEIVE))] = _BETWEEN
     for thread in {node.thread for node in ranges.nodes}:
@@ -86,6 +90,23 @@ def _kinds(ranges: LaunchedRanges) -> NDArray[np.int64]:
     if optimizers:
         kinds[is_computed & covers(union(np.array(optimizers).T), work.launch_ns)] = _BETWEEN
     return kinds
+
+
+def _by_names(kinds: NDArray[np.int64], doing: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return kinds of work in order where nothing tells what autograd launched: by the names of kernels.
+
+    What has no such name is as what had one before it, since the last message; else as the next one that has.
+    """
+    named = np.where(doing == Doing.BACKWARD, _BACKWARD, np.where(doing == Doing.FORWARD, _FORWARD, -1))
+    result = kinds.copy()
+    ends = np.flatnonzero(kinds == _BETWEEN)
+    for begin, end in pairwise([-1, *ends.tolist(), len(kinds)]):
+        own = named[begin + 1 : end]
+        known = np.flatnonzero(own >= 0)
+        if len(known):
+            last = np.searchsorted(known, np.arange(len(own)), side="right") - 1
+            result[begin + 1 : end] = own[known[np.maximum(last, 0)]]
+    return result
 
 
 def _are_actions(

@@ -84,7 +84,7 @@ def rank_ranges(
             communicated=Communicated.nothing(), has_device=ranges.is_on_device,
         )  # fmt: skip
     work = ranges.work
-    counted = work.doing == Doing.COMPUTATION
+    counted = ~work.is_collective
     if any(name.is_piece for _scope, name in ordered):
         counted = counted | (work.doing == Doing.EXCHANGE)
     spans: dict[int, list[tuple[int, int]]] = {}

@@ -334,7 +334,7 @@ class _Maker:
         if self.told.is_guess:
             notes[0] = _("Guessed: {sentence}", sentence=notes[0])
         if self.told.is_guess and all(timed.action.op == Op.F for own in actions for timed in own):
-            notes.append(_("Nothing was launched by autograd, so everything is taken for forwards."))
+            notes.append(_("Nothing is known to be of a backward, so everything is taken for forwards."))
         left_out = max(rank.left_out for rank in self.ranks)
         if left_out > 0.0005:
             notes.append(_("Up to {share:.1f} % of the computation of a rank is in no action.", share=100 * left_out))

@@ -71,6 +71,9 @@ def test_parts_are_parts_and_exchanges_are_what_is_not_computed(spans, is_forwar
         ("HcclAllGather", Doing.COLLECTIVE),
         ("void cutlass::Kernel2<cutlass_80_tensorop_bf16>", Doing.COMPUTATION),
         ("combine_masks_kernel", Doing.COMPUTATION),
+        ("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128>>", Doing.FORWARD),
+        ("void layer_norm::ln_bwd_kernel<float>", Doing.BACKWARD),
+        ("cuda::swiglu_forward_backward_with_weight_impl", Doing.COMPUTATION),
     ],
 )
 def test_what_kernels_do_by_their_names(name, doing):

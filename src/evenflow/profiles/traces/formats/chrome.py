@@ -22,6 +22,7 @@ from evenflow.profiles.traces.formats import device_times, scope_rows
 from evenflow.profiles.traces.formats.chrome_collector import ChromeCollector
 from evenflow.profiles.traces.formats.columns import joined
 from evenflow.profiles.traces.formats.events import read_events
+from evenflow.profiles.traces.formats.kernel_names import Doing
 from evenflow.profiles.traces.formats.launches import DeviceWork, LaunchedRanges, LaunchScope, work_of_launches
 from evenflow.profiles.traces.formats.scope_rows import PASSES, SCOPE_PROCESS
 from evenflow.profiles.traces.markers import complete_steps
@@ -58,6 +59,8 @@ def read_chrome_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[
     if collector.rows and not (collector.scopes or collector.kernels or collector.operators or collector.flows):
         return _row_ranges(collector)
     work, _source = _work(collector)
+    if collector.flows:
+        work = _with_messages(work, collector)
     processes = collector.thread_processes
     of_work = np.unique(work.thread).tolist()
     every = dict.fromkeys(processes[thread] for thread in (*(s.thread for s in collector.scopes), *of_work))
@@ -74,6 +77,34 @@ def read_chrome_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[
         )
         for process in every or (None,)
     ]
+
+
+def _with_messages(work: DeviceWork, collector: ChromeCollector) -> DeviceWork:
+    """Return the work of an NPU with the messages that no flow joins to the host, launched before what runs next."""
+    _thread, start, end, doing = collector.bare_rows.columns()
+    joined_spans = set(zip(work.start_ns.tolist(), work.end_ns.tolist(), strict=True))
+    loose = np.array(
+        [
+            place
+            for place in np.flatnonzero(doing == Doing.MESSAGE).tolist()
+            if (int(start[place]), int(end[place])) not in joined_spans
+        ],
+        dtype=np.int64,
+    )
+    order = np.argsort(work.start_ns, kind="stable")
+    following = order[np.minimum(np.searchsorted(work.start_ns[order], start[loose]), len(order) - 1)]
+    more = DeviceWork(
+        thread=work.thread[following],
+        launch_ns=work.launch_ns[following] - 1,
+        start_ns=start[loose],
+        end_ns=end[loose],
+        doing=doing[loose],
+    )
+    columns = {
+        field.name: np.concatenate((getattr(work, field.name), getattr(more, field.name)))
+        for field in fields(DeviceWork)
+    }
+    return DeviceWork(**columns)
 
 
 def _work_of(work: DeviceWork, threads: Sequence[int]) -> DeviceWork:

@@ -17,6 +17,14 @@ class Doing(IntEnum):
     """What one rank sends another, as stages of a pipeline do."""
     SEND_RECEIVE = 4
     """NCCL's kernel for both of the above, where nothing tells which; it counts as an exchange."""
+    FORWARD = 5
+    """Computation that is of a forward by its name, as of attention or a norm."""
+    BACKWARD = 6
+    """Computation that is of a backward by its name."""
+
+
+COMPUTING = (Doing.COMPUTATION, Doing.FORWARD, Doing.BACKWARD)
+"""What is no communication."""
 
 
 _ALL_TO_ALL = re.compile(r"all_?to_?all|a2av?\b", re.IGNORECASE)
@@ -26,6 +34,8 @@ _DISPATCHER = re.compile(r"\b(?:\w+_)?ep::(?:\w+::)*(?:cached_)?(?:notify_)?(?:d
 _COLLECTIVE = re.compile("nccl|hcom|[hH]ccl")
 _SEND_RECEIVE = re.compile(r"nccl\w*SendRecv", re.IGNORECASE)
 """What NCCL runs for an all-to-all, as for a send and receive."""
+_FORWARD = re.compile(r"fwd|forward|fprop", re.IGNORECASE)
+_BACKWARD = re.compile(r"bwd|backward|bprop|dgrad|wgrad", re.IGNORECASE)
 _MESSAGE = re.compile(r"hcom_(?:send|receive|batchSendRecv)|Hccl(?:Send|Recv|BatchSendRecv)", re.IGNORECASE)
 _CPU_MESSAGES = ("c10d::send", "c10d::recv_", "gloo:send", "gloo:recv")
 _TOLD_MESSAGE = re.compile(r"send|recv|receive", re.IGNORECASE)
@@ -46,7 +56,10 @@ def kernel_doing(name: str, *, collective: str | None = None) -> Doing:
     if _DISPATCHER.search(name):
         return Doing.EXCHANGE
     if not _COLLECTIVE.search(name):
-        return Doing.COMPUTATION
+        is_forward, is_backward = (pattern.search(name) is not None for pattern in (_FORWARD, _BACKWARD))
+        if is_forward == is_backward:
+            return Doing.COMPUTATION
+        return Doing.FORWARD if is_forward else Doing.BACKWARD
     if _MESSAGE.search(name):
         return Doing.MESSAGE
     if collective is not None and not _ALL_TO_ALL.search(collective):

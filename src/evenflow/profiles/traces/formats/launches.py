@@ -9,7 +9,7 @@ import numpy.typing as npt
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.traces.formats.columns import IntegerColumns, Integers, joined
-from evenflow.profiles.traces.formats.kernel_names import Doing
+from evenflow.profiles.traces.formats.kernel_names import COMPUTING, Doing
 from evenflow.profiles.traces.names import Match
 
 AUTOGRAD_NODE = "autograd::engine::evaluate_function"
@@ -75,7 +75,7 @@ class DeviceWork:
     @property
     def is_collective(self) -> npt.NDArray[np.bool_]:
         """Collectives, exchanges and messages."""
-        return np.asarray(self.doing != Doing.COMPUTATION)
+        return ~np.isin(self.doing, COMPUTING)
 
     @property
     def is_exchange(self) -> npt.NDArray[np.bool_]:
