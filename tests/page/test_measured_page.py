@@ -8,8 +8,9 @@ from evenflow.fields import as_fields
 from evenflow.profiles.steps import step_of_file
 from evenflow.report import report_html, shown_simulation
 from evenflow.report.of_measured import shown_measured
-from tests.page.conftest import LIMIT, Opened, Simulations
-from tests.page.test_report_page import milliseconds, open_fold
+from tests.page.conftest import LIMIT, Opened, Simulations, drawn
+from tests.page.test_report_page import findings, milliseconds, open_fold
+from tests.paths import ROOT
 from tests.profiles.steps.builders import step_fields
 
 pytestmark = pytest.mark.page
@@ -58,3 +59,13 @@ def test_waiting_and_communication_have_names_and_colours(opened: Opened, beside
     assert "waiting" in heads
     assert "communication" in heads
     assert "imbalance" not in heads, "a cause of predictions alone"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("place", ["#beside=0,1", "#plan=1"])
+def test_a_measured_step_stands_in_nobodys_way(opened: Opened, beside: Path, place: str, scheme: str):
+    page = opened(beside, place=place, color_scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+    drawn(page)
+    page.evaluate((ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+    assert findings(page) == []
