@@ -97,3 +97,23 @@ def test_ranks_without_messages_are_no_pipeline(tmp_path: Path):
     assert isinstance(step, ObservedStep)
     assert step.schedule.num_ranks == 2
     assert np.array_equal(step.start_ns[: len(step.start_ns) // 2], step.start_ns[len(step.start_ns) // 2 :])
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_exchanges_of_tokens_are_no_messages_where_the_host_names_them(tmp_path: Path, named: bool):
+    """NCCL has one kernel for both: replicas that exchange tokens are no pipeline, ranks that send messages are one."""
+    one = equal(ranks=1)
+    times = {"ts": 500, "dur": 20, "pid": 5, "tid": 1}
+    for rank in range(2):
+        events = unnamed_events(one, 0, step_ns=STEP_NS)
+        events += [
+            {"ph": "X", "cat": "user_annotation", "name": "nccl:all_to_all" if named else "moe", **times},
+            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": {"correlation": 9999}, **times},
+            {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv", "args": {"correlation": 9999}, **times},
+        ]
+        write_kineto(tmp_path / f"rank{rank}.json", events)
+    if named:
+        assert isinstance(read_step(tmp_path), ObservedStep)
+    else:
+        with pytest.raises(InputError, match="in the order of one schedule"):
+            read_step(tmp_path)

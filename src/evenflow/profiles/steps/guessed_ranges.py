@@ -18,7 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.profiles.steps.action_names import OPTIMIZER, ActionName
-from evenflow.profiles.steps.rank_ranges import NamedRange, RankRanges, communication_of, covers, length, union
+from evenflow.profiles.steps.rank_ranges import (
+    NamedRange,
+    RankRanges,
+    are_messages,
+    communication_of,
+    covers,
+    length,
+    union,
+)
 from evenflow.profiles.traces.formats.kernel_names import Doing
 from evenflow.profiles.traces.formats.launches import DeviceWork, LaunchedRanges
 from evenflow.schedule import Op
@@ -72,7 +80,7 @@ def guessed_ranges(ranges: LaunchedRanges, *, rank: int | None) -> RankRanges | 
         ranges=[_range(work, op, run) for op, run in actions],
         steps=ranges.steps,
         left_out=1 - assigned / max(1, int((work.end_ns - work.start_ns)[is_computed].sum())),
-        communicated=communication_of(work),
+        communicated=communication_of(ranges),
     )
 
 
@@ -82,7 +90,7 @@ def _kinds(ranges: LaunchedRanges) -> NDArray[np.int64]:
     kinds = np.full(len(work.launch_ns), _NEITHER)
     is_computed = ~work.is_collective
     kinds[is_computed] = _FORWARD
-    kinds[np.isin(work.doing, (Doing.MESSAGE, Doing.SEND_RECEIVE))] = _BETWEEN
+    kinds[are_messages(ranges)] = _BETWEEN
     for thread in {node.thread for node in ranges.nodes}:
         spans = union(np.array([(node.start_ns, node.end_ns) for node in ranges.nodes if node.thread == thread]).T)
         kinds[is_computed & (work.thread == thread) & covers(spans, work.launch_ns)] = _BACKWARD

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.steps.action_names import ActionName
-from evenflow.profiles.traces.formats.kernel_names import Doing
-from evenflow.profiles.traces.formats.launches import DeviceWork, LaunchedRanges, LaunchScope
+from evenflow.profiles.traces.formats.kernel_names import ALL_TO_ALL, Doing
+from evenflow.profiles.traces.formats.launches import LaunchedRanges, LaunchScope
 from evenflow.simulate import Spans
 
 
@@ -120,18 +120,29 @@ def rank_ranges(
         ranges=result[::-1],
         steps=ranges.steps,
         left_out=1 - assigned / max(1, int((work.end_ns - work.start_ns)[counted].sum())),
-        communicated=communication_of(work),
+        communicated=communication_of(ranges),
     )
 
 
-def communication_of(work: DeviceWork) -> Communicated:
+def are_messages(ranges: LaunchedRanges) -> NDArray[np.bool_]:
+    """Return which work of a process is a message from one rank to another.
+
+    NCCL has one kernel for these and for all-to-alls; it is of the latter where the host names any.
+    """
+    doing = ranges.work.doing
+    exchanges = any(ALL_TO_ALL.search(name) for name in ranges.names)
+    return np.asarray((doing == Doing.MESSAGE) | ((doing == Doing.SEND_RECEIVE) & (not exchanges)))
+
+
+def communication_of(ranges: LaunchedRanges) -> Communicated:
     """Return what a process communicated, by its work on the device."""
+    work = ranges.work
     both = np.stack((work.start_ns, work.end_ns))
     computing = union(both[:, ~work.is_collective])
     return Communicated(
         spans=union(both[:, work.is_collective]),
         exchange=without(union(both[:, work.is_exchange]), computing),
-        sends_messages=bool(np.isin(work.doing, (Doing.MESSAGE, Doing.SEND_RECEIVE)).any()),
+        sends_messages=bool(are_messages(ranges).any()),
     )
 
 

@@ -27,7 +27,8 @@ COMPUTING = (Doing.COMPUTATION, Doing.FORWARD, Doing.BACKWARD)
 """What is no communication."""
 
 
-_ALL_TO_ALL = re.compile(r"all_?to_?all|a2av?\b", re.IGNORECASE)
+ALL_TO_ALL = re.compile(r"all_?to_?all|a2av?\b", re.IGNORECASE)
+"""Names of all-to-alls."""
 _DISPATCHER = re.compile(r"\b(?:\w+_)?ep::(?:\w+::)*(?:cached_)?(?:notify_)?(?:dispatch|combine)")
 """Kernels of DeepEP and of libraries made after it, such as ``deep_ep::internode::dispatch``; the layout of a dispatch
 (``get_dispatch_layout``) is computed."""
@@ -62,10 +63,10 @@ def kernel_doing(name: str, *, collective: str | None = None) -> Doing:
         return Doing.FORWARD if is_forward else Doing.BACKWARD
     if _MESSAGE.search(name):
         return Doing.MESSAGE
-    if collective is not None and not _ALL_TO_ALL.search(collective):
+    if collective is not None and not ALL_TO_ALL.search(collective):
         is_message = _TOLD_MESSAGE.search(collective) or _SEND_RECEIVE.search(name)
         return Doing.MESSAGE if is_message else Doing.COLLECTIVE
-    if _ALL_TO_ALL.search(name) or (collective is not None and _SEND_RECEIVE.search(name)):
+    if ALL_TO_ALL.search(name) or (collective is not None and _SEND_RECEIVE.search(name)):
         return Doing.EXCHANGE
     return Doing.SEND_RECEIVE if _SEND_RECEIVE.search(name) else Doing.COLLECTIVE
 
