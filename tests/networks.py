@@ -1,6 +1,9 @@
 """Networks of equal layers, with numbers that a person can check, and the configuration of a small model."""
 
-from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
+from collections.abc import Sequence
+from dataclasses import replace
+
+from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network, StageRule
 from evenflow.units import MEGABYTE, NANOSECONDS_PER_MILLISECOND
 
 MILLISECOND = NANOSECONDS_PER_MILLISECOND
@@ -42,3 +45,18 @@ def plain_network(
     layer = Layer(name="layer", forward_ns=10 * MILLISECOND, parameter_bytes=50 * MEGABYTE, modes=chosen)
     runs = (LayerRun(layer=layer, count=num_layers),)
     return Network(name="plain", runs=runs, head=head, tail=tail, constant_bytes=constant_bytes)
+
+
+def alone_together(layers: Sequence[Layer]) -> list[Layer]:
+    """The layers, with the rule `alone` for all that stay with one of which it is: other networks are refused."""
+    kept: list[list[Layer]] = []
+    for layer in layers:
+        if layer.cut_before or not kept:
+            kept.append([])
+        kept[-1].append(layer)
+    return [
+        replace(layer, stage_rules=layer.stage_rules | {StageRule.ALONE}) if is_alone else layer
+        for block in kept
+        for is_alone in [any(StageRule.ALONE in layer.stage_rules for layer in block)]
+        for layer in block
+    ]

@@ -20,7 +20,7 @@ from typing import Any
 import click
 from changes import changes
 from outcomes import Outcome, outcome
-from released import as_row, released_models
+from released import as_row, fields_of, released, released_models
 
 HERE = Path(__file__).resolve().parent
 COUNTS = HERE.parents[1] / "docs" / "tables" / "architectures.json"
@@ -65,7 +65,9 @@ def check(python: Path, fields: bool, write: bool, types: tuple[str, ...]) -> No
 
 def released_rows(python: Path) -> Iterable[tuple[str, dict[str, Any]]]:
     """Yield the released models by their names, each as a row of the page."""
-    for name, model in built(python, released_models())["models"].items():
+    models = built(python, released_models())["models"]
+    for name, about in released().items():
+        model = models.get(name) or {"parameters": about["tensors"], "config": fields_of(about)}
         yield name, as_row(name, outcome(name, model), model["config"])
 
 

@@ -30,7 +30,7 @@ from evenflow.report.what_if import what_if_of
 from evenflow.schedule import FAMILIES, Action, Op, Schedule, make_schedule
 from evenflow.schedule.of_plan import order_lines
 from evenflow.simulate import Simulation, gaps_ns, memory_changes, simulate
-from tests.networks import equal_network
+from tests.networks import alone_together, equal_network
 from tests.paths import ROOT
 from tests.strategies import is_ready
 
@@ -281,18 +281,16 @@ def ruled(pick: random.Random) -> Network:
     """Layers some of which stay with the one before, or may be in some stages alone."""
     plain = network(pick, 1)
     rules = list(StageRule)
-    runs = tuple(
+    layers = [
         replace(
-            run,
-            layer=replace(
-                run.layer,
-                cut_before=pick.random() < 0.6,
-                stage_rules=frozenset(pick.sample(rules, pick.choice((0, 0, 0, 0, 1, 2)))),
-            ),
+            run.layer,
+            cut_before=pick.random() < 0.6,
+            stage_rules=frozenset(pick.sample(rules, pick.choice((0, 0, 0, 0, 1, 2)))),
         )
         for run in plain.runs
-    )
-    return replace(plain, runs=runs, ranks=())
+    ]
+    runs = [replace(run, layer=layer) for run, layer in zip(plain.runs, alone_together(layers), strict=True)]
+    return replace(plain, runs=tuple(runs), ranks=())
 
 
 def kept_to(network: Network, plan: Plan, schedule: Schedule) -> bool:

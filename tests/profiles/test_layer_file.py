@@ -429,7 +429,7 @@ def test_rows_of_layers_are_written_as_blocks_and_read_back(data: st.DataObject)
             stage_rules=frozenset(rules),
         )
         for name, time, cut, rules in [
-            ("a", 1, True, ()), ("m", 2, False, ()), ("m", 2, True, ()), ("p", 3, True, (StageRule.ALONE,)),
+            ("a", 1, True, ()), ("m", 2, False, ()), ("m", 2, True, ()), ("p", 3, True, (StageRule.LAST_RANK,)),
         ]
     ]  # fmt: skip
     pattern = data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=5))

@@ -17,7 +17,7 @@ from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.search.dealing import dealt
 from evenflow.solve.start import even_start
 from evenflow.units import MEGABYTE
-from tests.networks import MILLISECOND, plain_network
+from tests.networks import MILLISECOND, alone_together, plain_network
 from tests.solve.cases import NO_SHRINKING, SECONDS, TOLERANCE, cases
 from tests.solve.exhaustive import Case, every_plan
 from tests.thoroughness import examples
@@ -84,8 +84,9 @@ def ruled(draw: st.DrawFn, **settings_: object) -> RuledCase:
         layers[-count:] = [replace(layer, stage_rules=rules) for layer in layers[-count:]]
     else:
         place = draw(st.integers(0, len(layers) - 1))
-        layers[place] = replace(layers[place], stage_rules=frozenset({draw(st.sampled_from(StageRule))}))
-    network = replace(case.network, runs=tuple(LayerRun(layer=layer, count=1) for layer in layers))
+        rules = frozenset({draw(st.sampled_from(StageRule))})
+        layers[place] = replace(layers[place], stage_rules=rules)
+    network = replace(case.network, runs=tuple(LayerRun(layer=layer, count=1) for layer in alone_together(layers)))
     fields = {name: getattr(case, name) for name in Case.__dataclass_fields__}
     own = RuledCase(**{**fields, "network": network})
     assume(own.cuts())
@@ -253,6 +254,11 @@ def test_what_no_cut_keeps_to_is_named():
     )  # fmt: skip
     with pytest.raises(InputError, match="must be the only body layer of its stage"):
         plan(alone, num_ranks=2, num_microbatches=2)
+
+
+def test_a_layer_that_must_be_alone_and_may_not_begin_a_stage_is_refused():
+    with pytest.raises(InputError, match=r"rules of layer MTP must not have 'alone'.* may not begin with MTP"):
+        _network(stage_rules=frozenset({StageRule.ALONE}), cut_before=False)
 
 
 def test_a_plan_that_breaks_a_rule_is_not_simulated():

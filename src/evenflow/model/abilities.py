@@ -163,6 +163,8 @@ class Abilities:
     """Whether full recomputation leaves out layers of multi-token prediction."""
     parts_blocks: bool = False
     """Whether a stage may begin inside a block, between attention and MLP, which it counts as layers of their own."""
+    whole_layers: bool = False
+    """Whether all layers of the models that it builds have both attention and an MLP, or what stands in their place."""
     delays_weights: bool = False
     """Whether weight gradients of experts may come behind what an exchange waits for, beside forwards."""
     releases_attention: bool = False

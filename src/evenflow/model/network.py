@@ -204,8 +204,27 @@ class Network:
             raise InputError(rule=_("must have a layer besides those of the encoder"), place=self.name)
         if self.runs[0].layer.continues_block:
             raise InputError(rule=_("must begin with a layer that continues no block"), place=self.name)
+        self._check_alone()
         if not any(run.layer.forward_ns + run.layer.backward_ns for run in self.runs):
             raise InputError(rule=_("must have body layers that take some time"), place=self.name)
+
+    def _check_alone(self) -> None:
+        """Check that layers which stay together are alone in their stage together, or none of them is."""
+        for first, then in pairwise(run.layer for run in self.runs):
+            if then.cut_before or (StageRule.ALONE in first.stage_rules) == (StageRule.ALONE in then.stage_rules):
+                continue
+            alone, mate = (first, then) if StageRule.ALONE in first.stage_rules else (then, first)
+            raise InputError(
+                value=[str(rule) for rule in sorted(alone.stage_rules)],
+                rule=_(
+                    "must not have 'alone': a stage may not begin with {then}, so {alone} and {mate} are in one stage",
+                    then=then.name,
+                    alone=alone.name,
+                    mate=mate.name,
+                ),
+                place=_("{name}, rules of layer {layer}", name=self.name, layer=alone.name),
+                remedy=_("give both the rule, or let a stage begin with {then}", then=then.name),
+            )
 
     def _check(self, layer: Layer) -> None:
         place = f"{self.name}, layer {layer.name}"

@@ -24,6 +24,11 @@ class Status(Enum):
     """The time ran out before a plan was found."""
 
     @property
+    def is_proven(self) -> bool:
+        """Whether more time cannot change the answer."""
+        return self in (Status.OPTIMAL, Status.INFEASIBLE)
+
+    @property
     def word(self) -> str:
         """The status in a table."""
         return {
@@ -108,6 +113,11 @@ class Outcome(InNotebook):
     @property
     def with_layers(self) -> str:
         """What the plans have in common that bound and limit are for, as words behind "plan"."""
+        alone = _(" for the decoder alone") if self.plan is not None and self.plan.encodes_apart else ""
+        return alone + self._with_layers
+
+    @property
+    def _with_layers(self) -> str:
         layers = _("these layers") if self.fixed_layers else _("a layer in every cell") if self.full_cells else ""
         apart = _("the same modules moved in all layers") if self.moves_alike else ""
         if self.kept_apart is not None:

@@ -28,7 +28,7 @@ from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.outcome import Outcome
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import MANY_RUNS, TOLERANCE, Prover
-from evenflow.solve.relaxation.layer_program import relax
+from evenflow.solve.relaxation.layer_program import Relaxation
 from evenflow.solve.relaxation.rounded import rounded_plans
 from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.start import even_start, fits, recomputing_less
@@ -45,6 +45,8 @@ _REST_SECONDS = 6.0
 """Longest rest of a search for plans between two of its rounds, which take two seconds by then."""
 _LARGE_SHARE = 0.2
 """Share of the time left that a look at the whole network may take, before the columns of the proof."""
+_BEHIND_SHARE = 0.6
+"""The same where a bound is wanted most: the plans of another schedule are shorter than those known of this one."""
 _NEARBY_SHARE = 0.15
 """Share of the time left that a look at the plans near the best one may take, before a target."""
 _SHORTER = Aim(margin=1e-4)
@@ -128,8 +130,8 @@ class ProverThread:
         self._between: Callable[[], object] = lambda: None
         self._program: Program | None = None
         """Program that looks for a first plan that fits, where the even one does not."""
-        self._has_relaxed = False
-        """Whether the program over parts of layers has been solved."""
+        self._relaxation: Relaxation | None = None
+        """The program over parts of layers."""
         self._fits_nothing = False
         """Whether it had no solution."""
         self._mixtures: list[NDArray[np.float64]] = []
@@ -269,7 +271,7 @@ class ProverThread:
         counts = even_start(problem)
         if fits(problem, counts):
             return counts
-        relaxed = self._relaxed(clock)
+        relaxed = self._relaxed(self._for_a_share(clock))
         if relaxed:
             return relaxed[0]
         if cutoff_ns is not None and standing.lower_bound_ns >= cutoff_ns:
@@ -289,20 +291,18 @@ class ProverThread:
             standing.infeasible = explain(problem, least, seconds=clock.spent_s, advise=self._advise)
         return None
 
-    def _relaxed(self, clock: Clock) -> list[Integers]:
+    def _relaxed(self, keep_going: Callable[[], bool]) -> list[Integers]:
         """Solve the program over parts of layers, for a bound; return plans near its solution, the shortest first."""
-        self._has_relaxed = True
         if self._problem.schedule.has_pairs:  # the program has no times of pairs
             return []
         standing = self.standing
-        relaxed = relax(
-            self._problem,
-            scale_ns=standing.lower_bound_ns,
-            keep_going=self._for_a_share(clock),
-            report=lambda bound_ns: standing.report(_("bounding"), bound_ns),
+        if self._relaxation is None:
+            self._relaxation = Relaxation(self._problem, scale_ns=standing.lower_bound_ns)
+        relaxed = self._relaxation.run(
+            keep_going=keep_going, report=lambda bound_ns: standing.report(_("bounding"), bound_ns)
         )
-        self._fits_nothing = relaxed is not None and relaxed.bound_ns == float("inf")
-        if relaxed is None or relaxed.borders is None:
+        self._fits_nothing = relaxed.bound_ns == float("inf")
+        if relaxed.borders is None:
             return []
         if relaxed.mixture is not None:
             self._mixtures = [relaxed.mixture]
@@ -344,7 +344,7 @@ class ProverThread:
         """Refute targets until the bound meets the best plan or the run is over."""
         standing, aim = self.standing, Aim()
         if len(self._problem.network.runs) >= MANY_RUNS:  # columns will be too many to begin with them
-            self._learn_at_large(search, clock)
+            self._learn_at_large(search, clock, cutoff_ns)
         while not self._is_over(clock):
             looks = not aim.is_first or len(self._problem.network.runs) >= MANY_RUNS
             if looks and not self._is_met(search, cutoff_ns):
@@ -374,7 +374,7 @@ class ProverThread:
             aim = aim.next(target, refuted=answer.refuted, gap=gap, left_s=clock.left_s, cuts=prover.cuts)
             if not answer.refuted:
                 prover.forget()
-                self._learn_at_large(search, clock)
+                self._learn_at_large(search, clock, cutoff_ns)
 
     def _is_met(self, search: Annealing, cutoff_ns: int | None) -> bool:
         """Return whether the bound meets the best plan, or the cutoff below it."""
@@ -414,13 +414,20 @@ class ProverThread:
         polished.run(stop=lambda: now_s() >= end_s, longest_round_s=_NEARBY_ROUNDS_S)
         return polished.incumbent[1]
 
-    def _learn_at_large(self, search: Annealing, clock: Clock) -> None:
-        """Take bound and plan of a look at the whole network, once, where there are several types of layers."""
+    def _learn_at_large(self, search: Annealing, clock: Clock, cutoff_ns: int | None) -> None:
+        """Take bound and plan of a look at the whole network, where there are several types of layers.
+
+        One that had too little time goes on in the next run. Where only plans below a cutoff are of use, and none is
+        known, the look ends with a bound above that, and is the most likely to find one.
+        """
         if self._problem.network.is_uniform:
             return
         if self._problem.num_chunks > 1 or not has_cut_graphs(self._problem):
-            for counts in [] if self._has_relaxed else self._relaxed(clock)[:1]:
-                search.offer(counts)
+            is_behind = cutoff_ns is not None and cutoff_ns < search.incumbent[0]
+            goes_on = self._for_a_share(clock, _BEHIND_SHARE if is_behind else _LARGE_SHARE)
+            if self._relaxation is None or not self._relaxation.is_over:
+                for counts in self._relaxed(lambda: goes_on() and not self._is_met(search, cutoff_ns))[:1]:
+                    search.offer(counts)
         elif not self._has_evened:
             self._has_evened = True
             standing = self.standing

@@ -90,10 +90,13 @@ def replan(
     ranks: Sequence[RankTraits],
     *,
     memory_limit_bytes: int | None,
+    allow_empty: bool = True,
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
 ) -> Replanned:
     """Return the best plan on these ranks under the running plan's schedule, and what it moves.
+
+    `allow_empty` says whether its cells may hold no layer.
 
     Raises:
         InputError: a running plan in an order of its own, for which there is no family to plan.
@@ -102,7 +105,7 @@ def replan(
     _check_family(plan)
     network = replace(running.network, ranks=tuple(ranks))
     before = simulate(network, plan, communication=running.communication)
-    request = _request(before, plan.sizes, memory_limit_bytes)
+    request = replace(_request(before, plan.sizes, memory_limit_bytes), allow_empty=allow_empty)
     outcome = solve(request, schedule=plan.schedule, time_limit_s=time_limit_s, progress=progress, known=(plan,))
     shorter = outcome.simulation is not None and outcome.simulation.makespan_ns < before.makespan_ns
     fitted = before.fits(memory_limit_bytes)
@@ -147,7 +150,6 @@ def _request(running: Simulation, sizes: Sizes, memory_limit_bytes: int | None) 
         network=running.network,
         sizes=sizes,
         memory_limit_bytes=memory_limit_bytes,
-        allow_empty=any(0 in row for row in plan.layers),
         group_size=plan.group_size,
         communication=running.communication,
     )

@@ -94,6 +94,21 @@ def _lies_in_a_copy(training: Training) -> bool:
     return degrees.expert == 1 or degrees.tensor * degrees.context % (degrees.expert * expert_tensor(training)) == 0
 
 
+def check_shares_gradients(planned: PlannedDegrees, *, title: str) -> None:
+    """Raise InputError where devices share out the optimizer's state alone, which the framework never does."""
+    degrees = planned.degrees
+    if degrees.sharding is Sharding.OPTIMIZER and degrees.data * degrees.context > 1:
+        raise InputError(
+            value="ZeRO-1",
+            rule=_(
+                "must be data parallelism, ZeRO-2 or FSDP: {title} does not share out the optimizer's state alone",
+                title=title,
+            ),
+            place=_("the plan"),
+            remedy=_("plan again with --zero 2 (tune: --fix zero=2)"),
+        )
+
+
 def check_no_capacity(planned: PlannedDegrees, *, title: str) -> None:
     """Raise InputError where experts have a capacity, which the framework does not know."""
     if planned.expert_capacity is not None:

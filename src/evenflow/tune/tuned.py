@@ -84,6 +84,13 @@ class Tuned(InNotebook):
         step_ns = float("inf") if self.best is None else self.best.step_ns
         return num_refuted(self.made, self.unmade, step_ns)
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether more time cannot change the answer."""
+        if self.gap is None:
+            return self.lower_bound_ns == float("inf")
+        return self.gap <= 2 * TOLERANCE
+
     def certificate(self) -> str:
         """Return one sentence on what is proven of the whole space."""
         kind = _(" with {what}", what=_("a layer in every cell")) if self.question.full_cells else ""
@@ -93,7 +100,7 @@ class Tuned(InNotebook):
             return _("no configuration was found in the time given")
         if self.lower_bound_ns <= 0:
             return _("nothing is proven yet of the other configurations: the time ran out first")
-        if self.gap <= 2 * TOLERANCE:
+        if self.is_proven:
             return _(
                 "no configuration of this space{kind} is faster than the first in this model (proven to 2 parts in a "
                 "million): {step_ms:,.1f} ms",

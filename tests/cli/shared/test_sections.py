@@ -42,3 +42,22 @@ def test_options_stand_in_their_sections_and_the_rest_comes_last():
 @pytest.mark.parametrize(("given", "value"), [((), 3), (("--later", "7"), 7)])
 def test_a_section_changes_nothing_else(given, value):
     assert f"('later', {value})" in CliRunner().invoke(command, list(given)).stdout
+
+
+@click.command(cls=SectionedCommand)
+@click.option("--model")
+def modelled(model: str | None) -> None:
+    click.echo(model)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (command, "Got unexpected extra argument (a.json b)\n"),
+        (modelled, "Got unexpected extra argument (a.json b). Did you mean --model a.json?\n"),
+    ],
+)
+def test_words_that_belong_to_no_option_are_most_likely_the_model(made, said):
+    result = CliRunner().invoke(made, ["a.json", "b"])
+    assert result.exit_code == 2
+    assert result.stderr.endswith(said)

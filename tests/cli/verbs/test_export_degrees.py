@@ -90,12 +90,24 @@ def test_stages_that_differ_are_refused_with_the_reason(made, evenflow, target):
     assert "the shortest plain plan is FSDP over 4, pipeline of 2 stages, 21.500 ms a step" in result.stderr
 
 
-def test_what_a_framework_does_not_do_is_refused(made, evenflow):
-    made()
-    result = evenflow("export", "plan.json", "--to", "torchtitan")
+GRADIENTS_TOO = ["torchtitan", "nemo-automodel", "mindformers-pynative"]
+"""Frameworks that share out gradients wherever they share out the optimizer's state."""
+
+
+@pytest.mark.parametrize("target", GRADIENTS_TOO)
+@pytest.mark.parametrize("shared_by", ["data", "context"])
+def test_what_a_framework_does_not_do_is_refused(made, evenflow, target, shared_by):
+    made(degrees={**DEGREES, "data": 1, shared_by: 4})
+    result = evenflow("export", "plan.json", "--to", target)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "got 'ZeRO-1'" in result.stderr
+    assert "got 'ZeRO-1'; plan again with --zero 2" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("target", GRADIENTS_TOO)
+def test_nothing_is_shared_out_by_a_single_device(made, evenflow, target):
+    made(degrees={**DEGREES, "data": 1})
+    assert evenflow("export", "plan.json", "--to", target).exit_code == 0
 
 
 def test_where_degrees_have_no_place_a_note_says_so(made, evenflow):

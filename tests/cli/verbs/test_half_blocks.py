@@ -119,3 +119,28 @@ def test_halves_may_be_enough_for_ranks_that_blocks_are_too_few_for(evenflow, fo
     none = evenflow("plan", model, "--ranks", 19, *short, "--half-blocks")
     assert none.exit_code == 2
     assert "must be at least 19, one for each of 19 ranks x 1 chunks, got 18" in none.stderr
+
+
+def test_layers_of_one_half_are_told_of_where_a_framework_has_both(evenflow, folder):
+    mixers = {
+        "model_type": "mamba2", "hidden_size": 512, "num_hidden_layers": 9, "vocab_size": 8000, "state_size": 64,
+        "num_heads": 16, "head_dim": 64, "n_groups": 1, "conv_kernel": 4, "expand": 2,
+    }  # fmt: skip
+    (folder / "mixers.json").write_text(json.dumps(mixers))
+    said = "9 of the 9 layers have attention or a state alone"
+    for target, is_said in (("megatron", True), ("mindspeed", True), ("megatron-hybrid", False), ("torch", False)):
+        result = evenflow("plan", "mixers.json", "--ranks", 2, "--chunks", 1, *TRAINED, "--target", target)
+        assert result.exit_code == 0, result.stderr
+        assert (said in result.stderr) is is_said
+
+
+def test_a_configuration_that_fits_nowhere_is_told_how_it_goes_on_more_devices(evenflow, folder, model):
+    result = evenflow("plan", model, "--ranks", 2, *TRAINED, "--memory", "1MB")
+    assert result.exit_code == 3
+    assert "evenflow tune --model model.json chooses among all ways to split the training" in result.stderr
+    layers = evenflow("predict", "--model", model, "--accelerator", "h100", "--gpus", 2, "--pipeline", 2,
+                      "--global-batch", 8, "--seq", 2048, "-o", "layers.json")  # fmt: skip
+    assert layers.exit_code == 0, layers.stderr
+    of_layers = evenflow("plan", "layers.json", "--ranks", 2, "--microbatches", 8, "--memory", "1MB")
+    assert of_layers.exit_code == 3
+    assert "evenflow tune" not in of_layers.stderr

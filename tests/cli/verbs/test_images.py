@@ -182,8 +182,11 @@ def test_in_bubbles_it_takes_less_of_a_step(evenflow, folder, model):
     assert encoders["step_ms"] < apart["encoders"]["step_ms"]
     assert encoders["forwards_in_bubbles"] > 0
     assert f"{encoders['forwards_in_bubbles']:,} of {encoders['parts']:,} forwards of a part and" in told.stdout
+    assert " for the decoder alone" in told.stdout
     again = evenflow("simulate", "plan.json")
     assert again.exit_code == 0, again.stderr
+    for text in (told.stdout, again.stdout):
+        assert "next: for a framework, plan with the encoder in the first stage" in text
     assert f"a step of {encoders['step_ms']:,.3f} ms" in again.stdout
     frozen, _ = planned(evenflow, folder, model, *IMAGES, "--encoder", "bubbles", "--freeze-encoder")
     assert frozen["encoders"]["step_ms"] < encoders["step_ms"]

@@ -43,6 +43,16 @@ def test_layers_leave_a_slow_rank(running: Path, evenflow) -> None:
     assert f"one step takes {written['makespan_ms']:,.3f} ms" in again.stdout
 
 
+def test_a_rank_too_slow_for_any_layer_may_be_left_without(running: Path, evenflow) -> None:
+    freed = evenflow("replan", "plan.json", "--rank-speed", "1:0.01", "--json", "new.json")
+    assert freed.exit_code == 0, freed.stderr
+    assert json.loads(Path("new.json").read_text())["layers"] == [[8, 0]]
+    assert "no plan of this schedule is shorter" in freed.stdout
+    filled = evenflow("replan", "plan.json", "--rank-speed", "1:0.01", "--no-empty", "--json", "filled.json")
+    assert json.loads(Path("filled.json").read_text())["layers"] == [[7, 1]]
+    assert "no plan of this schedule with a layer in every cell is shorter" in filled.stdout
+
+
 def test_a_measured_step_says_which_rank_is_slow(running: Path, evenflow) -> None:
     planned = parse_plan_file(running.read_text(), place="plan.json")
     slow = replace(planned.network, ranks=(RankTraits(), RankTraits(speed=0.5)))

@@ -333,6 +333,14 @@ NEWER_CONFIGS: dict[str, dict[str, object]] = {
         "layer_types": ["full_attention", "minimax_m3_sparse", "minimax_m3_sparse", "full_attention"],
         "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
     },
+    "minimax_m3_vl_text, as published": {
+        "model_type": "minimax_m3_vl_text", **WIDE, "num_local_experts": 4, "num_experts_per_tok": 2,
+        "dense_intermediate_size": 100, "shared_intermediate_size": 72, "rotary_dim": 8,
+        "moe_layer_freq": [0, 1, 1, 1], "sparse_attention_config": {
+            "sparse_index_dim": 12, "sparse_num_index_heads": 2, "sparse_block_size": 4, "sparse_topk_blocks": 2,
+            "sparse_attention_freq": [0, 1, 1, 0],
+        },
+    },
     "mistral_large4": {
         "model_type": "mistral_large4", "text_config": {
             "model_type": "mistral_large4_text", **MLA, **MANY, **_INDEXED, **_GROUPS, "q_lora_rank": None,

@@ -11,6 +11,17 @@ _DEEPSEEK_V3 = {
     "moe_layer_freq": 1, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
     "v_head_dim": 128, "num_nextn_predict_layers": 1, "tie_word_embeddings": False,
 }  # fmt: skip
+_KIMI_K3 = {
+    "model_type": "kimi_linear", "hidden_size": 7168, "intermediate_size": 33792, "moe_intermediate_size": 3072,
+    "num_hidden_layers": 93, "num_attention_heads": 96, "num_key_value_heads": 96, "vocab_size": 163840,
+    "num_experts": 896, "num_experts_per_token": 16, "num_shared_experts": 2, "first_k_dense_replace": 1,
+    "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128,
+    "mla_use_output_gate": True, "routed_expert_hidden_size": 3584, "latent_moe_use_norm": True,
+    "attn_res_block_size": 12, "linear_attn_config": {
+        "full_attn_layers": [*range(4, 93, 4), 93], "head_dim": 128, "num_heads": 96, "short_conv_kernel_size": 4,
+        "use_full_rank_gate": True,
+    },
+}  # fmt: skip
 _GPT2 = {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257, "n_positions": 1024}
 
 PUBLISHED: dict[str, tuple[dict[str, object], int]] = {
@@ -46,6 +57,9 @@ PUBLISHED: dict[str, tuple[dict[str, object], int]] = {
          "vocab_size": 163840, "n_routed_experts": 384, "first_k_dense_replace": 1, "num_nextn_predict_layers": 0},
         1_026_408_232_448 - 60 * 384,
     ),
+    # the tensors of its checkpoint for text have 2,779,484,478,208, with 896 numbers of each of 92 routers and 32 that
+    # fill up A_log, a number for each of 96 heads, in 69 layers
+    "Kimi K3": (_KIMI_K3, 2_779_484_478_208 - 92 * 896 - 69 * 32),
     "DeepSeekMoE 16B": (
         {
             "model_type": "deepseek", "hidden_size": 2048, "intermediate_size": 10944, "moe_intermediate_size": 1408,

@@ -1,15 +1,21 @@
 """Encoders of images and sound with odd values: an error that says which, or an encoder with whole numbers."""
 
+import json
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.fields import as_fields
+from evenflow.predict.parameters import model_parameters
 from evenflow.predict.transformer import Modality
 from evenflow.profiles.transformer.config_audio import AudioEncoder
 from evenflow.profiles.transformer.config_encoders import PARTS, READ_TYPES, encoders_of
+from evenflow.profiles.transformer.config_file import transformer_of_config
 from evenflow.profiles.transformer.config_images import ImageEncoder
+from tests.paths import ROOT
 
 IMAGE, AUDIO = Modality.IMAGE, Modality.AUDIO
 PART_KEYS = {
@@ -18,7 +24,7 @@ PART_KEYS = {
         "intermediate_size", "patch_size", "image_size", "temporal_patch_size", "in_channels", "spatial_merge_size",
         "out_hidden_size", "deepstack_visual_indexes", "fullatt_block_indexes", "window_size", "merge_kernel_size",
         "pixel_shuffle_ratio", "num_position_embeddings", "use_qk_norm", "attention_bias", "norm_type", "mlp_ratio",
-        "vision_use_head",
+        "vision_use_head", "vt_hidden_size", "vt_num_attention_heads", "qkv_hidden_size", "init_pos_emb_height",
     ),
     AUDIO: (
         "encoder_layers", "num_hidden_layers", "d_model", "hidden_size", "encoder_attention_heads",
@@ -56,7 +62,7 @@ def test_whatever_a_file_says_it_is_an_encoder_or_an_error(data, read, whole):
     assert tower.tokens >= 0
     assert all(isinstance(tap, int) for tap in tower.taps)
     assert all(stem.times >= 1 for stem in tower.before)
-    assert tower.blocks.hidden % tower.blocks.heads == 0
+    assert (tower.blocks.head_dim or 0) >= 1
     if isinstance(found, ImageEncoder):
         assert found.token_side >= 1
     else:
@@ -94,6 +100,28 @@ def test_a_wrong_value_is_named(config, modality, place):
     found = encoder(config, modality)
     assert isinstance(found, InputError)
     assert f"config.json: {place}" in str(found)
+
+
+def test_the_encoder_of_kimi_k3_has_as_many_parameters_as_its_checkpoint():
+    config = json.loads((ROOT / "examples" / "configs" / "kimi_k3.json").read_text())
+    described = transformer_of_config(as_fields(config, file="config.json"), name="k3")
+    images = described.encoders[IMAGE]
+    assert isinstance(images, ImageEncoder)
+    both = replace(described.model, towers=(images.of_images(1, side=448),))
+    assert model_parameters(both) - model_parameters(described.model) == 447_358_976
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"qkv_hidden_size": 1537}, "vision_config.qkv_hidden_size must be a multiple of the heads"),
+        ({"vt_hidden_size": "x"}, "vision_config.vt_hidden_size"),
+    ],
+)
+def test_sizes_of_the_encoder_of_kimi_k3_are_checked(sizes, message):
+    found = encoder({"model_type": "kimi_k3", "vision_config": {"vt_num_attention_heads": 12, **sizes}}, IMAGE)
+    assert isinstance(found, InputError)
+    assert message in str(found)
 
 
 def test_others_have_none():

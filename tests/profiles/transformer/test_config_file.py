@@ -183,6 +183,8 @@ def test_the_examples_are_read() -> None:
     assert totals["mixtral_8x7b"] == PUBLISHED["Mixtral 8x7B"][1]
     assert totals["qwen3_235b"] == PUBLISHED["Qwen3 235B-A22B"][1]
     assert totals["deepseek_v3"] == PUBLISHED["DeepSeek-V3"][1]
+    assert totals["kimi_k2"] == PUBLISHED["Kimi K2"][1]
+    assert totals["kimi_k3"] == PUBLISHED["Kimi K3"][1]
     wide, deep = 12_288, 96
     tables = (50_257 + 2_048) * wide
     assert totals["gpt3_175b"] == 12 * deep * wide**2 + 13 * deep * wide + tables + 2 * wide  # [arXiv:2104.04473, 5.1]
@@ -225,7 +227,7 @@ def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoil
         ),
         (
             {"vocab_size": None},
-            " must have the field 'vocab_size'; write it, under this name or as padded_vocab_size",
+            " must have the field 'vocab_size'; write it, under this name or as padded_vocab_size, n_token",
         ),
         (
             {"model_type": None},

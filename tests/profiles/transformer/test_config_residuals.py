@@ -41,6 +41,18 @@ def test_a_layer_reads_what_earlier_blocks_gave_and_what_its_own_has_so_far() ->
     assert found.tail_additions[-1].numbers == 2 * HIDDEN * 4
 
 
+def test_residuals_with_norms_learn_two_vectors_each() -> None:
+    """Those of Kimi K3, where the first layer's attention has one too, though it reads the embedding alone."""
+    found = read({**SMALL_CONFIGS["kimi_linear"], "attn_res_block_size": 3}).model
+    parts = [
+        next(part for part in found.with_sizes_of(kind).additions if part.name == "attention residuals")
+        for kind in found.kinds
+    ]
+    assert {part.small // found.hidden for part in parts} == {4}
+    assert parts[0].numbers == 2 * found.hidden * 2
+    assert found.tail_additions[-1].small == 2 * found.hidden
+
+
 def test_the_output_layer_has_no_rows_that_fill_up_the_embedding() -> None:
     words = {part.name: part.small for part in model().tail_additions}
     assert words["output"] == (199 - 203) * HIDDEN

@@ -1,6 +1,7 @@
 """The program over parts of layers: no plan is shorter than its value, and plans near its solution may be."""
 
 import math
+from itertools import count
 
 import numpy as np
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from evenflow.solve.clock import reproducible
 from evenflow.solve.known_plans import allowed_counts
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.relaxation import layer_program
-from evenflow.solve.relaxation.layer_program import Relaxed, relax
+from evenflow.solve.relaxation.layer_program import Relaxation, Relaxed
 from evenflow.solve.relaxation.rounded import rounded_plans
 from evenflow.units import MEGABYTE
 from tests.solve.cases import cases
@@ -26,8 +27,9 @@ MILLISECOND = 1_000_000
 
 
 def relaxed(problem: Problem) -> Relaxed:
-    found = relax(problem, scale_ns=ramp_bound_ns(problem), keep_going=lambda: True, report=lambda _bound: None)
-    assert found is not None
+    relaxation = Relaxation(problem, scale_ns=ramp_bound_ns(problem))
+    found = relaxation.run(keep_going=lambda: True, report=lambda _bound: None)
+    assert relaxation.is_over
     return found
 
 
@@ -121,7 +123,25 @@ def test_a_plan_is_found_at_once_where_the_even_one_does_not_fit():
 def test_a_program_that_is_too_large_is_left_out(monkeypatch):
     problem = make_problem(many_kinds(64, 12_000), schedule="interleaved")
     monkeypatch.setattr(layer_program, "_MOST_ENTRIES", 10)
-    assert relax(problem, scale_ns=1, keep_going=lambda: True, report=lambda _bound: None) is None
+    relaxation = Relaxation(problem, scale_ns=1)
+    assert relaxation.is_over
+    assert relaxation.run(keep_going=lambda: True, report=lambda _bound: None).borders is None
+
+
+@given(data=st.data())
+@settings(max_examples=examples(20), deadline=None)
+def test_many_short_runs_find_what_a_long_one_does(data):
+    problem = data.draw(cases(time=1_000_000, memory=2**20 + 7)).problem(None)
+    whole, parts = relaxed(problem), Relaxation(problem, scale_ns=ramp_bound_ns(problem))
+    bounds = [0.0]
+    for _run in range(1_000):
+        if parts.is_over:
+            break
+        asked = count()
+        bounds.append(parts.run(keep_going=lambda: next(asked) < 2, report=lambda _bound: None).bound_ns)  # noqa: B023
+    assert parts.is_over
+    assert bounds == sorted(bounds)
+    assert math.isclose(bounds[-1], whole.bound_ns, rel_tol=1e-6)
 
 
 def test_what_fits_nowhere_is_refuted():

@@ -9,8 +9,13 @@ from evenflow.model import Plan
 _STANDARD_OUTPUT = Path("-")
 
 
-def export_line(json_file: Path | None) -> str:
-    """Return how a plan is printed for a framework; `json_file` is where it is kept, None where it is not."""
+def export_line(json_file: Path | None, *, encodes_apart: bool) -> str:
+    """Return how a plan is printed for a framework; `json_file` is where it is kept, None where it is not.
+
+    `encodes_apart` says whether encoders are beside the pipeline, which no framework has.
+    """
+    if encodes_apart:
+        return _("next: for a framework, plan with the encoder in the first stage (--encoder first), where all have it")
     if json_file is None or json_file == _STANDARD_OUTPUT:
         return _("next: with --json plan.json, evenflow export plan.json --to NAME prints it for your framework")
     return _("next: evenflow export {file} --to NAME prints it for your framework", file=json_file)

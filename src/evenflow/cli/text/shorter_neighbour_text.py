@@ -39,6 +39,8 @@ def neighbour_line(shorter: ScheduleCandidate, outcome: Outcome, *, options: str
         step=f"{milliseconds(step_ns):,.1f}",
         percent=100 * (1 - step_ns / outcome.simulation.makespan_ns),
     )
+    if plan.encodes_apart:
+        line = _("{line} for the decoder alone", line=line)
     if outcome.memory_limit_bytes is not None:
         limit = f"{megabytes(outcome.memory_limit_bytes):,.0f} MB"
         line = _("{line} and fits {limit}", line=line, limit=limit)

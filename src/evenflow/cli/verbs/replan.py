@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from evenflow.asking import asked, optional
+from evenflow.asking import asked, asked_as, optional
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.exit_status import status_code
 from evenflow.cli.shared import options
@@ -47,6 +47,13 @@ class ReplanOptions:
     )
     actions: str | None = optional(
         PATTERN_OPTION, metavar="REGEX", help="How the timelines of STEP name their actions, as for evenflow report."
+    )
+    allow_empty: bool = field(
+        default=True,
+        metadata=asked_as(
+            options.ALLOWS_EMPTY,
+            help="Whether cells may hold no layer, which not every framework can run.  [default: they may]",
+        ),
     )
     time_limit: float = field(default=60.0, metadata=SEARCH_TIME)
     json_file: Path | None = field(default=None, metadata=options.JSON_FILE)
@@ -90,6 +97,7 @@ def replan(plan: str, measured: str | None, request: ReplanOptions) -> int:
             running,
             ranks,
             memory_limit_bytes=limit if planned.network.has_memory else None,
+            allow_empty=request.allow_empty,
             time_limit_s=TimeLeft.of_command(request.time_limit).seconds,
             progress=progress,
         )

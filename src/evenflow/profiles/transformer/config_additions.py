@@ -117,6 +117,14 @@ def _norms_around_experts(config: Configuration, widths: Widths) -> Further:
     return Further(layer=(Addition(name="layernorm", place=Place.EXPERTS, numbers=numbers, small=2 * width),))
 
 
+def _norm_of_narrow_experts(config: Configuration, widths: Widths) -> Further:
+    """A norm of what narrow experts give together, before it is as wide as the residual again. [Kimi K3]"""
+    width = config.size("experts_width")
+    if not width or not config.flag("latent_moe_use_norm"):
+        return Further()
+    return Further(layer=(Addition(name="layernorm", place=Place.EXPERTS, numbers=width, small=width),))
+
+
 def _relative_bias(config: Configuration, widths: Widths) -> Further:
     """A bias of attention's scores by distance, which every head mixes from learned profiles. [Inkling]
 
@@ -385,6 +393,7 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "plain-norms-of-all-heads": _plain_norms_of_all_heads,
     "residual gates": _residual_gates,
     "norms-around-experts": _norms_around_experts,
+    "norm of narrow experts": _norm_of_narrow_experts,
     "relative bias": _relative_bias,
     "short convolutions": _short_convolutions,
     "clipped heads": _clipped_heads,

@@ -13,16 +13,26 @@ from evenflow.ranges import MODEL_LAYERS, MODEL_SIZE, SHARE, Range
 
 _BLOCK = Range(least=0, most=MODEL_LAYERS.most)
 _SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "layers": ("depth", "num_hidden_layers", "encoder_layers", "num_blocks", "conf_num_hidden_layers"),
+    "layers": (
+        "depth",
+        "num_hidden_layers",
+        "encoder_layers",
+        "num_blocks",
+        "conf_num_hidden_layers",
+        "vt_num_hidden_layers",
+    ),
     "heads": (
         "num_heads",
         "num_attention_heads",
         "attention_heads",
         "encoder_attention_heads",
         "conf_num_attention_heads",
+        "vt_num_attention_heads",
     ),
-    "hidden_size": ("hidden_size", "d_model"),
-    "intermediate_size": ("intermediate_size", "encoder_ffn_dim"),
+    "hidden_size": ("hidden_size", "d_model", "vt_hidden_size"),
+    "intermediate_size": ("intermediate_size", "encoder_ffn_dim", "vt_intermediate_size"),
+    "pos_emb_height": ("pos_emb_height", "init_pos_emb_height"),
+    "pos_emb_width": ("pos_emb_width", "init_pos_emb_width"),
     "colors": ("in_channels", "in_chans", "num_channels"),
     "frames": ("temporal_patch_size",),
     "merge": ("spatial_merge_size",),
@@ -103,16 +113,20 @@ class EncoderPart:
         rotary: bool = True,
         hidden: int | None = None,
         ffn: int | None = None,
+        head_dim: int | None = None,
     ) -> Transformer:
-        """Return the blocks; `hidden` and `ffn` are theirs where the configuration has them under other names."""
+        """Return the blocks; `hidden` and `ffn` are theirs where the configuration has them under other names.
+
+        A head is as wide as the hidden size by the heads, unless `head_dim` says it.
+        """
         hidden, heads = self.size("hidden_size") if hidden is None else hidden, self.size("heads")
-        if hidden % heads:
+        if head_dim is None and hidden % heads:
             rule = _("must divide the hidden size ({hidden}), or their width must be given", hidden=hidden)
             raise self.fault("heads", heads, rule)
         return Transformer(
             hidden=hidden, layers=self.size("layers", MODEL_LAYERS), heads=heads, kv_heads=heads,
-            head_dim=hidden // heads, ffn=self.size("intermediate_size") if ffn is None else ffn, vocabulary=1,
-            gated=gated, biases=biases, positions=0 if rotary else 1, name="encoder",
+            head_dim=head_dim or hidden // heads, ffn=self.size("intermediate_size") if ffn is None else ffn,
+            vocabulary=1, gated=gated, biases=biases, positions=0 if rotary else 1, name="encoder",
         )  # fmt: skip
 
 

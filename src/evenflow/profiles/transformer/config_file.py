@@ -104,15 +104,16 @@ def _read(config: Fields, *, name: str) -> Described:
     if not _TYPE.fullmatch(model_type):
         raise part.error("model_type", _("must be the name of a type of models, of letters, digits, - and _"))
     family = _family(part)
+    is_known = family is not None
     read = Configuration(fields=part)
     if family is None:
         family = _by_fields(read)
         notes.append(_("models of type {model_type} are not known: it is read by its fields", model_type=model_type))
         if near := did_you_mean(model_type, FAMILIES):
             notes.append(near)
-        if unread := unread_fields(part):
-            names = ", ".join(unread)
-            notes.append(_("left out are {names}: check whether they add parts to layers", names=names))
+    if unread := unread_fields(part, is_known=is_known):
+        names = ", ".join(unread)
+        notes.append(_("left out are {names}: check whether they add parts to layers", names=names))
     _refuse_other_values(part, family)
     if family.defaults:
         read = read.changed({**family.defaults, **part.values})

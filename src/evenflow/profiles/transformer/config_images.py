@@ -226,6 +226,22 @@ def _kimi(part: EncoderPart) -> Tower:
     )  # fmt: skip
 
 
+def _kimi_k3(part: EncoderPart) -> Tower:
+    """Kimi K3: heads of a width of their own, no biases, and a norm behind the projector."""
+    hidden, heads, attended = part.size("hidden_size"), part.size("heads"), part.size("qkv_hidden_size")
+    if attended % heads:
+        rule = _("must be a multiple of the heads ({heads})", heads=heads)
+        raise part.fault("qkv_hidden_size", attended, rule)
+    merged = prod(part.pair("merge_kernel_size"))
+    positions = part.size("pos_emb_height") * part.size("pos_emb_width")
+    wide = merged * hidden
+    return Tower(
+        blocks=part.blocks(biases=Biases(), head_dim=attended // heads), merged=merged, inputs=1, patches=merged,
+        before=_patch(part, hidden, bias=False, small=positions * hidden),
+        behind=two_layers(wide, wide, part.hidden, norm=part.hidden, bias=False, more=hidden),
+    )  # fmt: skip
+
+
 def _mllama(part: EncoderPart) -> Tower:
     """Llama 3.2 Vision: tiles of an image see each other, in blocks that are filled up to a multiple of 8 patches.
 
@@ -315,6 +331,10 @@ IMAGE_ENCODERS: Mapping[str, tuple[Callable[[EncoderPart], Tower], Mapping[str, 
     "idefics": (_idefics, {
         "embed_dim": 768, "layers": 32, "heads": 16, "colors": _COLORS, "intermediate_size": 5120, "image_size": 224,
         "patch_size": 14,
+    }),
+    "kimi_k3": (_kimi_k3, {
+        "patch_size": 14, "pos_emb_height": 64, "pos_emb_width": 64, "layers": 27, "heads": 12, "hidden_size": 1024,
+        "intermediate_size": 4096, "qkv_hidden_size": 1536, "merge_kernel_size": (2, 2), "colors": _COLORS,
     }),
     "kimi_k25": (_kimi, {
         "patch_size": 14, "pos_emb_height": 64, "pos_emb_width": 64, "layers": 27, "heads": 16, "hidden_size": 1152,

@@ -87,7 +87,8 @@ def head_gates(config: Configuration, family: ModelTypeTraits) -> tuple[str, ...
 def output_gate(config: Configuration, family: ModelTypeTraits) -> bool:
     """Return whether a gate weighs every number of attention's output."""
     asked = config.value(family.gate_key) if family.gate_key else None
-    return family.output_gate or (isinstance(asked, str) and asked != "per-head")
+    by_flag = bool(family.output_gate_flag) and config.flag(family.output_gate_flag)
+    return family.output_gate or by_flag or (isinstance(asked, str) and asked != "per-head")
 
 
 def narrow_ends(config: Configuration, family: ModelTypeTraits) -> NarrowEnds | None:

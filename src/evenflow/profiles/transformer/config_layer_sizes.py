@@ -106,7 +106,11 @@ def sizes_of_layers(
         if is_separate:
             sizes = with_separate_inputs(base, sizes)
         if every:
-            of_blocks = residual_of_layer(hidden, layer=layer, every=every, queries=3 if is_separate else 1)
+            if family.normed_residuals:
+                vectors = 4  # a norm and a query of attention's, in the first layer too, and of the MLP's
+            else:
+                vectors = 1 + ((3 if is_separate else 1) if layer else 0)
+            of_blocks = residual_of_layer(hidden, layer=layer, every=every, vectors=vectors)
             sizes = replace(sizes, further=sizes.further + of_blocks)
         if shared is not None and layer in shared.layers:
             beside = parts_beside_shared(base, family, hidden=hidden)
@@ -120,7 +124,11 @@ def sizes_of_layers(
             sizes = replace(sizes, further=sizes.further + of_loop)
         own.append(sizes.beside(usual))
     if every:
-        usual = replace(usual, further=usual.further + residual_of_tail(hidden, layers=layers, every=every))
+        usual = replace(
+            usual,
+            further=usual.further
+            + residual_of_tail(hidden, layers=layers, every=every, vectors=2 if family.normed_residuals else 1),
+        )
     if shared is not None:  # they read the embedding
         usual = replace(usual, further=usual.further + Further(carried=hidden))
     return SizesOfLayers(usual=usual, own=tuple(own) if any(own) else ())

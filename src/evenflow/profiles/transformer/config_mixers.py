@@ -73,13 +73,18 @@ def _delta(config: Configuration, _family: ModelTypeTraits, _hidden: int) -> Sta
 
 
 def _kimi_delta(config: Configuration, _family: ModelTypeTraits, hidden: int) -> StateMixer:
-    """Return Kimi's delta attention: a gate for every number of a key, from narrow products. [arXiv:2510.26692]"""
+    """Return Kimi's delta attention: a gate for every number of a key, from narrow products. [arXiv:2510.26692]
+
+    The gate of its output is as narrow, or one product. [Kimi K3]
+    """
     heads, width = config.required("linear_heads"), config.required("linear_width")
     inner = heads * width
+    is_full = config.value("linear_attn_config.use_full_rank_gate") is True
     return StateMixer(
-        name="kimi-delta-attention", heads=heads, key_dim=width, value_dim=width, into=3 * inner + heads, out=inner,
-        between=((hidden, width), (width, inner)) * 2, channels=3 * inner, kernel=config.required("state_kernel"),
-        small=inner + heads + width, chunk=_TOKENS_AT_ONCE, delta=True,
+        name="kimi-delta-attention", heads=heads, key_dim=width, value_dim=width,
+        into=(4 if is_full else 3) * inner + heads, out=inner,
+        between=((hidden, width), (width, inner)) * (1 if is_full else 2), channels=3 * inner,
+        kernel=config.required("state_kernel"), small=inner + heads + width, chunk=_TOKENS_AT_ONCE, delta=True,
     )  # fmt: skip
 
 

@@ -14,25 +14,25 @@ from evenflow.profiles.transformer.spellings import Configuration
 _NAME = "attention residuals"
 
 
-def residual_of_layer(hidden: int, *, layer: int, every: int, queries: int) -> Further:
+def residual_of_layer(hidden: int, *, layer: int, every: int, vectors: int) -> Further:
     """Return the residuals of a body layer, counted from 0, in blocks of `every` layers: of attention and of the MLP.
 
-    Attention has `queries` of them. The first layer's reads the embedding.
+    The first layer's attention reads the embedding. Together they learn so many `vectors` of the hidden size.
     """
     before, after = -(-layer // every), layer // every + 1
     of_attention = before + 1 if layer else 0
     part = Addition(
         name=_NAME,
         numbers=2 * hidden * (of_attention + after + 1),  # of 32 bits
-        small=hidden * ((queries if layer else 0) + 1),
+        small=hidden * vectors,
     )
     return Further(layer=(part,), handed_on=after * hidden)
 
 
-def residual_of_tail(hidden: int, *, layers: int, every: int) -> Further:
-    """Return the residual before the last norm."""
+def residual_of_tail(hidden: int, *, layers: int, every: int, vectors: int) -> Further:
+    """Return the residual before the last norm, which learns so many `vectors` of the hidden size."""
     sources = -(-layers // every) + 1
-    return Further(tail=(Addition(name=_NAME, numbers=2 * hidden * sources, small=hidden),))
+    return Further(tail=(Addition(name=_NAME, numbers=2 * hidden * sources, small=hidden * vectors),))
 
 
 def with_separate_inputs(config: Configuration, sizes: LayerSizes) -> LayerSizes:

@@ -12,6 +12,7 @@ STATES = frozenset(("linear_attention", "mamba", "conv", "hybrid", "recurrent"))
 ALONE = frozenset(("mlp", "moe"))
 """Kinds of layers without any mixer."""
 _PATTERN = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+_SPARSE = "sparse_attention_config.sparse_attention_freq"
 _BY_RATIO = {0: "sliding_attention", 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}
 
 
@@ -25,6 +26,8 @@ def layer_kinds(config: Configuration, family: ModelTypeTraits) -> tuple[str, ..
     pattern = config.value(key)
     if key == "compress_ratios":
         return _by_ratio(config)
+    if key == _SPARSE:
+        return tuple("minimax_m3_sparse" if is_sparse else "full_attention" for is_sparse in config.integers(key))
     if key == "block_types":  # a row that is repeated
         row = config.texts(key)
         return tuple(row[layer % len(row)] for layer in range(config.required("layers"))) if row else ()
@@ -40,7 +43,7 @@ def layer_kinds(config: Configuration, family: ModelTypeTraits) -> tuple[str, ..
 def layer_kinds_key(config: Configuration) -> str:
     """Return the field that lists the kinds of layers: the first that has a value."""
     keys = ("hybrid_override_pattern", "layers_block_type", "attention_layers", "layer_types", "compress_ratios")
-    return next((key for key in (*keys, "block_types") if config.value(key) is not None), "layer_types")
+    return next((key for key in (*keys, _SPARSE, "block_types") if config.value(key) is not None), "layer_types")
 
 
 def _by_ratio(config: Configuration) -> tuple[str, ...]:

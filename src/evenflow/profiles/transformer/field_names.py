@@ -47,7 +47,7 @@ _OTHERS = (
     "cross_layer_interval", "qk_layer_norms", "alpha_type", "attn_type",
     "cross_attn_all_layers", "encoder_hash_byte_group_size", "encoder_config", "global_config", "decoder_config",
     "patcher_config", "patch_in_forward", "attn_layers", "num_buckets", "axial_pos_embds", "axial_pos_shape",
-    "axial_pos_embds_dim",
+    "axial_pos_embds_dim", "latent_moe_use_norm", "linear_attn_config", "use_full_rank_gate",
 )  # fmt: skip
 KNOWN = frozenset(
     [part for names in SPELLINGS.values() for name in names for part in name.split(".")]
@@ -76,6 +76,7 @@ KNOWN = frozenset(
             family.head_norms_key,
             family.four_norms_flag,
             family.gate_key,
+            family.output_gate_flag,
             family.experts_flag,
         )
         if name
@@ -91,22 +92,44 @@ _OF_OTHER_MODELS = frozenset(
 )  # fmt: skip
 """Names that configurations of transformers really have."""
 _WITHOUT_PARTS = re.compile(
-    r"_ids?$|token|rope|rotary|^max_|eps$|^output_|^return_|^use_cache$|^auto_map$|^architectures$|dtype|version|init"
+    r"_ids?$|token|^id2label$|^label2id$|quantization|_map$|task_specific|rope|rotary|^max_|eps$|^output_|^return_|^use_cache$|^auto_map$|^architectures$|dtype|version|init"
     r"|group$|^norm_topk|^pretraining_tp$|^n_group|scal|softcap|aux_loss|logits|^scale_|_index$|position"
 )
 """Names of fields that say how a model computes or is used, and not what it consists of."""
+_WITHOUT_PARTS_IN_FAMILIES = frozenset(
+    (
+        "activation_sparsity_pattern", "add_out_norm", "attention_softmax_in_fp32", "attention_types",
+        "attn_temperature_tuning", "context_length", "dim_model_base", "do_sample", "early_stopping",
+        "enable_moe_fp32_combine", "end_n_top", "ep_size", "global_attn_every_n_layers", "hc_sinkhorn_iters",
+        "is_decoder", "kda_layers", "kda_safe_gate", "keep_window_size", "layer_group_size", "learned_pos_emb",
+        "linear_allow_neg_eigval", "local_attention", "mamba_headdim", "mamba_norm_before_gate", "mem_len",
+        "mla_use_nope", "mlp_multipliers", "model_max_length", "moe_renormalize", "moe_router_enable_expert_bias",
+        "moe_shared_expert_overlap", "mtp_hidden_states_first", "mtp_layers_block_type", "n_ctx", "no_bias",
+        "norm_reduction_force_float32", "num_beams", "num_codebooks", "num_expert_group", "num_query_groups",
+        "number_of_conv_states", "prefix_lm", "qk_head_dim", "residual_in_fp32", "seed", "seq_aux",
+        "shared_expert_sink", "split_ngram_parts", "ssm_multipliers", "start_n_top", "summary_proj_to_labels",
+        "summary_use_proj", "time_step_limit", "top_k", "use_associative_scan", "use_bidirectional_attention",
+        "use_expert_bias", "use_flash_attn", "use_gemma_norm", "use_grouped_topk", "use_mamba_kernels",
+        "use_mems_eval", "use_mrope", "use_routing_bias",
+    )
+)  # fmt: skip
+"""The same, in types that are known: that they change no number of parameters, `make check-architectures` shows."""
 _SHORTEST = 5
 """Shorter names are near too many others."""
 
 
-def unread_fields(fields: Fields) -> tuple[str, ...]:
-    """Return the names that say a number, a list or yes, and that nothing here knows."""
+def unread_fields(fields: Fields, *, is_known: bool) -> tuple[str, ...]:
+    """Return the names that say a number, a list, an object or yes, and that nothing here knows.
+
+    Where the type of the model `is_known`, it is known of more names that they add nothing.
+    """
     return tuple(
         name
         for name, value in fields.values.items()
-        if (value is True or (is_integer(value) and value > 1) or (isinstance(value, list) and value))
+        if (value is True or (is_integer(value) and value > 1) or (isinstance(value, list | dict) and value))
         and name not in KNOWN
         and not _WITHOUT_PARTS.search(name)
+        and not (is_known and (name in _WITHOUT_PARTS_IN_FAMILIES or name.startswith("freeze_")))
     )
 
 

@@ -60,6 +60,10 @@ class ModelTypeTraits:
     sinks: bool = False
     output_gate: bool = False
     """Whether attention's output is weighed by a projection as wide as the queries."""
+    output_gate_flag: str = ""
+    """The flag that asks for that; empty: none."""
+    normed_residuals: bool = False
+    """Whether residuals of blocks norm what they read, each by a norm of its own."""
     state: str = ""
     """What layers with a state have in the place of attention, as `config_states` names it; empty: all have that."""
     state_norms: bool = False

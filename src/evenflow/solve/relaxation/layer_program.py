@@ -58,43 +58,66 @@ class Relaxed:
     without paths."""
 
 
-def relax(
-    problem: Problem, *, scale_ns: int, keep_going: Callable[[], bool], report: Callable[[float], None]
-) -> Relaxed | None:
-    """Solve the program and add violated paths until none is left, the value stalls or `keep_going` says no.
+class Relaxation:
+    """The program of a problem with the paths so far: each run goes on from the last one."""
 
-    `scale_ns` is about the makespan, and `report` is told every bound. None where the program would be too large.
-    """
-    layout = _Layout.of(problem)
-    if layout.num_entries > _MOST_ENTRIES:
-        return None
-    program = _LayerProgram(problem, layout, scale_ns=max(1, scale_ns), keep_going=keep_going)
-    paths = CriticalPaths(problem.graph, problem.shortest_messages)
-    bound, borders, mixture, values = 0.0, None, None, [0.0]
-    center: NDArray[np.float64] | None = None
-    while True:
+    def __init__(self, problem: Problem, *, scale_ns: int) -> None:
+        """Prepare the program of `problem`, whose makespan is about `scale_ns`."""
+        self._problem, self._scale_ns = problem, max(1, scale_ns)
+        self._layout = _Layout.of(problem)
+        self._program: _LayerProgram | None = None
+        self._paths = CriticalPaths(problem.graph, problem.shortest_messages)
+        self._found = Relaxed(bound_ns=0.0, borders=None, mixture=None)
+        self._values = [0.0]
+        self._center: NDArray[np.float64] | None = None
+        self._keep_going: Callable[[], bool] = lambda: True
+        self.is_over = self._layout.num_entries > _MOST_ENTRIES
+        """Whether another run would find nothing more: the program is solved, or too large to begin with."""
+
+    def run(self, *, keep_going: Callable[[], bool], report: Callable[[float], None]) -> Relaxed:
+        """Solve and add violated paths until none is left, the value stalls or `keep_going` says no.
+
+        `report` is told every bound.
+        """
+        self._keep_going = keep_going
+        while not self.is_over and (self._program is None or keep_going()):
+            self._step(report)
+        return self._found
+
+    def _goes_on(self) -> bool:
+        return self._keep_going()
+
+    def _step(self, report: Callable[[float], None]) -> None:
+        """Solve once, and add the paths that the solution violates."""
+        if self._program is None:
+            self._program = _LayerProgram(
+                self._problem, self._layout, scale_ns=self._scale_ns, keep_going=self._goes_on
+            )
+        program, values = self._program, self._values
         try:
             solution = program.solve()
         except Infeasible:
-            return Relaxed(bound_ns=float("inf"), borders=None, mixture=None)
+            self._found, self.is_over = Relaxed(bound_ns=float("inf"), borders=None, mixture=None), True
+            return
         if solution is None:
-            break
+            self.is_over = self._keep_going()  # else the time was up
+            return
         value_ns, columns, shares = solution
-        bound = max(bound, value_ns * (1 - _NOISE))
-        mixture = program.mixture(shares)
-        report(bound)
-        borders = program.borders(columns)
         latest = program.durations(columns)
-        center = latest if center is None else (center + latest) / 2
-        violated = paths.count_longest(latest.astype(np.int64), above_ns=value_ns * (1 + _VIOLATION))
-        near = paths.count_longest(center.astype(np.int64), above_ns=value_ns * _NEAR_VALUE)
+        self._center = latest if self._center is None else (self._center + latest) / 2
+        violated = self._paths.count_longest(latest.astype(np.int64), above_ns=value_ns * (1 + _VIOLATION))
+        near = self._paths.count_longest(self._center.astype(np.int64), above_ns=value_ns * _NEAR_VALUE)
         values.append(value_ns)
+        self._found = Relaxed(
+            bound_ns=max(self._found.bound_ns, value_ns * (1 - _NOISE)),
+            borders=program.borders(columns),
+            mixture=program.mixture(shares),
+        )
+        report(self._found.bound_ns)
         has_stalled = len(values) > _PATIENCE and values[-1] < values[-1 - _PATIENCE] * (1 + _STALLED)
-        if len(violated.counts) == 0 or has_stalled or not keep_going():
-            break
+        self.is_over = len(violated.counts) == 0 or has_stalled
         program.add_paths(violated)
         program.add_paths(near)
-    return Relaxed(bound_ns=bound, borders=borders, mixture=mixture)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

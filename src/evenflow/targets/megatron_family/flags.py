@@ -80,6 +80,7 @@ def megatron_abilities(recomputation: tuple[Recomputation, ...], *, in_pairs: bo
     """
     return Abilities(
         schedules=("1f1b", "interleaved", *(PAIRED if in_pairs else ())),
+        whole_layers=True,
         delays_weights=in_pairs,
         recomputation=recomputation,
         limits=dict.fromkeys(PAIRED, _IN_PAIRS),

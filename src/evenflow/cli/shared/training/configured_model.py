@@ -65,11 +65,18 @@ class PipelineOptions:
     """The recompute kinds of that framework; None: any."""
     parts_blocks: bool = False
     """Whether the framework that is planned for counts attention and MLP as layers of their own."""
+    whole_layers: bool = False
+    """Whether all layers of that framework's models have both."""
 
     def for_abilities(self, abilities: Abilities) -> "PipelineOptions":
         """Return the same for a framework with these abilities."""
-        kinds, parts = abilities.recompute_kinds, abilities.parts_blocks
-        return replace(self, for_framework=True, known_kinds=kinds, parts_blocks=parts)
+        return replace(
+            self,
+            for_framework=True,
+            known_kinds=abilities.recompute_kinds,
+            parts_blocks=abilities.parts_blocks,
+            whole_layers=abilities.whole_layers,
+        )
 
 
 Completed = Callable[[PipelineOptions, Transformer], PipelineOptions]
@@ -180,7 +187,7 @@ def configured_model(
             sequence=job.training.sequence,
             expert_capacity=settings.expert_capacity,
         ),
-        remarks=(*mixed.remarks, *_remarks(settings, job, inputs, written)),
+        remarks=(*mixed.remarks, *_half_layers(pipeline, described.model), *_remarks(settings, job, inputs, written)),
         extrapolation=extrapolation_fields(job.training, job.topology),
     )
 
@@ -282,6 +289,21 @@ def _host_notes(job: TrainingJob) -> tuple[str, ...]:
             update=milliseconds(round(update_ns)),
         ),
     )
+
+
+def _half_layers(pipeline: PipelineOptions, model: Transformer) -> tuple[str, ...]:
+    """Return what to do about layers with one half alone, where the framework planned for has both in each."""
+    number = sum(not (kind.mixes and kind.transforms) for kind in model.kinds)
+    if not pipeline.whole_layers or not number:
+        return ()
+    note = _(
+        "note: {number} of the {layers} layers have attention or a state alone, or an MLP or experts alone, and are "
+        "counted as layers of this framework, whose GPT models have both in each; hybrid models of Megatron-LM "
+        "(--target megatron-hybrid) and Megatron-Bridge (--target megatron-bridge-hybrid) have such layers",
+        number=number,
+        layers=model.layers,
+    )
+    return (note,)
 
 
 def _remarks(

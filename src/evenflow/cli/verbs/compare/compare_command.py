@@ -106,7 +106,7 @@ def compare(compare_options: CompareOptions) -> int:
     with shown_progress(time_limit_s=budget.search_s) as progress:
         beside = [plan for plan in others if isinstance(plan, NamedPlan)]
         outcome = recommended(job, beside, time_limit_s=budget.search_s, progress=progress)
-    note_compiling()
+    note_compiling(is_last_word=outcome.status.is_proven)
     made = [plan for plan in (recommended_plan(outcome), *beside) if plan is not None]
     _print(made, others, outcome, limit)
     for note in shorter_notes(job, beside, outcome):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.text.beside_text import beside_line, step_line, step_ns
 from evenflow.cli.text.equal_stages_text import MOST_ACTIONS, equal_stages_lines
 from evenflow.cli.text.next_text import export_line
@@ -12,6 +13,7 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.simulate import Simulation, simulate
+from evenflow.solve import Outcome
 
 _STANDARD_OUTPUT = Path("-")
 
@@ -56,11 +58,24 @@ def _simulated(known: Plan, simulation: Simulation) -> Simulation | None:
         return None
 
 
+def spread_line(job: PlanJob, outcome: Outcome) -> str:
+    """Return how a configuration of which no plan fits goes on more devices; empty for anything else."""
+    if outcome.infeasibility is None or job.file_plan is not None or not isinstance(job.degrees, PlannedDegrees):
+        return ""
+    return _(
+        "next: --tensor, or --expert with --data, gives each rank more devices; evenflow tune --model {file} chooses "
+        "among all ways to split the training",
+        file=config_path(job.options.layers),
+    )
+
+
 def next_line(job: PlanJob) -> str:
     """Return the command, or the options, that come next."""
     file, target = job.options.results.json_file, job.options.target
     if job.applied_file is not None:
         return _("next: train with {file}", file=job.applied_file.beside("planned"))
+    if job.request.network.encodes_apart:
+        return export_line(file, encodes_apart=True)
     edits = target is not None and target.apply is not None
     if file is None or file == _STANDARD_OUTPUT:
         if target is None:
@@ -69,7 +84,7 @@ def next_line(job: PlanJob) -> str:
             return _("next: with --json plan.json, evenflow apply plan.json FILE edits your own file")
         return _("next: paste the lines below; --json plan.json keeps the plan")
     if target is None:
-        return export_line(file)
+        return export_line(file, encodes_apart=False)
     if edits:
         return _("next: evenflow apply {file} FILE edits your own file", file=file)
     return _("next: paste the lines below")

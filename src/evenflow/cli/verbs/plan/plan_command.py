@@ -30,7 +30,7 @@ from evenflow.cli.text.certificate_text import written_line
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
 from evenflow.cli.text.shorter_neighbour_text import neighbour_line, shorter_neighbour
 from evenflow.cli.text.tables import binding_note, without_host_note
-from evenflow.cli.verbs.plan.first_lines import first_lines, next_line
+from evenflow.cli.verbs.plan.first_lines import first_lines, next_line, spread_line
 from evenflow.cli.verbs.plan.plan_certificate import OPTION as CERTIFICATE
 from evenflow.cli.verbs.plan.plan_certificate import certified, check_certifiable
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, in_layers_of_framework, plan_job, solve_job
@@ -117,7 +117,7 @@ def plan(request: PlanOptions) -> int:
     job = job.within(budget.search_s / 2 if outputs.has(CERTIFICATE) else budget.search_s)
     with shown_progress(time_limit_s=job.options.time_limit, quiet=plan_options.quiet) as progress:
         answer = solve_job(job, progress)
-    note_compiling()
+    note_compiling(is_last_word=answer.outcome.status.is_proven)
     try:
         _write(answer, job, outputs, budget)
     finally:  # a file that fails does not take the plan with it
@@ -224,7 +224,8 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         others = "\n".join(filter(None, (others, elsewhere_text(answer.elsewhere, outcome))))
     neighbours = answer.neighbours or Neighbours()
     if simulation is None:
-        click.echo("\n\n".join(filter(None, (no_plan_text(outcome), others))), err=True)
+        reason = "\n".join(filter(None, (no_plan_text(outcome), spread_line(job, outcome))))
+        click.echo("\n\n".join(filter(None, (reason, others))), err=True)
         if outputs.sentence and not quiet:
             click.echo(outputs.sentence, err=True)
         return

@@ -84,7 +84,7 @@ def tune(request: TuneOptions) -> int:
     seconds = time_left.seconds * ranking_share(request.after)
     with shown_tuning(time_limit_s=seconds) as progress:
         found = search(job.question, rows=request.rows, time_limit_s=seconds, progress=progress)
-    note_compiling()
+    note_compiling(is_last_word=found.is_proven)
     answer_exists()  # a signal leaves the ranking, or that there is none, and ends what comes after it
     target = request.target
     setting = TuneSetting(

@@ -59,7 +59,8 @@ _KNOWN = WITH_PATTERN | {"mtp_hybrid_override_pattern"}
 def _abilities(version: str) -> Abilities:
     return replace(
         megatron_abilities(STOCK_WAYS), schedules=("1f1b",), most_chunks=1, empty=Empty.NONE, mtp=Mtp.LAST_STAGE,
-        keeps_mtp=False, parts_blocks=True, groups=Groups.USUAL, own_cut=even_cut if version == EQUAL else None,
+        keeps_mtp=False, parts_blocks=True, whole_layers=False, groups=Groups.USUAL,
+        own_cut=even_cut if version == EQUAL else None,
     )  # fmt: skip
 
 

@@ -40,7 +40,12 @@ from evenflow.targets.target import Piece, Target, Written
 
 def _abilities(version: str) -> Abilities:
     return replace(
-        megatron_abilities(STOCK_WAYS), empty=Empty.NONE, mtp=Mtp.LAST_STAGE, keeps_mtp=False, parts_blocks=True
+        megatron_abilities(STOCK_WAYS),
+        empty=Empty.NONE,
+        mtp=Mtp.LAST_STAGE,
+        keeps_mtp=False,
+        parts_blocks=True,
+        whole_layers=False,
     )
 
 

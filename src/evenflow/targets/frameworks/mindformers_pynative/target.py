@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 
-from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import SELECT, Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.profiles.yaml_text import block_text, nested
-from evenflow.targets.degree_rules import check_no_capacity, context_shares_out, experts_in_a_copy
+from evenflow.targets.degree_rules import (
+    check_no_capacity,
+    check_shares_gradients,
+    context_shares_out,
+    experts_in_a_copy,
+)
 from evenflow.targets.frameworks.mindformers_pynative.reader import is_configuration, read_plan, stated_in_configuration
 from evenflow.targets.frameworks.mindformers_pynative.values import (
     SELECT_MODULE,
@@ -45,10 +49,8 @@ def _select_notes(plan: Plan) -> tuple[str, ...]:
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
     check_no_capacity(planned, title=TARGET.title)
+    check_shares_gradients(planned, title=TARGET.title)
     degrees = planned.degrees
-    if degrees.sharding is Sharding.OPTIMIZER:
-        rule = _("must be data parallelism, ZeRO-2 or FSDP: the optimizer's state is not shared out alone")
-        raise InputError(value="ZeRO-1", rule=rule, place=_("the plan"), remedy=_("plan again with --fix zero=2"))
     copies = degrees.data if degrees.sharding is Sharding.NOTHING else planned.replicas
     values: dict[str, object] = {
         **(pynative_values(plan) if plan.num_ranks > 1 else {"parallelism.pipeline_parallel": 1}),

@@ -9,7 +9,7 @@ from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.profiles.yaml_text import block_text, entry_lines
-from evenflow.targets.degree_rules import check_no_capacity
+from evenflow.targets.degree_rules import check_no_capacity, check_shares_gradients
 from evenflow.targets.stages import stages_of
 from evenflow.targets.target import Piece, Written
 from evenflow.targets.torch.module_names import ModuleNames, names_per_part
@@ -39,10 +39,8 @@ def write(plan: Plan, version: str) -> Written:
 def write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
     """Return the same with all degrees; raises InputError for what its strategies do not share out."""
     check_no_capacity(planned, title=TITLE)
+    check_shares_gradients(planned, title=TITLE)
     degrees = planned.degrees
-    if degrees.sharding is Sharding.OPTIMIZER:
-        rule = _("must be data parallelism, ZeRO-2 or FSDP for {title}", title=TITLE)
-        raise InputError(value="ZeRO-1", rule=rule, place=_("the plan"), remedy=_("plan again with --fix zero=2"))
     scheduler = {
         "local_batch_size": planned.microbatch * (planned.num_microbatches if plan.num_ranks > 1 else 1),
         "global_batch_size": planned.global_batch,

@@ -124,7 +124,9 @@ def write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
     degrees = planned.degrees
     if degrees.sharding not in (Sharding.NOTHING, Sharding.OPTIMIZER):
         rule = _("must be ZeRO-1 or data parallelism: fleet shares out no more beside other ways to split")
-        remedy = _("plan again with --fix zero=1, or wrap the model with group_sharded_parallel yourself")
+        remedy = _(
+            "plan again with --zero 1 (tune: --fix zero=1), or wrap the model with group_sharded_parallel yourself"
+        )
         raise InputError(value=f"ZeRO-{degrees.sharding}", rule=rule, place=_("the plan"), remedy=remedy)
     copies = degrees.data if degrees.sharding is Sharding.NOTHING else planned.replicas
     hybrid = {

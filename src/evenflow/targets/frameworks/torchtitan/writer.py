@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
-from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.targets.degree_rules import check_no_capacity
+from evenflow.targets.degree_rules import check_no_capacity, check_shares_gradients
 from evenflow.targets.frameworks.torchtitan.values import (
     BY_TOKENS,
     OLD,
@@ -171,15 +170,7 @@ def parallelism_of(planned: PlannedDegrees, version: str) -> dict[str, object]:
     """
     degrees = planned.degrees
     check_no_capacity(planned, title=TITLE)
-    if degrees.sharding is Sharding.OPTIMIZER:
-        raise InputError(
-            value="ZeRO-1",
-            rule=_(
-                "must be data parallelism, ZeRO-2 or FSDP: torchtitan does not share out the optimizer's state alone"
-            ),
-            place=_("the plan"),
-            remedy=_("plan again with --fix zero=2, or run the plan with evenflow run"),
-        )
+    check_shares_gradients(planned, title=TITLE)
     copies = degrees.data if degrees.sharding is Sharding.NOTHING else planned.replicas
     settings: dict[str, object] = {
         "data_parallel_replicate_degree": copies,

@@ -63,7 +63,7 @@ def _check_offload(planned: PlannedDegrees) -> None:
     """Refuse state on the host that Megatron-LM would share out otherwise."""
     if not can_offload(planned.degrees):
         rule = _("must be 1 where the host keeps the optimizer's state")
-        remedy = _("plan again with --fix zero=1")
+        remedy = _("plan again with --zero 1 (tune: --fix zero=1)")
         raise InputError(value=planned.degrees.sharding.value, rule=rule, place="zero", remedy=remedy)
 
 

@@ -74,7 +74,7 @@ def shares_optimizer(planned: PlannedDegrees, title: str) -> bool:
             value=f"ZeRO-{sharding}",
             rule=_("must be ZeRO-1 or data parallelism for {title}", title=title),
             place=_("the plan"),
-            remedy=_("plan again with --fix zero=1, or write it for megatron"),
+            remedy=_("plan again with --zero 1 (tune: --fix zero=1), or write it for megatron"),
         )
     return sharding is Sharding.OPTIMIZER
 
@@ -87,7 +87,7 @@ def check_no_pipeline(planned: PlannedDegrees) -> None:
             value=f"ZeRO-{degrees.sharding}",
             rule=_("must be ZeRO-1 beside a pipeline: Megatron-LM shares out only the optimizer's state there"),
             place=_("the plan"),
-            remedy=_("plan again with --fix zero=1, or run the plan with evenflow run"),
+            remedy=_("plan again with --zero 1 (tune: --fix zero=1), or run the plan with evenflow run"),
         )
 
 
