@@ -177,7 +177,7 @@ release-check: $(VENV)/.stamp-dev
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 		cp examples/llama2_70b.json "$$folder" && $(PYTHON) -m venv "$$folder/venv" && \
 		pip="$$folder/venv/bin/python -m pip install --quiet --disable-pip-version-check" && \
-		$$pip dist/evenflow-*.whl && dist=$$(pwd)/dist && cd "$$folder" && venv/bin/evenflow --version && \
+		$$pip dist/evenflow-*.whl && dist=$$(pwd)/dist && cd "$$folder" && venv/bin/evenflow --version && venv/bin/evenflow demo > /dev/null && \
 		venv/bin/evenflow plan llama2_70b.json --ranks 2 --microbatches 4 --memory 1TB --time-limit 20 --json plan.json && \
 		test -s plan.json && ! venv/bin/evenflow run plan.json 2> message && grep -q "evenflow\[torch\]" message && \
 		$$pip $(TORCH) && $$pip "$$dist"/evenflow_torch-*.whl && \

@@ -23,6 +23,7 @@ from evenflow.profiles.plan_fields import network_fields, simulation_fields
 from evenflow.profiles.plan_file import parse_plan
 from evenflow.report import Advice, report_html, shown_simulation
 from evenflow.report.page_sentences import page_sentences
+from evenflow.report.what_if import change_code
 from evenflow.schedule import Op
 from evenflow.simulate import simulate
 from evenflow.units import GIGABYTE
@@ -771,3 +772,30 @@ def test_a_dot_of_the_memory_curve_leads_to_its_timeline(opened: Opened, simulat
     assert 0 <= page.locator(".viewer:visible").bounding_box()["y"] < 300
     assert place(page)["plan"] == "1"
     assert page.evaluate("document.activeElement.matches('.viewer canvas')")
+
+
+def test_a_dot_without_a_timeline_opens_its_plan_as_a_change(opened: Opened, simulations: Simulations, tmp_path: Path):
+    """The page simulates the plan of the dot; its step is the one of the curve."""
+    good, worse = (simulations[name] for name in ("good", "worse"))
+    plan = format_object(simulation_fields(good, LIMIT) | network_fields(good))
+    shown = shown_simulation(good, name="good", memory_limit_bytes=LIMIT, plan=plan)
+    code = change_code(worse.plan, shown.what_if, good.timeline.schedule, LIMIT + 1)
+    points = tuple(
+        CurvePoint(limit_bytes=size * GIGABYTE, step_ns=each.makespan_ns, is_proven=True, change=code)
+        for size, each in ((9, worse), (10, good))
+    )
+    decided = replace(shown, decision=(Advice(text="memory binds"),), curve=points)
+    path = tmp_path / "curve.html"
+    path.write_text(report_html([decided], title="curve"), encoding="utf-8")
+    page = opened(path)
+    open_fold(page, "decided")
+    page.locator(".curve a").first.click()
+    drawn(page)
+    assert f"The step takes {worse.makespan_ns / 1e6:,.2f} ms:" in page.locator(".verdict").inner_text()
+    page.wait_for_url(re.compile(f"~g{LIMIT + 1}"))
+
+
+def test_no_change_makes_a_plan_that_the_page_does_not_simulate(simulations: Simulations):
+    plan, schedule = simulations["good"].plan, simulations["good"].timeline.schedule
+    assert change_code(plan, None, schedule, LIMIT) == ""
+    assert change_code(plan, {"why_not": "copies"}, schedule, LIMIT) == ""

@@ -38,7 +38,10 @@ pytestmark = pytest.mark.page
 
 PLANS = 1000
 WITHOUT_PAIRS = tuple(name for name, family in FAMILIES.items() if not family.has_pairs)
-ORDERED = ("1f1b", "eager-1f1b", "f-then-b", "interleaved", "interleaved-less-memory")
+ORDERED = (
+    "naive", "1f1b", "eager-1f1b", "f-then-b", "interleaved", "interleaved-less-memory",
+    "1f1b-v", "zb-h1", "zb-h2", "zbv", "v-half", "v-min", "dualpipe-v",
+)  # fmt: skip
 """Families whose orders the page makes for other numbers of microbatches."""
 WEB = ROOT / "web"
 
@@ -180,7 +183,7 @@ def drawn(seed: int) -> tuple[Simulation, Simulation]:
     first = simulate(model, cells(pick, model, schedule), communication=messages)
     if schedule.name in ORDERED and pick.random() < 0.7:
         least = schedule.group_size or 1
-        sizes = asdict(schedule.sizes) | {"num_microbatches": pick.randint(least, least + 15)}
+        sizes = asdict(schedule.sizes) | {"num_microbatches": pick.randint(least, least + pick.choice((15, 15, 60)))}
         schedule = make_schedule(schedule.name, **sizes, group_size=schedule.group_size)
     return first, simulate(model, cells(pick, model, schedule), communication=messages)
 

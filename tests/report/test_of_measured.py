@@ -19,7 +19,9 @@ def test_a_page_shows_a_measured_step_as_it_was(timeline: Timeline):
     (head,) = page.head["timelines"]
     assert (head["kind"], head["name"]) == ("measured", "mine, measured")
     assert head["makespan_ns"] == timeline.makespan_ns
-    assert head["idle"] is None, "causes are known of predictions alone"
+    for idle, busy_ns in zip(head["idle"], timeline.busy_ns.tolist(), strict=True):
+        assert idle["communication_ns"] + idle["waiting_ns"] == idle["total_ns"] == timeline.makespan_ns - busy_ns
+        assert min(idle.values()) >= 0
     assert head["static_bytes"] is None
     assert head["peak_bytes"] == [40 * 2**30] * timeline.schedule.num_ranks
     assert np.array_equal(head["busy_ns"], timeline.busy_ns)

@@ -3,6 +3,7 @@ import { nameOf } from "./card";
 import { counterparts } from "./counterparts";
 import type { Head, Timeline } from "./data";
 import { button, choice, el } from "./dom";
+import { OPS } from "./legend";
 import { grouped, showMemory, showTime, unitOf } from "./scale";
 import { PARTS } from "./tables";
 import { comparison, longerBy, stepOf } from "./work";
@@ -80,7 +81,8 @@ function byAction(base: Timeline, others: readonly Timeline[]): HTMLElement {
       (timeline, action) => timeline.start[action],
       (timeline, action) => timeline.gap[action],
     ];
-    const changes = values.map((value) => (action: number): number => value(other, own[action]) - value(base, action));
+    const sign = isPrediction(base, other) ? -1 : 1;
+    const changes = values.map((value) => (action: number): number => sign * (value(other, own[action]) - value(base, action)));
     const common = [...own.keys()].filter((action) => own[action] >= 0);
     const sizes = new Map(common.map((action) => [action, Math.abs(changes[order](action))]));
     const most = common.filter((action) => sizes.get(action)! > 0).toSorted((one, next) => sizes.get(next)! - sizes.get(one)! || one - next).slice(0, MOST_ACTIONS);
@@ -97,13 +99,48 @@ function byAction(base: Timeline, others: readonly Timeline[]): HTMLElement {
         choice(say("timeline"), others.map((each, index) => [String(index), each.head.name]), String(which), (value) => { which = Number(value); draw(); }),
         choice(say("largest_by"), ORDERS.map((key, index) => [String(index), say(key)]), String(order), (value) => { order = Number(value); draw(); }),
       ),
-      el("p", { class: "note" }, say("against", { name: other.head.name, base: base.head.name })),
+      el("p", { class: "note" }, against(base, other)),
+      byStage(base, other, own),
       scrolled(say("differences_by_action"), el("table", { class: "by-action" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...body))),
     );
     if (alone > 0) place.append(el("p", { class: "note" }, say("actions_alone", { count: alone })));
   };
   draw();
   return place;
+}
+
+/** Whether what stands first was predicted, and another one measured: then the prediction less what was measured is told. */
+function isPrediction(base: Timeline, other: Timeline): boolean {
+  return base.head.kind === "plan" && other.head.kind === "measured";
+}
+
+function against({ head: base }: Timeline, { head: other }: Timeline): string {
+  if (base.kind === "plan" && other.kind === "measured") return say("predicted_minus", { name: base.name, base: other.name });
+  return say("against", { name: other.name, base: base.name });
+}
+
+/** Mean times of the actions of every stage in both, and their difference. */
+function byStage(base: Timeline, other: Timeline, own: Int32Array): HTMLElement {
+  const sums = new Map<string, { action: number; count: number; times: [number, number] }>();
+  for (let action = 0; action < base.actions; action++) {
+    if (own[action] < 0) continue;
+    const key = `${String(base.stage[action]).padStart(6, "0")} ${base.op[action]}`;
+    const sum = sums.get(key) ?? { action, count: 0, times: [0, 0] };
+    sum.count += 1;
+    sum.times[0] += base.end[action] - base.start[action];
+    sum.times[1] += other.end[own[action]] - other.start[own[action]];
+    sums.set(key, sum);
+  }
+  const sign = isPrediction(base, other) ? -1 : 1;
+  const rows = [...sums.keys()].sort().map((key) => {
+    const { action, count, times } = sums.get(key)!;
+    const [one, next] = times.map((time) => time / count);
+    const change = Math.round(sign * (next - one));
+    const name = `${say("stage_label", { stage: base.stage[action] })}, ${say(OPS[base.letter(action)])}`;
+    return el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, showTime(one)), el("td", {}, showTime(next)), el("td", { class: change > 0 ? "more" : change < 0 ? "less" : "" }, signedTime(change)));
+  });
+  const heads = [say("by_stage"), base.head.name, other.head.name, say("difference")].map((text) => el("th", { scope: "col" }, text));
+  return scrolled(say("by_stage"), el("table", { class: "by-stage" }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)));
 }
 
 function scrolled(label: string, table: HTMLElement): HTMLElement {
@@ -115,7 +152,10 @@ function differences(head: Head, timelines: readonly Timeline[]): HTMLElement {
   const [base, ...others] = timelines;
   const ranks = Math.max(...timelines.map((each) => each.head.ranks));
   const withCauses = timelines.every((each) => each.head.idle !== null);
-  const parts = PARTS.filter(([key]) => key !== "host_copies_ns" || timelines.some((each) => each.copies.length > 0));
+  const isMixed = timelines.some((each) => each.head.idle?.[0]?.waiting_ns !== undefined);
+  const parts = PARTS.filter(([key]) =>
+    key === "communication_ns" || (isMixed ? key === "waiting_ns" : key !== "waiting_ns" && (key !== "host_copies_ns" || timelines.some((each) => each.copies.length > 0))),
+  );
   const withMemory = timelines.every((each) => each.head.peak_bytes !== null);
   const columns = [
     "busy",
@@ -129,7 +169,7 @@ function differences(head: Head, timelines: readonly Timeline[]): HTMLElement {
     return [
       one.busy_ns[rank],
       one.makespan_ns - one.busy_ns[rank],
-      ...(withCauses ? parts.map(([key]) => idle?.[key] ?? 0) : []),
+      ...(withCauses ? parts.map(([key]) => (key === "waiting_ns" && idle ? idle.total_ns - idle.communication_ns : (idle?.[key] ?? 0))) : []),
       ...(withMemory ? [one.peak_bytes![rank]] : []),
     ];
   };
@@ -139,8 +179,8 @@ function differences(head: Head, timelines: readonly Timeline[]): HTMLElement {
     value === null ? "–" : column === "peak" ? signed(value / head.unit.bytes, 2) : signed(value / size, digits);
   const heads = el("tr", {}, el("th", { scope: "col" }, say("rank")));
   const groups = el("tr", {}, el("td"));
-  for (const { head: other } of others) {
-    groups.append(el("th", { scope: "colgroup", colspan: columns.length }, say("against", { name: other.name, base: base.head.name })));
+  for (const other of others) {
+    groups.append(el("th", { scope: "colgroup", colspan: columns.length }, against(base, other)));
     for (const column of columns) heads.append(el("th", { scope: "col" }, `${say(column)}, ${column === "peak" ? head.unit.name : name}`));
   }
   const body = el("tbody");
@@ -150,7 +190,7 @@ function differences(head: Head, timelines: readonly Timeline[]): HTMLElement {
     for (const other of others) {
       values(other, rank).forEach((value, place) => {
         const own = mine[place];
-        const change = value === null || own === null ? null : value - own;
+        const change = value === null || own === null ? null : (isPrediction(base, other) ? -1 : 1) * (value - own);
         const mark = change === null || change === 0 ? "" : change > 0 ? "more" : "less";
         row.append(el("td", { class: mark }, show(columns[place], change)));
       });

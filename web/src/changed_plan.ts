@@ -45,8 +45,9 @@ export class ChangedPlan {
   get microbatches(): { least: number; most: number } | null {
     const { family, group_size: group } = this.model;
     if (!canOrder(family)) return null;
-    const { stages, splits } = this.base.head;
-    return { least: group ?? 1, most: Math.max(this.base.head.microbatches, Math.floor(MOST_ACTIONS / (2 * stages * splits))) };
+    const { base } = this;
+    const each = base.actions / base.head.microbatches;
+    return { least: group ?? 1, most: Math.max(base.head.microbatches, Math.floor(MOST_ACTIONS / each)) };
   }
 
   /** The first layer of every stage, and the number of all. */

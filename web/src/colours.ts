@@ -25,9 +25,11 @@ export interface Colours {
   fill: string;
   imbalance: string;
   recomputing: string;
+  /** Of a measured step. */
+  waiting: string;
   communication: string;
   copying: string;
-  /** Of a measured step: idle, and nobody knows why. */
+  /** Idle, and nobody knows why. */
   unknown: string;
   /** Shades by chunk. */
   forward: string[];

@@ -4,12 +4,15 @@ import type { Words } from "./words";
 
 export interface IdleTime {
   total_ns: number;
-  fill_drain_ns: number;
-  imbalance_ns: number;
-  recompute_ns: number;
   communication_ns: number;
+  /** Of a prediction. */
+  fill_drain_ns?: number;
+  imbalance_ns?: number;
+  recompute_ns?: number;
   /** Only where anything moves. */
   host_copies_ns?: number;
+  /** Of a measured step. */
+  waiting_ns?: number;
 }
 
 export interface PaletteSet {
@@ -24,7 +27,7 @@ export interface PaletteSet {
   /** Forwards, and backwards. */
   encoders: [string, string];
   hidden: string;
-  idle: { fill_drain: string; imbalance: string; recompute: string; communication: string; host_copies: string };
+  idle: { fill_drain: string; imbalance: string; recompute: string; communication: string; host_copies: string; waiting: string };
 }
 
 export interface TimelineHead {
@@ -82,12 +85,12 @@ export interface Head {
 }
 
 /** Parts of a gap by cause, in the order in which they are drawn. */
-export const CAUSES = ["fill", "imbalance", "recomputing", "communication", "copying"] as const;
+export const CAUSES = ["fill", "imbalance", "recomputing", "waiting", "communication", "copying"] as const;
 export type Cause = (typeof CAUSES)[number];
 
 /** Names of the causes, in the words of the page. */
 export const CAUSE_WORDS: Record<Cause, string> = {
-  fill: "fill_drain", imbalance: "imbalance", recomputing: "recomputing", communication: "communication", copying: "host_copies",
+  fill: "fill_drain", imbalance: "imbalance", recomputing: "recomputing", waiting: "waiting", communication: "communication", copying: "host_copies",
 };
 
 /** Names of both directions, in the words of the page. */

@@ -1,4 +1,7 @@
-/** Orders of work for other numbers of microbatches, of the families that `schedule/orders.py` makes by merging forwards and backwards. */
+/** Orders of work for other numbers of microbatches: of the families that `schedule/orders.py` makes by merging, and of others. */
+import { oneFOneBV } from "./orders_inserted";
+import { hasBlock, squeezed } from "./orders_v";
+import { dualpipeV, type Planned, zbTurns } from "./orders_zb";
 import { type Actions, BACKWARD, FORWARD } from "./simulation";
 
 export interface OrderSizes {
@@ -19,12 +22,43 @@ const WARMUPS: Record<string, (firstPass: number, behind: number, all: number) =
   "interleaved-less-memory": (firstPass, behind) => firstPass + behind,
 };
 
+/** Turns by which each rank is ahead of the one behind it. */
+const AHEAD: Record<string, number> = { "zb-h1": 1, "zb-h2": 2 };
+
 export function canOrder(family: string | null): boolean {
-  return family !== null && Object.hasOwn(WARMUPS, family);
+  return family !== null && (Object.hasOwn(WARMUPS, family) || Object.hasOwn(AHEAD, family) || hasBlock(family) || ["dualpipe-v", "1f1b-v", "naive"].includes(family));
 }
 
 /** The order of a family of which `canOrder` is so. */
 export function orderOf(family: string, sizes: OrderSizes): Actions {
+  const { ranks, microbatches, splits } = sizes;
+  if (Object.hasOwn(AHEAD, family)) return actionsOf(zbTurns(AHEAD[family], ranks, microbatches, splits));
+  if (hasBlock(family)) return actionsOf(squeezed(family, ranks, microbatches));
+  if (family === "dualpipe-v") return actionsOf(dualpipeV(ranks, microbatches));
+  if (family === "1f1b-v") return actionsOf(oneFOneBV(ranks, microbatches));
+  return family === "naive" ? actionsOf(naive(sizes)) : merged(family, sizes);
+}
+
+function actionsOf(orders: readonly (readonly Planned[])[]): Actions {
+  const rankStarts = [0];
+  for (const order of orders) rankStarts.push(rankStarts[rankStarts.length - 1] + order.length);
+  const all = orders.flat();
+  return { op: Uint8Array.from(all, ([op]) => op), stage: Uint16Array.from(all, ([, stage]) => stage), unit: Uint32Array.from(all, ([, , unit]) => unit), rankStarts };
+}
+
+/** One microbatch at a time: forward through all chunks, and backward. */
+function naive(sizes: OrderSizes): Planned[][] {
+  const { ranks, chunks, microbatches, splits } = sizes;
+  const [forwards, backwards] = chunkOrders(Array<number>(microbatches).fill(1), sizes);
+  const each = chunks * splits;
+  const own = Array.from({ length: microbatches }, (_each, number) => {
+    const part = [number * each, (number + 1) * each] as const;
+    return [...forwards.slice(...part).map((cell) => [FORWARD, ...cell] as const), ...backwards.slice(...part).map((cell) => [BACKWARD, ...cell] as const)];
+  }).flat();
+  return Array.from({ length: ranks }, (_each, rank) => own.map(([op, chunk, unit]): Planned => [op, chunk * ranks + rank, unit]));
+}
+
+function merged(family: string, sizes: OrderSizes): Actions {
   const { ranks, chunks, microbatches, splits } = sizes;
   const groups = family.startsWith("interleaved") ? groupSizes(sizes) : [microbatches];
   const own = chunks * microbatches * splits;

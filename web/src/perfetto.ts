@@ -2,7 +2,7 @@
 import { CAUSES, type Head, type Timeline } from "./data";
 
 const CATEGORIES: Record<string, string> = { F: "forward", B: "backward", I: "input gradient", W: "weight gradient" };
-const CAUSE_NAMES = { fill: "fill and drain", imbalance: "imbalance", recomputing: "recompute", communication: "communication", copying: "host copies" };
+const CAUSE_NAMES = { fill: "fill and drain", imbalance: "imbalance", recomputing: "recompute", waiting: "waiting", communication: "communication", copying: "host copies" };
 const [WORK, IDLE] = [1, 2];
 const COPY_THREADS = [3, 4];
 const COPY_NAMES = ["to host", "from host"];

@@ -57,11 +57,14 @@ function columnsOf(head: TimelineHead, bytes: Uint8Array): Columns {
 
 function causesOf(gap: Float64Array, read: Read): Record<Cause, Float64Array> | null {
   const count = gap.length;
+  const waiting = read("waiting", count);
+  const nothing = new Float64Array(count);
+  if (waiting) return { fill: nothing, imbalance: nothing, recomputing: nothing, waiting, communication: gap.map((all, index) => all - waiting[index]), copying: nothing };
   const [fill, imbalance, recomputing] = ["fill", "imbalance", "recomputing"].map((name) => read(name, count));
   if (!fill || !imbalance || !recomputing) return null;
-  const copying = read("host_copies", count) ?? new Float64Array(count);
+  const copying = read("host_copies", count) ?? nothing;
   const communication = gap.map((all, index) => all - fill[index] - imbalance[index] - recomputing[index] - copying[index]);
-  return { fill, imbalance, recomputing, communication, copying };
+  return { fill, imbalance, recomputing, waiting: nothing, communication, copying };
 }
 
 function copiesOf(head: TimelineHead, starts: Float64Array, ends: Float64Array, read: Read): Copies[] {

@@ -16,7 +16,7 @@ export function sumsOf(timeline: Timeline, range: Span): RankSums[] {
   const { head, start, end, gap, causes, input, message } = timeline;
   return Array.from({ length: head.ranks }, (_each, rank) => {
     const [first, last] = [head.rank_starts[rank], head.rank_starts[rank + 1]];
-    const sums: RankSums = { busy: 0, idle: 0, causes: causes === null ? null : { fill: 0, imbalance: 0, recomputing: 0, communication: 0, copying: 0 }, messages: 0 };
+    const sums: RankSums = { busy: 0, idle: 0, causes: causes === null ? null : { fill: 0, imbalance: 0, recomputing: 0, waiting: 0, communication: 0, copying: 0 }, messages: 0 };
     for (let index = first; index <= last; index++) {
       const place = index === last ? timeline.tail(rank) : index;
       const gapEnd = index === last ? head.makespan_ns : start[index];

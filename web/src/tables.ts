@@ -10,6 +10,7 @@ export const PARTS: [keyof IdleTime, Cause, string][] = [
   ["fill_drain_ns", "fill", "fill_drain"],
   ["imbalance_ns", "imbalance", "imbalance"],
   ["recompute_ns", "recomputing", "recomputing"],
+  ["waiting_ns", "waiting", "waiting"],
   ["communication_ns", "communication", "communication"],
   ["host_copies_ns", "copying", "host_copies"],
 ];

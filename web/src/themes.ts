@@ -26,6 +26,7 @@ export function coloursOf(head: Head, theme: Theme, palette: PaletteName): Colou
     fill: theme === "dark" ? "#4a5460" : set.idle.fill_drain,
     imbalance: set.idle.imbalance,
     recomputing: set.idle.recompute,
+    waiting: theme === "dark" ? "#66727f" : set.idle.waiting,
     communication: set.idle.communication,
     copying: set.idle.host_copies,
     forward: set.forward,
@@ -43,7 +44,7 @@ export function systemTheme(): Theme {
 export function applyTheme(theme: Theme, colours: Colours): void {
   const root = document.documentElement;
   root.dataset.theme = theme;
-  for (const cause of ["fill", "imbalance", "recomputing", "communication", "copying", "unknown", "accent", "recompute"] as const) {
+  for (const cause of ["fill", "imbalance", "recomputing", "waiting", "communication", "copying", "unknown", "accent", "recompute"] as const) {
     root.style.setProperty(`--${cause}`, colours[cause]);
   }
 }

@@ -26,6 +26,8 @@ class CurvePoint:
     """Whether no plan with so much memory is shorter, by proof."""
     timeline: int | None = None
     """Number of its timeline on the page; None where it has none."""
+    change: str = ""
+    """What makes the first plan of the page this one there, as the page's addresses write it; empty: nothing does."""
 
 
 def memory_curve_svg(points: Sequence[CurvePoint], *, limit_bytes: int) -> str:
@@ -96,7 +98,10 @@ class _Picture:
         proof = "" if point.is_proven else _(" (the best found)")
         fill = _STAIRS if point.is_proven else _OPEN
         place = f'cx="{number(self._x(point.limit_bytes))}" cy="{number(self._y(point.step_ns))}"'
-        radius = 4 if point.timeline is None else 6
+        address = "" if point.timeline is None else f"#plan={point.timeline}"
+        if point.change and not address:
+            address = f"#plan=0&if={point.change}"
+        radius = 6 if address else 4
         dot = f'<circle {place} r="{radius}" fill="{fill}" stroke="{_STAIRS}" stroke-width="1.5" pointer-events="all">'
         dot = f"{dot}<title>{clean(words + proof)}</title></circle>"
-        return dot if point.timeline is None else f'<a href="#plan={point.timeline}">{dot}</a>'
+        return f"<a href={quoteattr(address)}>{dot}</a>" if address else dot

@@ -77,6 +77,7 @@ _IDLE = {
         "recompute": "#b08968",
         "communication": "#8f7cc0",
         "host_copies": "#8a9440",
+        "waiting": "#a3adb9",
     },
     "safe": {
         "fill_drain": "#c9ced6",
@@ -84,6 +85,7 @@ _IDLE = {
         "recompute": "#8a6a3b",
         "communication": "#5d5d9c",
         "host_copies": "#6f7426",
+        "waiting": "#a3adb9",
     },
 }
 """Colours of idle time by cause."""

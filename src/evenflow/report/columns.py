@@ -80,6 +80,7 @@ def columns_of(shown: Shown) -> Mapping[str, bytes]:
         memory_at_end     the same at its end, where anything moves; then `memory` is that at its start
         fill, imbalance, recomputing   parts of gap_ns by cause; the rest is communication
         host_copies                    one more, where anything moves
+        waiting           part of gap_ns in a measured step; the rest is communication
         pair              0: not the forward of a pair; else 1 + time that the pair saves
         to_host_of, from_host_of       actions whose activations leave or come back, each less the one before
         to_host_behind_ns              time from the end of such an action to the start of the copy
@@ -116,6 +117,8 @@ def columns_of(shown: Shown) -> Mapping[str, bytes]:
         }
         if shown.copies is not None:
             columns["host_copies"] = encoded(shown.causes.host_copies_ns)
+    if shown.waiting_ns is not None:
+        columns["waiting"] = encoded(shown.waiting_ns)
     if shown.saved_ns is not None:
         columns["pair"] = encoded(shown.saved_ns + 1)
     if shown.copies is not None:

@@ -50,7 +50,7 @@ def timeline_figures(
         peak_figure(peak_bytes, memory_limit_bytes, vocabulary),
         (_("Idle, of the step"), _percent(idle)),
         (_("Schedule"), schedule.name),
-        (_("Sizes"), _sizes(schedule)),
+        (_("Sizes"), sizes_figure(schedule)),
     )
 
 
@@ -74,7 +74,7 @@ def peak_figure(
     return name, _("{peak} of {limit}, on rank {rank}: {room} over the limit", **values)
 
 
-def _sizes(schedule: Schedule) -> str:
+def sizes_figure(schedule: Schedule) -> str:
     """Return ranks, chunks and microbatches in words."""
     counts = [
         _n("{count} rank", "{count} ranks", count=schedule.num_ranks),

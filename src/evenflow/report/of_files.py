@@ -12,7 +12,7 @@ from evenflow.profiles.report_file import is_report
 from evenflow.profiles.steps import is_step_file, step_of_file
 from evenflow.profiles.timeline_file import is_timeline_file, timeline_file
 from evenflow.ranges import MILLISECONDS
-from evenflow.report.of_measured import shown_measured
+from evenflow.report.of_measured import shown_measured, with_measured_idle
 from evenflow.report.of_simulation import shown_simulation
 from evenflow.report.of_timeline import shown_timeline
 from evenflow.report.read_back import shown_of_report
@@ -103,10 +103,11 @@ def _run(fields: Fields, *, name: str) -> Iterator[Shown]:
         limit_bytes=file.memory_limit_bytes,
         peak_bytes=file.predicted_peak_bytes,
     )
-    yield shown_timeline(
+    measured = shown_timeline(
         file.measured,
         name=_("{name}, measured", name=name),
         kind=Kind.MEASURED,
         limit_bytes=file.memory_limit_bytes,
         peak_bytes=file.measured_peak_bytes,
     )
+    yield with_measured_idle(measured)

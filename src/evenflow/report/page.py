@@ -14,7 +14,7 @@ from evenflow.draw.vocabulary import Vocabulary
 from evenflow.errors import InputError
 from evenflow.language import _, spoken
 from evenflow.report.page_sentences import page_sentences
-from evenflow.report.payload import Payload, payload_of
+from evenflow.report.payload import Payload, idle_fields, payload_of
 from evenflow.report.shown import ReportTable, RunBlock, Shown
 
 HEAD_ID, DATA_ID, PLAN_ID = "evenflow-head", "evenflow-data", "evenflow-plan-"
@@ -173,7 +173,10 @@ def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:
     size, name = time_unit(shown.makespan_ns)
     digits = max(0, _DIGITS - len(str(shown.makespan_ns // size))) if size > 1 else 0
     idle_ns = (shown.makespan_ns - shown.busy_ns).tolist()
-    listed = _CAUSES if shown.copies is None else (*_CAUSES, "host_copies")
+    idle = idle_fields(shown)
+    listed: tuple[str, ...] = _CAUSES if shown.copies is None else (*_CAUSES, "host_copies")
+    if shown.waiting_ns is not None:
+        listed = ("waiting", "communication")
     times = [said["busy"], said["idle"], *(said[_word(cause)] for cause in listed)]
     times += [] if shown.exposed_ns is None else [said["exposed"]]
     heads = [said["rank"], *(f"{head}, {name}" for head in times), said["peak"]]
@@ -183,8 +186,8 @@ def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:
     for rank, busy_ns in enumerate(shown.busy_ns.tolist()):
         causes = (
             [_DASH] * len(listed)
-            if shown.idle is None
-            else [_number(getattr(shown.idle[rank], f"{cause}_ns") / size, digits) for cause in listed]
+            if idle is None
+            else [_number(idle[rank][f"{cause}_ns"] / size, digits) for cause in listed]
         )
         causes += [] if shown.exposed_ns is None else [_number(shown.exposed_ns[rank] / size, digits)]
         peak = _DASH if peaks is None else show_memory(peaks[rank], unit)

@@ -36,6 +36,7 @@ def _idle() -> dict[str, str]:
         "recomputing": _("recompute"),
         "communication": _("communication"),
         "host_copies": _("host copies"),
+        "waiting": _("waiting"),
         "exposed": _("exchanges with nothing beside them"),
     }
 
@@ -159,6 +160,9 @@ def _beside() -> dict[str, str]:
         "differences": _("Differences by rank"),
         "differences_by_action": _("Differences by action"),
         "against": _("{name} against {base}"),
+        "predicted_minus": _("{name} minus {base}"),
+        "by_stage": _("By stage"),
+        "difference": _("difference"),
         "largest_by": _("the largest of"),
         "actions_alone": _("{count} actions are in one of both alone."),
         "unequal_microbatches": _(

@@ -94,7 +94,7 @@ def _timeline_fields(shown: Shown) -> dict[str, object]:
         "static_bytes": None if memory is None else memory.static_bytes,
         "working_bytes": None if memory is None else memory.working_bytes,
         "peak_bytes": shown.peak_bytes,
-        "idle": None if shown.idle is None else [_idle_fields(shown, item) for item in shown.idle],
+        "idle": idle_fields(shown),
         **({} if shown.exposed_ns is None else {"exposed_ns": shown.exposed_ns}),
         "path": [asdict(share) for share in shown.path],
         "busy_ns": shown.busy_ns.tolist(),
@@ -109,7 +109,19 @@ def _timeline_fields(shown: Shown) -> dict[str, object]:
     }
 
 
-def _idle_fields(shown: Shown, idle: IdleTime) -> dict[str, int]:
+def idle_fields(shown: Shown) -> list[dict[str, int]] | None:
+    """Return the idle time of every rank by cause; of a measured step, its communication and its waiting."""
+    waiting = shown.rank_waiting_ns
+    if waiting is not None:
+        totals = (shown.makespan_ns - shown.busy_ns).tolist()
+        return [
+            {"total_ns": total, "communication_ns": total - own, "waiting_ns": own}
+            for total, own in zip(totals, waiting.tolist(), strict=True)
+        ]
+    return None if shown.idle is None else [_predicted_fields(shown, item) for item in shown.idle]
+
+
+def _predicted_fields(shown: Shown, idle: IdleTime) -> dict[str, int]:
     """Return the idle time of a rank by cause; that of copies only where anything moves."""
     fields = asdict(idle)
     if shown.copies is None:

@@ -1,6 +1,7 @@
 """The timelines in a report, read back as they were shown: the inverse of `payload` and `columns`."""
 
 import base64
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import fields as fields_of
@@ -21,6 +22,7 @@ from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, Shown
 from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate import EncoderParts, IdleGaps, IdleTime, PathShare
 
+_CODE = re.compile(r"[\w.~]{0,20000}", re.ASCII)
 _SIGNED = Range(least=-STEP_TOTAL.most, most=STEP_TOTAL.most)
 
 
@@ -139,7 +141,8 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         inputs=inputs,
         message_ns=column("message_ns"),
         causes=causes,
-        idle=_idle(timeline, num_ranks),
+        waiting_ns=_waiting(column("waiting", count + num_ranks), gaps, timeline) if "waiting" in columns else None,
+        idle=None if "waiting" in columns else _idle(timeline, num_ranks),
         exposed_ns=timeline.integers("exposed_ns", STEP_TOTAL, length=num_ranks) if "exposed_ns" in timeline else None,
         path=_path(timeline, num_ranks),
         copies=copies,
@@ -158,6 +161,13 @@ def _shown(timeline: Fields, data: bytes, plans: list[str]) -> Shown:
         plan=_plan(timeline, plans),
         what_if=timeline.inner("what_if").values if "what_if" in timeline else None,
     )
+
+
+def _waiting(waiting_ns: Integers, gaps_ns: Integers, timeline: Fields) -> Integers:
+    """Return the waiting of a measured step, which is part of its gaps."""
+    if (waiting_ns > gaps_ns).any():
+        raise _damaged(timeline.place("waiting"))
+    return waiting_ns
 
 
 def _saved(schedule: Schedule, saved_ns: Integers, *, place: str) -> Integers:
@@ -184,7 +194,16 @@ def _curve_point(point: Fields) -> CurvePoint:
         limit_bytes=point.integer("limit_bytes", STEP_TOTAL),
         step_ns=point.integer("step_ns", STEP_TOTAL),
         is_proven=point.values.get("is_proven") is True,
+        change=_code(point),
     )
+
+
+def _code(point: Fields) -> str:
+    """Return the change that makes the plan that of a point, which goes into an address."""
+    code = point.values.get("change", "")
+    if not isinstance(code, str) or not _CODE.fullmatch(code):
+        raise _damaged(point.place("change"))
+    return code
 
 
 def _column(data: bytes, column: Fields, *, place: str) -> Integers:

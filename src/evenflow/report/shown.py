@@ -112,6 +112,10 @@ class Shown:
     """Time that the input travels."""
     causes: IdleGaps | None = None
     """Gaps by cause; None where they are not known, as of a measured step."""
+    waiting_ns: Integers | None = None
+    """Of a measured step, the part of every gap in which the rank waits, shaped as `gaps_ns`; the rest is
+    communication. None where the causes are those of a prediction.
+    """
     idle: tuple[IdleTime, ...] | None = None
     """Idle time of every rank by cause."""
     exposed_ns: tuple[int, ...] | None = None
@@ -155,3 +159,12 @@ class Shown:
         busy = np.zeros(self.schedule.num_ranks, dtype=np.int64)
         np.add.at(busy, self.schedule.ranks, self.end_ns - self.start_ns)
         return busy
+
+    @property
+    def rank_waiting_ns(self) -> Integers | None:
+        """Time of a measured step in which every rank waits, shape [num_ranks]; None where that is not known."""
+        if self.waiting_ns is None:
+            return None
+        waiting = np.zeros(self.schedule.num_ranks, dtype=np.int64)
+        np.add.at(waiting, self.schedule.ranks, self.waiting_ns[: self.schedule.num_actions])
+        return np.asarray(waiting + self.waiting_ns[self.schedule.num_actions :])

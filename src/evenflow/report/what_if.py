@@ -58,6 +58,20 @@ def what_if_of(simulation: Simulation) -> Mapping[str, object]:
     }
 
 
+def change_code(plan: Plan, what_if: Mapping[str, object] | None, schedule: Schedule, limit_bytes: int) -> str:
+    """Return what changes the plan of `what_if` (see `what_if_of`) into another of its order, under a memory limit.
+
+    It is a part of the page's address, as `web/src/change_code.ts` reads it; empty where the plan cannot be changed.
+    """
+    kinds = None if what_if is None else what_if.get("kinds")
+    if not isinstance(kinds, Sequence):
+        return ""
+    counts = plan_counts(plan, kinds, schedule.stage_table)
+    layers = f"l{'.'.join(map(str, counts.sum(axis=1).tolist()))}"
+    of_kinds = [f"k{place}.{'.'.join(map(str, counts[:, place].tolist()))}" for place in range(len(kinds) - 1)]
+    return "~".join([layers, *of_kinds, f"g{limit_bytes}"])
+
+
 def costs_of_stages() -> Mapping[str, object]:
     """Return why a two-level plan is not offered."""
     return {

@@ -26,6 +26,7 @@ from evenflow.simulate.exchange_times import ExchangeTimes
 from evenflow.simulate.graph import Graph, build_graph, no_time_class, pair_class
 from evenflow.simulate.host_use import HostUse, host_uses
 from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns, idle_gaps
+from evenflow.simulate.measured_idle import Spans, covered_ns, waiting_ns
 from evenflow.simulate.memory import (
     changes_at_both_ends,
     held_amounts,
@@ -57,6 +58,7 @@ __all__ = [
     "LayerSums",
     "PathShare",
     "Simulation",
+    "Spans",
     "StageCosts",
     "Timeline",
     "as_fractions",
@@ -69,6 +71,7 @@ __all__ = [
     "compiles_now",
     "compiling",
     "costs_of_counts",
+    "covered_ns",
     "duration_table",
     "gaps_ns",
     "held_amounts",
@@ -100,6 +103,7 @@ __all__ = [
     "sent_across",
     "simulate",
     "stage_costs",
+    "waiting_ns",
     "with_copies",
     "with_first_moved",
 ]

@@ -132,7 +132,10 @@ def test_a_measured_step_beside_a_plan(plans, evenflow):
     done = evenflow("report", "a.json", "step.json", "pp_data", "traces", "traces/", "-o", "both.html")
     assert done.exit_code == 0, done.stderr
     names = ["step, measured", "pp_data, measured", "traces, measured", "traces, measured (2)"]
-    assert done.stdout == "\n".join(["a: 18 ms", *(f"{name}: 18 ms" for name in names), "", "wrote both.html", ""])
+    begins = "\n".join(["a: 18 ms", *(f"{name}: 18 ms" for name in names), "", "step, measured:", ""])
+    assert done.stdout.startswith(begins)
+    assert all(f"a minus {name}: +0.000 ms of 18.000 ms" in done.stdout for name in names)
+    assert done.stdout.endswith("\n\nwrote both.html\n")
     timelines = read_page((plans / "both.html").read_text()).head["timelines"]
     assert [each["kind"] for each in timelines] == ["plan", *["measured"] * 4]
     again = evenflow("report", "-", "-o", "again.html", stdin=(plans / "step.json").read_text())
@@ -150,3 +153,67 @@ def test_a_folder_of_nothing_is_one_message(plans, evenflow):
     done = evenflow("report", "empty", "-o", "both.html")
     assert done.exit_code == 2
     assert done.stderr.startswith("error: empty must have traces")
+
+
+def test_the_prediction_minus_what_was_measured_is_printed_and_written(plans, evenflow):
+    timeline = simulate(read_layer_file(plans / "tiny.json"), read_plan_file(plans / "a.json")).timeline
+    for rank in range(2):
+        actions = [
+            (name, start, end + (end - start) // 10 * (name[3] == "1"))
+            for name, start, end in named_actions(timeline, rank, offset_ns=10**6)
+        ]
+        (plans / "traces").mkdir(exist_ok=True)
+        trace = {"schemaVersion": 1, "traceEvents": kineto_events(_apart(actions))}
+        (plans / "traces" / f"rank{rank}.json").write_text(json.dumps(trace))
+    done = evenflow("report", "a.json", "traces", "-o", "both.html", "--json", "both.json")
+    assert done.exit_code == 0, done.stderr
+    assert "told by ranges such as PP:2F3; each says its stage and microbatch." in done.stdout
+    assert "rank  working %  communication %  waiting %" in done.stdout
+    assert "a minus traces, measured: " in done.stdout
+    written = json.loads((plans / "both.json").read_text())
+    (pair,) = written["differences"]
+    assert {row["stage"]: row["predicted_minus_measured_ms"] < 0 for row in pair["by_stage"]} == {0: False, 1: True}
+    assert pair["actions_of_one_alone"] == 0
+    head = read_page((plans / "both.html").read_text()).head["timelines"][1]
+    for idle in head["idle"]:
+        assert idle["waiting_ns"] + idle["communication_ns"] == idle["total_ns"]
+
+
+def _apart(actions):
+    """The same actions, each begun when the one before on its rank has ended at the latest."""
+    moved, free = [], 0
+    for name, start, end in actions:
+        later = max(0, free - start)
+        moved.append((name, start + later, end + later))
+        free = end + later
+    return moved
+
+
+def test_a_regular_expression_reads_any_names(plans, evenflow):
+    timeline = simulate(read_layer_file(plans / "tiny.json"), read_plan_file(plans / "a.json")).timeline
+    (plans / "traces").mkdir()
+    for rank in range(2):
+        actions = [
+            (f"stage {name[3]} does {name[4]} for {name[5:]}", start, end)
+            for name, start, end in named_actions(timeline, rank, offset_ns=10**6)
+        ]
+        trace = {"schemaVersion": 1, "traceEvents": kineto_events(actions)}
+        (plans / "traces" / f"rank{rank}.json").write_text(json.dumps(trace))
+    pattern = r"stage (?P<stage>\d) does (?P<op>\w) for (?P<microbatch>\d+)"
+    done = evenflow("report", "traces", "--actions", pattern, "-o", "page.html")
+    assert done.exit_code == 0, done.stderr
+    assert "8 actions, told by the names that --actions matches" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("a.json", "--actions", "(?P<op>F)"), "must come with the timelines of a profiler"),
+        (("a.json", "--actions", "("), "must be a regular expression of Python"),
+    ],
+)
+def test_an_expression_is_never_ignored(plans, evenflow, arguments, message):
+    done = evenflow("report", *arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -152,3 +152,95 @@ def write_report(path: Path, ranks: Sequence[Sequence[tuple[str, int, int]]]) ->
                 database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?, ?)", kernel)
     database.close()
     return path
+
+
+def unnamed_events(
+    timeline: Timeline, rank: int, *, step_ns: int, steps: int = 1, has_autograd: bool = True
+) -> list[dict[str, Any]]:
+    """A trace of a GPU that names no action: autograd launches backwards, and messages run between.
+
+    Without autograd, kernels have names of both directions. In every step the host launches each action in two parts;
+    an optimizer follows, and a norm of gradients.
+    """
+    schedule = timeline.schedule
+    graph = timeline.graph
+    sends = {
+        int(source) for action, source in enumerate(graph.inputs) if source >= 0 and _crosses(schedule, action, source)
+    }
+    events: list[dict[str, Any]] = []
+    launches = 0
+
+    def add(category: str, name: str, start: int, end: int, thread: int = 1, **arguments: object) -> None:
+        times = {"ts": start / 1000, "dur": (end - start) / 1000}
+        events.append({"ph": "X", "cat": category, "name": name, "pid": 5, "tid": thread, **times, "args": arguments})
+
+    def launch(kernel: str, host: int, start: int, end: int, thread: int = 1, **arguments: object) -> None:
+        nonlocal launches
+        launches += 1
+        add("cuda_runtime", "cudaLaunchKernel", host, host + 1, thread, correlation=launches)
+        add("kernel", kernel, start, end, 7, correlation=launches, **arguments)
+
+    for step in range(steps):
+        base = 10**6 + step * step_ns
+        add("user_annotation", f"ProfilerStep#{step}", base - 1000, base + step_ns - 1500)
+        for index in range(*schedule.rank_starts[rank : rank + 2]):
+            start, end = (int(times[index]) + base for times in (timeline.start_ns, timeline.end_ns))
+            source = int(graph.inputs[index])
+            if source >= 0 and _crosses(schedule, index, source):
+                launch("ncclDevKernel_SendRecv", start - 300, start - 20, start, **{"Collective name": "recv"})
+            is_backward = schedule.ops[index] != Op.F
+            thread = 2 if is_backward else 1
+            if is_backward and has_autograd:
+                add("cpu_op", "autograd::engine::evaluate_function: MmBackward0", start - 250, start - 150, thread)
+            elif has_autograd:
+                flow = {"cat": "fwdbwd", "name": "fwdbwd", "pid": 5, "id": launches}
+                events.append({"ph": "s", "tid": 1, "ts": (start - 240) / 1000, **flow})
+                events.append({"ph": "f", "tid": 2, "ts": (start - 140) / 1000, **flow})
+            middle = (start + end) // 2
+            named = "gemm" if has_autograd else "flash_bwd_kernel" if is_backward else "flash_fwd_kernel"
+            launch(named, start - 240, start, middle, thread)
+            launch("gemm", start - 230, middle, end, thread)
+            if index in sends:
+                launch("ncclDevKernel_SendRecv", start - 120, end, end + 10, **{"Collective name": "send"})
+        last = base + timeline.makespan_ns
+        add("user_annotation", "Optimizer.step#Adam.step", last + 100, last + 200)
+        launch("adam", last + 150, last + 300, last + 900)
+        launch("norm", last + 250, last + 950, last + 951)
+    return sorted(events, key=lambda event: event["ts"])
+
+
+def _crosses(schedule: Any, action: int, source: int) -> bool:
+    return bool(schedule.ranks[action] != schedule.ranks[source])
+
+
+def npu_events(timeline: Timeline, rank: int) -> list[dict[str, Any]]:
+    """A trace of torch_npu that names no action: flows join operators to the device, and none joins messages."""
+    schedule, graph = timeline.schedule, timeline.graph
+    sends = {
+        int(source) for action, source in enumerate(graph.inputs) if source >= 0 and _crosses(schedule, action, source)
+    }
+    events: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+        for pid, name in ((1, "Python"), (2, "Ascend Hardware"), (3, "Communication"))
+    ]
+
+    def add(pid: int, tid: int, name: str, start: int, end: int, **more: object) -> None:
+        times = {"ts": f"{start / 1000:.3f}", "dur": (end - start) / 1000}
+        events.append({"ph": "X", "name": name, "pid": pid, "tid": tid, **times, **more})
+
+    for number, index in enumerate(range(*schedule.rank_starts[rank : rank + 2])):
+        start, end = (int(times[index]) + 10**6 for times in (timeline.start_ns, timeline.end_ns))
+        source = int(graph.inputs[index])
+        if source >= 0 and _crosses(schedule, index, source):
+            add(3, 1, f"hcom_receive__{number}_0_1", start - 30, start - 10)
+        if index in sends:
+            add(3, 1, f"hcom_send__{number}_0_1", end, end + 5)
+        is_backward = schedule.ops[index] != Op.F
+        node = "autograd::engine::evaluate_function: MmBackward0" if is_backward else "aten::mm"
+        host = start - 250
+        add(1, 2 if is_backward else 1, node, host, host + 100, cat="cpu_op")
+        add(2, 1, "MatMul", start, end)
+        flow = {"cat": "async_npu", "name": "torch_to_npu", "id": number}
+        events.append({"ph": "s", "pid": 1, "tid": 2 if is_backward else 1, "ts": f"{(host + 10) / 1000:.3f}", **flow})
+        events.append({"ph": "f", "pid": 2, "tid": 1, "ts": f"{start / 1000:.3f}", **flow})
+    return events

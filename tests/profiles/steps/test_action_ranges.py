@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 
 from evenflow.errors import InputError
-from evenflow.profiles.steps import read_measured_step
+from evenflow.profiles.steps import ObservedStep, read_measured_step, read_step
 from evenflow.schedule import Op
 from evenflow.simulate import Timeline
+from tests.paths import ROOT
 from tests.profiles.steps.builders import kineto_events, named_actions, timelines, write_report
 from tests.profiles.steps.test_records import assert_same, equal, refused
-from tests.profiles.traces.rows import row
+from tests.profiles.traces.rows import SCOPE_PROCESS, row
 from tests.thoroughness import examples
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -128,10 +129,10 @@ def test_calls_of_schedule_1f1b_are_actions(tmp_path: Path):
     assert timeline.end_ns[schedule.rank_starts[1]] - timeline.start_ns[schedule.rank_starts[1]] > 1000 * loss["dur"]
 
 
-def test_schedule_1f1b_without_stacks_has_nothing_that_tells(tmp_path: Path):
+def test_one_rank_without_names_is_no_whole_step(tmp_path: Path):
     events = [event for event in events_of(FIXTURES / ONE_F_ONE_B[0]) if event.get("cat") != "python_function"]
     message = refused(write_kineto(tmp_path / "rank0.json", events))
-    assert "does so itself but for Schedule1F1B, whose calls torch.profiler records with with_stack=True" in message
+    assert "must have the traces of all ranks that send each other messages, and has that of one" in message
 
 
 def test_calls_in_another_order_are_not_those_of_one_stage(tmp_path: Path):
@@ -167,13 +168,45 @@ def test_a_trace_without_ranges_says_what_to_record(tmp_path: Path):
     message = refused(write_kineto(tmp_path / "rank0.json", [event]))
     assert "must have ranges that name the actions, such as PP:2F3; it has 'layer' (1)" in message
     assert "record_function" in message
+    assert "does so itself but for Schedule1F1B, whose calls torch.profiler records with with_stack=True" in message
 
 
-def test_scopes_of_mindspore_do_not_name_microbatches(tmp_path: Path):
-    label = {"ph": "M", "name": "process_name", "pid": 5, "args": {"name": "Scope Layer"}}
-    path = tmp_path / "trace_view.json"
-    path.write_text(json.dumps([label, row("Default", 0, 10, tid=0)]))
-    assert "scopes do not say which microbatch runs" in refused(path)
+def mindspore_rows(timeline: Timeline, rank: int) -> list[dict[str, Any]]:
+    """Rows of scopes: passes on thread 0, neighbours of one name as one row, and two layers in each pass below."""
+    schedule = timeline.schedule
+    events: list[dict[str, Any]] = [SCOPE_PROCESS]
+    merged: list[list[Any]] = []
+    for index in range(*schedule.rank_starts[rank : rank + 2]):
+        start, end = int(timeline.start_ns[index]), int(timeline.end_ns[index])
+        is_forward = schedule.ops[index] == Op.F
+        name = "Default" if is_forward else "Gradients"
+        middle = (start + end) // 2
+        layers = ("0-LLamaDecodeLayer", "1-LLamaDecodeLayer")[:: 1 if is_forward else -1]
+        events += [
+            row(layer, begin // 1000, (stop - begin) // 1000, tid=7)
+            for layer, begin, stop in zip(layers, (start, middle), (middle, end), strict=True)
+        ]
+        if merged and merged[-1][0] == name and merged[-1][2] == start:
+            merged[-1][2] = end
+        else:
+            merged.append([name, start, end])
+    return events + [row(name, start // 1000, (end - start) // 1000, tid=0) for name, start, end in merged]
+
+
+def test_scopes_of_mindspore_are_passes(tmp_path: Path):
+    timeline = equal()
+    for rank in range(2):
+        (tmp_path / f"trace_view{rank}.json").write_text(json.dumps(mindspore_rows(timeline, rank)))
+    step = read_measured_step(tmp_path)
+    assert step is not None
+    assert_same(step, timeline)
+    assert any("scopes Default and Gradients of MindSpore" in note for note in step.notes)
+
+
+def test_stages_of_some_ranks_are_shown_as_they_were_recorded():
+    step = read_step(ROOT / "examples" / "timelines" / "llama2_175b")
+    assert isinstance(step, ObservedStep)
+    assert step.schedule.num_ranks == 3
 
 
 @pytest.mark.parametrize("changed", ["lost", "twice", "no work"])

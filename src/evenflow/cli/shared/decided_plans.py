@@ -12,6 +12,7 @@ from evenflow.language import _
 from evenflow.model import ANY_CONTENT, CellRule, Request, mixing
 from evenflow.profiles.plan_file import PlanFile, parse_plan_file
 from evenflow.report.shown import Advice, Shown
+from evenflow.report.what_if import change_code
 from evenflow.simulate import simulate
 from evenflow.solve.binding import binding_limits
 from evenflow.solve.memory_curve import MemoryPoint
@@ -50,7 +51,7 @@ def decided(
         return [replace(first, decision=(Advice(text=no_time),)), *shown[1:]]
     planned = parse_plan_file(first.plan, place=first.name)
     with shown_step(_("what more or less memory is worth")) as show:
-        decision, curve = _decision(planned, request, target, version, time_limit_s, lower_bound_ns)
+        decision, curve = _decision(planned, request, target, version, time_limit_s, lower_bound_ns, first.what_if)
         show(_("what frameworks run of the plan"))
         blocks = [] if was_interrupted() else run_blocks(planned, first=target, time_limit_s=time_limit_s)
     advice = tuple(Advice(text=sentence) for sentence in decision)
@@ -64,6 +65,7 @@ def _decision(
     version: str,
     time_limit_s: float,
     lower_bound_ns: int,
+    what_if: Mapping[str, object] | None,
 ) -> tuple[list[str], tuple[CurvePoint, ...]]:
     """Return sentences on the memory of a plan, and the curve of what other memory would make of its step."""
     problem = problem_of_plan(planned, request=request, target=target, version=version)
@@ -79,7 +81,11 @@ def _decision(
         lower_bound_ns=lower_bound_ns if is_asked else 0,
     )
     points = () if worth is None else worth.curve.points
-    return decision_sentences(binding_limits(problem, planned.plan), worth), curve_points(points)
+    sentences = decision_sentences(binding_limits(problem, planned.plan), worth)
+    changes = [change_code(point.plan, what_if, problem.schedule, point.peak_bytes) for point in points]
+    if len(points) > 1 and all(changes):
+        sentences.append(_("a dot of the curve opens its plan; evenflow memory-curve has more of them in more time"))
+    return sentences, curve_points(points, changes=changes)
 
 
 def problem_of_plan(
@@ -111,15 +117,19 @@ def problem_of_plan(
 
 
 def curve_points(
-    points: Sequence[MemoryPoint], *, timelines: Mapping[int, int] | None = None
+    points: Sequence[MemoryPoint], *, timelines: Mapping[int, int] | None = None, changes: Sequence[str] = ()
 ) -> tuple[CurvePoint, ...]:
-    """Return the points of a curve for a page, whose `timelines` are those of points, by index."""
+    """Return the points of a curve for a page, whose `timelines` are those of points, by index.
+
+    `changes` has for every point what makes the first plan of the page that of the point there (see `change_code`).
+    """
     return tuple(
         CurvePoint(
             limit_bytes=point.peak_bytes,
             step_ns=point.step_ns,
             is_proven=point.is_optimal,
             timeline=(timelines or {}).get(index),
+            change=changes[index] if changes else "",
         )
         for index, point in enumerate(points)
     )

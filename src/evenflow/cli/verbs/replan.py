@@ -24,7 +24,7 @@ from evenflow.export.results.replan_fields import replan_fields
 from evenflow.fields import as_fields, load_json
 from evenflow.language import _
 from evenflow.model import RankTraits
-from evenflow.profiles.steps import is_step_file, read_measured_step, step_of_file
+from evenflow.profiles.steps import PATTERN_OPTION, is_step_file, naming_of_pattern, read_measured_step, step_of_file
 from evenflow.profiles.timeline_file import is_timeline_file, timeline_file
 from evenflow.questions import SEARCH_TIME
 from evenflow.simulate import Simulation, Timeline, simulate
@@ -44,6 +44,9 @@ class ReplanOptions:
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
     move_bandwidth: str | None = optional(
         _MOVE_BANDWIDTH, metavar="RATE", help="Rate at which a rank sends and receives layers, such as 25GBps."
+    )
+    actions: str | None = optional(
+        PATTERN_OPTION, metavar="REGEX", help="How the timelines of STEP name their actions, as for evenflow report."
     )
     allow_empty: bool = field(
         default=True,
@@ -88,7 +91,7 @@ def replan(plan: str, measured: str | None, request: ReplanOptions) -> int:
     rate = None if request.move_bandwidth is None else parse_bandwidth(request.move_bandwidth, place=_MOVE_BANDWIDTH)
     assert planned.network is not None
     running = simulate(planned.network, planned.plan, communication=planned.communication)
-    ranks, limit = _ranks(running, limit, measured, request)
+    ranks, limit, notes = _ranks(running, limit, measured, request)
     with shown_progress(time_limit_s=request.time_limit) as progress:
         answer = replanned_for(
             running,
@@ -107,14 +110,15 @@ def replan(plan: str, measured: str | None, request: ReplanOptions) -> int:
     named = NamedPlan(name="replanned", simulation=simulation, certificate=outcome.certificate())
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
     shown = plan_text(simulation, limit, certificate=outcome.certificate())
-    outputs.say(_speeds_note(ranks), replan_text(answer, move_bytes_per_s=rate), shown)
+    told = "\n".join(_("note: {note}", note=note) for note in notes)
+    outputs.say(told, _speeds_note(ranks), replan_text(answer, move_bytes_per_s=rate), shown)
     return status_code(outcome.status)
 
 
 def _ranks(
     running: Simulation, limit: int | None, measured: str | None, request: ReplanOptions
-) -> tuple[tuple[RankTraits, ...], int | None]:
-    """Return the ranks as they are, and the memory limit of those that have most."""
+) -> tuple[tuple[RankTraits, ...], int | None, tuple[str, ...]]:
+    """Return the ranks as they are, the memory limit of those that have most, and what to know of the measured step."""
     num_ranks, rank_options = running.plan.num_ranks, request.unequal_ranks
     if measured is not None and rank_options.rank_speed is not None:
         rule = _("must not be given beside a measured step, which says it")
@@ -134,25 +138,39 @@ def _ranks(
                 place="PLAN.json",
                 remedy=_("say how the ranks differ from the plan"),
             )
-        return ranks, limit
+        if request.actions is not None:
+            raise _without_timelines(request.actions)
+        return ranks, limit, ()
     as_fast = tuple(replace(rank, speed=1.0, reserved_bytes=0) for rank in running.network.ranks)
     alike = simulate(replace(running.network, ranks=as_fast), running.plan, communication=running.communication)
-    speeds = measured_speeds(alike, _measured(measured))
-    return tuple(replace(rank, speed=speed) for rank, speed in zip(ranks, speeds, strict=True)), limit
+    timeline, notes = _measured(measured, request.actions)
+    speeds = measured_speeds(alike, timeline)
+    return tuple(replace(rank, speed=speed) for rank, speed in zip(ranks, speeds, strict=True)), limit, notes
 
 
-def _measured(path: str) -> Timeline:
-    """Return the measured step in a file or folder."""
-    step = read_measured_step(Path(path))
+def _measured(path: str, pattern: str | None) -> tuple[Timeline, tuple[str, ...]]:
+    """Return the measured step in a file or folder, and what to know of it."""
+    step = read_measured_step(Path(path), None if pattern is None else naming_of_pattern(pattern))
     if step is not None:
-        return step.timeline
+        return step.timeline, step.notes
+    if pattern is not None:
+        raise _without_timelines(pattern)
     text, place = read_text(path)
     fields = as_fields(load_json(text, file=place), file=place)
     if is_step_file(fields):
-        return step_of_file(fields).timeline
+        step = step_of_file(fields)
+        return step.timeline, step.notes
     if is_timeline_file(fields):
-        return timeline_file(fields).measured
+        return timeline_file(fields).measured, ()
     raise InputError(rule=_("must be the timeline of a run, or a measured step"), place=place)
+
+
+def _without_timelines(pattern: str) -> InputError:
+    return InputError(
+        value=pattern,
+        rule=_("must come with the timelines of a profiler, whose actions it names"),
+        place=PATTERN_OPTION,
+    )
 
 
 def _speeds_note(ranks: tuple[RankTraits, ...]) -> str:

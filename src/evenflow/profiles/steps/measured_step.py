@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from evenflow.errors import InputError, ScheduleError
 from evenflow.language import _, _n
 from evenflow.profiles.steps.clocks import Shifts, shifts
+from evenflow.profiles.steps.rank_ranges import Communicated
 from evenflow.ranges import Range
 from evenflow.schedule import Action, Schedule, check_complete, family_of
-from evenflow.simulate import Timeline, build_graph
+from evenflow.simulate import Spans, Timeline, build_graph, covered_ns
 
 Times = NDArray[np.int64]
 MOST_RANKS = Range(least=1, most=1_000)
@@ -41,6 +42,12 @@ class MeasuredStep:
     """Highest memory of every rank."""
     shifts_ns: tuple[int, ...] = ()
     """What was added to the clock of every rank."""
+    early_ns: int = 0
+    """Time by which actions start before their input has ended, however the clocks are shifted."""
+    communication: tuple[Spans, ...] = ()
+    """When collectives, exchanges or messages ran on each rank, by the clock of `timeline`; empty: not recorded."""
+    exposed_ns: tuple[int, ...] | None = None
+    """Time in which every rank exchanged tokens with nothing beside that; None where none is known to."""
     notes: tuple[str, ...] = ()
     """Sentences that a reader should know."""
 
@@ -52,11 +59,13 @@ def measured_step(
     name: str,
     place: str,
     peak_bytes: tuple[int, ...] | None = None,
+    communicated: Sequence[Communicated] = (),
     notes: Sequence[str] = (),
 ) -> MeasuredStep:
     """Return the step whose ranks ran these actions, with their clocks shifted as little as causality asks.
 
-    Stage s runs on rank ``stage_ranks[s]``; microbatches count from 0.
+    Stage s runs on rank ``stage_ranks[s]``; microbatches count from 0. `communicated` has what each rank
+    communicated, by its own clock; it is empty where that is not recorded.
 
     Raises:
         InputError: actions that are missing, twice, at the same time, or in an order that can never finish.
@@ -65,8 +74,8 @@ def measured_step(
     MOST_RANKS.check(len(ranks), place=place)
     orders, halved = [], 0
     for rank, actions in enumerate(ranks):
-        in_time, pairs = _one_after_the_other(
-            sorted(actions, key=_in_time), place=_("{place}, rank {rank}", place=place, rank=rank)
+        in_time, pairs = one_after_the_other(
+            sorted(actions, key=in_time_order), place=_("{place}, rank {rank}", place=place, rank=rank)
         )
         orders.append(in_time)
         halved += pairs
@@ -109,6 +118,10 @@ def measured_step(
     moved = np.array(clock_shifts.by_rank_ns, dtype=np.int64)[schedule.ranks]
     start, end = start + moved, end + moved
     first = start.min()
+    exposed = [
+        int(covered_ns(own.exchange, *(np.array([time]) for time in bounds(order)))[0])
+        for own, order in zip(communicated, orders, strict=False)
+    ]
     return MeasuredStep(
         name=name,
         timeline=Timeline(
@@ -116,15 +129,28 @@ def measured_step(
         ),
         peak_bytes=peak_bytes,
         shifts_ns=clock_shifts.by_rank_ns,
+        early_ns=clock_shifts.early_ns,
+        communication=tuple(
+            own.spans + shift - first for own, shift in zip(communicated, clock_shifts.by_rank_ns, strict=True)
+        )
+        if communicated
+        else (),
+        exposed_ns=tuple(exposed) if any(exposed) else None,
         notes=tuple(said),
     )
 
 
-def _in_time(timed: TimedAction) -> tuple[int, int, int]:
+def bounds(actions: Sequence[TimedAction]) -> tuple[int, int]:
+    """Return the start of the first action and the end of the last one; 0 and 0 of none."""
+    return min((timed.start_ns for timed in actions), default=0), max((timed.end_ns for timed in actions), default=0)
+
+
+def in_time_order(timed: TimedAction) -> tuple[int, int, int]:
+    """Return what actions of a rank are in order by."""
     return timed.start_ns, timed.end_ns, timed.action.op
 
 
-def _one_after_the_other(actions: Sequence[TimedAction], *, place: str) -> tuple[list[TimedAction], int]:
+def one_after_the_other(actions: Sequence[TimedAction], *, place: str) -> tuple[list[TimedAction], int]:
     """Return a rank's actions without overlaps, and how many pairs shared one measurement, as Primus records them."""
     ordered = list(actions)
     halved = 0

@@ -15,10 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from evenflow.errors import InputError
-from evenflow.language import _
 from evenflow.profiles.traces.formats.launches import LaunchScope
-from evenflow.schedule import Schedule, make_schedule
 
 _CALL = re.compile(
     r"(?:.*/)?torch/distributed/pipelining/"
@@ -55,19 +52,6 @@ def named_ranges(calls: Iterable[LaunchScope]) -> list[LaunchScope]:
                 ranges.append(replace(call, name=f"{name} {numbers[name]}", end_ns=end))
                 numbers[name] += 1
     return ranges
-
-
-def check_order(schedule: Schedule, *, place: str) -> None:
-    """Refuse another order than that of Schedule1F1B, in which the calls of a rank are not those of one stage."""
-    expected = make_schedule(
-        "1f1b", num_ranks=schedule.num_ranks, num_chunks=1, num_microbatches=schedule.num_microbatches
-    )
-    if not schedule.same_order(expected):
-        raise InputError(
-            rule=_("must have the calls of Schedule1F1B in its order, for it is told by them which microbatch runs"),
-            place=place,
-            remedy=_('put the traces of all ranks there, or record_function("PP:2F3") around every action'),
-        )
 
 
 def _kind(call: LaunchScope) -> str:

@@ -21,7 +21,7 @@ def work(*kernels, collective=(), exchange=()):
     thread, launch_ns, start_ns, end_ns = np.array(kernels, dtype=np.int64).reshape(-1, 4).T
     doing = np.zeros(len(kernels), dtype=np.int64)
     doing[list(collective)], doing[list(exchange)] = Doing.COLLECTIVE, Doing.EXCHANGE
-    return DeviceWork.of(thread=thread, launch_ns=launch_ns, start_ns=start_ns, end_ns=end_ns, doing=doing)
+    return DeviceWork(thread=thread, launch_ns=launch_ns, start_ns=start_ns, end_ns=end_ns, doing=doing)
 
 
 def times(*arguments):

@@ -56,7 +56,7 @@ def test_parts_are_parts_and_exchanges_are_what_is_not_computed(spans, is_forwar
 @pytest.mark.parametrize(
     ("name", "doing"),
     [
-        ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", Doing.EXCHANGE),
+        ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", Doing.SEND_RECEIVE),
         ("ncclKernel_AllToAll_RING_LL", Doing.EXCHANGE),
         ("hcom_alltoallv__123_0", Doing.EXCHANGE),
         ("hcom_allToAllV__1", Doing.EXCHANGE),
@@ -67,10 +67,13 @@ def test_parts_are_parts_and_exchanges_are_what_is_not_computed(spans, is_forwar
         ("void dpsk::ep::cuda::get_dispatch_layout<256, 32, 8>(long const*)", Doing.COMPUTATION),
         ("void deep_ep::layout::get_dispatch_layout<256, 32, 8>", Doing.COMPUTATION),
         ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", Doing.COLLECTIVE),
-        ("hcom_send__5", Doing.COLLECTIVE),
+        ("hcom_send__5", Doing.MESSAGE),
         ("HcclAllGather", Doing.COLLECTIVE),
         ("void cutlass::Kernel2<cutlass_80_tensorop_bf16>", Doing.COMPUTATION),
         ("combine_masks_kernel", Doing.COMPUTATION),
+        ("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128>>", Doing.FORWARD),
+        ("void layer_norm::ln_bwd_kernel<float>", Doing.BACKWARD),
+        ("cuda::swiglu_forward_backward_with_weight_impl", Doing.COMPUTATION),
     ],
 )
 def test_what_kernels_do_by_their_names(name, doing):
@@ -80,4 +83,4 @@ def test_what_kernels_do_by_their_names(name, doing):
 def test_a_trace_says_which_collective_a_send_and_receive_is():
     send = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
     assert kernel_doing(send, collective="all_to_allv") is Doing.EXCHANGE
-    assert kernel_doing(send, collective="recv") is Doing.COLLECTIVE
+    assert kernel_doing(send, collective="recv") is Doing.MESSAGE

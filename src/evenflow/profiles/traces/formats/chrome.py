@@ -9,9 +9,12 @@ Three layouts, told apart by what is there:
 The last two name links from forward to backward by ``fwdbwd`` flows; see `device_times`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
+
+import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -19,10 +22,11 @@ from evenflow.profiles.traces.formats import device_times, scope_rows
 from evenflow.profiles.traces.formats.chrome_collector import ChromeCollector
 from evenflow.profiles.traces.formats.columns import joined
 from evenflow.profiles.traces.formats.events import read_events
-from evenflow.profiles.traces.formats.launches import DeviceWork, LaunchedRanges, work_of_launches
+from evenflow.profiles.traces.formats.kernel_names import Doing
+from evenflow.profiles.traces.formats.launches import DeviceWork, LaunchedRanges, LaunchScope, work_of_launches
 from evenflow.profiles.traces.formats.scope_rows import PASSES, SCOPE_PROCESS
 from evenflow.profiles.traces.markers import complete_steps
-from evenflow.profiles.traces.names import NameMatcher
+from evenflow.profiles.traces.names import BODY, Match, NameMatcher
 from evenflow.profiles.traces.trace import StepMarkers, Trace
 from evenflow.profiles.traces.trace_files import shown_name
 
@@ -38,22 +42,120 @@ def read_chrome_trace(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[i
     return _scope_trace(collector, scope_pids) if scope_pids else _host_trace(collector)
 
 
-def read_chrome_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], None]) -> LaunchedRanges:
-    """Return the ranges on the host that match, and the work on the device.
+def read_chrome_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], None]) -> list[LaunchedRanges]:
+    """Return the ranges on the host that match and the work on the device, for each process that has any of either, or
+    once where none has.
+
+    Where no range on the host matches, rows without a category may: those of a device, or of a simulator.
+
+    Of a trace with MindSpore's scopes, its passes are these ranges.
 
     Raises:
-        InputError: as `read_chrome_trace`, or a trace with MindSpore's scopes, which has no ranges.
+        InputError: as `read_chrome_trace`.
     """
     collector = _collected(path, matcher, on_bytes)
     if SCOPE_PROCESS in collector.processes.values():
-        raise InputError(
-            value=SCOPE_PROCESS,
-            rule=_("must have ranges for the actions; MindSpore's scopes do not say which microbatch runs"),
-            place=str(path),
-            remedy=_("read the times of layers with evenflow read-trace"),
-        )
+        return _pass_ranges(collector)
+    if collector.rows and not (collector.scopes or collector.kernels or collector.operators or collector.flows):
+        return _row_ranges(collector)
     work, _source = _work(collector)
-    return LaunchedRanges(file=str(path), scopes=collector.scopes, work=work, names=collector.counts)
+    if collector.flows:
+        work = _with_messages(work, collector)
+    processes = collector.thread_processes
+    of_work = np.unique(work.thread).tolist()
+    every = dict.fromkeys(processes[thread] for thread in (*(s.thread for s in collector.scopes), *of_work))
+    return [
+        LaunchedRanges(
+            file=str(path),
+            scopes=[scope for scope in collector.scopes if processes[scope.thread] == process],
+            work=_work_of(work, [thread for thread in of_work if processes[thread] == process]),
+            names=collector.counts,
+            steps=complete_steps(collector.steps),
+            nodes=[node for node in collector.nodes if processes[node.thread] == process],
+            links=[link for link in collector.links if processes[link.forward_thread] == process],
+            label=str(collector.processes.get(process) or ""),
+        )
+        for process in every or (None,)
+    ]
+
+
+def _with_messages(work: DeviceWork, collector: ChromeCollector) -> DeviceWork:
+    """Return the work of an NPU with the messages that no flow joins to the host, launched before what runs next."""
+    _thread, start, end, doing = collector.bare_rows.columns()
+    joined_spans = set(zip(work.start_ns.tolist(), work.end_ns.tolist(), strict=True))
+    loose = np.array(
+        [
+            place
+            for place in np.flatnonzero(doing == Doing.MESSAGE).tolist()
+            if (int(start[place]), int(end[place])) not in joined_spans
+        ],
+        dtype=np.int64,
+    )
+    order = np.argsort(work.start_ns, kind="stable")
+    following = order[np.minimum(np.searchsorted(work.start_ns[order], start[loose]), len(order) - 1)]
+    more = DeviceWork(
+        thread=work.thread[following],
+        launch_ns=work.launch_ns[following] - 1,
+        start_ns=start[loose],
+        end_ns=end[loose],
+        doing=doing[loose],
+    )
+    columns = {
+        field.name: np.concatenate((getattr(work, field.name), getattr(more, field.name)))
+        for field in fields(DeviceWork)
+    }
+    return DeviceWork(**columns)
+
+
+def _work_of(work: DeviceWork, threads: Sequence[int]) -> DeviceWork:
+    """Return the work that some threads launched."""
+    own = np.isin(work.thread, threads)
+    columns = {field.name: getattr(work, field.name)[own] for field in fields(DeviceWork)}
+    return DeviceWork(**columns)
+
+
+def _pass_ranges(collector: ChromeCollector) -> list[LaunchedRanges]:
+    """Return the forwards and backwards of MindSpore's scopes, for each process that has any."""
+    ranges = []
+    for process in (pid for pid, name in collector.processes.items() if name == SCOPE_PROCESS):
+        rows = [(tid, row) for pid, tid, row in collector.rows if pid == process]
+        passes = [row for tid, row in rows if row.name in PASSES and tid in (0, "0")]
+        layers = [row for _tid, row in rows if row.name not in PASSES]
+        scopes = [
+            LaunchScope(0, row.start_ns, row.end_ns, Match(BODY, row.name), row.name)
+            for row in scope_rows.whole_passes(passes, layers)
+        ]
+        names = {name: count for (pid, name), count in collector.row_counts.items() if pid == process}
+        ranges.append(
+            LaunchedRanges(file=collector.file, scopes=scopes, work=_no_work(), names=names, has_own_times=True)
+        )
+    return ranges
+
+
+def _no_work() -> DeviceWork:
+    nothing = np.zeros(0, dtype=np.int64)
+    return DeviceWork(thread=nothing, launch_ns=nothing, start_ns=nothing, end_ns=nothing, doing=nothing)
+
+
+def _row_ranges(collector: ChromeCollector) -> list[LaunchedRanges]:
+    """Return rows without a category that match, for each process, with their own times."""
+    return [
+        LaunchedRanges(
+            file=collector.file,
+            scopes=[
+                LaunchScope(0, row.start_ns, row.end_ns, Match(BODY, row.name), row.name)
+                for pid, _tid, row in collector.rows
+                if pid == process
+            ],
+            work=_no_work(),
+            names={name: count for (pid, name), count in collector.row_counts.items() if pid == process},
+            steps=complete_steps(collector.steps),
+            label=str(collector.processes.get(process) or ""),
+            has_own_times=True,
+            is_on_device=False,
+        )
+        for process in dict.fromkeys(pid for pid, _tid, _row in collector.rows)
+    ]
 
 
 def _collected(path: Path, matcher: NameMatcher, on_bytes: Callable[[int], None]) -> ChromeCollector:
@@ -111,7 +213,7 @@ def _work(collected: ChromeCollector) -> tuple[DeviceWork, str]:
     if "Ascend Hardware" in collected.processes.values():
         raise _not_joined(collected.file, _("a torch_to_npu flow"), _("CPU and NPU"))
     thread, start, end, doing = collected.operators.columns()
-    work = DeviceWork.of(thread=thread, launch_ns=start, start_ns=start, end_ns=end, doing=doing)
+    work = DeviceWork(thread=thread, launch_ns=start, start_ns=start, end_ns=end, doing=doing)
     return work, _("PyTorch on the CPU: time in operators")
 
 
@@ -123,7 +225,7 @@ def _npu_work(collected: ChromeCollector) -> DeviceWork:
     row, flow = joined((start - origin) * threads + thread, (kernel_ns - origin) * threads + kernel_thread)
     if not len(flow):
         raise _not_joined(collected.file, _("a torch_to_npu flow"), _("CPU and NPU"))
-    return DeviceWork.of(
+    return DeviceWork(
         thread=launch_thread[flow],
         launch_ns=launch_ns[flow],
         start_ns=start[row],

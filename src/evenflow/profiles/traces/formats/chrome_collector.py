@@ -4,6 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.traces.formats.columns import IntegerColumns, Integers
@@ -21,6 +23,10 @@ _OPERATORS = tuple(f"{name}/" for name in PASSES)
 _HOST_RANGES = ("user_annotation", "python_function", "cpu_op")
 _LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime", "privateuse1_runtime", "xpu_runtime")
 _DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+_OLD_CATEGORIES = {
+    "Operator": "cpu_op", "Runtime": "cuda_runtime", "Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset"
+}  # fmt: skip
+"""Categories as PyTorch named them before 1.13."""
 
 Name = int | str | None
 """A process or a thread."""
@@ -43,6 +49,7 @@ class ChromeCollector:
         self.operator = ""
         self.operator_starts: list[int] = []
         self._flow_starts: dict[tuple[str, object], tuple[int, int]] = {}
+        self._opened: defaultdict[tuple[Name, Name], list[Event]] = defaultdict(list)
         self.links: list[LaunchLink] = []
         self.launches = IntegerColumns(3)  # correlation, thread, time
         self.kernels = IntegerColumns(4)  # correlation, start, end, what it is doing
@@ -53,10 +60,11 @@ class ChromeCollector:
     def add(self, events: Iterable[Event]) -> None:
         """Take the next events of the file."""
         ranges: defaultdict[str, list[Event]] = defaultdict(list)
-        for event in events:
+        for read in events:
+            event = self._whole(read) if read.ph in ("B", "E") else read
             phase = event.ph
             if phase == "X":
-                ranges[event.cat].append(event)
+                ranges[_OLD_CATEGORIES.get(event.cat, event.cat)].append(event)
             elif phase in ("s", "f"):
                 self._add_flow(event)
             elif phase == "M" and event.name == "process_name" and event.args:
@@ -70,12 +78,19 @@ class ChromeCollector:
                 self._add_host_ranges(batch, category)
             elif not category:
                 self._add_bare_rows(batch)
+            elif self.matcher.takes_functions:
+                self._add_named_rows(batch)
         check_scopes(len(self.scopes) + len(self.rows), file=self.file)
 
     @property
     def num_threads(self) -> int:
         """Number of threads that events name."""
         return len(self._threads)
+
+    @property
+    def thread_processes(self) -> list[Name]:
+        """The process of every thread."""
+        return [process for process, _thread in self._threads]
 
     def _span(self, event: Event) -> tuple[int, int]:
         start, end = self._spans([event])
@@ -157,6 +172,24 @@ class ChromeCollector:
                 self.rows.append((event.pid, event.tid, ScopeRow(name, *self._span(event))))
         threads = [self._thread(event) for event in events]
         self.bare_rows.add(threads, *self._spans(events), [kernel_doing(event.name) for event in events])
+
+    def _add_named_rows(self, events: Sequence[Event]) -> None:
+        """Take rows of any category that match."""
+        for event in events:
+            count_name(self.row_counts, (event.pid, event.name))
+            if self.matcher(event.name):
+                self.rows.append((event.pid, event.tid, ScopeRow(event.name, *self._span(event))))
+
+    def _whole(self, event: Event) -> Event:
+        """Return the row that an event ends; of one that begins a row, that event itself."""
+        opened = self._opened[event.pid, event.tid]
+        if event.ph == "B":
+            opened.append(event)
+        elif opened:
+            begin = opened.pop()
+            if begin.ts is not None and event.ts is not None:
+                return msgspec.structs.replace(begin, ph="X", dur=event.ts - begin.ts)
+        return event
 
     def _add_flow(self, event: Event) -> None:
         if event.cat not in ("fwdbwd", "async_npu"):

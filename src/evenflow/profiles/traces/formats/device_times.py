@@ -49,16 +49,17 @@ def occurrences_of(
     threads, inside, is_repeated = _regions(scopes, nodes)
     owners, is_linked = _owners(len(scopes), nodes, links, threads)
     work_regions = _regions_of_work(work, threads)
+    is_collective, is_exchange = work.is_collective, work.is_exchange
     intervals: dict[tuple[int, str], list[Span]] = defaultdict(list)
     for index in np.flatnonzero(work_regions >= 0).tolist():
         region = int(work_regions[index])
-        span = (int(work.start_ns[index]), int(work.end_ns[index]), bool(work.is_exchange[index]))
+        span = (int(work.start_ns[index]), int(work.end_ns[index]), bool(is_exchange[index]))
         if region < len(scopes):
             if not is_repeated[region]:
                 intervals[region, FORWARD].append(span)
             continue
         owner = owners[region - len(scopes)]
-        if owner != _NOTHING and (is_linked[region - len(scopes)] or not work.is_collective[index]):
+        if owner != _NOTHING and (is_linked[region - len(scopes)] or not is_collective[index]):
             intervals[owner, BACKWARD].append(span)
     occurrences = []
     for index, scope in enumerate(scopes):

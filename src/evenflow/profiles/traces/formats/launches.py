@@ -9,7 +9,7 @@ import numpy.typing as npt
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.traces.formats.columns import IntegerColumns, Integers, joined
-from evenflow.profiles.traces.formats.kernel_names import Doing
+from evenflow.profiles.traces.formats.kernel_names import COMPUTING, Doing
 from evenflow.profiles.traces.names import Match
 
 AUTOGRAD_NODE = "autograd::engine::evaluate_function"
@@ -69,23 +69,18 @@ class DeviceWork:
     launch_ns: Integers
     start_ns: Integers
     end_ns: Integers
-    is_collective: npt.NDArray[np.bool_]
-    is_exchange: npt.NDArray[np.bool_]
-    """Collectives that exchange tokens between experts."""
+    doing: Integers
+    """What each does (see `Doing`)."""
 
-    @classmethod
-    def of(
-        cls, *, thread: Integers, launch_ns: Integers, start_ns: Integers, end_ns: Integers, doing: Integers
-    ) -> "DeviceWork":
-        """Return the work of kernels of which each is `doing` what `Doing` says."""
-        return cls(
-            thread=thread,
-            launch_ns=launch_ns,
-            start_ns=start_ns,
-            end_ns=end_ns,
-            is_collective=doing != Doing.COMPUTATION,
-            is_exchange=doing == Doing.EXCHANGE,
-        )
+    @property
+    def is_collective(self) -> npt.NDArray[np.bool_]:
+        """Collectives, exchanges and messages."""
+        return ~np.isin(self.doing, COMPUTING)
+
+    @property
+    def is_exchange(self) -> npt.NDArray[np.bool_]:
+        """Collectives that exchange tokens between experts."""
+        return np.isin(self.doing, (Doing.EXCHANGE, Doing.SEND_RECEIVE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +92,18 @@ class LaunchedRanges:
     work: DeviceWork
     names: Mapping[str, int]
     """Names of all ranges with their numbers, for messages."""
+    steps: Sequence[tuple[int, int]] = ()
+    """Start and end of the ranges that mark whole steps."""
+    nodes: Sequence[BackwardNode] = ()
+    """What autograd evaluated."""
+    links: Sequence[LaunchLink] = ()
+    """From forward calls to what they made autograd evaluate."""
+    label: str = ""
+    """What the trace calls the process."""
+    has_own_times: bool = False
+    """Whether ranges are what they name by themselves, as rows of a device or of a simulator, not what launched it."""
+    is_on_device: bool = True
+    """Whether times are those of a device."""
 
 
 def work_of_launches(calls: IntegerColumns, kernels: IntegerColumns) -> DeviceWork:
@@ -107,7 +114,7 @@ def work_of_launches(calls: IntegerColumns, kernels: IntegerColumns) -> DeviceWo
     called, thread, launch_ns = calls.columns()
     correlation, start, end, doing = kernels.columns()
     call, kernel = joined(called, correlation)
-    return DeviceWork.of(
+    return DeviceWork(
         thread=thread[call],
         launch_ns=launch_ns[call],
         start_ns=start[kernel],

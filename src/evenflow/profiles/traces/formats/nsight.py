@@ -89,6 +89,9 @@ def read_report_ranges(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[
             scopes=record.scopes,
             work=work_of_launches(record.calls, record.kernels),
             names=record.counts,
+            steps=complete_steps(record.steps),
+            nodes=record.nodes,
+            links=list(record.links()),
         )
         for file, record in _processes(path, matcher, on_bytes)
     ]
