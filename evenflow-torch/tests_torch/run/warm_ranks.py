@@ -26,7 +26,8 @@ from evenflow.cli.main import main
 from evenflow_torch.run.job import launch, worker
 from evenflow_torch.run.measure import calibrate, settled
 
-PRELOADED = ["torch", "transformers.models.llama.modeling_llama", worker.__name__, auto.__name__]
+PRELOADED = ["torch", "transformers.models.llama.modeling_llama", worker.__name__, auto.__name__, __name__]
+"""Also this module, from which a rank begins: it loads pytest and the command line, half a second of each rank."""
 
 
 def warm_context() -> ForkServerContext | SpawnContext:
