@@ -44,7 +44,7 @@ COMMANDS = {
     "tune": ("tune", "--model", CONFIG, "--accelerator", "h100", "--gpus", 64, "--seq", 4096, "--global-batch", 64),
     "read-trace": ("read-trace", EXAMPLES / "timelines" / "llama2_175b", "--microbatches", 8, "--layers", 96),
 }
-TIMED = {"best": 4, "compare": 4, "quick-tune": 4, "tune": 6, "plan": 4}
+TIMED = {"best": 2, "compare": 2, "quick-tune": 2, "tune": 3, "plan": 2}
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

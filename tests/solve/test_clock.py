@@ -139,7 +139,7 @@ def test_the_same_command_writes_the_same_bytes(tmp_path: Path, name: str) -> No
         sizes = () if name == "tune" else ("--ranks", "4", "--microbatches", "8")
         subprocess.run(
             (sys.executable, "-m", "evenflow", *COMMANDS[name], *sizes, "--json", "out.json", "--html", "out.html",
-             "--time-limit", "1", "--reproducible"),
+             "--time-limit", "0.5", "--reproducible"),
             cwd=folder, check=True, capture_output=True,
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT / "src"), "EVENFLOW_LANG": "en"},
         )  # fmt: skip

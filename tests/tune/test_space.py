@@ -20,17 +20,26 @@ from tests.targets.questions import DENSE, MIXTURE, asked
 RULES = ("megatron", "mindformers", "torchtitan", "deepspeed", "paddle", "torch")
 """Frameworks with rules of their own; those of most others are the rules of one of these, and a few more."""
 QUESTIONS = [
-    asked(name, model, devices=devices, **kept)
+    asked(name, model, devices=devices)
     for name in all_targets()
-    for model, devices, kept in (
-        (DENSE, 8, {}),
-        (MIXTURE, 8 if name in RULES else 4, {}),
-        (replace(DENSE, tied=True), 12, {Axis.TENSOR: 2}),
-        (MIXTURE, 4, {Axis.EXPERT: 2}),
-    )
+    for model, devices in ((DENSE, 8), (MIXTURE, 8 if name in RULES else 4))
 ]
+FIXED = {
+    name: [
+        asked(name, model, devices=devices, **kept)
+        for model, devices, kept in ((replace(DENSE, tied=True), 12, {Axis.TENSOR: 2}), (MIXTURE, 4, {Axis.EXPERT: 2}))
+    ]
+    for name in all_targets()
+}
+"""With a number that is fixed: that a space keeps to it is no matter of the rules of a framework."""
+QUESTIONS += [question for name in RULES for question in FIXED[name]]
 QUESTIONS.append(replace(asked("megatron", DENSE, devices=8), allow_empty=True))
-WIDE = [asked(name, MIXTURE, devices=8) for name in all_targets() if name not in RULES]
+WIDE = [
+    question
+    for name in all_targets()
+    if name not in RULES
+    for question in (asked(name, MIXTURE, devices=8), *FIXED[name])
+]
 
 
 def every(question: TuningQuestion) -> list[Training]:

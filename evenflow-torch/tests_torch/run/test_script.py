@@ -71,8 +71,7 @@ def test_the_documented_script_trains_and_its_checkpoint_is_the_unsplit_model(
     (tmp_path / "script.py").write_text(TRAIN + train + "torch.distributed.destroy_process_group()\n", encoding="utf-8")
     read = "from evenflow.profiles.plan_file import read_plan_file\nplan = read_plan_file('plan.json')\n"
     (tmp_path / "check.py").write_text(MODEL + read + load + CHECK, encoding="utf-8")
-    done = torchrun(tmp_path, "script.py")
-    assert done.returncode == 0, done.stderr
+    run_script(tmp_path, "script.py", processes=2)
     monkeypatch.chdir(tmp_path)
     runpy.run_path("check.py")
 

@@ -24,9 +24,10 @@ from click.testing import CliRunner, Result
 from evenflow import auto
 from evenflow.cli.main import main
 from evenflow_torch.run.job import launch, worker
-from evenflow_torch.run.measure import calibrate, settled
+from evenflow_torch.run.measure import calibrate, overhead, settled
 
-PRELOADED = ["torch", "transformers.models.llama.modeling_llama", worker.__name__, auto.__name__]
+PRELOADED = ["torch", "transformers.models.llama.modeling_llama", worker.__name__, auto.__name__, __name__]
+"""Also this module, from which a rank begins: it loads pytest and the command line, half a second of each rank."""
 
 
 def warm_context() -> ForkServerContext | SpawnContext:
@@ -137,5 +138,6 @@ def _run(module: str, job: str, environment: dict[str, str], ends: list[int]) ->
     torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
     settled.MOST_ROUNDS = 1
     calibrate._REPEATS = 3
+    overhead._PIPELINES = 1
     sys.argv = [module, job]
     importlib.import_module(module).main()

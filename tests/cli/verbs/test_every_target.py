@@ -25,7 +25,7 @@ def model(folder):
 def test_what_is_planned_for_it_is_exact(model, folder, evenflow, target, version):
     of_version = ("--version-of", version)
     made = evenflow(
-        "plan", "model.json", "--ranks", 4, "--microbatches", 8, "--memory", "700MB", "--time-limit", 1,
+        "plan", "model.json", "--ranks", 4, "--microbatches", 8, "--memory", "700MB", "--time-limit", 0.3,
         "--target", target.name, *of_version, "--json", "plan.json",
     )  # fmt: skip
     assert made.exit_code == 0, made.stderr

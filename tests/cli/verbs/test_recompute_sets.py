@@ -148,7 +148,7 @@ def test_tuning_chooses_among_the_sets_that_a_framework_has(evenflow, folder, mo
 def test_megatron_moves_one_set_of_modules_in_all_layers(evenflow, folder, model):
     options = ("--target", "megatron", "--recompute-sets", "best")
     kept, _ = planned(evenflow, folder, model, *options)
-    plan, result = planned(evenflow, folder, model, *options, "--host-link", "50GBps")
+    plan, result = planned(evenflow, folder, model, *options, "--host-link", "50GBps", "--time-limit", 4)
     assert plan["makespan_ms"] < kept["makespan_ms"]
     moved = plan.get("moved_share")
     if moved is None:

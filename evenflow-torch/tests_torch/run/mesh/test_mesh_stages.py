@@ -123,7 +123,7 @@ CASES: dict[str, Callable[[int], Answer]] = {
 }
 TRAININGS: dict[str, Callable[[int], Answer]] = {
     "data, tensor, trained": partial(training_case, PAIR, half(DATA, TENSOR)),
-    "sharded data, trained": partial(training_case, CHECKPOINTED, half(SHARDED, SHARDED)),
+    "sharded data, trained": partial(training_case, PAIR, half(SHARDED, SHARDED)),
     "tied, trained": partial(training_case, PAIR, half(DATA, DATA), tied=True),
 }
 EVENTS: dict[str, Callable[[int], Answer]] = {
@@ -145,7 +145,7 @@ WIDE = {
     "split backward", "two chunks", "ring on two ranks", "data, split sums", "sharded data, sharded data",
     "tensor, tensor", "tied", "tied, one stage", "sharded data x sequence, split sums", "sharded data on four, tied",
     "two, one and one device", "sharded data, offloaded", "sequence, sharded data", "data, tensor",
-    "data, tensor, trained", "events, data, data", "gathers, kept",
+    "data, tensor, trained", "events, data, data", "gathers, kept", "sharded data, split backward", "fused, tensor 4",
 }  # fmt: skip
 """Those of which each part is in another, beside something else."""
 
@@ -173,6 +173,10 @@ PLANNED = ("planned, fast links in a node", "planned, slow links")
 FUSED: dict[str, dict[str, int]] = {"fused, tensor 2": {"tensor": 2, "pipeline": 2}, "fused, tensor 4": {"tensor": 4}}
 
 
+def fused_cases(*, wide: bool) -> dict[str, Callable[[int], Answer]]:
+    return {name: fused(**degrees) for name, degrees in FUSED.items() if (name in WIDE) == wide}
+
+
 def of_width(*cases: Mapping[str, Callable[[int], Answer]], wide: bool) -> dict[str, Callable[[int], Answer]]:
     return {name: case for some in cases for name, case in some.items() if (name in WIDE) == wide}
 
@@ -187,13 +191,14 @@ def each(*names: str) -> pytest.MarkDecorator:
 def answers() -> dict[str, list[Answer]]:
     links = Link(bytes_per_s=10**11), Link(bytes_per_s=10**7)
     cases = {name: planned(link) for name, link in zip(PLANNED, links, strict=True)}
-    cases |= {name: fused(**degrees) for name, degrees in FUSED.items()}
-    return untroubled(of_width(CASES, TRAININGS, EVENTS, GATHERS, cases, wide=False), NUM_DEVICES)
+    return untroubled(
+        of_width(CASES, TRAININGS, EVENTS, GATHERS, cases, fused_cases(wide=False), wide=False), NUM_DEVICES
+    )
 
 
 @pytest.fixture(scope="module")
 def wide_answers() -> dict[str, list[Answer]]:
-    return untroubled(of_width(CASES, TRAININGS, EVENTS, GATHERS, wide=True), NUM_DEVICES)
+    return untroubled(of_width(CASES, TRAININGS, EVENTS, GATHERS, fused_cases(wide=True), wide=True), NUM_DEVICES)
 
 
 @pytest.fixture

@@ -18,13 +18,18 @@ VERSIONS = [(target, version) for target in all_targets().values() for version i
 WITHOUT_EXPERTS = {("megatron", "0.1")}
 """Versions that have no experts at all."""
 NAMES = [f"{target.name} {version}" for target, version in VERSIONS]
+USUAL_FIRST = [
+    pytest.param(target, version, id=name, marks=() if version == target.version(None) else pytest.mark.slow)
+    for (target, version), name in zip(VERSIONS, NAMES, strict=True)
+]
+"""The other versions are slow: that no plan of theirs is refused is a test of its own, of all versions."""
 CONFIG = {
     "model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 8, "num_attention_heads": 16,
     "num_key_value_heads": 4, "intermediate_size": 5632, "vocab_size": 32000, "tie_word_embeddings": False,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("target", "version"), VERSIONS, ids=NAMES)
+@pytest.mark.parametrize(("target", "version"), USUAL_FIRST)
 def test_the_winner_is_exported_as_it_is(folder, evenflow, target, version):
     (folder / "config.json").write_text(json.dumps(CONFIG))
     made = evenflow(
