@@ -2,7 +2,8 @@
 
 `released.json` has the sizes that their publishers state, as fields that differ from the defaults of their type, or as
 an example of this repository; a type without either is released at its defaults. Some need further options. Where
-transformers has no such model, the `tensors` of its checkpoint say how many parameters its decoder has.
+transformers has no such type, the model is `built_as` another one, or the `tensors` of its checkpoint say how many
+parameters its decoder has.
 """
 
 import json
@@ -37,11 +38,14 @@ def released() -> dict[str, dict[str, Any]]:
 def released_models() -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the type and the fields of each model that transformers has, as `build.py` takes them."""
     return {
-        name: (about["model_type"], fields_of(about)) for name, about in released().items() if "tensors" not in about
+        name: (about.get("built_as", about["model_type"]), fields_of(about))
+        for name, about in released().items()
+        if "tensors" not in about
     }
 
 
 def fields_of(about: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a model, from what is said of it."""
     if "example" in about:
         return dict(json.loads((EXAMPLES / about["example"]).read_text("utf-8")))
     return dict(about.get("config", {}))
@@ -49,7 +53,8 @@ def fields_of(about: dict[str, Any]) -> dict[str, Any]:
 
 def as_row(name: str, outcome: Outcome, config: dict[str, Any]) -> dict[str, Any]:
     """Return what the page shows of a model that was built."""
-    about = {key: value for key, value in released()[name].items() if key not in ("config", "options", "tensors")}
+    of_check = ("config", "options", "tensors", "built_as")
+    about = {key: value for key, value in released()[name].items() if key not in of_check}
     further = released()[name].get("options", [])
     described = transformer_of_config(as_fields(config, file="config.json"))
     return {

@@ -393,7 +393,7 @@ _MAKERS: Mapping[str, Callable[[Configuration, Widths], Further]] = {
     "plain-norms-of-all-heads": _plain_norms_of_all_heads,
     "residual gates": _residual_gates,
     "norms-around-experts": _norms_around_experts,
-    "norm of narrow experts": _norm_of_narrow_experts,
+    "norm-of-narrow-experts": _norm_of_narrow_experts,
     "relative bias": _relative_bias,
     "short convolutions": _short_convolutions,
     "clipped heads": _clipped_heads,

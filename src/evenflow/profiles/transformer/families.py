@@ -226,7 +226,7 @@ FAMILIES: Mapping[str, ModelTypeTraits] = {
     "jamba": ModelTypeTraits(state="mamba", state_norms=True),
     "kimi_linear": ModelTypeTraits(
         state="kimi-delta-attention", full_every=4, never_tied=True, output_gate_flag="mla_use_output_gate",
-        normed_residuals=True, further=("norm of narrow experts",),
+        normed_residuals=True, further=("norm-of-narrow-experts",),
     ),
     "lfm2": ModelTypeTraits(tied=True, head_norms="head", state="short-convolution", adjusted_ffn=True),
     "lfm2_moe": ModelTypeTraits(tied=True, head_norms="head", state="short-convolution"),
