@@ -12,7 +12,8 @@ plan, and at lower targets when that fails::
 A search over cuts takes many times as long for every per cent that a target is higher. So it comes up from two fifths
 of the gap below the best plan, after a short attempt to aim straight: to the highest target that it has the time for,
 as the time for the last one says, but by three tenths of the margin at least and by half of it at most. With one that
-is nearly decided it goes on, for all the time that is left and also where a better plan has become known meanwhile.
+is nearly decided, or a lower one for whose rest there is time, it goes on, for all the time that is left and also where
+a better plan has become known meanwhile.
 """
 
 import math
@@ -93,7 +94,10 @@ class Aim:
                 wanted = min(wanted, max(leap, CUTS_LEAP * self.margin))
                 if FIRST_MARGIN < wanted <= _NOT_WORTH_A_STEP * FIRST_MARGIN:
                     wanted = FIRST_MARGIN
-        elif cuts is not None and (cuts.share_left <= NEARLY_DONE or cuts.seconds_for_rest < left_s):
+        elif cuts is not None and (
+            # What a straight attempt leaves undecided is the hardest part, and says nothing of how long that takes.
+            cuts.share_left <= NEARLY_DONE or (self.margin and cuts.seconds_for_rest < left_s)
+        ):
             return Aim(margin=self.margin, is_first=False, kept_ns=target_ns)
         elif searches_cuts:
             wanted = (self.margin + gap) / 2 if self.margin else CUTS_LOWEST * gap
