@@ -121,7 +121,7 @@ def replan_for(
     Schedule, chunks and microbatches stay; one rank alone has one chunk.
 
     Raises:
-        InputError: a running plan in an order of its own, on ranks that differ, or too few layers for so many ranks.
+        InputError: a running plan in an order of its own, or on ranks that differ.
     """
     plan = running.plan
     _check_family(plan)

@@ -51,7 +51,7 @@ def test_another_number_of_ranks_has_the_best_plan_for_it(tmp_path: Path) -> Non
     assert for_processes(text, 3, tmp_path) == text
     assert for_processes(text, 6, tmp_path, data_parallel=2) == text
     assert not list(tmp_path.iterdir())
-    for num_ranks in (2, 1, 4):
+    for num_ranks in (2, 1, 4, 6):  # the last has a rank without layers
         again = parse_plan_file(for_processes(text, num_ranks, tmp_path), place="again")
         wanted = parse_plan_file(plan_text(num_ranks), place="wanted")
         assert (again.plan, again.network, again.memory_limit_bytes) == (
@@ -77,8 +77,6 @@ def test_what_cannot_be_planned_again_is_refused(tmp_path: Path, monkeypatch: py
         for_processes(plan_text(3), 5, tmp_path, data_parallel=2)
     with pytest.raises(InputError, match="hold the model"):
         for_processes(written(tmp_path / "plan.json").read_text(encoding="utf-8"), 3, tmp_path)
-    with pytest.raises(InputError, match="use fewer ranks"):
-        for_processes(plan_text(3), 6, tmp_path)
     with pytest.raises(RunError, match="no plan for one rank is known that fits"):
         for_processes(plan_text(3, memory_limit_bytes=250 * MEGABYTE), 1, tmp_path)
     in_two_levels = replace(parse_plan_file(plan_text(3), place="plan"), degrees=MissingDegrees(reason="they differ"))
