@@ -19,6 +19,7 @@ from evenflow.solve.cuts.trial import Trial
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.order.order_search import load_kernels
 from evenflow.solve.problem import make_problem
+from evenflow.solve.proof import Prover
 from evenflow.solve.search.dealing import first_plan
 from evenflow.solve.start import even_start
 from tests.networks import plain_network
@@ -32,7 +33,7 @@ def compile_loops() -> None:
     """
     steps: list[Callable[[], object]] = [load_kernels]
     paired = Request(network=plain_network(4), sizes=Sizes(num_ranks=2, num_chunks=1, num_microbatches=2))
-    steps.append(partial(_plan, paired, "1f1b-overlap"))
+    steps += [partial(_plan, paired, "1f1b-overlap"), partial(_pair_columns, paired, "1f1b-overlap")]
     for schedule, num_chunks in (("1f1b", 1), ("interleaved", 2)):
         sizes = Sizes(num_ranks=2, num_chunks=num_chunks, num_microbatches=2)
         request = Request(network=plain_network(4), sizes=sizes, memory_limit_bytes=2 * 10**9)
@@ -51,6 +52,13 @@ def _plan(request: Request, schedule: str) -> None:
         request.network, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks,
         num_microbatches=sizes.num_microbatches, schedule=schedule, time_limit_s=600,
     )  # fmt: skip
+
+
+def _pair_columns(request: Request, schedule: str) -> None:
+    problem = make_problem(request, schedule=schedule)
+    prover = Prover(problem)
+    prover.learn(even_start(problem))
+    assert not prover.refute(problem.makespan_ns(problem.costs(even_start(problem))), seconds=600).refuted
 
 
 def _first_plan(request: Request, schedule: str) -> None:

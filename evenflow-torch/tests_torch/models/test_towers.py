@@ -26,7 +26,7 @@ from evenflow.profiles.transformer.config_file import transformer_of_config  # n
 from evenflow.profiles.transformer.config_images import ImageEncoder  # noqa: E402
 from evenflow.profiles.transformer.numbers import Described  # noqa: E402
 
-OWN_NAMES = ("internvl_chat", "ultravox", "gemma3n")
+OWN_NAMES = ("internvl_chat", "ultravox", "gemma3n", "kimi_k3")
 """Types that transformers does not have under this name, or builds with a package of its own alone."""
 WITH_PARTS = {"gemma4": ("text_config", "vision_config", "audio_config")}
 """Types whose parts are not there by default."""

@@ -27,4 +27,6 @@ def test_a_run_gives_its_prediction_and_what_was_measured(simulation):
     assert measured.makespan_ns == 3 * predicted.makespan_ns == 3 * simulation.makespan_ns
     page = read_page(report_html([predicted, measured], title="t"))
     assert "fill" not in page.columns[1]
-    assert page.head["timelines"][1]["idle"] is None
+    idle = page.head["timelines"][1]["idle"]
+    assert [rank["total_ns"] for rank in idle] == (measured.makespan_ns - measured.busy_ns).tolist()
+    assert all(rank["communication_ns"] + rank["waiting_ns"] == rank["total_ns"] for rank in idle)
