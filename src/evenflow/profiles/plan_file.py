@@ -177,8 +177,23 @@ def parse_frozen_layers(text: str, *, place: str) -> int:
     Raises:
         InputError: text that is not JSON, or as `evenflow.profiles.layer_file.network_of` does.
     """
+    network = _network_in(text, place=place)
+    return 0 if network is None else network.frozen_layers
+
+
+def parse_adapter_rank(text: str, *, place: str) -> int:
+    """Return the width of adapters that are trained alone by the network in the text of a plan file; 0 without any.
+
+    Raises:
+        InputError: as `parse_frozen_layers` does.
+    """
+    network = _network_in(text, place=place)
+    return 0 if network is None else network.adapter_rank
+
+
+def _network_in(text: str, *, place: str) -> Network | None:
     fields = as_fields(load_json(text, file=place), file=place)
-    return network_of(fields.inner("network")).frozen_layers if "network" in fields else 0
+    return network_of(fields.inner("network")) if "network" in fields else None
 
 
 def read_host_link(path: Path | str) -> HostLink | None:

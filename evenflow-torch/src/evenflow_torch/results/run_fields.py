@@ -24,6 +24,7 @@ def run_fields(job: RunJob, result: RunResult, comparison: Comparison) -> dict[s
         "microbatches": job.plan.num_microbatches,
         "schedule": job.plan.schedule,
         **({"frozen_layers": job.frozen_layers} if job.frozen_layers else {}),
+        **({"adapter_rank": job.adapter_rank} if job.adapter_rank else {}),
         "losses": [finite(loss) for loss in result.losses],
         "step_ms": [milliseconds(ns) for ns in comparison.step_ns],
         "step_error": comparison.error,

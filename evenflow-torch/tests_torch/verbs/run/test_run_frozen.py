@@ -1,4 +1,4 @@
-"""Frozen layers on real processes: left untrained as the plan has them, or as the command line says."""
+"""Frozen layers and adapters on real processes: trained as the plan has it, or as the command line says."""
 
 import json
 from pathlib import Path
@@ -55,3 +55,21 @@ def test_the_command_line_has_the_last_word(folder: Path) -> None:
     run = ("run", "plan.json", "--model", "model.json", "--seq", "32", "--freeze")
     refused = evenflow(folder, *run, "6", exit_code=2)
     assert "--freeze must be fewer than the 6 layers of the model, got 6" in refused.stderr
+
+
+def test_adapters_of_a_plan_are_trained_alone(folder: Path) -> None:
+    plan = ("plan", "model.json", "--ranks", "2", *TRAINED, "--lora", "4", "--layers-per-rank", "3,3")
+    evenflow(folder, *plan, "--schedule", "zb-h1", "--json", "adapted.json")
+    run = ("run", "adapted.json", "--model", "model.json", "--steps", "3", "--seq", "32", "--dtype", "fp64", "--verify")
+    done = evenflow(folder, *run, "--json", "lora.json")
+    assert "note: only adapters are trained, 4 wide, beside every product of the layers" in done.stderr
+    result = json.loads((folder / "lora.json").read_text(encoding="utf-8"))
+    assert result["verification"]["agrees"]
+    assert result["adapter_rank"] == 4
+    evenflow(folder, *run, "--lora", "0", "--json", "whole.json")
+    whole = json.loads((folder / "whole.json").read_text(encoding="utf-8"))
+    assert "adapter_rank" not in whole
+    of_layer = 4 * (4 * (64 + 64) + 3 * (64 + 128))
+    assert result["parameters"] - whole["parameters"] == 6 * of_layer
+    assert result["losses"][0] == whole["losses"][0]
+    assert result["losses"][1:] != whole["losses"][1:]

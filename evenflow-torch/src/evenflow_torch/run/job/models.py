@@ -26,6 +26,8 @@ from evenflow_torch.models.rows import as_row
 from evenflow_torch.run.engine.seeds import seed_of, seeded
 from evenflow_torch.run.engine.shared_parameters import names_of, share
 from evenflow_torch.run.engine.stages import check_layers
+from evenflow_torch.run.job import adapters
+from evenflow_torch.run.job.adapters import train_adapters
 from evenflow_torch.run.values.run_job import RunJob
 
 _TINY_SIZES = {
@@ -73,6 +75,8 @@ def build_model(job: RunJob) -> ModelRow:
     if is_exact:
         norm_in_float64(model)
     row = as_row(model.to(getattr(torch, job.dtype)), source_tokens=job.sequence_length)
+    if job.adapter_rank:
+        train_adapters(row, job.adapter_rank, frozen_layers=job.frozen_layers)
     _freeze(row, job.frozen_layers)
     return row
 
@@ -238,6 +242,8 @@ def _deviation(model: ModelRow) -> float:
 
 def _initialise(module: nn.Module, last: str, parameter: nn.Parameter, seed: int, deviation: float) -> None:
     with torch.no_grad():
-        if isinstance(module, nn.Linear | nn.Embedding) and last == "weight":
+        if last == adapters.SECOND:
+            parameter.zero_()
+        elif isinstance(module, nn.Linear | nn.Embedding) and last in ("weight", adapters.FIRST):
             values = torch.empty(parameter.shape).normal_(0, deviation, generator=torch.Generator().manual_seed(seed))
             parameter.copy_(values)

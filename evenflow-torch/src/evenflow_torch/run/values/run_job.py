@@ -76,6 +76,8 @@ class RunJob:
     faults: tuple[Fault, ...] = ()
     frozen_layers: int = 0
     """First layers that are not trained, nor is anything before them."""
+    adapter_rank: int = 0
+    """Width of adapters that are trained alone, beside every product of the layers; 0: all is trained."""
     data_parallel: int = 1
     """Replicas of the pipeline, which share the parameters of their stages."""
     files: RunFiles = field(default_factory=RunFiles)

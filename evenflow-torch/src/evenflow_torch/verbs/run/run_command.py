@@ -86,6 +86,9 @@ def run(request: RunOptions) -> int:
             count=job.frozen_layers,
         )
         click.echo(note, err=True)
+    if job.adapter_rank:
+        trained = _("only adapters are trained, {rank} wide, beside every product of the layers", rank=job.adapter_rank)
+        click.echo(_("note: {note}", note=trained), err=True)
     if schedule_of(job.plan).has_pairs:
         click.echo(
             _("note: forwards and backwards that the plan has beside each other run one after the other"), err=True

@@ -12,7 +12,13 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.profiles.mesh_plan_file import parse_mesh_plan, parse_sizes
-from evenflow.profiles.plan_file import parse_frozen_layers, parse_host_link, parse_memory_limit, parse_plan
+from evenflow.profiles.plan_file import (
+    parse_adapter_rank,
+    parse_frozen_layers,
+    parse_host_link,
+    parse_memory_limit,
+    parse_plan,
+)
 from evenflow_torch.models.families.table import FAMILIES
 from evenflow_torch.requests import number_format
 from evenflow_torch.run.job.child import HEARTBEAT_SECONDS
@@ -125,6 +131,13 @@ class RunOptions:
         metavar="N",
         help="First layers that are not trained, nor is the embedding.  [default: those of the plan]",
     )
+    lora: int | None = optional(
+        "--lora",
+        replace(ranges.MODEL_SIZE, least=0),
+        metavar="RANK",
+        help="Width of adapters (LoRA) that are trained alone, beside every product of the layers; 0: all is trained.  "
+        "[default: that of the plan]",
+    )
     dtype: Dtype = field(default=Dtype.FLOAT32, metadata=number_format(Dtype.FLOAT32, Dtype.FLOAT64, Dtype.BFLOAT16))
     lr: float = optional("--lr", ranges.LEARNING_RATE, default=1e-3, shows_default=True, help="Learning rate of AdamW.")
     device: str | None = optional(
@@ -224,6 +237,7 @@ class RunOptions:
             aa_everywhere=self.aa_everywhere,
             faults=tuple(map(parse_fault, self.inject_fault)),
             frozen_layers=parse_frozen_layers(text, place=place) if self.freeze is None else self.freeze,
+            adapter_rank=parse_adapter_rank(text, place=place) if self.lora is None else self.lora,
             files=files,
         )
 

@@ -1,0 +1,68 @@
+"""Adapters beside the products of layers: they alone are trained, and at first they change nothing."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from evenflow.errors import InputError
+from evenflow_torch.run.job.adapters import FIRST, SECOND
+from evenflow_torch.run.job.models import build_model, materialise
+from tests_torch.run.job.launched import job
+
+CPU = torch.device("cpu")
+
+
+def made(**changes: object):
+    model = build_model(replace(job(3), **changes))
+    materialise(model, list(model.parts), seed=1, device=CPU)
+    return model
+
+
+def logits(model, tokens: torch.Tensor) -> torch.Tensor:
+    return model.whole(input_ids=tokens).logits
+
+
+def test_only_adapters_are_trained_and_each_product_of_a_layer_has_one():
+    plain, adapted = made(), made(adapter_rank=4)
+    assert {name for name, each in adapted.whole.named_parameters() if each.requires_grad} == {
+        name.replace("weight", kind)
+        for part in plain.body
+        for path, module in plain.whole.named_modules()
+        if isinstance(module, torch.nn.Linear) and path.startswith(part.path)
+        for kind in (FIRST, SECOND)
+        for name in [f"{path}.weight"]
+    }
+    sizes = [(each.in_features, each.out_features) for each in plain.body[0].module.modules()
+             if isinstance(each, torch.nn.Linear)]  # fmt: skip
+    trained = sum(each.numel() for each in adapted.body[0].module.parameters() if each.requires_grad)
+    assert trained == sum(4 * (read + given) for read, given in sizes)
+
+
+def test_they_change_nothing_at_first_and_then_what_they_say():
+    tokens = torch.arange(8)[None]
+    plain, adapted = made(), made(adapter_rank=4)
+    assert torch.equal(logits(plain, tokens), logits(adapted, tokens))
+    path, product = next((path, each) for path, each in adapted.whole.named_modules() if hasattr(each, SECOND))
+    with torch.no_grad():
+        product.adapter_b.normal_()
+        plain.whole.get_submodule(path).weight.add_(product.adapter_b @ product.adapter_a)
+    torch.testing.assert_close(logits(plain, tokens), logits(adapted, tokens), rtol=1e-4, atol=1e-4)
+
+
+def test_frozen_layers_have_none():
+    model = made(adapter_rank=4, frozen_layers=2)
+    trained = [any(each.requires_grad for each in part.module.parameters()) for part in model.parts]
+    assert trained.count(True) == 1
+    assert [hasattr(each, FIRST) for part in model.body[:2] for each in part.module.modules()].count(True) == 0
+
+
+def test_products_of_experts_are_refused():
+    config = {
+        "model_type": "mixtral", "vocab_size": 100, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3,
+        "num_attention_heads": 4, "num_key_value_heads": 4, "num_local_experts": 4, "num_experts_per_tok": 2,
+    }  # fmt: skip
+    asked = replace(job(3), model="mixtral.json", config=json.dumps(config), adapter_rank=4)
+    with pytest.raises(InputError, match=r"--lora must be 0 for this model: .* of layer 0 is no linear module"):
+        build_model(asked)
