@@ -208,8 +208,8 @@ def parse_host_link(text: str, *, place: str) -> HostLink | None:
     Raises:
         InputError: text that is not JSON, or as `evenflow.profiles.layer_file.network_of` does.
     """
-    fields = as_fields(load_json(text, file=place), file=place)
-    return network_of(fields.inner("network")).host_link if "network" in fields else None
+    network = _network_in(text, place=place)
+    return None if network is None else network.host_link
 
 
 def _memory_limit(fields: Fields) -> int | None:

@@ -24,7 +24,14 @@ from evenflow.export.results.replan_fields import replan_fields
 from evenflow.fields import as_fields, load_json
 from evenflow.language import _
 from evenflow.model import RankTraits
-from evenflow.profiles.steps import PATTERN_OPTION, is_step_file, naming_of_pattern, read_measured_step, step_of_file
+from evenflow.profiles.steps import (
+    PATTERN_OPTION,
+    is_step_file,
+    naming_of_pattern,
+    pattern_without_timelines,
+    read_measured_step,
+    step_of_file,
+)
 from evenflow.profiles.timeline_file import is_timeline_file, timeline_file
 from evenflow.questions import SEARCH_TIME
 from evenflow.simulate import Simulation, Timeline, simulate
@@ -139,7 +146,7 @@ def _ranks(
                 remedy=_("say how the ranks differ from the plan"),
             )
         if request.actions is not None:
-            raise _without_timelines(request.actions)
+            raise pattern_without_timelines(request.actions)
         return ranks, limit, ()
     as_fast = tuple(replace(rank, speed=1.0, reserved_bytes=0) for rank in running.network.ranks)
     alike = simulate(replace(running.network, ranks=as_fast), running.plan, communication=running.communication)
@@ -154,7 +161,7 @@ def _measured(path: str, pattern: str | None) -> tuple[Timeline, tuple[str, ...]
     if step is not None:
         return step.timeline, step.notes
     if pattern is not None:
-        raise _without_timelines(pattern)
+        raise pattern_without_timelines(pattern)
     text, place = read_text(path)
     fields = as_fields(load_json(text, file=place), file=place)
     if is_step_file(fields):
@@ -163,14 +170,6 @@ def _measured(path: str, pattern: str | None) -> tuple[Timeline, tuple[str, ...]
     if is_timeline_file(fields):
         return timeline_file(fields).measured, ()
     raise InputError(rule=_("must be the timeline of a run, or a measured step"), place=place)
-
-
-def _without_timelines(pattern: str) -> InputError:
-    return InputError(
-        value=pattern,
-        rule=_("must come with the timelines of a profiler, whose actions it names"),
-        place=PATTERN_OPTION,
-    )
 
 
 def _speeds_note(ranks: tuple[RankTraits, ...]) -> str:

@@ -13,10 +13,9 @@ from evenflow.cli.shared.files.output_files import JSON, PAGE, Outputs
 from evenflow.cli.shared.plan_pictures import MADE_BY
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.text.measured_text import measured_text
-from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.report_file import numbered
-from evenflow.profiles.steps import PATTERN_OPTION, naming_of_pattern, read_step
+from evenflow.profiles.steps import PATTERN_OPTION, naming_of_pattern, pattern_without_timelines, read_step
 from evenflow.report import Shown, report_html
 from evenflow.report.json_fields import report_fields
 from evenflow.report.of_files import shown_of_text, with_own_names
@@ -80,11 +79,7 @@ def report(files: tuple[str, ...], request: ReportOptions) -> int:
         text, place = read_text(file) if one_plan else read_whole(file)
         shown += shown_of_text(text, place=place, name="stdin" if file == STANDARD_INPUT else Path(file).stem)
     if naming is not None and not has_timelines:
-        raise InputError(
-            value=request.actions,
-            rule=_("must come with the timelines of a profiler, whose actions it names"),
-            place=PATTERN_OPTION,
-        )
+        raise pattern_without_timelines(request.actions)
     shown = with_own_names(shown)
     title = ", ".join(timeline.name for timeline in shown)
     outputs.write_json(lambda: report_fields(shown))

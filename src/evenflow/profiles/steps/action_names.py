@@ -146,6 +146,15 @@ def naming_of_pattern(pattern: str) -> Naming:
     return Naming(title=to_translate("the names that --actions matches"), read=read)
 
 
+def pattern_without_timelines(pattern: str | None) -> InputError:
+    """Return the error of a regular expression beside files that hold no ranges for it to match."""
+    return InputError(
+        value=pattern,
+        rule=_("must come with the timelines of a profiler, whose actions it names"),
+        place=PATTERN_OPTION,
+    )
+
+
 def _name_of(match: re.Match[str], *, place: str = "") -> ActionName | None:
     """Return what the groups of a match say."""
     groups = {key: text for key, text in match.groupdict().items() if text is not None}

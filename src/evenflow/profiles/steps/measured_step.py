@@ -118,10 +118,6 @@ def measured_step(
     moved = np.array(clock_shifts.by_rank_ns, dtype=np.int64)[schedule.ranks]
     start, end = start + moved, end + moved
     first = start.min()
-    exposed = [
-        int(covered_ns(own.exchange, *(np.array([time]) for time in bounds(order)))[0])
-        for own, order in zip(communicated, orders, strict=False)
-    ]
     return MeasuredStep(
         name=name,
         timeline=Timeline(
@@ -135,7 +131,7 @@ def measured_step(
         )
         if communicated
         else (),
-        exposed_ns=tuple(exposed) if any(exposed) else None,
+        exposed_ns=exposed_ns(communicated, orders),
         notes=tuple(said),
     )
 
@@ -143,6 +139,15 @@ def measured_step(
 def bounds(actions: Sequence[TimedAction]) -> tuple[int, int]:
     """Return the start of the first action and the end of the last one; 0 and 0 of none."""
     return min((timed.start_ns for timed in actions), default=0), max((timed.end_ns for timed in actions), default=0)
+
+
+def exposed_ns(communicated: Sequence[Communicated], orders: Sequence[Sequence[TimedAction]]) -> tuple[int, ...] | None:
+    """Return how long every rank exchanged tokens between its first action and its last, as of `MeasuredStep`."""
+    exposed = tuple(
+        int(covered_ns(own.exchange, *(np.array([time]) for time in bounds(order)))[0])
+        for own, order in zip(communicated, orders, strict=False)
+    )
+    return exposed if any(exposed) else None
 
 
 def in_time_order(timed: TimedAction) -> tuple[int, int, int]:

@@ -8,10 +8,16 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.profiles.steps.measured_step import TimedAction, bounds, in_time_order, one_after_the_other
+from evenflow.profiles.steps.measured_step import (
+    TimedAction,
+    bounds,
+    exposed_ns,
+    in_time_order,
+    one_after_the_other,
+)
 from evenflow.profiles.steps.rank_ranges import Communicated
 from evenflow.schedule import Action, Op, Schedule
-from evenflow.simulate import Spans, covered_ns
+from evenflow.simulate import Spans
 
 Times = NDArray[np.int64]
 
@@ -87,10 +93,6 @@ def observed_step(
         for timed in order
     ]
     start, end = np.array(moved, dtype=np.int64).T
-    exposed = [
-        int(covered_ns(own.exchange, *(np.array([time]) for time in bounds(order)))[0])
-        for own, order in zip(communicated, orders, strict=False)
-    ]
     return ObservedStep(
         name=name,
         schedule=schedule,
@@ -100,7 +102,7 @@ def observed_step(
         communication=tuple(own.spans - offset for own, offset in zip(communicated, offsets, strict=True))
         if communicated
         else (),
-        exposed_ns=tuple(exposed) if any(exposed) else None,
+        exposed_ns=exposed_ns(communicated, orders),
         refusal=refusal,
         notes=tuple(said),
     )

@@ -92,7 +92,8 @@ _OF_OTHER_MODELS = frozenset(
 )  # fmt: skip
 """Names that configurations of transformers really have."""
 _WITHOUT_PARTS = re.compile(
-    r"_ids?$|token|^id2label$|^label2id$|quantization|_map$|task_specific|rope|rotary|^max_|eps$|^output_|^return_|^use_cache$|^auto_map$|^architectures$|dtype|version|init"
+    r"_ids?$|token|^id2label$|^label2id$|quantization|_map$|task_specific|rope|rotary|^max_|eps$|^output_|^return_"
+    r"|^use_cache$|^architectures$|dtype|version|init"
     r"|group$|^norm_topk|^pretraining_tp$|^n_group|scal|softcap|aux_loss|logits|^scale_|_index$|position"
 )
 """Names of fields that say how a model computes or is used, and not what it consists of."""

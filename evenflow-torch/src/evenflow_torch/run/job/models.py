@@ -27,7 +27,6 @@ from evenflow_torch.run.engine.seeds import seed_of, seeded
 from evenflow_torch.run.engine.shared_parameters import names_of, share
 from evenflow_torch.run.engine.stages import check_layers
 from evenflow_torch.run.job import adapters
-from evenflow_torch.run.job.adapters import train_adapters
 from evenflow_torch.run.values.run_job import RunJob
 
 _TINY_SIZES = {
@@ -76,7 +75,7 @@ def build_model(job: RunJob) -> ModelRow:
         norm_in_float64(model)
     row = as_row(model.to(getattr(torch, job.dtype)), source_tokens=job.sequence_length)
     if job.adapter_rank:
-        train_adapters(row, job.adapter_rank, frozen_layers=job.frozen_layers)
+        adapters.train_adapters(row, job.adapter_rank, frozen_layers=job.frozen_layers)
     _freeze(row, job.frozen_layers)
     return row
 
