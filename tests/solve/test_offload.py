@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.model import NONE, HostLink, LayerRun, Mode, Network, Plan, RankTraits
+from evenflow.schedule import NUM_OPS
 from evenflow.simulate import simulate
 from evenflow.simulate.memory import memory_curve
 from evenflow.solve import Status, plan
+from evenflow.solve.cuts.cut_graph import has_cut_graphs
+from evenflow.solve.cuts.rank_alone import ranks_alone
 from evenflow.solve.memory.least_memory import least_memory
+from evenflow.solve.problem import without_copies, without_copy_time, without_limit
+from evenflow.solve.proof import Prover
 from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.search.dealing import dealt
 from evenflow.solve.start import even_start
@@ -191,3 +196,56 @@ def test_what_is_moved_is_away_between_its_forward_and_its_backward():
     assert kept.peak_memory_bytes[0] - moved.peak_memory_bytes[0] == activation
     assert kept.peak_memory_bytes[3] == moved.peak_memory_bytes[3]
     assert moved.timeline.graph.copied.shape[1] < 4 * 8  # the last ranks need it back too soon
+
+
+@given(data=st.data())
+@settings(max_examples=examples(60), phases=NO_SHRINKING, deadline=None)
+def test_no_target_that_a_plan_meets_is_refuted(data):
+    """By the problem itself, whose cuts are searched with copies in each rank alone, and by those that bound it."""
+    case = data.draw(offloads(time=MILLISECOND, memory=MEGABYTE + 7, any_order=False))
+    plans = every_plan(case)
+    limit = data.draw(st.sampled_from(plans.limits()))
+    best_ns = plans.best_ns(limit)
+    if best_ns is None:
+        return
+    problem = case.problem(limit)
+    bounding = [without_limit(problem)]
+    if problem.host_link is not None:
+        bounding.append(without_copy_time(problem))
+    for one in (problem, *bounding):
+        met = Prover(one).refute(best_ns, seconds=30)
+        assert not met.refuted
+        assert met.counts is None or one.simulate(met.counts).makespan_ns <= best_ns
+    missed = Prover(problem).refute(best_ns - 1, seconds=30)
+    assert missed.counts is None
+    event(f"refuted: {missed.refuted}")
+
+
+@given(data=st.data())
+@settings(max_examples=examples(40), phases=NO_SHRINKING, deadline=None)
+def test_a_rank_alone_takes_no_longer_than_its_plan(data):
+    case = data.draw(offloads(any_order=False))
+    problem = without_copies(case.problem())
+    if not has_cut_graphs(problem):
+        return
+    cut = data.draw(st.sampled_from(case.cuts()))
+    counts = np.zeros((len(cut) - 1, len(problem.kinds)), dtype=np.int64)
+    for cell, (before, after) in enumerate(pairwise(cut)):
+        for _layer in range(after - before):
+            counts[cell, data.draw(st.integers(0, len(problem.kinds) - 1))] += 1
+    costs, makespan_ns = problem.costs(counts), case.problem().simulate(counts).makespan_ns
+    copies = np.zeros(problem.num_cells, dtype=np.int64) if costs.copy_ns is None else costs.copy_ns
+    waits = False
+    for rank, alone in enumerate(ranks_alone(problem)):
+        cells = problem.schedule.stage_table[:, rank].tolist()
+        ops = problem.schedule.used_ops
+        durations = np.array([[costs.durations[NUM_OPS * cell + op] for cell in cells for op in ops]], dtype=np.float64)
+        begins, ends = (np.array([[cut[cell + behind]] for cell in cells]) for behind in (0, 1))
+        own = copies[cells][:, np.newaxis]
+        assert not alone.exceeds(durations, begins, ends, makespan_ns, copies=own)[0]
+        waits |= any(  # some target is missed with copies alone
+            bool(alone.exceeds(durations, begins, ends, time_ns, copies=own)[0])
+            and not alone.exceeds(durations, begins, ends, time_ns)[0]
+            for time_ns in range(0, makespan_ns, max(1, makespan_ns // 50))
+        )
+    event(f"waits for copies: {waits}")

@@ -16,7 +16,7 @@ from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixi
 from evenflow.model.communication import Communication
 from evenflow.model.cut_check import check_cut
 from evenflow.model.encoder_work import EncoderWork
-from evenflow.model.fewer_kinds import without_idle_kinds, without_offload
+from evenflow.model.fewer_kinds import without_idle_kinds, without_offload, without_recompute
 from evenflow.model.halves import Halves, PassHalves, exchange_spans, saved_ns
 from evenflow.model.host_link import HostLink
 from evenflow.model.kept_first import groups_of, moved_of_first
@@ -130,4 +130,5 @@ __all__ = [
     "with_segments",
     "without_idle_kinds",
     "without_offload",
+    "without_recompute",
 ]

@@ -13,6 +13,12 @@ def without_offload(network: Network) -> Network:
     return replace(network, runs=_runs_without(network, moves), host_link=None)
 
 
+def without_recompute(network: Network) -> Network:
+    """Return the network whose layers keep everything: without recompute kinds and segments."""
+    others = {kind for run in network.runs for kind in run.layer.modes if kind != NONE}
+    return replace(network, runs=_runs_without(network, others), host_link=None, segments={})
+
+
 def without_idle_kinds(network: Network, *, used: Collection[str] = ()) -> Network:
     """Return the network without kinds with which no layer keeps less than with `none`, but for `full` and `used`."""
     layers = [run.layer for run in network.runs]

@@ -33,6 +33,8 @@ class HostLink:
     """
     ahead: int = 1
     """Actions of the rank before a backward, at whose beginning its fetch may begin; 0: at its own."""
+    takes_no_time: bool = False
+    """Whether copies take no time, which only a bound assumes."""
 
     def __post_init__(self) -> None:
         BYTES_PER_S.check(self.bytes_per_s, place=_("the bandwidth to the host"))
@@ -46,4 +48,4 @@ class HostLink:
 
         A copy takes a whole number of nanoseconds, rounded up.
         """
-        return (sharers or self.sharers) * 1e9 / self.bytes_per_s
+        return 0.0 if self.takes_no_time else (sharers or self.sharers) * 1e9 / self.bytes_per_s

@@ -2,7 +2,7 @@
 
 from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fractions, idle_times, runs_by_cause
 from evenflow.simulate.compiled import compiles_now, compiling, is_compiling, is_kept
-from evenflow.simulate.copies import away, with_copies
+from evenflow.simulate.copies import away, by_action, with_copies
 from evenflow.simulate.costs import (
     HalvesTable,
     Integers,
@@ -65,6 +65,7 @@ __all__ = [
     "at_best_in_pairs",
     "away",
     "build_graph",
+    "by_action",
     "changes_at_both_ends",
     "check_pairs",
     "compared_families",

@@ -157,8 +157,8 @@ def with_copies(graph: Graph, host_link: HostLink, *, first_moved: FirstMoved = 
         schedule.stages.astype(np.int64),
         leaving,
         returning,
-        *_by_action(lasts + 1, numbers, count),
-        *_by_action(firsts[by_backward], numbers[by_backward], count),
+        *by_action(lasts + 1, numbers, count),
+        *by_action(firsts[by_backward], numbers[by_backward], count),
         host_link.one_engine,
         NUM_OPS * schedule.num_stages,
         schedule.num_stages,
@@ -204,7 +204,7 @@ def _first_classes(schedule: Schedule, first_moved: FirstMoved, places: Sequence
     return np.concatenate(classes)
 
 
-def _by_action(actions: Positions, numbers: Positions, num_actions: int) -> tuple[Positions, Positions]:
+def by_action(actions: Positions, numbers: Positions, num_actions: int) -> tuple[Positions, Positions]:
     """Return `numbers` in the order of their actions, and where those of each action begin, [num_actions + 1]."""
     order = np.argsort(actions, kind="stable")
     return numbers[order], np.searchsorted(actions[order], np.arange(num_actions + 1))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import (
+    ANY_CONTENT,
     FULL,
     NONE,
     Cells,
@@ -22,6 +23,7 @@ from evenflow.model import (
     check_cut,
     check_split,
     stage_cells,
+    without_recompute,
 )
 from evenflow.schedule import Schedule, check_complete, make_schedule, order_lines
 from evenflow.simulate import (
@@ -185,6 +187,11 @@ class Problem:
         """The link to the host's memory; None where no kind moves anything there."""
         return self.network.used_host_link
 
+    @property
+    def copies_take_no_time(self) -> bool:
+        """Whether something moves to the host's memory, and no copy takes any time."""
+        return self.host_link is not None and self.host_link.takes_no_time
+
     @cached_property
     def copy_ns_per_byte(self) -> NDArray[np.float64]:
         """Time of a byte of each cell on the way to the host, or back; 0 where nothing moves there."""
@@ -335,6 +342,23 @@ def _joined_at(network: Network, speed: float) -> Network:
     return slow if blocks is None else blocks.network
 
 
+def without_copies(problem: Problem) -> Problem:
+    """Return the same problem without copies in its graph, though they take their time; itself where it has none."""
+    return problem if problem.graph.copied is None else replace(problem, graph=problem.graph.of_actions)
+
+
+def without_copy_time(problem: Problem) -> Problem:
+    """Return the same problem where copies take no time: it has the same plans, and none takes longer."""
+    assert problem.host_link is not None, "nothing moves"
+    link = replace(problem.host_link, takes_no_time=True)
+    return replace(
+        problem,
+        request=replace(problem.request, network=replace(problem.request.network, host_link=link)),
+        network=replace(problem.network, host_link=link),
+        graph=problem.graph.of_actions,
+    )
+
+
 def make_problem(request: Request, *, schedule: str) -> Problem:
     """Return the problem under the order of the family `schedule`; raises InputError."""
     return problem_of_order(request, make_schedule(schedule, **asdict(request.sizes), group_size=request.group_size))
@@ -424,3 +448,14 @@ def problem_of_order(
         blocks=blocks,
         placement=placement,
     )
+
+
+def without_limit(problem: Problem) -> Problem:
+    """Return the same problem where nothing is recomputed or moved and everything fits: no plan takes longer there."""
+    request = replace(
+        problem.request,
+        network=without_recompute(problem.request.network),
+        memory_limit_bytes=None,
+        cell_rule=ANY_CONTENT,
+    )
+    return problem_of_order(request, problem.schedule, graph=problem.graph.of_actions)

@@ -29,7 +29,7 @@ from evenflow.solve.cuts.refuters import Refuters
 from evenflow.solve.master.critical_paths import CriticalPaths, LongestPaths
 from evenflow.solve.master.master import Master
 from evenflow.solve.master.matrix import Floats
-from evenflow.solve.problem import Problem
+from evenflow.solve.problem import Problem, without_copies
 
 TOLERANCE = 1e-6
 """Fraction by which targets stay below the best plan: linear programs are solved in floating point."""
@@ -99,6 +99,10 @@ class Prover:
     ) -> None:
         self.problem = problem
         self.paths = CriticalPaths(problem.graph, problem.shortest_messages)
+        self._cut_problem, self._cut_paths = without_copies(problem), self.paths
+        """The problem whose cuts are searched, with copies only where a rank alone waits for them."""
+        if self._cut_problem is not problem:
+            self._cut_paths = CriticalPaths(self._cut_problem.graph, self._cut_problem.shortest_messages)
         self._report = report
         self._deadline = float("inf")
         self._enough_ns = 0.0
@@ -139,11 +143,17 @@ class Prover:
 
     def learn(self, counts: Integers) -> None:
         """Add the critical paths of a plan."""
-        self.paths.add_longest(self.problem.costs(counts).durations, above_ns=0)
+        durations = self.problem.costs(counts).durations
+        self.paths.add_longest(durations, above_ns=0)
+        if self._cut_paths is not self.paths:
+            self._cut_paths.add_longest(durations, above_ns=0)
 
     def forget(self) -> None:
         """Drop what was collected so far: the critical paths of a target out of reach only burden lower ones."""
+        is_same = self._cut_paths is self.paths
         self.paths = CriticalPaths(self.problem.graph, self.problem.shortest_messages)
+        if is_same:
+            self._cut_paths = self.paths
         self._left = None
 
     def refute(
@@ -168,8 +178,8 @@ class Prover:
         return answer if self._meets(answer.counts, target_ns) else replace(answer, counts=None)
 
     def _meets(self, counts: Integers | None, target_ns: int) -> bool:
-        """Return whether there is a plan, and it meets the target with the messages of its own cut."""
-        if counts is None or not self.problem.messages_depend:
+        """Return whether there is a plan, and it meets the target with the messages of its own cut, and its copies."""
+        if counts is None or not (self.problem.messages_depend or self._cut_paths is not self.paths):
             return counts is not None
         return self.problem.simulate(counts).makespan_ns <= target_ns
 
@@ -187,12 +197,15 @@ class Prover:
         options = all_options(self.problem, target_ns)
         if options is None:
             return refuted
-        may_search, search = has_cut_graphs(self.problem), None
+        may_search, search = has_cut_graphs(self._cut_problem), None
+        has_copies = self._cut_problem is not self.problem
         if may_search and not self._prefers_columns:
             search = self._search_of(options, target_ns)
-            answer = self._search_cuts(search, floor_ns, seconds=self._first_cuts_s)
+            answer = self._search_cuts(search, floor_ns, seconds=float("inf") if has_copies else self._first_cuts_s)
             if answer.refuted or self._meets(answer.counts, target_ns):
                 return answer
+            if has_copies and search.found is None and not search.is_too_large:
+                return answer  # of columns there are many more: those that differ in what moves alone
         most = _MAX_MIXED_COLUMNS if len(self.problem.network.runs) >= MANY_RUNS else _MAX_INTEGER_COLUMNS
         searches = may_search and (search is None or not search.is_too_large)
         groups = self._groups(options, target_ns, most=_THINNED * most if searches else MAX_COLUMNS)
@@ -276,10 +289,10 @@ class Prover:
         middles = middles_outwards(self.problem)
         if last is not None and target_ns < last.target_ns:
             middles = last.open_middles
-        graphs = CutGraphs(self.problem, options, target_ns, middles=middles)
+        graphs = CutGraphs(self._cut_problem, options, target_ns, middles=middles)
         return CutSearch(
             graphs,
-            self.paths,
+            self._cut_paths,
             target_ns=target_ns,
             middles=middles,
             mixtures=self._mixtures,

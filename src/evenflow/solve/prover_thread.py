@@ -5,6 +5,7 @@ that does as much work as the proof did.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from threading import Event, Thread
 
 import numpy as np
@@ -26,7 +27,7 @@ from evenflow.solve.infeasible import explain
 from evenflow.solve.known_plans import allowed_counts, even_known, shortest_known
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.outcome import Outcome
-from evenflow.solve.problem import Problem
+from evenflow.solve.problem import Problem, without_copy_time, without_limit
 from evenflow.solve.proof import MANY_RUNS, TOLERANCE, Prover
 from evenflow.solve.relaxation.layer_program import Relaxation
 from evenflow.solve.relaxation.rounded import rounded_plans
@@ -47,6 +48,8 @@ _LARGE_SHARE = 0.2
 """Share of the time left that a look at the whole network may take, before the columns of the proof."""
 _BEHIND_SHARE = 0.6
 """The same where a bound is wanted most: the plans of another schedule are shorter than those known of this one."""
+_LIMITLESS_SHARE, _FREE_COPIES_SHARE = 0.15, 0.35
+"""Shares of the time left for the same problem without memory limit, and with copies in no time."""
 _FEW_CHUNKS = 2
 """Most chunks with which columns of ranks are so few that they come first."""
 _NEARBY_SHARE = 0.15
@@ -144,6 +147,8 @@ class ProverThread:
         """Whether the search has just rested."""
         self._has_evened = False
         """Whether the ranks of one chunk each have been evened out."""
+        self._easier: tuple[tuple[ProverThread, float], ...] = ()
+        """Provers of problems that bound this one where something moves to the host, with their shares of the time."""
 
     # -- the owner's side ------------------------------------------------------------------------------------------
 
@@ -194,6 +199,12 @@ class ProverThread:
         for makespan_ns, counts in self._seeds:
             self.standing.begin(makespan_ns, counts, seconds=clock.spent_s)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the bound meets the best plan, or nothing fits."""
+        search = self.standing.search
+        return self.standing.infeasible is not None or (search is not None and self._is_met(search, None))
+
     def stop(self) -> None:
         """Ask the run to end soon."""
         self._stop.set()
@@ -202,8 +213,8 @@ class ProverThread:
         if self._program:
             self._program.cancel()
 
-    def join(self, *, timeout_s: float) -> None:
-        """Wait for the end of the run, but at most for `timeout_s`."""
+    def join(self, *, timeout_s: float | None = None) -> None:
+        """Wait for the end of the run, but at most for `timeout_s` where it is given."""
         if self._thread is not None:
             self._thread.join(timeout=timeout_s)
 
@@ -346,6 +357,7 @@ class ProverThread:
         if self._begins_at_large(search, cutoff_ns):
             self._learn_at_large(search, clock, cutoff_ns)
         while not self._is_over(clock):
+            self._learn_without_copies(search, clock, cutoff_ns, is_first=aim.is_first)
             looks = not aim.is_first or len(self._problem.network.runs) >= MANY_RUNS
             if looks and not self._is_met(search, cutoff_ns):
                 self._look_nearby(search, prover, clock)
@@ -375,6 +387,44 @@ class ProverThread:
             if not answer.refuted:
                 prover.forget()
                 self._learn_at_large(search, clock, cutoff_ns)
+
+    def _learn_without_copies(self, search: Annealing, clock: Clock, cutoff_ns: int | None, *, is_first: bool) -> None:
+        """Take the bound of the same problem without memory limit, and after the first target of that with free copies.
+
+        Where all that does not fit moves under the work of others, the limit does not matter; where links are not the
+        bottleneck, copies do not. In both, cells have far fewer contents that are worth a look. What had too little
+        time goes on in the next turn.
+        """
+        problem = self._problem
+        if problem.host_link is None or problem.copies_take_no_time:
+            return
+        if not self._easier:
+            plan = problem.plan(search.incumbent[1])
+            limitless, free = without_limit(problem), without_copy_time(problem)
+            self._easier = (
+                (ProverThread(limitless, known=[replace(plan, recompute={})], advise=False), _LIMITLESS_SHARE),
+                (ProverThread(free, known=[plan], advise=False), _FREE_COPIES_SHARE),
+            )
+        for other, share in self._easier[:1] if is_first else self._easier:
+            if not (other.is_done or self._is_over(clock) or self._is_met(search, cutoff_ns)):
+                self._let_run(other, search, clock, cutoff_ns, share=share)
+                self.standing.raise_bound(other.standing.lower_bound_ns)
+
+    def _let_run(
+        self, other: "ProverThread", search: Annealing, clock: Clock, cutoff_ns: int | None, *, share: float
+    ) -> None:
+        """Let the prover of another problem run for a `share` of the time left."""
+        goes_on, own_clock = self._for_a_share(clock, share), Clock(limit_s=share * clock.left_s)
+        if counts_work():
+            other.run(own_clock, cutoff_ns=cutoff_ns, between=self._between)
+        else:
+            other.start(own_clock, cutoff_ns=cutoff_ns)
+            while goes_on() and not other.ended.wait(_POLL_SECONDS) and not self._is_met(search, cutoff_ns):
+                self.standing.phase = other.standing.phase
+            other.stop()
+            other.join()
+        if other.failure is not None:
+            raise other.failure
 
     def _is_met(self, search: Annealing, cutoff_ns: int | None) -> bool:
         """Return whether the bound meets the best plan, or the cutoff below it."""

@@ -113,7 +113,7 @@ class Segments:
         counts: list[tuple[int, ...]] = []
         placement = problem.placement
         saved_until = problem.most_saved_ns(speed)
-        ns_per_byte = float(problem.copy_ns_per_byte[cell])
+        ns_per_byte, free = float(problem.copy_ns_per_byte[cell]), problem.copies_take_no_time
         for first, last, start, layers in self._spans(cell, choices, first_runs, last_run_from):
             end = start + layers
             if placement is not None and not placement.allows(cell, np.array(start), np.array(end)):
@@ -147,7 +147,7 @@ class Segments:
                         offloaded,
                         ceil(offloaded * ns_per_byte),
                         saved,
-                        next((index for moved, index in reversed(behind) if moved <= offloaded), -1),
+                        next((index for moved, index in reversed(behind) if free or moved <= offloaded), -1),
                     )
                 )
                 behind.append((offloaded, len(rows) - 1))
@@ -212,7 +212,11 @@ def _choices(problem: Problem, speed: float, start: int, max_load_ns: int) -> li
     if problem.counts_full:
         return _counted_choices(problem, sums, start, most)
     by_family = [_family_choices(problem, sums, start, kinds, most) for kinds in problem.families]
-    return [_pareto([choice for rows in by_family for choice in rows[layers]]) for layers in range(len(by_family[0]))]
+    free = problem.copies_take_no_time
+    return [
+        _pareto([choice for rows in by_family for choice in rows[layers]], free=free)
+        for layers in range(len(by_family[0]))
+    ]
 
 
 def _family_choices(
@@ -226,7 +230,7 @@ def _family_choices(
     backward, activation, working, offloaded = (
         sums.backward_ns, sums.activation_bytes, sums.working_bytes, sums.offloaded_bytes
     )  # fmt: skip
-    nothing = (0,) * len(problem.kinds)
+    nothing, free = (0,) * len(problem.kinds), problem.copies_take_no_time
     table: list[list[list[Choice]]] = []  # [layers][position in kinds]: last layer's kind is at most that
     for layers in range(longest + 1):
         end = start + layers
@@ -252,7 +256,7 @@ def _family_choices(
                                 (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]),
                             )
                         )
-                    row.append(_pareto_by_count(choices, kind))
+                    row.append(_pareto_by_count(choices, kind, free=free))
                     continue
                 choices += [
                     (
@@ -266,9 +270,9 @@ def _family_choices(
                 ]
             elif position:
                 choices = [(0, 0, 0, 0, nothing)]
-            row.append(_pareto(choices))
+            row.append(_pareto(choices, free=free))
         table.append(row)
-    return [_pareto(row[-1]) if sums.segments else row[-1] for row in table]
+    return [_pareto(row[-1], free=free) if sums.segments else row[-1] for row in table]
 
 
 def _counted_choices(problem: Problem, sums: LayerSums, start: int, longest: int) -> list[list[Choice]]:
@@ -301,23 +305,26 @@ def _counted_choices(problem: Problem, sums: LayerSums, start: int, longest: int
     return table
 
 
-def _pareto_by_count(choices: list[Choice], kind: int) -> list[Choice]:
+def _pareto_by_count(choices: list[Choice], kind: int, *, free: bool) -> list[Choice]:
     """Return the same as `_pareto`, among choices with as many layers under `kind`, after which segments begin anew."""
     by_count: dict[int, list[Choice]] = {}
     for choice in choices:
         by_count.setdefault(choice[-1][kind], []).append(choice)
-    return [choice for same in by_count.values() for choice in _pareto(same)]
+    return [choice for same in by_count.values() for choice in _pareto(same, free=free)]
 
 
-def _pareto(choices: list[Choice]) -> list[Choice]:
-    """Return the choices that no other beats in time, all kinds of memory and copies, shortest backward first."""
+def _pareto(choices: list[Choice], *, free: bool = False) -> list[Choice]:
+    """Return the choices that no other beats in time, all kinds of memory and copies, shortest backward first.
+
+    Where copies are `free`, what moves counts as memory alone: of that a rank never holds more at a time than of what
+    stays, so one beats another if it keeps no more there, and no more altogether.
+    """
     kept: list[Choice] = []
     least: dict[tuple[int, int], int] = {}  # activation by working bytes and those of the host, of those kept
     for choice in sorted(choices):
         _, activation, working, offloaded, _ = choice
-        if all(
-            activation < other for (needed, moved), other in least.items() if needed <= working and moved <= offloaded
-        ):
+        apart = offloaded + activation if free else offloaded
+        if all(activation < other for (needed, moved), other in least.items() if needed <= working and moved <= apart):
             kept.append(choice)
-            least[working, offloaded] = activation
+            least[working, apart] = activation
     return kept

@@ -36,6 +36,8 @@ MAX_ARCS = 2_000_000
 """Most arcs of a cut graph: a shortest path through so many takes milliseconds and is asked for at every node."""
 MAX_SHARED = 20_000_000
 """Most arcs of all graphs together, as they are found."""
+_HELD = ("activation_bytes", "until_weight_bytes", "offloaded_bytes")
+"""What live vectors count, in the order of `walk`."""
 _FIRST_CAPACITY = 200_000
 """Most arcs of some states that room is made for at first; where there are more, they are counted and found again."""
 _FOUND_SECONDS = 1e-6
@@ -310,8 +312,8 @@ class CutGraphs:
         """
         problem, rank, placed = self.problem, self._ranks[step], self._placed[step]
         of_rank = problem.live[rank].reshape(len(problem.live[rank]), -1, problem.num_chunks)
-        live = np.zeros((len(of_rank), 2, 2), dtype=np.int64)
-        live[:, : of_rank.shape[1], : problem.num_chunks] = of_rank
+        live = np.zeros((len(of_rank), len(_HELD), 2), dtype=np.int64)
+        live[:, [_HELD.index(name) for name in problem.held], : problem.num_chunks] = of_rank
         works = np.stack((self.works, self.works[-1] - self.works if self._turns_back else self.works))
         low, high = self._done[step + 1]
         number, size = _FIRST_CAPACITY, 0
@@ -320,7 +322,7 @@ class CutGraphs:
             sources, chosen = np.empty(size, dtype=np.int32), np.empty((size, 2), dtype=np.int32)
             number = compiled(walk)(
                 *placed,
-                live.reshape(-1, 4),
+                live.reshape(-1, 2 * len(_HELD)),
                 int(problem.limits[rank] - problem.constants[rank]),
                 self._loads[step],
                 states,
@@ -340,8 +342,13 @@ class CutGraphs:
             least_places, most_places = self._within[:, step]
             arcs = arcs.keep(((arcs.behind >= least_places) & (arcs.behind <= most_places)).all(axis=1))
             sources, options = arcs.sources, arcs.options
-        durations_ns = self._durations(self._cells[step].tolist(), options)
-        return arcs.keep(~self._exceeds(step, states[sources], arcs.behind, durations_ns))
+        cells = self._cells[step].tolist()
+        durations_ns = self._durations(cells, options)
+        if problem.host_link is None or problem.copies_take_no_time:
+            return arcs.keep(~self._exceeds(step, states[sources], arcs.behind, durations_ns))
+        copies = np.stack([self._options[cell].copy_ns[options[:, chunk]] for chunk, cell in enumerate(cells)])
+        in_time = ~self._exceeds(step, states[sources], arcs.behind, durations_ns, copies=copies)
+        return arcs.keep(in_time).distinct(durations_ns[in_time], copies[:, in_time].sum(axis=0))
 
     def _behind(self, borders: Borders) -> Integers:
         """Return `borders` as places of both chunks behind each step, shape [2, num_steps, 2]."""
@@ -352,7 +359,14 @@ class CutGraphs:
         return places if self.problem.num_chunks > 1 else np.pad(places, ((0, 0), (0, 0), (0, 1)))
 
     def _exceeds(
-        self, step: int, before: Places, behind: Places, durations_ns: Floats, *, gradients: Floats | None = None
+        self,
+        step: int,
+        before: Places,
+        behind: Places,
+        durations_ns: Floats,
+        *,
+        gradients: Floats | None = None,
+        copies: Integers | None = None,
     ) -> NDArray[np.bool_]:
         """Return which arcs of a step, from and to these places [num_arcs, 2], take too long (see `RankAlone`)."""
         begins, ends = before.T, behind.T
@@ -360,13 +374,14 @@ class CutGraphs:
             begins, ends = np.stack((begins[0], ends[1])), np.stack((ends[0], begins[1]))
         chunks = slice(self.problem.num_chunks)
         return self._alone[self._ranks[step]].exceeds(
-            durations_ns, begins[chunks], ends[chunks], self._target_ns, gradients=gradients
+            durations_ns, begins[chunks], ends[chunks], self._target_ns, gradients=gradients, copies=copies
         )
 
     def in_time(self, graph: CutGraph) -> NDArray[np.bool_]:
         """Return which arcs may be in a plan within the target, by each rank alone.
 
-        For the gradients of all other ranks, with the recomputation that they need, count shortest paths.
+        For the gradients of all other ranks, with the recomputation that they need, count shortest paths. Copies count
+        nothing here: an arc may stand for others with longer ones.
         """
         num_chunks, num_steps = self.problem.num_chunks, len(graph.classes)
         schedule = self.problem.schedule
@@ -431,6 +446,13 @@ class _Step(NamedTuple):
         """Return the chosen arcs."""
         return _Step(self.sources[chosen], self.behind[chosen], self.options[chosen])
 
+    def distinct(self, durations_ns: Floats, copies_ns: Integers) -> "_Step":
+        """Return of all arcs with the same ends and durations that with the shortest copies, which no path counts."""
+        order = np.argsort(copies_ns, kind="stable")
+        same = np.column_stack((self.sources, self.behind, durations_ns))[order]
+        _, firsts = np.unique(same, axis=0, return_index=True)
+        return self.keep(np.sort(order[firsts]))
+
 
 def middles_outwards(problem: Problem) -> list[int]:
     """Return the places where the first chunk may end, those in the middle of the network first."""
@@ -442,11 +464,11 @@ def middles_outwards(problem: Problem) -> list[int]:
 
 
 def has_cut_graphs(problem: Problem) -> bool:
-    """Return whether plans are paths: one chunk, or two that pass the ranks in one or both ways, and nothing moved.
+    """Return whether plans are paths: one chunk, or two that pass the ranks in one or both ways, and no copies in it.
 
     Where forwards run beside backwards they are not: what a cell takes depends on another.
     """
-    return passes_of(problem.schedule) is not None and problem.host_link is None and not problem.schedule.has_pairs
+    return passes_of(problem.schedule) is not None and problem.graph.copied is None and not problem.schedule.has_pairs
 
 
 def _distinct(keys: Integers, most: int) -> tuple[Integers, NDArray[np.int32]]:

@@ -25,9 +25,10 @@ def walk(
 
     The options of the chunks, `first` and `second`, are `PlacedOptions`. Of those that are taken up at a place of the
     first chunk, both together take at most ``loads[place]``; the loads of a place ascend. A combination is kept when it
-    fits in `room` for each row of `live` [num_rows, 4] (activations of both chunks, then what waits for their weight
-    gradients), no cell could take its next faster option and still fit, which would be better, and the sum of `works`
-    [2, num_places] at both places behind is then from `least` to `most_done` [num_states].
+    fits in `room` for each row of `live` [num_rows, 6] (activations of both chunks, then what waits for their weight
+    gradients, then what the host keeps of them while it is on the device), no cell could take its next faster option
+    and still fit, which would be better, and the sum of `works` [2, num_places] at both places behind is then from
+    `least` to `most_done` [num_states].
     """
     num_arcs = 0
     num_rows = len(live)
@@ -44,6 +45,7 @@ def walk(
                         second.parameters[beside]
                         + live[row, 1] * second.activations[beside]
                         + live[row, 3] * second.waiting[beside]
+                        + live[row, 5] * second.moved[beside]
                     )
         most = loads[place]
         for at in range(first.starts[place], first.starts[place + 1]):
@@ -56,6 +58,7 @@ def walk(
                     - first.parameters[at]
                     - live[row, 0] * first.activations[at]
                     - live[row, 2] * first.waiting[at]
+                    - live[row, 4] * first.moved[at]
                 )
             for beside in range(second.starts[place_beside], second.starts[place_beside + 1]):
                 if load + second.loads[beside] > most:
@@ -78,9 +81,11 @@ def walk(
                     free = room_at[row] - held_beside[beside, row]
                     if may_at:
                         more = live[row, 0] * (first.activations[faster_at] - first.activations[at])
+                        more += live[row, 4] * (first.moved[faster_at] - first.moved[at])
                         may_at = more + max(first.working[faster_at], second.working[beside]) <= free
                     if may_beside:
                         more = live[row, 1] * (second.activations[faster_beside] - second.activations[beside])
+                        more += live[row, 5] * (second.moved[faster_beside] - second.moved[beside])
                         may_beside = more + max(first.working[at], second.working[faster_beside]) <= free
                 if may_at or may_beside:
                     continue

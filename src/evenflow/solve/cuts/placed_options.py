@@ -21,6 +21,7 @@ class PlacedOptions(NamedTuple):
     """Forward and backward together; those of a place ascend."""
     activations: Integers
     waiting: Integers
+    moved: Integers
     working: Integers
     parameters: Integers
     faster: Integers
@@ -69,6 +70,7 @@ class PlacedRuns:
             loads=(options.forward_ns + options.backward_ns)[own],
             activations=options.activation_bytes[own],
             waiting=options.until_weight_bytes[own],
+            moved=options.offloaded_bytes[own],
             working=options.working_bytes[own],
             parameters=options.parameter_bytes[own],
             faster=faster[order],
@@ -85,6 +87,7 @@ def no_options(num_layers: int) -> PlacedOptions:
         loads=nothing,
         activations=nothing,
         waiting=nothing,
+        moved=nothing,
         working=nothing,
         parameters=nothing,
         faster=nothing - 1,

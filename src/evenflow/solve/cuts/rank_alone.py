@@ -8,6 +8,7 @@ in which only its own layers count::
         B of chunk 1 --layers between--> B of chunk 0 --layers before--> end
 
 With one chunk that is about its work and its ramps. With two it also is what a rank waits for in the middle of a step.
+Where something moves to the host, the rank has its copies too, and waits for them.
 """
 
 from functools import lru_cache
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import Op
-from evenflow.simulate import Integers, StageCosts
+from evenflow.simulate import Integers, StageCosts, away, by_action
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.master.matrix import Floats
 from evenflow.solve.problem import Problem
@@ -40,6 +41,19 @@ class _Order(NamedTuple):
     """Which wait is before it, or -1 (see `RankAlone`)."""
     end: int
     """The last action whose gradients go on to the layers before the rank; -1 where there is none."""
+    leaving: Integers
+    """The copy to the host behind each, or -1."""
+    returning: Integers
+    """The copy back that each waits for, or -1."""
+    gone: Integers
+    """Copies to the host that have ended before each: those from ``gone_starts[action]`` on."""
+    gone_starts: Integers
+    fetched: Integers
+    """Copies back that begin before each, in the same way."""
+    fetched_starts: Integers
+    copy_chunks: Integers
+    """Chunk of each copy, [num_copies]."""
+    one_engine: bool
 
 
 class RankAlone:
@@ -67,13 +81,21 @@ class RankAlone:
         """Forward and gradient of head or tail in each gap."""
 
     def exceeds(
-        self, durations: Floats, begins: Places, ends: Places, target_ns: int, *, gradients: Floats | None = None
+        self,
+        durations: Floats,
+        begins: Places,
+        ends: Places,
+        target_ns: int,
+        *,
+        gradients: Floats | None = None,
+        copies: Integers | None = None,
     ) -> NDArray[np.bool_]:
         """Return which contents take longer than the target, shape [num_contents].
 
         `durations` are by slot, [num_contents, num_slots]; `begins` and `ends` are the places between which each chunk
         holds the layers, [num_chunks, num_contents]. `gradients` is a bound on the gradients of the other ranks in each
         gap, from the start to the end of the network, [num_gaps, num_contents]; left out, that without recomputation.
+        `copies` are the times of each chunk's copies to the host, [num_chunks, num_contents]; left out, they take none.
         """
         start = np.zeros_like(ends[:1])
         befores, behinds = np.concatenate((start, ends)), np.concatenate((begins, start + len(self._forward) - 1))
@@ -84,7 +106,11 @@ class RankAlone:
         forwards, gradients = forwards + messages, gradients + messages
         waits = np.stack([*forwards[:-1], forwards[-1] + gradients[-1], *gradients[-2::-1]])
         result = np.empty(len(durations), dtype=np.bool_)
-        compiled(_exceeds)(self._order, durations.T, waits.astype(np.float64), target_ns, result)
+        if copies is None:
+            copies = np.zeros((len(ends), len(durations)), dtype=np.int64)
+        compiled(_exceeds)(
+            self._order, durations.T, waits.astype(np.float64), copies.astype(np.float64), target_ns, result
+        )
         return result
 
 
@@ -112,17 +138,38 @@ def _order(problem: Problem, rank: int) -> _Order:
         waits.append(wait)
         inputs.append(at[wait - 1, unit] if wait > 0 else _NOWHERE)
     end = max((place for (wait, _unit), place in at.items() if wait == 2 * last + 1), default=_NOWHERE)
-    return _Order(np.array(slots), np.array(inputs), np.array(waits), end)
+    return _Order(np.array(slots), np.array(inputs), np.array(waits), end, *_copies(problem, rank, np.array(chunks)))
 
 
-def _exceeds(order: Any, durations: Any, waits: Any, target_ns: int, result: Any) -> None:
+def _copies(problem: Problem, rank: int, chunks: Integers) -> tuple[Any, ...]:
+    """Return the copies of a rank with actions of these chunks, as in `_Order`; none where they take no time."""
+    link, count = problem.host_link, len(chunks)
+    nothing = np.zeros(0, dtype=np.int64)
+    if link is None or link.takes_no_time:
+        nowhere, starts = np.full(count, _NOWHERE), np.zeros(count + 1, dtype=np.int64)
+        return nowhere, nowhere, nothing, starts, nothing, starts, nothing, False
+    own = away(problem.schedule, link, rank)
+    numbers = np.arange(len(own.forwards))
+    leaving, returning = np.full((2, count), _NOWHERE)
+    leaving[own.forwards], returning[own.backwards] = numbers, numbers
+    in_turn = np.argsort(own.backwards, kind="stable")
+    gone = by_action(own.lasts + 1, numbers, count)
+    fetched = by_action(own.firsts[in_turn], numbers[in_turn], count)
+    return leaving, returning, *gone, *fetched, chunks[own.forwards], link.one_engine
+
+
+def _exceeds(order: Any, durations: Any, waits: Any, copies: Any, target_ns: int, result: Any) -> None:
     """Fill `result` [num_contents] with whether the order takes longer than the target, for `RankAlone.exceeds`.
 
-    `durations` are [num_slots, num_contents] and `waits` [num_waits, num_contents]. So many contents go through the
-    order together that the processor adds several at once: their loops are plain ones, without calls or branches.
+    `durations` are [num_slots, num_contents], `waits` [num_waits, num_contents] and `copies` [num_chunks,
+    num_contents]. So many contents go through the order together that the processor adds several at once: their loops
+    are plain ones, without calls or branches.
     """
     slots, inputs, own_waits = order.slots, order.inputs, order.waits
-    last = len(waits) - 1
+    last, num_copies = len(waits) - 1, len(order.copy_chunks)
+    copy_times, copied = np.zeros((len(copies), _TOGETHER)), np.zeros((2, num_copies, _TOGETHER))
+    engines = np.zeros((2, _TOGETHER))
+    inward = 0 if order.one_engine else 1
     times, gaps = np.zeros((len(durations), _TOGETHER)), np.zeros((len(waits), _TOGETHER))
     done = np.empty((len(slots), _TOGETHER))
     now, behind = np.empty(_TOGETHER), np.empty(_TOGETHER)
@@ -134,9 +181,31 @@ def _exceeds(order: Any, durations: Any, waits: Any, target_ns: int, result: Any
         for wait in range(len(waits)):
             for place in range(number):
                 gaps[wait, place] = waits[wait, begin + place]
-        now[:], behind[:] = 0.0, 0.0
+        if num_copies:
+            for chunk in range(len(copies)):
+                for place in range(number):
+                    copy_times[chunk, place] = copies[chunk, begin + place]
+        now[:], behind[:], engines[:] = 0.0, 0.0, 0.0
         for action in range(len(slots)):
             slot, wait, before = slots[action], own_waits[action], inputs[action]
+            for index in range(order.gone_starts[action], order.gone_starts[action + 1]):
+                copy = order.gone[index]
+                for place in range(_TOGETHER):
+                    ended = copied[0, copy, place]
+                    now[place] = ended if ended > now[place] else now[place]
+            for index in range(order.fetched_starts[action], order.fetched_starts[action + 1]):
+                copy = order.fetched[index]
+                chunk = order.copy_chunks[copy]
+                for place in range(_TOGETHER):
+                    free = engines[inward, place]
+                    free = (now[place] if now[place] > free else free) + copy_times[chunk, place]
+                    engines[inward, place] = free
+                    copied[1, copy, place] = free
+            if order.returning[action] >= 0:
+                copy = order.returning[action]
+                for place in range(_TOGETHER):
+                    ended = copied[1, copy, place]
+                    now[place] = ended if ended > now[place] else now[place]
             if wait == 0:
                 for place in range(_TOGETHER):
                     ready = gaps[0, place]
@@ -148,6 +217,14 @@ def _exceeds(order: Any, durations: Any, waits: Any, target_ns: int, result: Any
             for place in range(_TOGETHER):
                 now[place] += times[slot, place]
                 done[action, place] = now[place]
+            if order.leaving[action] >= 0:
+                copy = order.leaving[action]
+                chunk = order.copy_chunks[copy]
+                for place in range(_TOGETHER):
+                    free = engines[0, place]
+                    free = (now[place] if now[place] > free else free) + copy_times[chunk, place]
+                    engines[0, place] = free
+                    copied[0, copy, place] = free
             if action == order.end:
                 for place in range(_TOGETHER):
                     behind[place] = now[place] + gaps[last, place]

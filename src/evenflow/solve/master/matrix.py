@@ -91,7 +91,7 @@ class RowLayout:
         layout = cls(
             num_cells=problem.num_cells,
             ops=problem.schedule.used_ops,
-            has_copies=problem.host_link is not None,
+            has_copies=problem.graph.copied is not None,
             num_pairs=problem.num_cells * problem.num_chunks if problem.schedule.has_pairs else 0,
             run_sizes=tuple(run.count for run in merged_runs(problem)),
             memory_starts=None,
