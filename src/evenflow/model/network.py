@@ -362,10 +362,10 @@ class Network:
         return self.ranks[rank].speed if self.ranks else 1.0
 
     def copy_ns_per_byte(self, rank: int) -> float:
-        """Return the time of a byte on its way to the host or back; 0 without a link."""
+        """Return the time of a byte on its way to the host, or to the keeper of the rank, or back; 0 without a link."""
         if self.host_link is None:
             return 0.0
-        return self.host_link.ns_per_byte(self.ranks[rank].host_sharers if self.ranks else None)
+        return self.host_link.ns_per_byte(rank, self.ranks[rank].host_sharers if self.ranks else None)
 
     @property
     def longest_link_ns(self) -> int:
