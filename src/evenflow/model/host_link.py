@@ -63,6 +63,15 @@ class HostLink:
         """Return the rank in whose memory waits what `rank` moves; None: the host."""
         return self.keepers[rank] if self.keepers else None
 
+    @property
+    def keepers_text(self) -> str:
+        """The keepers as ``--offload-to`` has them; empty without any.
+
+        >>> HostLink(bytes_per_s=1, keepers=(3, 2, None, None)).keepers_text
+        '0:3,1:2'
+        """
+        return ",".join(f"{rank}:{keeper}" for rank, keeper in enumerate(self.keepers) if keeper is not None)
+
     def ns_per_byte(self, rank: int, sharers: int | None = None) -> float:
         """Return the time of a byte of a rank on its way, on the device's part of the link.
 

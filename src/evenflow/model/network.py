@@ -453,6 +453,12 @@ class Network:
         return self.host_link if self.offloads else None
 
     @property
+    def keeps_for_others(self) -> bool:
+        """Whether ranks keep what others move."""
+        link = self.used_host_link
+        return link is not None and any(keeper is not None for keeper in link.keepers)
+
+    @property
     def is_uniform(self) -> bool:
         """Whether all body layers cost the same (their names apart) and may be anywhere."""
         first = self.runs[0].layer

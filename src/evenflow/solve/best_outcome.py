@@ -52,7 +52,8 @@ class ScheduleCandidate:
         if self.rank_order:
             name = _("{name}, ranks {ranks}", name=name, ranks=shown_order(self.rank_order))
         if self.host_link is not None:
-            name = _("{name}, {fetches}", name=name, fetches=fetches_text(self.host_link))
+            kept = f" --offload-to {self.host_link.keepers_text}" if self.host_link.keepers_text else ""
+            name = _("{name}, {fetches}", name=name, fetches=fetches_text(self.host_link) + kept)
         return _("{name}, {what}", name=name, what=self.recomputation) if self.recomputation else name
 
 

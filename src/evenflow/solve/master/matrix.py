@@ -154,7 +154,9 @@ class Matrix:
                     needed = needed + options.working_bytes[own]
                 shared.append(needed / GIGABYTE)
                 shared_rows.append(rows.memory_starts[rank] + index)
-        for row, needed in _beside_pools(problem, group, rows):
+        self.beside = dict(_beside_pools(problem, group, rows))
+        """By row of a keeper, what each column holds itself there, or what is set aside for it, in bytes."""
+        for row, needed in self.beside.items():
             shared.append(needed / GIGABYTE)
             shared_rows.append(row)
         self._shared = np.stack(shared, axis=1)
@@ -170,6 +172,7 @@ class Matrix:
     def select(self, keep: Mask) -> None:
         """Remove the columns where `keep` is false."""
         self._shared = self._shared[keep]
+        self.beside = {row: needed[keep] for row, needed in self.beside.items()}
         self._places = np.ascontiguousarray(self._places[:, :, keep])
 
     def columns(self, indices: NDArray[np.int64]) -> Packed:

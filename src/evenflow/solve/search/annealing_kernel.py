@@ -429,12 +429,13 @@ def _placed(first: int, last: int, state: State, rules: Rules) -> bool:
 @compiled
 def _fit_touched(first: int, last: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> bool:
     """Make the ranks of the touched cells fit in memory, then those that keep for them; returns whether all do."""
-    between = last - first if rules.uniform and last > first else 1  # equal layers in between stay as they are
-    for cell in range(first, last + 1, between):
+    begin, end = min(first, last), max(first, last)
+    between = max(1, end - begin) if rules.uniform else 1  # equal layers in between stay as they are
+    for cell in range(begin, end + 1, between):
         if not _fit(rules.ranks[cell], state, rules, prices, memory):
             return False
     if len(memory.keepers):
-        for cell in range(first, last + 1, between):
+        for cell in range(begin, end + 1, between):
             keeper = memory.keepers[rules.ranks[cell]]
             if keeper >= 0 and not _fit(keeper, state, rules, prices, memory):
                 return False
