@@ -458,6 +458,12 @@ class Network:
         link = self.used_host_link
         return link is not None and any(keeper is not None for keeper in link.keepers)
 
+    def without_keepers(self) -> "Network":
+        """Return the network where the host keeps all that ranks move."""
+        if not self.keeps_for_others or self.host_link is None:
+            return self
+        return replace(self, host_link=replace(self.host_link, keepers=(), keeper_bytes_per_s=None))
+
     @property
     def is_uniform(self) -> bool:
         """Whether all body layers cost the same (their names apart) and may be anywhere."""

@@ -170,7 +170,7 @@ def _host_link(fields: Fields) -> HostLink:
         if fields.values.get("keeper_bytes_per_s") is not None
         else None,
     )
-    with fields.at():
+    with fields.at("keepers"):
         return replace(link, keepers=tuple(keepers))
 
 

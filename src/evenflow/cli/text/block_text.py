@@ -23,7 +23,8 @@ def block_to_paste(simulation: Simulation, memory_limit_bytes: int | None) -> st
     without = without_environment(simulation, memory_limit_bytes)
     try:
         check_writable(plan)
-        check_no_keepers(simulation.network, title=title)
+        if any(simulation.pool_bytes):
+            check_no_keepers(simulation.network, title=title)
         counted, network = without_mtp(plan), simulation.network.without_mtp()
         block = format_mindformers(counted, without_environment=without) + format_bodies(network, counted)
     except InputError as error:

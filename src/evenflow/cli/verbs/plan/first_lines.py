@@ -10,7 +10,7 @@ from evenflow.cli.text.next_text import export_line
 from evenflow.cli.verbs.plan.plan_job import PlanJob
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Network, Plan
+from evenflow.model import Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve import Outcome
@@ -69,13 +69,13 @@ def spread_line(job: PlanJob, outcome: Outcome) -> str:
     )
 
 
-def next_line(job: PlanJob, network: Network) -> str:
-    """Return the command, or the options, that come next; `network` is that of the plan."""
+def next_line(job: PlanJob, simulation: Simulation) -> str:
+    """Return the command, or the options, that come next."""
     file, target = job.options.results.json_file, job.options.target
     if job.applied_file is not None:
         return _("next: train with {file}", file=job.applied_file.beside("planned"))
-    if network.encodes_apart or network.keeps_for_others:
-        return export_line(file, network)
+    if job.request.network.encodes_apart or any(simulation.pool_bytes):
+        return export_line(file, simulation)
     edits = target is not None and target.apply is not None
     if file is None or file == _STANDARD_OUTPUT:
         if target is None:
@@ -84,7 +84,7 @@ def next_line(job: PlanJob, network: Network) -> str:
             return _("next: with --json plan.json, evenflow apply plan.json FILE edits your own file")
         return _("next: paste the lines below; --json plan.json keeps the plan")
     if target is None:
-        return export_line(file, network)
+        return export_line(file, simulation)
     if edits:
         return _("next: evenflow apply {file} FILE edits your own file", file=file)
     return _("next: paste the lines below")

@@ -142,7 +142,7 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
     )
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan
-    ahead = export_line(request.results.json_file, simulation.network)
+    ahead = export_line(request.results.json_file, simulation)
     answer = plan_text(simulation, limit, first=[makespan], ahead=[ahead])
     answer = f"{answer}\n\n{aa_coverage_text(coverage)}" if coverage else answer
     outputs.say(answer)
