@@ -90,7 +90,7 @@ def without_keepers(network: Network) -> Network:
 
 
 @given(data=st.data())
-@settings(max_examples=examples(600), deadline=None, phases=NO_SHRINKING)
+@settings(max_examples=examples(60), deadline=None, phases=NO_SHRINKING)
 def test_plans_are_timed_and_weighed_as_one_by_one(data):
     """The problem, the simulator and the oracle agree on makespan and peaks of every plan that is tried."""
     case = data.draw(kept_cases())
@@ -132,7 +132,7 @@ def test_plans_are_timed_and_weighed_as_one_by_one(data):
 
 
 @given(data=st.data())
-@settings(max_examples=examples(900), phases=NO_SHRINKING, deadline=None)
+@settings(max_examples=examples(120), phases=NO_SHRINKING, deadline=None)
 def test_the_plan_is_the_best_of_all(data):
     case = data.draw(wanted_cases() | kept_cases(time=MILLISECOND, memory=MEGABYTE + 7, any_order=False))
     plans = every_plan(case)
@@ -154,7 +154,7 @@ def test_the_plan_is_the_best_of_all(data):
 
 
 @given(data=st.data(), seed=st.integers(0, 1000))
-@settings(max_examples=examples(400), deadline=None, phases=NO_SHRINKING)
+@settings(max_examples=examples(60), deadline=None, phases=NO_SHRINKING)
 def test_every_part_of_the_search_knows_the_keepers(data, seed):
     case = data.draw(wanted_cases() | kept_cases())
     plans = every_plan(case)

@@ -287,7 +287,9 @@ class Problem:
 
     @property
     def keepers(self) -> tuple[int, ...]:
-        """The ranks that set something aside for others, whose limits depend on what those move."""
+        """The ranks that set something aside for others, within a limit that depends on what those move."""
+        if self.memory_limit_bytes is None:
+            return ()
         return tuple(sorted({keeper for rank in self.pooled if (keeper := self.keeper_of(rank)) is not None}))
 
     def keeper_peak(self, costs: StageCosts, rank: int) -> int:

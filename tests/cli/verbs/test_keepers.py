@@ -82,9 +82,10 @@ def test_no_framework_has_ranks_that_keep_activations_of_others(evenflow, writte
     assert result.exit_code == 2
     assert "ranks that keep activations of others" in result.stderr
     assert "plan without --offload-to" in result.stderr
-    planned = evenflow("plan", "tiny.json", *FOUR, *PAIRS, "--target", target)
-    assert planned.exit_code == 2
-    assert "plan without --offload-to" in planned.stderr
+    for keepers in (PAIRS, (*LINK, "--offload-to", "best")):
+        planned = evenflow("plan", "tiny.json", *FOUR, *keepers, "--target", target)
+        assert planned.exit_code == 2
+        assert "plan without --offload-to" in planned.stderr
 
 
 def test_a_plan_that_moves_nothing_is_exported_all_the_same(folder, evenflow):
