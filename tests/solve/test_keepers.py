@@ -220,16 +220,19 @@ def test_a_keeper_with_all_the_room_is_a_host_and_one_without_is_none():
 
 
 def test_a_keeper_whose_memory_is_full_leaves_nothing_to_move():
-    """Rank 3 has no byte more than its own layer needs: with one layer a rank, nobody can move anything there."""
-    network = moved_network(10**12, num_layers=4)
-    layers = ((1, 1, 1, 1),)
-    alone = simulate(network, Plan(schedule="1f1b", num_microbatches=8, layers=layers))
-    limit = max(alone.peak_memory_bytes)
+    """Rank 3 has no byte more than its own layers need, and the others too little: as good as without any moves."""
+    network, asked = moved_network(10**12), {**ASKED, "layers": ((2, 2, 2, 2),)}
+    alone = simulate(network, Plan(schedule="1f1b", num_microbatches=8, layers=asked["layers"]))
+    limit = max(alone.peak_memory_bytes) - MEGABYTE
     full = (*(RankTraits(),) * 3, RankTraits(reserved_bytes=limit - alone.peak_memory_bytes[3]))
-    outcome = plan(replace(kept(network, 3, 3, 3, None), ranks=full), memory_limit_bytes=limit, layers=layers, **ASKED)
-    assert outcome.status is Status.OPTIMAL
-    assert sum(outcome.simulation.pool_bytes) == 0
-    assert outcome.simulation.peak_memory_bytes[3] == limit
+    outcomes = [
+        plan(replace(one, ranks=full), memory_limit_bytes=limit, **asked)
+        for one in (kept(network, 3, 3, 3, None), plain_network(8), network)
+    ]
+    assert all(outcome.status is Status.OPTIMAL for outcome in outcomes)
+    with_keeper, without, with_host = outcomes
+    assert sum(with_keeper.simulation.pool_bytes) == 0
+    assert with_keeper.makespan_ns == without.makespan_ns > with_host.makespan_ns
 
 
 def test_the_pool_is_what_is_away_between_a_forward_and_its_backward():
