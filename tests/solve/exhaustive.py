@@ -367,7 +367,10 @@ def makespans_of(
         begin = np.maximum(asked, lines[rank][line])
         among = (sharers[rank] if sharers else None) or link.sharers
         size = moved.get((action.stage, action.microbatch), costs[action.stage, :, 7])
-        took = np.ceil(size * (among * 1e9 / link.bytes_per_s)).astype(np.int64)
+        rate = among * 1e9 / link.bytes_per_s
+        if link.keepers and link.keepers[rank] is not None and link.keeper_bytes_per_s is not None:
+            rate = 1e9 / link.keeper_bytes_per_s
+        took = np.ceil(size * rate).astype(np.int64)
         copied[way, action] = lines[rank][line] = begin + took
 
     for action in sorted(ends, key=ends.__getitem__):  # all that an action waits for ends earlier
@@ -406,8 +409,7 @@ def _receiver(action: Action, schedule: Schedule) -> int | None:
 def peaks_of(schedule: Schedule, costs: Costs, host_link: HostLink | None, moved: Moved = NOTHING) -> Costs:
     """The highest memory of each rank beside the constant, of all plans; [rank, plan]."""
 
-    orders = orders_of(schedule)
-    peaks = []
+    orders, peaks = orders_of(schedule), []
     has_backward = any(action.op != Op.F for order in orders for action in order)
     for order in orders:
         stages = sorted({action.stage for action in order})
@@ -433,4 +435,18 @@ def peaks_of(schedule: Schedule, costs: Costs, host_link: HostLink | None, moved
             if has_backward:  # else an activation is dropped at once
                 held = held + changes[action.op]
         peaks.append(highest)
+    for rank, keeper in enumerate(host_link.keepers if host_link else ()):
+        if keeper is not None:
+            peaks[keeper] = peaks[keeper] + _pool(orders[rank], costs, host_link, moved)
     return np.array(peaks)
+
+
+def _pool(order: list[Action], costs: Costs, host_link: HostLink, moved: Moved) -> Costs:
+    """The most bytes that a rank has away from the end of a forward to the beginning of its backward, of all plans."""
+    most = np.zeros(costs.shape[1], dtype=np.int64)
+    away = leaving(order, host_link, moved)
+    for place in range(len(order)):
+        passes = [order[begin] for begin, (end, _last, _first) in away.items() if begin <= place < end]
+        sizes = [moved.get((own.stage, own.microbatch), costs[own.stage, :, 7]) for own in passes]
+        most = np.maximum(most, sum(sizes, start=np.zeros_like(most)))
+    return most

@@ -9,6 +9,7 @@ from evenflow.model.abilities import (
     ScheduleLimits,
     Scope,
     SizeRule,
+    check_no_keepers,
     even_cut,
 )
 from evenflow.model.blocks import LayerBlocks, blocks_of, whole_blocks_of
@@ -101,6 +102,7 @@ __all__ = [
     "cells",
     "chain_of",
     "check_cut",
+    "check_no_keepers",
     "check_split",
     "check_step",
     "deal_layers",

@@ -210,8 +210,9 @@ class Abilities:
 
         Raises:
             InputError: an encoder as layers, which no framework cuts over stages, or layers of multi-token
-                prediction for one that does not train them beside a pipeline.
+                prediction for one that does not train them beside a pipeline, or ranks that keep activations of others.
         """
+        check_no_keepers(network, title=title)
         for error in self.layer_refusals(
             network.encoder_layers, network.mtp_layers, title=title, encodes_apart=network.encodes_apart
         ):
@@ -284,3 +285,13 @@ class Abilities:
             if not size_rule.holds(sizes, schedule):
                 rule = _("{rule} for {title}", rule=size_rule.rule(sizes), title=title)
                 yield InputError(value=size_rule.value(sizes, schedule), rule=rule, place=size_rule.place)
+
+
+def check_no_keepers(network: Network, *, title: str) -> None:
+    """Raise InputError where ranks of `network` keep activations of others, which the framework `title` cannot do."""
+    if network.keeps_for_others:
+        raise InputError(
+            rule=_("must not be there for {title}, whose ranks keep no activations of others", title=title),
+            place=_("ranks that keep activations of others"),
+            remedy=_("plan without --offload-to"),
+        )

@@ -1,7 +1,8 @@
-"""The link over which a rank moves activations to the host's memory and back."""
+"""The link over which a rank moves activations to the host's memory, or to that of another rank, and back."""
 
 from dataclasses import dataclass
 
+from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.ranges import AHEAD, BUFFERS, BYTES_PER_S, SHARERS
 
@@ -17,6 +18,9 @@ class HostLink:
 
     Where more would be on the device than there are `buffers`, fetches begin later, those with the most time left
     first, and then a copy to the host is waited for before the next action already.
+
+    What a rank moves may wait in the memory of another one, its keeper, instead (see `evenflow.simulate.pools`): the
+    copies are the same, over the link between the two devices, and take the keeper no time.
     """
 
     bytes_per_s: int
@@ -33,6 +37,10 @@ class HostLink:
     """
     ahead: int = 1
     """Actions of the rank before a backward, at whose beginning its fetch may begin; 0: at its own."""
+    keepers: tuple[int | None, ...] = ()
+    """For each rank, the one in whose memory waits what it moves; None: the host. Empty: the host for all."""
+    keeper_bytes_per_s: int | None = None
+    """Bytes that a device moves to its keeper in a second in one direction; None: as to the host."""
     takes_no_time: bool = False
     """Whether copies take no time, which only a bound assumes."""
 
@@ -42,10 +50,38 @@ class HostLink:
         if self.buffers is not None:
             BUFFERS.check(self.buffers, place=_("the buffers for what comes from the host"))
         AHEAD.check(self.ahead, place=_("the actions by which a fetch is ahead"))
+        if self.keeper_bytes_per_s is not None:
+            BYTES_PER_S.check(self.keeper_bytes_per_s, place=_("the bandwidth to the rank that keeps activations"))
+        for rank, keeper in enumerate(self.keepers):
+            place = _("the keeper of rank {rank}", rank=rank)
+            if keeper is not None and (keeper == rank or not 0 <= keeper < len(self.keepers)):
+                rule = _("must be another rank, from 0 to {last}", last=len(self.keepers) - 1)
+                raise InputError(value=keeper, rule=rule, place=place)
+            if keeper is not None and self.keepers[keeper] is not None:
+                rule = _("must be a rank that keeps its own, or moves it to the host")
+                raise InputError(value=keeper, rule=rule, place=place)
 
-    def ns_per_byte(self, sharers: int | None = None) -> float:
-        """Return the time of a byte on a device's part of the link, among other `sharers` where they are given.
+    def keeper_of(self, rank: int) -> int | None:
+        """Return the rank in whose memory waits what `rank` moves; None: the host."""
+        return self.keepers[rank] if self.keepers else None
 
-        A copy takes a whole number of nanoseconds, rounded up.
+    @property
+    def keepers_text(self) -> str:
+        """The keepers as ``--offload-to`` has them; empty without any.
+
+        >>> HostLink(bytes_per_s=1, keepers=(3, 2, None, None)).keepers_text
+        '0:3,1:2'
         """
-        return 0.0 if self.takes_no_time else (sharers or self.sharers) * 1e9 / self.bytes_per_s
+        return ",".join(f"{rank}:{keeper}" for rank, keeper in enumerate(self.keepers) if keeper is not None)
+
+    def ns_per_byte(self, rank: int, sharers: int | None = None) -> float:
+        """Return the time of a byte of a rank on its way, on the device's part of the link.
+
+        Other `sharers` than those of the other ranks count where they are given. A copy takes a whole number of
+        nanoseconds, rounded up.
+        """
+        if self.takes_no_time:
+            return 0.0
+        if self.keeper_bytes_per_s is not None and self.keeper_of(rank) is not None:
+            return 1e9 / self.keeper_bytes_per_s
+        return (sharers or self.sharers) * 1e9 / self.bytes_per_s

@@ -362,10 +362,10 @@ class Network:
         return self.ranks[rank].speed if self.ranks else 1.0
 
     def copy_ns_per_byte(self, rank: int) -> float:
-        """Return the time of a byte on its way to the host or back; 0 without a link."""
+        """Return the time of a byte on its way to the host, or to the keeper of the rank, or back; 0 without a link."""
         if self.host_link is None:
             return 0.0
-        return self.host_link.ns_per_byte(self.ranks[rank].host_sharers if self.ranks else None)
+        return self.host_link.ns_per_byte(rank, self.ranks[rank].host_sharers if self.ranks else None)
 
     @property
     def longest_link_ns(self) -> int:
@@ -451,6 +451,18 @@ class Network:
     def used_host_link(self) -> HostLink | None:
         """The link to the host's memory; None where no kind moves anything there."""
         return self.host_link if self.offloads else None
+
+    @property
+    def keeps_for_others(self) -> bool:
+        """Whether ranks keep what others move."""
+        link = self.used_host_link
+        return link is not None and any(keeper is not None for keeper in link.keepers)
+
+    def without_keepers(self) -> "Network":
+        """Return the network where the host keeps all that ranks move."""
+        if not self.keeps_for_others or self.host_link is None:
+            return self
+        return replace(self, host_link=replace(self.host_link, keepers=(), keeper_bytes_per_s=None))
 
     @property
     def is_uniform(self) -> bool:

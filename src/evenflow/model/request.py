@@ -70,8 +70,15 @@ class Request:
 def check_step(network: Network, sizes: Sizes, communication: Communication | None) -> None:
     """Raise InputError for a step that is more work or memory than 64 bits can add up, whatever the order of work.
 
-    So is a network that knows other ranks than the pipeline has.
+    So is a network that knows other ranks than the pipeline has, or keepers of others.
     """
+    link = network.host_link
+    if link is not None and link.keepers and len(link.keepers) != sizes.num_ranks:
+        raise InputError(
+            value=len(link.keepers),
+            rule=_("must be as many as there are ranks, {num_ranks}", num_ranks=sizes.num_ranks),
+            place=_("{name}, the keepers of what ranks move", name=network.name),
+        )
     if network.ranks and len(network.ranks) != sizes.num_ranks:
         raise InputError(
             value=len(network.ranks),

@@ -155,15 +155,23 @@ def _ranks(entry: Fields) -> list[RankTraits]:
 
 
 def _host_link(fields: Fields) -> HostLink:
-    """Return the link to the host's memory."""
-    fields.check_known(("bytes_per_s", "one_engine", "sharers", "buffers", "ahead"))
-    return HostLink(
+    """Return the link to the host's memory, or to that of ranks that keep something for others."""
+    fields.check_known(("bytes_per_s", "one_engine", "sharers", "buffers", "ahead", "keepers", "keeper_bytes_per_s"))
+    keepers = fields.values.get("keepers", [])
+    if not isinstance(keepers, list) or not all(rank is None or is_integer(rank) for rank in keepers):
+        raise fields.error("keepers", _("must be a list with a rank, or null for the host, for each rank"))
+    link = HostLink(
         bytes_per_s=fields.integer("bytes_per_s", BYTES_PER_S),
         one_engine=fields.flag("one_engine") if "one_engine" in fields else False,
         sharers=fields.integer("sharers", SHARERS) if "sharers" in fields else 1,
         buffers=fields.integer("buffers", BUFFERS) if fields.values.get("buffers") is not None else None,
         ahead=fields.integer("ahead", AHEAD) if "ahead" in fields else 1,
+        keeper_bytes_per_s=fields.integer("keeper_bytes_per_s", BYTES_PER_S)
+        if fields.values.get("keeper_bytes_per_s") is not None
+        else None,
     )
+    with fields.at("keepers"):
+        return replace(link, keepers=tuple(keepers))
 
 
 def _encoder_work(fields: Fields) -> EncoderWork:
@@ -268,6 +276,8 @@ def layer_file_fields(network: Network) -> dict[str, object]:
             "sharers": link.sharers,
             **({} if link.buffers is None else {"buffers": link.buffers}),
             "ahead": link.ahead,
+            **({"keepers": list(link.keepers)} if link.keepers else {}),
+            **({} if link.keeper_bytes_per_s is None else {"keeper_bytes_per_s": link.keeper_bytes_per_s}),
         }
     if network.segments:
         top[SEGMENTS_KEY] = list(network.segments.values())

@@ -107,12 +107,20 @@ def _share_fields(moved: MovedShare) -> dict[str, object]:
 
 
 def _host_fields(simulation: Simulation) -> dict[str, object]:
-    """Return what each rank keeps on the host, and the share of the step in which it copies in one direction."""
+    """Return what each rank keeps on the host, or another one for it, and the share of the step in which it copies in
+    one direction.
+    """
     uses = host_uses(simulation)
     if not uses:
         return {}
-    busy = [use.copies_ns / simulation.makespan_ns for use in uses]
-    return {"host": {"held_mb": [megabytes(use.held_bytes) for use in uses], "busy": busy}}
+    host: dict[str, object] = {
+        "held_mb": [megabytes(use.held_bytes) for use in uses],
+        "busy": [use.copies_ns / simulation.makespan_ns for use in uses],
+    }
+    if any(use.keeper is not None for use in uses):
+        host["keepers"] = [use.keeper for use in uses]
+        host["pool_mb"] = [megabytes(use.pool_bytes) for use in uses]
+    return {"host": host}
 
 
 def _pair_fields(simulation: Simulation) -> dict[str, object]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from evenflow.report.figures import Figures, timeline_figures
 from evenflow.report.shown import Integers, Kind, Shown, ShownCopies, ShownMemory
-from evenflow.simulate import StageCosts, Timeline, changes_at_both_ends, gaps_ns, memory_changes
+from evenflow.simulate import StageCosts, Timeline, changes_at_both_ends, gaps_ns, memory_changes, pool_bytes
 
 
 def shown_timeline(
@@ -33,7 +33,7 @@ def shown_timeline(
         both = changes_at_both_ends(schedule, costs)
         memory = ShownMemory(
             static_bytes=tuple(costs.static_bytes.tolist()),
-            working_bytes=tuple(costs.working_bytes.tolist()),
+            working_bytes=tuple((costs.working_bytes + pool_bytes(schedule, costs)).tolist()),
             changes=memory_changes(schedule, costs) if both is None else both[:, 0],
             end_changes=None if both is None else both[:, 1],
         )

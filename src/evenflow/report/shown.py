@@ -28,7 +28,9 @@ class ShownMemory:
     static_bytes: tuple[int, ...]
     """Bytes of weights, gradients, optimizer state and constant memory, by rank."""
     working_bytes: tuple[int, ...]
-    """Bytes that an action needs for itself at most, by rank; held from the first action on."""
+    """Bytes that an action needs for itself at most, and those set aside for other ranks, by rank; held from the first
+    action on.
+    """
     changes: Integers
     """Bytes that each action takes (a forward at its start) or frees (at its end), shape [num_actions]; without any
     backward a forward frees at its end what it took. With `end_changes`, those at the starts of all actions.

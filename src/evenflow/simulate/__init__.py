@@ -39,6 +39,7 @@ from evenflow.simulate.memory import (
 )
 from evenflow.simulate.pairs import at_best_in_pairs, check_pairs, compared_families, pairs_save
 from evenflow.simulate.path_shares import PathShare, path_shares
+from evenflow.simulate.pools import away_vectors, pool_bytes
 from evenflow.simulate.simulation import Simulation, simulate
 from evenflow.simulate.timeline import InTurn, Timeline, makespan_ns, run
 
@@ -64,6 +65,7 @@ __all__ = [
     "as_fractions",
     "at_best_in_pairs",
     "away",
+    "away_vectors",
     "build_graph",
     "by_action",
     "changes_at_both_ends",
@@ -99,6 +101,7 @@ __all__ = [
     "path_shares",
     "peak_bytes",
     "plan_counts",
+    "pool_bytes",
     "run",
     "runs_by_cause",
     "sent_across",

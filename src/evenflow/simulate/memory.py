@@ -6,7 +6,8 @@ from the rank's own order alone, so a memory limit is a few rows linear in the l
 activation is held during its forward only.
 
 What a layer moves to the host is on the device near its forward and its backward alone (see `copies`). Live vectors
-know nothing of first backwards of which less leaves; peaks and curves do.
+know nothing of first backwards of which less leaves; peaks and curves do. So do they of what a rank sets aside for
+others (see `pools`).
 
 An action also needs working memory for itself. A rank runs one at a time, so the largest of all its actions is counted,
 at every moment: exact with one chunk per rank, whose actions all run where most is live, and never too little.
@@ -25,6 +26,7 @@ from evenflow.simulate.copies import away, kept_between, weights_of
 from evenflow.simulate.costs import Integers, StageCosts
 from evenflow.simulate.first_moved import FirstMoved
 from evenflow.simulate.kernels import pareto_live
+from evenflow.simulate.pools import leaving, maximal, pool_bytes
 from evenflow.simulate.timeline import Timeline
 
 
@@ -41,7 +43,7 @@ def live_vectors(
         every = np.eye(schedule.num_chunks, dtype=np.int64)
         return every if host_link is None else np.hstack((every, every))
     if host_link is not None:
-        return _maximal(_live_during(schedule, rank, host_link, from_backward=from_backward))
+        return maximal(_live_during(schedule, rank, host_link, from_backward=from_backward))
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
     chunks = schedule.stage_chunks[schedule.stages[span]]
     kernel = for_size(pareto_live, schedule.num_actions)
@@ -113,19 +115,9 @@ def _live_during(
     return np.cumsum(np.hstack(parts), axis=0)[:size]
 
 
-def _maximal(vectors: Integers) -> Integers:
-    """Return the vectors that are not smaller than another in every entry."""
-    found = np.unique(vectors, axis=0)[::-1]
-    kept = np.zeros((0, vectors.shape[1]), dtype=np.int64)
-    for vector in found[np.argsort(-found.sum(axis=1), kind="stable")]:
-        if not (kept >= vector).all(axis=1).any():
-            kept = np.vstack((kept, vector))
-    return kept
-
-
 def peak_bytes(schedule: Schedule, costs: StageCosts) -> Integers:
     """Return the highest memory of every rank, shape [num_ranks]."""
-    peaks = costs.static_bytes + costs.working_bytes
+    peaks = costs.static_bytes + costs.working_bytes + pool_bytes(schedule, costs)
     for rank in range(schedule.num_ranks):
         peaks[rank] += np.cumsum(_changes(schedule, costs, rank)).max(initial=0)
     return peaks
@@ -158,7 +150,7 @@ def live_at_peak(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
 def memory_curve(timeline: Timeline, costs: StageCosts, rank: int) -> tuple[Integers, Integers]:
     """Return the memory of one rank as steps ``(times_ns, bytes)``; ``bytes[i]`` is held from ``times_ns[i]`` on.
 
-    Working memory is part of all but the first, so that the highest step is the peak.
+    What it sets aside for others is part of all, working memory of all but the first, so that the highest is the peak.
     """
     schedule = timeline.schedule
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
@@ -167,8 +159,9 @@ def memory_curve(timeline: Timeline, costs: StageCosts, rank: int) -> tuple[Inte
         times = np.stack((starts, ends), axis=1).reshape(-1)
     else:
         times = np.where(schedule.ops[span] == Op.F, starts, ends)
-    held = np.cumsum(_changes(schedule, costs, rank)) + costs.static_bytes[rank] + costs.working_bytes[rank]
-    return np.concatenate(([0], times)), np.concatenate(([costs.static_bytes[rank]], held))
+    base = int(costs.static_bytes[rank] + pool_bytes(schedule, costs)[rank])
+    held = np.cumsum(_changes(schedule, costs, rank)) + base + costs.working_bytes[rank]
+    return np.concatenate(([0], times)), np.concatenate(([base], held))
 
 
 def memory_changes(schedule: Schedule, costs: StageCosts, actions: slice = slice(None)) -> Integers:
@@ -233,12 +226,7 @@ def _changes(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
     forwards, backwards = kept_between(schedule, rank)
     at_start[forwards] += moved[forwards]
     at_end[backwards] -= moved[backwards]
-    own = away(schedule, costs.host_link, rank, first_moved=costs.first_moved)
-    leaves = moved[own.forwards]
-    if costs.first_moved:
-        first = np.array(costs.first_moved[rank], dtype=np.int64)
-        is_first = own.places < len(first)
-        leaves[is_first] = first[own.places[is_first]]
+    own, leaves = leaving(schedule, costs, rank)
     np.add.at(at_end, own.lasts, -leaves)
     np.add.at(at_start, own.firsts, leaves)
     return np.stack((at_start, at_end), axis=1).reshape(-1)

@@ -27,6 +27,7 @@ from evenflow.simulate.graph import build_graph
 from evenflow.simulate.idle_gaps import IdleGaps, idle_gaps
 from evenflow.simulate.memory import peak_bytes
 from evenflow.simulate.pairs import check_pairs, exchanged_ns
+from evenflow.simulate.pools import pool_bytes
 from evenflow.simulate.timeline import Timeline, run
 
 
@@ -49,6 +50,11 @@ class Simulation(InNotebook):
     def peak_memory_bytes(self) -> tuple[int, ...]:
         """Highest memory of every rank."""
         return tuple(int(peak) for peak in peak_bytes(self.timeline.schedule, self.costs))
+
+    @cached_property
+    def pool_bytes(self) -> tuple[int, ...]:
+        """What every rank sets aside, at all times, for what others move to it."""
+        return tuple(int(size) for size in pool_bytes(self.timeline.schedule, self.costs))
 
     @cached_property
     def recompute_ns(self) -> Integers:

@@ -52,7 +52,8 @@ class ScheduleCandidate:
         if self.rank_order:
             name = _("{name}, ranks {ranks}", name=name, ranks=shown_order(self.rank_order))
         if self.host_link is not None:
-            name = _("{name}, {fetches}", name=name, fetches=fetches_text(self.host_link))
+            kept = f" --offload-to {self.host_link.keepers_text}" if self.host_link.keepers_text else ""
+            name = _("{name}, {fetches}", name=name, fetches=fetches_text(self.host_link) + kept)
         return _("{name}, {what}", name=name, what=self.recomputation) if self.recomputation else name
 
 
@@ -112,7 +113,10 @@ class BestOutcome(InNotebook):
         split = replace(self.outcome, rank_order=()).among
         split += _(" in any of {count} orders of the ranks", count=orders) if orders > 1 else ""
         ways = len({candidate.host_link for candidate in bounded})
-        split += _(" with any of {count} ways to fetch from the host", count=ways) if ways > 1 else ""
+        if any(candidate.host_link and candidate.host_link.keepers_text for candidate in bounded):
+            split += _(" with any of {count} ways to move activations", count=ways) if ways > 1 else ""
+        else:
+            split += _(" with any of {count} ways to fetch from the host", count=ways) if ways > 1 else ""
         schedules = _n("this schedule", "these {count} schedules", count=len(tried))
         if self.gap <= 2 * TOLERANCE:
             shortest = f"{milliseconds(self.outcome.makespan_ns):,.3f} ms"

@@ -52,7 +52,7 @@ def _peaks_recomputing_less(problem: Problem, counts: Integers, rank: int) -> It
             alike = problem.request.cell_rule.alike
             changed = _moved(counts, (stage, old), (stage, new), layers=int(counts[stage, old]) if alike else 1)
             costs = problem.costs(changed)
-            if _does_less(costs, before, stage) and problem.may_hold(changed[stage]):
+            if _does_less(costs, before, stage) and problem.may_hold(changed[stage]) and _keeps(problem, costs, rank):
                 yield problem.rank_peak(costs, rank)
 
 
@@ -87,8 +87,17 @@ def _peaks_taking_layer(problem: Problem, counts: Integers, rank: int, step: "_S
                         if problem.kinds[kind] == NONE:
                             break  # other kinds take longer
                         continue
-                    if problem.may_hold(changed[stage]) and problem.rank_peak(costs, ranks[giver]) <= problem.limit:
+                    if (
+                        problem.may_hold(changed[stage])
+                        and problem.rank_peak(costs, ranks[giver]) <= problem.limit
+                        and _keeps(problem, costs, rank)
+                    ):
                         yield peak
+
+
+def _keeps(problem: Problem, costs: StageCosts, rank: int) -> bool:
+    """Return whether the rank that keeps what `rank` moves, if any does, has room for it."""
+    return problem.keeper_peak(costs, rank) <= problem.limit
 
 
 def _moved(counts: Integers, source: tuple[int, int], destination: tuple[int, int], *, layers: int = 1) -> Integers:

@@ -12,7 +12,20 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Empty, Groups, Plan, Request, Sizes, even_cut
+from evenflow.model import (
+    FULL,
+    NONE,
+    Abilities,
+    CellRule,
+    Cells,
+    Empty,
+    Groups,
+    Plan,
+    Request,
+    Sizes,
+    check_no_keepers,
+    even_cut,
+)
 from evenflow.schedule import (
     FAMILIES,
     different_group_sizes,
@@ -61,6 +74,8 @@ def solve_for_target(
     plan.
     """
     began = now_s()
+    for link in search.host_links:
+        check_no_keepers(replace(request.network, host_link=link), title=title)
     request = _with_runnable_cells(request, abilities, title=title)
     pairs = _pairs(request, abilities, schedules, counts_to_try(request, search), title=title)
 

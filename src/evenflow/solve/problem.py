@@ -1,6 +1,7 @@
 """The planning problem as arrays that all parts of the solver read."""
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +34,7 @@ from evenflow.simulate import (
     LayerSums,
     Simulation,
     StageCosts,
+    away_vectors,
     build_graph,
     check_pairs,
     costs_of_counts,
@@ -74,6 +76,8 @@ class Problem:
     """Which layers each cell may hold; None: any."""
     more_bytes: tuple[int, ...] = ()
     """What each rank may hold beyond the memory limit; empty: nothing."""
+    pooled: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    """For each rank of which another keeps what it moves, the maximal vectors of what is away (see `away_vectors`)."""
 
     @property
     def num_ranks(self) -> int:
@@ -275,10 +279,30 @@ class Problem:
         return np.array([self.rank_peak(costs, rank) for rank in range(self.num_ranks)], dtype=np.int64)
 
     def rank_peak(self, costs: StageCosts, rank: int) -> int:
-        """Return the peak memory of one rank in bytes."""
+        """Return the peak memory of one rank in bytes, with what it sets aside for others."""
         stages = self.schedule.stage_table[:, rank]
         amounts = held_amounts(costs, stages, splits_backward=self.schedule.splits_backward)
-        return int(costs.static_bytes[rank] + costs.working_bytes[rank] + (self.live[rank] @ amounts).max())
+        held = int(costs.static_bytes[rank] + costs.working_bytes[rank] + (self.live[rank] @ amounts).max())
+        for other, vectors in self.pooled.items():
+            if self.keeper_of(other) == rank and costs.offloaded_bytes is not None:
+                held += int((vectors @ costs.offloaded_bytes[self.schedule.stage_table[:, other]]).max())
+        return held
+
+    def keeper_of(self, rank: int) -> int | None:
+        """Return the rank in whose memory waits what `rank` moves; None: nothing does."""
+        return None if self.host_link is None else self.host_link.keeper_of(rank)
+
+    @property
+    def keepers(self) -> tuple[int, ...]:
+        """The ranks that set something aside for others, within a limit that depends on what those move."""
+        if self.memory_limit_bytes is None:
+            return ()
+        return tuple(sorted({keeper for rank in self.pooled if (keeper := self.keeper_of(rank)) is not None}))
+
+    def keeper_peak(self, costs: StageCosts, rank: int) -> int:
+        """Return the peak memory of the keeper of a rank; 0 where it has none."""
+        keeper = self.keeper_of(rank)
+        return 0 if keeper is None else self.rank_peak(costs, keeper)
 
     def may_hold(self, content: Integers) -> bool:
         """Return whether the kinds of these counts [num_kinds] may share a cell."""
@@ -348,14 +372,15 @@ def without_copies(problem: Problem) -> Problem:
 
 
 def without_copy_time(problem: Problem) -> Problem:
-    """Return the same problem where copies take no time: it has the same plans, and none takes longer."""
+    """Return the same problem where copies to the host take no time: it has all plans, and none takes longer."""
     assert problem.host_link is not None, "nothing moves"
-    link = replace(problem.host_link, takes_no_time=True)
+    link = replace(problem.host_link, takes_no_time=True, keepers=(), keeper_bytes_per_s=None)
     return replace(
         problem,
         request=replace(problem.request, network=replace(problem.request.network, host_link=link)),
         network=replace(problem.network, host_link=link),
         graph=problem.graph.of_actions,
+        pooled={},
     )
 
 
@@ -447,6 +472,13 @@ def problem_of_order(
         else tuple(live_vectors(order, rank, host_link=host_link) for rank in range(order.num_ranks)),
         blocks=blocks,
         placement=placement,
+        pooled={}
+        if host_link is None or order.is_forward_only
+        else {
+            rank: away_vectors(order, host_link, rank)
+            for rank, keeper in enumerate(host_link.keepers)
+            if keeper is not None
+        },
     )
 
 

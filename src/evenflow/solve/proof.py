@@ -27,7 +27,7 @@ from evenflow.solve.cuts.cut_graph import CutGraphs, has_cut_graphs, middles_out
 from evenflow.solve.cuts.cut_search import CutSearch
 from evenflow.solve.cuts.refuters import Refuters
 from evenflow.solve.master.critical_paths import CriticalPaths, LongestPaths
-from evenflow.solve.master.master import Master
+from evenflow.solve.master.master import Master, TooFull
 from evenflow.solve.master.matrix import Floats
 from evenflow.solve.problem import Problem, without_copies
 
@@ -181,7 +181,8 @@ class Prover:
         """Return whether there is a plan, and it meets the target with the messages of its own cut, and its copies."""
         if counts is None or not (self.problem.messages_depend or self._cut_paths is not self.paths):
             return counts is not None
-        return self.problem.simulate(counts).makespan_ns <= target_ns
+        fits = bool((self.problem.rank_memory(self.problem.costs(counts)) <= self.problem.limits).all())
+        return fits and self.problem.simulate(counts).makespan_ns <= target_ns
 
     def _refute(self, target_ns: int, *, seconds: float, floor_ns: float) -> TargetAnswer:
         self._deadline = 0.0 if self._stopped else now_s() + seconds
@@ -406,16 +407,21 @@ class Prover:
     # 4. ---------------------------------------------------------------------------------------------------------
 
     def _finish(self, master: Master, target_ns: int, floor_ns: float) -> TargetAnswer:
-        """Decide the columns that are left by integer programs, each with the critical paths of the plans before."""
+        """Decide the columns that are left by integer programs, each with the critical paths of the plans before.
+
+        Each also knows what was too much for ranks that keep something for others, by less than its tolerance.
+        """
+        too_full: list[TooFull] = []
         while True:
-            self._program, members = master.program(target_ns, self._waits)
+            self._program, members = master.program(target_ns, self._waits, too_full)
             solution = self._program.solve(time_limit_s=self._deadline - now_s())
             if solution.status == "infeasible":
                 return TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
             floor_ns = max(floor_ns, min(solution.bound / master.factor * (1 - _NOISE), float(target_ns)))
             if solution.values is None:
                 return TargetAnswer(refuted=False, bound_ns=floor_ns)
-            counts = self._counts(master.groups, members, solution.values)
+            chosen = [int(np.argmax(solution.values[own.start : own.stop])) for own in members]
+            counts = self._counts(master.groups, chosen)
             costs = self.problem.costs(counts)
             fits = bool((self.problem.rank_memory(costs) <= self.problem.limits).all())
             if fits and self.paths.makespan(costs.durations) <= target_ns:
@@ -424,6 +430,9 @@ class Prover:
                 is_new = self._learn_messages(costs, target_ns)
             else:
                 is_new = self.paths.add_longest(costs.durations, above_ns=target_ns)
+                over = master.too_full(chosen)
+                too_full += over
+                is_new |= bool(over)
             if now_s() >= self._deadline or not is_new:
                 return TargetAnswer(refuted=False, bound_ns=floor_ns)
             self._report(_("integer program"), floor_ns)
@@ -443,10 +452,9 @@ class Prover:
         self._waits.append(longest._replace(message_counts=of_messages))
         return len(longest.messages_ns) > 0
 
-    def _counts(self, groups: list[ColumnGroup], members: list[range], values: NDArray[np.float64]) -> Integers:
-        """Return the plan of an integer solution, shape [num_cells, num_kinds]."""
+    def _counts(self, groups: list[ColumnGroup], chosen: Sequence[int]) -> Integers:
+        """Return the plan with a column of each group, shape [num_cells, num_kinds]."""
         counts = np.zeros((self.problem.num_cells, len(self.problem.kinds)), dtype=np.int64)
-        for group, own in zip(groups, members, strict=True):
-            best = int(np.argmax(values[own.start : own.stop]))
-            counts[list(group.cells)] = group.counts(best)
+        for group, column in zip(groups, chosen, strict=True):
+            counts[list(group.cells)] = group.counts(column)
         return counts

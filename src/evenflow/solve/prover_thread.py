@@ -27,12 +27,13 @@ from evenflow.solve.infeasible import explain
 from evenflow.solve.known_plans import allowed_counts, even_known, shortest_known
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.outcome import Outcome
+from evenflow.solve.pooled_start import any_plan
 from evenflow.solve.problem import Problem, without_copy_time, without_limit
 from evenflow.solve.proof import MANY_RUNS, TOLERANCE, Prover
 from evenflow.solve.relaxation.layer_program import Relaxation
 from evenflow.solve.relaxation.rounded import rounded_plans
 from evenflow.solve.search.annealing import Annealing
-from evenflow.solve.start import even_start, fits, recomputing_less
+from evenflow.solve.start import even_start, fits, recomputing_less, without_moves
 
 _POLL_SECONDS = 0.05
 _SETTLE_POLL_SECONDS = 0.01
@@ -284,6 +285,9 @@ class ProverThread:
         counts = even_start(problem)
         if fits(problem, counts):
             return counts
+        kept = without_moves(problem) if problem.pooled else None
+        if kept is not None and fits(problem, even_start(kept)):
+            return even_start(kept)
         relaxed = self._relaxed(self._for_a_share(clock))
         if relaxed:
             return relaxed[0]
@@ -302,6 +306,14 @@ class ProverThread:
             return least.counts
         if self._fits_nothing or least.bound_bytes > problem.limit:
             standing.infeasible = explain(problem, least, seconds=clock.spent_s, advise=self._advise)
+        elif problem.pooled:  # what fits on every rank by itself does not fit with what they keep for others
+            self._prover = Prover(problem)  # `stop` ends it
+            if self._stop.is_set():
+                self._prover.stop()
+            answer = any_plan(problem, self._prover, seconds=clock.left_s)
+            if answer.refuted:
+                standing.infeasible = explain(problem, least, seconds=clock.spent_s, advise=self._advise)
+            return answer.counts
         return None
 
     def _relaxed(self, keep_going: Callable[[], bool]) -> list[Integers]:

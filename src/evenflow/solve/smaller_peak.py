@@ -41,5 +41,6 @@ def _holding_less(problem: Problem, counts: Integers, rank: int, step_ns: int) -
                 number //= 2
                 if may_hold(problem, changed[cell]):
                     costs = problem.costs(changed)
-                    if problem.rank_peak(costs, rank) < peak_bytes and problem.makespan_ns(costs) <= step_ns:
+                    held = max(problem.rank_peak(costs, rank), problem.keeper_peak(costs, rank))
+                    if held < peak_bytes and problem.makespan_ns(costs) <= step_ns:
                         yield changed, costs

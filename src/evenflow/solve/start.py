@@ -1,5 +1,6 @@
 """A first plan: an even cut that recomputes as much as it can."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -15,6 +16,14 @@ def even_start(problem: Problem) -> Integers:
     They may exceed the memory limit.
     """
     return recomputing_most(problem, even_bounds(problem) if problem.fixed_bounds is None else problem.fixed_bounds)
+
+
+def without_moves(problem: Problem) -> Problem | None:
+    """Return the problem of plans that move nothing, so that no rank keeps anything for another; None without any."""
+    rule, moved = problem.request.cell_rule, problem.sums.offloaded_bytes
+    stay = [kind for index, kind in enumerate(problem.kinds) if moved is None or not moved[index].any()]
+    kinds = tuple(kind for kind in stay if kind in rule.kinds or not rule.kinds)
+    return replace(problem, request=replace(problem.request, cell_rule=replace(rule, kinds=kinds))) if kinds else None
 
 
 def recomputing_most(problem: Problem, bounds: Integers) -> Integers:

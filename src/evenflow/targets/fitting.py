@@ -63,6 +63,8 @@ def fitted(
     Raises:
         InputError: the framework runs no plan of these sizes at all; or no plan was found in the time given.
     """
+    if network.keeps_for_others and not any(simulate(network, plan, communication=communication).pool_bytes):
+        network = network.without_keepers()  # the plan makes no use of them
     if refusal(plan, abilities, title=title) is None:
         network = abilities.as_run(network, title=title)
     planned = simulate(network, plan, communication=communication)

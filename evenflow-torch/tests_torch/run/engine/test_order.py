@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from evenflow.errors import InputError
-from evenflow.model import Plan
+from evenflow.model import HostLink, Plan
 from evenflow.schedule import FAMILIES, Op, make_schedule
-from evenflow_torch.run.engine.order import answered_backwards, check_world, runnable_order
+from evenflow_torch.run.engine.order import answered_backwards, check_keepers, check_world, runnable_order
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -59,3 +59,10 @@ def test_there_is_one_process_per_rank() -> None:
     check_world(PLAN, 1)
     with pytest.raises(InputError, match="world size must be 1, one process per rank, got 3; start 1 processes"):
         check_world(PLAN, 3)
+
+
+def test_activations_wait_on_the_host_alone() -> None:
+    check_keepers(None)
+    check_keepers(HostLink(bytes_per_s=1, keepers=(None, None)))
+    with pytest.raises(InputError, match="moved to the host alone, not to other ranks, got '0:1'; plan without"):
+        check_keepers(HostLink(bytes_per_s=1, keepers=(1, None)))

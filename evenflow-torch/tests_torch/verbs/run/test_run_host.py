@@ -82,3 +82,12 @@ def test_a_script_gives_the_link_of_its_plan(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(plan_text({"offload": ((3, 3),)}), encoding="utf-8")
     (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
     run_script(tmp_path, "train.py", processes=2)
+
+
+def test_activations_that_wait_with_other_ranks_are_refused(tmp_path: Path) -> None:
+    plan = evenflow.Plan(schedule="f-then-b", num_microbatches=8, layers=LAYERS, recompute={"offload": ((1, 0),)})
+    link = evenflow.HostLink(bytes_per_s=10**10, keepers=(1, None))
+    (tmp_path / "kept.json").write_text(format_object(host_plan(plan, link)), encoding="utf-8")
+    done = typed(tmp_path, "run", "kept.json", "--model", "llama-tiny", *SIZES, "--device", "cpu")
+    assert done.exit_code == 2
+    assert "moved to the host alone, not to other ranks" in done.stderr

@@ -1,21 +1,27 @@
-"""The options that say over which link activations move to the host's memory and back."""
+"""The options that say over which link activations move to the host's memory, or that of other ranks, and back."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from evenflow.asking import optional
 from evenflow.cli.shared.numbers import as_number
 from evenflow.cli.shared.options import BEST
-from evenflow.cli.shared.rank_options import check_no_sharers
+from evenflow.cli.shared.rank_options import check_no_sharers, of_ranks
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import HostLink, Network, with_offload
-from evenflow.ranges import AHEAD, BUFFERS, SHARERS
+from evenflow.ranges import AHEAD, BUFFERS, RANKS, SHARERS
 from evenflow.units import parse_bandwidth
 
-_OFFLOAD, _LINK, _ENGINE, _SHARERS, _AHEAD, _BUFFERS = (
-    "--offload", "--host-link", "--host-one-engine", "--host-sharers", "--prefetch", "--host-buffers",
+_OFFLOAD, _LINK, _ENGINE, _SHARERS, _AHEAD, _BUFFERS, _TO, _PEER = (
+    "--offload", "--host-link", "--host-one-engine", "--host-sharers", "--prefetch", "--host-buffers", "--offload-to",
+    "--peer-link",
 )  # fmt: skip
+_PAIRS = "pairs"
+_HOST = -1
+"""Mark of a rank of which the host keeps what it moves."""
 _AHEADS = (1, 2, 3)
 _TRIED = ((1, None), (2, None), (3, None), (1, 2), (1, 3), (2, 3))
 """Actions ahead of a backward, and buffers, with which fetches are tried."""
@@ -69,27 +75,58 @@ class HostOptions:
         "for copies, where more would be.  [default: any number]",
     )
 
-    def tried(self, network: Network) -> tuple[HostLink, ...]:
-        """Return the links to try, which differ in when they fetch; empty: that of the network alone."""
-        link = network.host_link
-        if self.prefetch != BEST or link is None or not network.offloads:
-            return ()
-        pairs = _TRIED if self.host_buffers is None else [(ahead, self.host_buffers) for ahead in _AHEADS]
-        return tuple(replace(link, ahead=ahead, buffers=buffers) for ahead, buffers in pairs)
+    offload_to: str | None = optional(
+        _TO,
+        metavar=f"RANKS:RANK,…|{_PAIRS}|{BEST}",
+        help="Ranks in whose memory waits what other ranks move, instead of the host: 0:7,1:6. "
+        f"{_PAIRS}: the last rank keeps for the first, the one before it for the second, and so on; {BEST} to plan "
+        "with these, with the last rank for the first half, and with the host alone.",
+    )
+    peer_link: str | None = optional(
+        _PEER,
+        metavar="RATE",
+        help=f"Bandwidth of a device to the one that keeps for it, in one direction.  [default: that of {_LINK}]",
+    )
 
-    def applied(self, network: Network, *, chooses_fetches: bool = False, for_optimizer: bool = False) -> Network:
+    def tried(self, network: Network, *, num_ranks: int) -> tuple[HostLink, ...]:
+        """Return the links to try, which differ in when they fetch and who keeps what; empty: that of the network."""
+        link = network.host_link
+        if link is None or not network.offloads or BEST not in (self.prefetch, self._to):
+            return ()
+        pairs: Sequence[tuple[int, int | None]] = [(link.ahead, link.buffers)]
+        if self.prefetch == BEST:
+            pairs = _TRIED if self.host_buffers is None else [(ahead, self.host_buffers) for ahead in _AHEADS]
+        keepings = _tried_keepers(num_ranks) if self._to == BEST else [link.keepers]
+        return tuple(
+            replace(link, ahead=ahead, buffers=buffers, keepers=keepers)
+            for keepers, (ahead, buffers) in product(keepings, pairs)
+        )
+
+    @property
+    def _to(self) -> str | None:
+        """The value of ``--offload-to``, words in small letters."""
+        return None if self.offload_to is None else self.offload_to.strip().lower()
+
+    def applied(
+        self, network: Network, *, num_ranks: int, chooses_fetches: bool = False, for_optimizer: bool = False
+    ) -> Network:
         """Return the network whose layers may move what they keep, if that is asked for, over this link.
 
         With `for_optimizer` the optimizer's state goes over it as well, and a link is there for that alone.
 
         Raises:
-            InputError: a value that breaks a rule, a link that is missing, one over which nothing moves, or fetches to
-                try where the caller does not (`chooses_fetches`).
+            InputError: a value that breaks a rule, a link that is missing, one over which nothing moves, or fetches or
+                keepers to try where the caller does not (`chooses_fetches`).
         """
+        if self._to == BEST and not chooses_fetches:
+            rule = _("must name ranks, or be {pairs}: only evenflow plan tries several", pairs=_PAIRS)
+            raise InputError(value=BEST, rule=rule, place=_TO, remedy=_("name them as 0:7,1:6"))
         if self.prefetch == BEST and not chooses_fetches:
             rule = _("must be an integer {range}: only evenflow plan tries several", range=AHEAD.text)
             raise InputError(value=BEST, rule=rule, place=_AHEAD, remedy=_("give a number"))
         link = self.link(network.host_link)
+        if link is not None:
+            link = self._with_keepers(link, num_ranks)
         if self.offload:
             if link is None:
                 rule = _("must come with {option}, the bandwidth to the host's memory", option=_LINK)
@@ -100,8 +137,9 @@ class HostOptions:
         of_link = (self.host_link, self.host_one_engine or None, self.host_sharers)
         if for_optimizer:
             of_link = (None, None, None)
-        values = (*of_link, self.prefetch, self.host_buffers)
-        for option, value in zip((_LINK, _ENGINE, _SHARERS, _AHEAD, _BUFFERS), values, strict=True):
+        values = (*of_link, self.prefetch, self.host_buffers, self.offload_to, self.peer_link)
+        options = (_LINK, _ENGINE, _SHARERS, _AHEAD, _BUFFERS, _TO, _PEER)
+        for option, value in zip(options, values, strict=True):
             if value is not None:
                 rule = _("must come with {option}: no recompute kind of the layers moves anything", option=_OFFLOAD)
                 raise InputError(value=value, rule=rule, place=option, remedy=_("add {option}", option=_OFFLOAD))
@@ -119,4 +157,45 @@ class HostOptions:
             sharers=self.host_sharers or (1 if known is None else known.sharers),
             buffers=self.host_buffers or (None if known is None else known.buffers),
             ahead=self.prefetch if isinstance(self.prefetch, int) else (1 if known is None else known.ahead),
+            keepers=() if known is None else known.keepers,
+            keeper_bytes_per_s=None if known is None else known.keeper_bytes_per_s,
         )
+
+    def _with_keepers(self, link: HostLink, num_ranks: int) -> HostLink:
+        """Return the link with the keepers as given, and the link to them; `best` is left to `tried`."""
+        keepers = link.keepers
+        if self._to == _PAIRS:
+            keepers = _pairs(num_ranks)
+        elif self.offload_to is not None and self._to != BEST:
+            numbers = of_ranks(self.offload_to, _HOST, _keeper, num_ranks=num_ranks, place=_TO)
+            keepers = tuple(None if number == _HOST else number for number in numbers)
+        if self.peer_link is not None and not (self._to == BEST or any(keeper is not None for keeper in keepers)):
+            rule = _("must come with {option}: no rank moves anything to another", option=_TO)
+            raise InputError(value=self.peer_link, rule=rule, place=_PEER, remedy=_("add {option}", option=_TO))
+        rate = link.keeper_bytes_per_s
+        if self.peer_link is not None:
+            rate = round(parse_bandwidth(self.peer_link, place=_PEER))
+        try:
+            return replace(link, keepers=keepers, keeper_bytes_per_s=rate)
+        except InputError as error:
+            raise InputError(value=error.value, rule=error.rule, place=f"{_TO}, {error.place}") from None
+
+
+def _keeper(text: str, place: str) -> int:
+    number: Any = as_number(text, RANKS)
+    if not isinstance(number, int) or number < 0:
+        raise InputError(
+            value=text, rule=_("must be a rank, or {pairs}, or {best}", pairs=_PAIRS, best=BEST), place=place
+        )
+    return number
+
+
+def _pairs(num_ranks: int) -> tuple[int | None, ...]:
+    """Return the keepers where the last rank keeps for the first, and so on. [BPipe, ICML 2023, §3.2]"""
+    return tuple(num_ranks - 1 - rank if rank < num_ranks // 2 else None for rank in range(num_ranks))
+
+
+def _tried_keepers(num_ranks: int) -> list[tuple[int | None, ...]]:
+    """Return the keepers to try: none, those of pairs, and the last rank for the first half."""
+    of_last = tuple(num_ranks - 1 if rank < num_ranks // 2 else None for rank in range(num_ranks))
+    return list(dict.fromkeys(((), _pairs(num_ranks), of_last)))

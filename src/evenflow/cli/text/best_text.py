@@ -61,7 +61,9 @@ def _table(best: BestOutcome) -> str:
     has_orders = any(candidate.rank_order for candidate in best.candidates)
     header = [_("schedule"), _("chunks"), *([_("group")] if has_groups else []), *([_("ranks")] if has_orders else [])]
     has_fetches = any(candidate.host_link is not None for candidate in best.candidates)
-    header += [*([_("ahead, buffers")] if has_fetches else []), _("step ms"), _("longer")]
+    has_keepers = any(candidate.host_link and candidate.host_link.keepers_text for candidate in best.candidates)
+    header += [*([_("ahead, buffers")] if has_fetches else []), *([_("kept by")] if has_keepers else [])]
+    header += [_("step ms"), _("longer")]
     header += [_("bound ms"), _("bubble"), *([_("peak MB")] if has_memory else []), ""]
     rows = []
     for candidate, *others in _by_schedule(best.candidates):
@@ -69,6 +71,7 @@ def _table(best: BestOutcome) -> str:
         names = [candidate.schedule, str(candidate.num_chunks), *([_group(candidate)] if has_groups else [])]
         names += [shown_order(candidate.rank_order)] if has_orders else []
         names += [_fetches(candidate.host_link)] if has_fetches else []
+        names += [_keepers(candidate.host_link)] if has_keepers else []
         numbers = [""] * (len(header) - len(names) - 1)
         if simulation is not None and candidate.outcome is not None:
             numbers = [
@@ -119,6 +122,11 @@ def _fetches(link: HostLink | None) -> str:
     if link is None:
         return ""
     return str(link.ahead) if link.buffers is None else f"{link.ahead}, {link.buffers}"
+
+
+def _keepers(link: HostLink | None) -> str:
+    """Return which ranks keep something for others, and otherwise that the host does."""
+    return link.keepers_text or _("host") if link is not None else ""
 
 
 def _for_target(candidate: ScheduleCandidate) -> bool:

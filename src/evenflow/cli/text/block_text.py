@@ -4,6 +4,7 @@ import click
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.model import check_no_keepers
 from evenflow.simulate import Simulation, simulate
 from evenflow.targets.frameworks.mindformers.block import format_bodies, format_mindformers
 from evenflow.targets.frameworks.mindformers.values import TITLE, check_writable, why_not
@@ -22,6 +23,8 @@ def block_to_paste(simulation: Simulation, memory_limit_bytes: int | None) -> st
     without = without_environment(simulation, memory_limit_bytes)
     try:
         check_writable(plan)
+        if any(simulation.pool_bytes):
+            check_no_keepers(simulation.network, title=title)
         counted, network = without_mtp(plan), simulation.network.without_mtp()
         block = format_mindformers(counted, without_environment=without) + format_bodies(network, counted)
     except InputError as error:

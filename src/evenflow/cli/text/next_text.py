@@ -5,17 +5,20 @@ from pathlib import Path
 
 from evenflow.language import _
 from evenflow.model import Plan
+from evenflow.simulate import Simulation
 
 _STANDARD_OUTPUT = Path("-")
 
 
-def export_line(json_file: Path | None, *, encodes_apart: bool) -> str:
+def export_line(json_file: Path | None, simulation: Simulation) -> str:
     """Return how a plan is printed for a framework; `json_file` is where it is kept, None where it is not.
 
-    `encodes_apart` says whether encoders are beside the pipeline, which no framework has.
+    No framework has encoders beside the pipeline, or ranks that keep activations of others.
     """
-    if encodes_apart:
+    if simulation.network.encodes_apart:
         return _("next: for a framework, plan with the encoder in the first stage (--encoder first), where all have it")
+    if any(simulation.pool_bytes):
+        return _("next: for a framework, plan without --offload-to: ranks keep activations of others in none")
     if json_file is None or json_file == _STANDARD_OUTPUT:
         return _("next: with --json plan.json, evenflow export plan.json --to NAME prints it for your framework")
     return _("next: evenflow export {file} --to NAME prints it for your framework", file=json_file)

@@ -8,7 +8,7 @@ from evenflow.cli.text.display_width import fits_output, output_width
 from evenflow.language import _, _n
 from evenflow.model import NONE, Network
 from evenflow.plain_text import on_one_line
-from evenflow.simulate import FillDrain, Simulation, host_uses, message_times, run
+from evenflow.simulate import FillDrain, HostUse, Simulation, host_uses, message_times, run
 from evenflow.solve import Outcome
 from evenflow.solve.best_outcome import fetches_text
 from evenflow.solve.outcome import BindingLimit, Status
@@ -184,8 +184,41 @@ def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
 
 
 def host_note(simulation: Simulation) -> str:
-    """Return one sentence on what the host keeps, and how busy the links to it are; empty where nothing is moved."""
+    """Return a sentence each on what the host and what other ranks keep, and how busy the links there are.
+
+    It is empty where nothing is moved.
+    """
     uses = host_uses(simulation)
+    kept = [_kept_by_host(simulation, uses), _kept_by_ranks(simulation, uses)]
+    return "\n".join(filter(None, kept))
+
+
+def _kept_by_ranks(simulation: Simulation, uses: Sequence[HostUse]) -> str:
+    moving = [rank for rank, use in enumerate(uses) if use.pool_bytes]
+    if not moving:
+        return ""
+    busiest = max(moving, key=lambda rank: uses[rank].copies_ns)
+    pools = [
+        _(
+            "rank {keeper} {held_mb:,.1f} MB of rank {rank}",
+            keeper=use.keeper,
+            held_mb=megabytes(use.pool_bytes),
+            rank=rank,
+        )
+        for rank, use in enumerate(uses)
+        if use.pool_bytes
+    ]
+    return _(
+        "ranks keep for others, as a part of their peaks: {pools}; links are busy up to {busy:.0f} % of the step in "
+        "each direction (rank {busiest}), with {fetches}",
+        pools=", ".join(pools),
+        busy=100 * uses[busiest].copies_ns / simulation.makespan_ns,
+        busiest=busiest,
+        fetches="" if simulation.network.host_link is None else fetches_text(simulation.network.host_link),
+    )
+
+
+def _kept_by_host(simulation: Simulation, uses: Sequence[HostUse]) -> str:
     moving = [rank for rank, use in enumerate(uses) if use.held_bytes]
     if not moving:
         return ""
@@ -258,13 +291,17 @@ def encoders_note(simulation: Simulation) -> str:
 
 def without_host_note(kept: Outcome | None, outcome: Outcome) -> str:
     """Return one sentence on the best plan that keeps everything on the devices; empty where none was looked for."""
-    if kept is None or outcome.makespan_ns is None:
+    if kept is None or outcome.makespan_ns is None or outcome.simulation is None:
         return ""
+    uses = host_uses(outcome.simulation)
+    with_ranks = _("the host and other ranks") if any(use.held_bytes for use in uses) else _("other ranks")
+    place = with_ranks if any(use.pool_bytes for use in uses) else _("the host")
     if kept.makespan_ns is None:
-        none = _("without the host no plan fits") if kept.infeasibility else ""
-        return none or _("without the host no plan was found in the time of a quick look")
+        none = _("without {place} no plan fits", place=place) if kept.infeasibility else ""
+        return none or _("without {place} no plan was found in the time of a quick look", place=place)
     return _(
-        "without the host the step is {percent:.1f} % longer: {step_ms:,.3f} ms, {status}",
+        "without {place} the step is {percent:.1f} % longer: {step_ms:,.3f} ms, {status}",
+        place=place,
         percent=100 * (kept.makespan_ns / outcome.makespan_ns - 1),
         step_ms=milliseconds(kept.makespan_ns),
         status=_("proven") if kept.status is Status.OPTIMAL else _("the best of a quick look"),

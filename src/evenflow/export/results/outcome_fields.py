@@ -111,6 +111,7 @@ def _alternative(candidate: ScheduleCandidate, sizes: Sizes) -> dict[str, object
     groups |= {"rank_order": list(candidate.rank_order)} if candidate.rank_order else {}
     if candidate.host_link is not None:
         groups |= {"ahead": candidate.host_link.ahead, "buffers": candidate.host_link.buffers}
+        groups |= {"keepers": list(candidate.host_link.keepers)} if candidate.host_link.keepers else {}
     groups |= {"recomputation": candidate.recomputation} if candidate.recomputation else {}
     if candidate.outcome is None:
         return {

@@ -180,6 +180,8 @@ def _combine(
             for cell_options, offset in zip(own, offsets, strict=False)
         ]
     )
+    if rank in problem.keepers:  # one that holds less may leave room for others, even if it is slower
+        faster[:] = -1
     room = int(problem.limits[rank] - problem.constants[rank])
     size = min(_FIRST_CAPACITY, prod(map(len, own)))
     while True:

@@ -12,7 +12,7 @@ Its value, after pricing, is a lower bound for every plan whose columns are all 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,15 @@ _IMPROVING = 1e-7 * SCALE
 """Least amount by which the reduced cost of a column must be below zero to improve the program; less is rounding."""
 _ROOM = 1e-6 * SCALE
 """Room left for rounding where columns are removed by reduced cost."""
+
+
+class TooFull(NamedTuple):
+    """What is too much together for a keeper, which a program in floating point may take for enough."""
+
+    row: int
+    """The row of the keeper."""
+    held: dict[int, int]
+    """By group, what its column holds itself, or what is set aside for it, in bytes."""
 
 
 class Master:
@@ -250,11 +259,27 @@ class Master:
             self.drop(group, reduced - self.slack[group] > room) for group, reduced in enumerate(self.reduced_costs)
         )
 
-    def program(self, upper_ns: float, waits: Sequence[LongestPaths] = ()) -> tuple[Program, list[range]]:
+    def too_full(self, chosen: Sequence[int]) -> list["TooFull"]:
+        """Return by how much less keepers must hold, or others have with them, than with a column of each group."""
+        over = []
+        for place, keeper in enumerate(self._layout.keepers):
+            row = self._layout.memory + place
+            held = {
+                group: int(matrix.beside[row][column])
+                for group, (matrix, column) in enumerate(zip(self._matrices, chosen, strict=True))
+                if row in matrix.beside
+            }
+            if sum(held.values()) > int(self.problem.limits[keeper] - self.problem.constants[keeper]):
+                over.append(TooFull(row=row, held=held))
+        return over
+
+    def program(
+        self, upper_ns: float, waits: Sequence[LongestPaths] = (), too_full: Sequence["TooFull"] = ()
+    ) -> tuple[Program, list[range]]:
         """Return the integer program over the alive columns with a makespan of at most `upper_ns`.
 
-        `waits` are paths whose messages take as long as their cut says. With the program come its columns of each
-        group.
+        `waits` are paths whose messages take as long as their cut says; in one group at least of each of `too_full`, a
+        column holds less. With the program come its columns of each group.
         """
         program = Program()
         program.column(cost=1.0, upper=upper_ns * self.factor)
@@ -275,6 +300,14 @@ class Master:
         for row in range(len(rows)):
             self._add_row(program, rows, row, 0.0)
         self._add_waits(program, waits, durations, members)
+        for full in too_full:
+            as_full = np.concatenate(
+                [
+                    np.array(members[group])[self._matrices[group].beside[full.row] >= held]
+                    for group, held in full.held.items()
+                ]
+            )
+            program.row(as_full, np.ones(len(as_full)), lower=-INFINITY, upper=len(full.held) - 1.0)
         return program, members
 
     def _add_waits(

@@ -6,6 +6,7 @@ durations   one for each cell and operation: the sum over the chosen columns is 
 conserve    one for each run of equal layers: all its layers are held
 order       one for each pair of neighbouring cells and run but the first: cells follow the order of the runs
 memory      one for each live vector of each rank, where cells are chosen one by one
+pools       one for each rank that keeps something for others, where ranks are chosen whole: its memory with their pools
 """
 
 from collections.abc import Iterator
@@ -43,6 +44,8 @@ class RowLayout:
     run_sizes: tuple[int, ...]
     memory_starts: tuple[int, ...] | None
     """First memory row of each rank and the end of all; None where memory has no rows."""
+    keepers: tuple[int, ...]
+    """Ranks that keep something for others, each with a row; none where memory has rows."""
 
     @property
     def conserve(self) -> int:
@@ -95,6 +98,7 @@ class RowLayout:
             num_pairs=problem.num_cells * problem.num_chunks if problem.schedule.has_pairs else 0,
             run_sizes=tuple(run.count for run in merged_runs(problem)),
             memory_starts=None,
+            keepers=() if by_cell else problem.keepers,
         )
         if not by_cell:
             return layout
@@ -107,7 +111,7 @@ class RowLayout:
         num_order = self.memory - self.order
         # In gigabytes, which keeps the numbers of these rows near one.
         rooms = (problem.limits - problem.constants) / GIGABYTE
-        room = np.repeat(rooms, np.diff(self.memory_starts)) if self.memory_starts else np.zeros(0)
+        room = np.repeat(rooms, np.diff(self.memory_starts)) if self.memory_starts else rooms[list(self.keepers)]
         durations, sizes = np.zeros(self.conserve), np.array(self.run_sizes, dtype=np.float64)
         lower = np.concatenate((durations, sizes, np.full(num_order + len(room), -np.inf)))
         upper = np.concatenate((durations, sizes, np.zeros(num_order), room))
@@ -150,6 +154,11 @@ class Matrix:
                     needed = needed + options.working_bytes[own]
                 shared.append(needed / GIGABYTE)
                 shared_rows.append(rows.memory_starts[rank] + index)
+        self.beside = dict(_beside_pools(problem, group, rows))
+        """By row of a keeper, what each column holds itself there, or what is set aside for it, in bytes."""
+        for row, needed in self.beside.items():
+            shared.append(needed / GIGABYTE)
+            shared_rows.append(row)
         self._shared = np.stack(shared, axis=1)
         self._rows = np.array(shared_rows, dtype=np.int64)
         self._places = np.stack(
@@ -163,6 +172,7 @@ class Matrix:
     def select(self, keep: Mask) -> None:
         """Remove the columns where `keep` is false."""
         self._shared = self._shared[keep]
+        self.beside = {row: needed[keep] for row, needed in self.beside.items()}
         self._places = np.ascontiguousarray(self._places[:, :, keep])
 
     def columns(self, indices: NDArray[np.int64]) -> Packed:
@@ -209,6 +219,27 @@ class Matrix:
                 if cell:
                     total -= reaching[cell - 1][first]
         return total
+
+
+def _beside_pools(problem: Problem, group: ColumnGroup, rows: RowLayout) -> Iterator[tuple[int, Integers]]:
+    """Yield the rows of keepers with what each column of a rank holds itself there, or what is set aside for it."""
+    if not rows.keepers:
+        return
+    rank = problem.schedule.stage_ranks[group.cells[0]]
+
+    def of_chunks(name: str) -> Integers:
+        """Return these bytes of each column, shape [num_chunks, num_columns]."""
+        return np.stack([getattr(options, name)[group.chosen[:, at]] for at, options in enumerate(group.options)])
+
+    if rank in rows.keepers:
+        amounts = np.concatenate([of_chunks(name) for name in problem.held])
+        held = (problem.live[rank] @ amounts).max(axis=0)
+        held += of_chunks("parameter_bytes").sum(axis=0) + of_chunks("working_bytes").max(axis=0)
+        yield rows.memory + rows.keepers.index(rank), held
+    keeper = problem.keeper_of(rank) if rank in problem.pooled else None
+    if keeper is not None:
+        pools = (problem.pooled[rank] @ of_chunks("offloaded_bytes")).max(axis=0)
+        yield rows.memory + rows.keepers.index(keeper), pools
 
 
 def durations_of(options: CellOptions, op: Op) -> Integers:

@@ -25,7 +25,7 @@ from evenflow.solve.memory.memory_program import MemoryProgram, TooLarge
 from evenflow.solve.memory.smallest_contents import Amounts, CellContents, SmallestContents
 from evenflow.solve.memory.two_chunks import TwoChunks, has_two_chunks
 from evenflow.solve.problem import Problem
-from evenflow.solve.start import even_bounds
+from evenflow.solve.start import even_bounds, without_moves
 
 TOLERANCE = 1e-6
 """Fraction of the peak up to which programs in floating point are right; the library allows a tenth of it in rows."""
@@ -64,7 +64,38 @@ def least_memory(
     A plan that needs at most `enough_bytes` ends the search; where it is proven that none does, the search for the
     smallest goes on for `seconds_above` at most. Without `exact`, step 1 ends it. `started` gets every program before
     it is solved, so that another thread can cancel it, which ends the search too.
+
+    Where ranks keep something for others, the bound is that of plans with which they need not; of the plan that it is
+    for and the smallest that moves nothing, the answer is the one that needs less.
     """
+    least = _least_alone(
+        problem, seconds=seconds, enough_bytes=enough_bytes, exact=exact, seconds_above=seconds_above, started=started
+    )
+    if not problem.pooled:
+        return least
+    plans, kept = [least.counts], without_moves(problem)
+    if kept is not None:
+        stays = _least_alone(
+            kept, seconds=seconds, enough_bytes=enough_bytes, exact=False, seconds_above=0.0, started=started
+        )
+        plans.append(stays.counts)
+    peaks = [int(problem.rank_memory(problem.costs(counts)).max()) for counts in plans]
+    peak_bytes = min(peaks)
+    return LeastMemory(
+        counts=plans[peaks.index(peak_bytes)], peak_bytes=peak_bytes, bound_bytes=min(least.bound_bytes, peak_bytes)
+    )
+
+
+def _least_alone(
+    problem: Problem,
+    *,
+    seconds: float,
+    enough_bytes: int,
+    exact: bool,
+    seconds_above: float,
+    started: Callable[[Program], object],
+) -> LeastMemory:
+    """Return the same as if no rank kept anything for others."""
     search = _Search(problem, deadline=now_s() + seconds, enough_bytes=enough_bytes, started=started)
     if problem.fixed_bounds is None and problem.num_chunks == 1:
         search.bounds = least_borders(search.contents)

@@ -190,6 +190,7 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             np.array([_HELD[name] for name in problem.held], dtype=np.int64),
             live_starts,
             problem.limits - problem.constants,
+            *_away(problem),
         ),
         GraphArrays(
             graph.rank_predecessors,
@@ -209,6 +210,20 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             np.zeros(len(graph.sequence) + 1, dtype=np.int64),
         ),
     )
+
+
+def _away(problem: Problem) -> tuple[Integers, Integers, Integers]:
+    """Return the keeper of each rank, vectors of what ranks have away, and where those of each begin.
+
+    All are empty where nobody keeps anything for another rank.
+    """
+    nothing = np.zeros((0, problem.num_chunks), dtype=np.int64)
+    if not problem.pooled:
+        return np.zeros(0, dtype=np.int64), nothing, np.zeros(0, dtype=np.int64)
+    of_ranks = [problem.pooled.get(rank, nothing) for rank in range(problem.num_ranks)]
+    keepers = [problem.keeper_of(rank) if rank in problem.pooled else None for rank in range(problem.num_ranks)]
+    starts = np.concatenate(([0], np.cumsum([len(vectors) for vectors in of_ranks])))
+    return np.array([-1 if keeper is None else keeper for keeper in keepers]), np.concatenate(of_ranks), starts
 
 
 def _saved(problem: Problem, speeds: Sequence[float]) -> tuple[Integers, Integers, Integers]:

@@ -103,6 +103,12 @@ class Memory(NamedTuple):
     """First live vector of each rank and the end of all."""
     room: Any
     """Bytes of each rank beside the constant, shape [num_ranks]."""
+    keepers: Any
+    """For each rank, the one in whose memory waits what it moves, or -1; empty where that is none for all."""
+    away: Any
+    """Vectors of what ranks have away at once (see `away_vectors`), shape [num_rows, num_chunks]."""
+    away_starts: Any
+    """The first of these of each rank and the end of all."""
 
 
 class GraphArrays(NamedTuple):
@@ -200,6 +206,18 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
 
 
 @compiled
+def _pool(rank: int, state: State, memory: Memory, stages: Any) -> int:
+    """Return what the keeper of a rank sets aside for it in bytes."""
+    most = 0
+    for row in range(memory.away_starts[rank], memory.away_starts[rank + 1]):
+        total = 0
+        for chunk in range(len(stages)):
+            total += memory.away[row, chunk] * state.costs[7, stages[chunk, rank]]
+        most = max(most, total)
+    return most
+
+
+@compiled
 def _peak(rank: int, state: State, memory: Memory, stages: Any) -> int:
     """Return the peak memory of a rank in bytes beside the constant."""
     num_chunks = len(stages)
@@ -211,6 +229,9 @@ def _peak(rank: int, state: State, memory: Memory, stages: Any) -> int:
                 live = memory.live[row, part * num_chunks + chunk]
                 total += live * state.costs[memory.held[part], stages[chunk, rank]]
         highest = max(highest, total)
+    for other in range(len(memory.keepers)):
+        if memory.keepers[other] == rank:
+            highest += _pool(other, state, memory, stages)
     working = 0
     for chunk in range(num_chunks):
         highest += state.costs[3, stages[chunk, rank]]
@@ -407,14 +428,17 @@ def _placed(first: int, last: int, state: State, rules: Rules) -> bool:
 
 @compiled
 def _fit_touched(first: int, last: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> bool:
-    """Make the ranks of the touched cells fit in memory; returns whether all do."""
-    if rules.uniform:
-        fits_first = _fit(rules.ranks[first], state, rules, prices, memory)
-        return bool(fits_first and _fit(rules.ranks[last], state, rules, prices, memory))
-    for cell in range(first, last + 1):
-        rank = rules.ranks[cell]
-        if not _fit(rank, state, rules, prices, memory):
+    """Make the ranks of the touched cells fit in memory, then those that keep for them; returns whether all do."""
+    begin, end = min(first, last), max(first, last)
+    between = max(1, end - begin) if rules.uniform else 1  # equal layers in between stay as they are
+    for cell in range(begin, end + 1, between):
+        if not _fit(rules.ranks[cell], state, rules, prices, memory):
             return False
+    if len(memory.keepers):
+        for cell in range(begin, end + 1, between):
+            keeper = memory.keepers[rules.ranks[cell]]
+            if keeper >= 0 and not _fit(keeper, state, rules, prices, memory):
+                return False
     return True
 
 

@@ -3,7 +3,7 @@
 from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 from evenflow.solve.search.annealing import Annealing, kernel_arguments
-from evenflow.solve.start import even_start
+from evenflow.solve.start import even_start, fits
 
 _MOST_STEPS = 1000
 """Moves of the search."""
@@ -21,7 +21,9 @@ def dealt(problem: Problem) -> Integers | None:
     rules, prices, memory, _graph = kernel_arguments(problem)
     counts = even_start(problem)
     moves = 0 if problem.request.layers is not None else 2 * problem.num_layers
-    return counts if deal(counts, moves, rules, prices, memory) else None
+    if not deal(counts, moves, rules, prices, memory):
+        return None
+    return None if problem.pooled and not fits(problem, counts) else counts  # it knows nothing of what ranks keep
 
 
 def first_plan(problem: Problem) -> Integers | None:

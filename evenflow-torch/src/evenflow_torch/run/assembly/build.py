@@ -23,7 +23,7 @@ from evenflow_torch.models.rows import as_row, is_known
 from evenflow_torch.run.assembly.batches import Batch, BatchReader, first_microbatch, split_form
 from evenflow_torch.run.assembly.pipeline import Pipeline, RankStages
 from evenflow_torch.run.engine.loss_shares import LossWeight
-from evenflow_torch.run.engine.order import check_world, runnable_order
+from evenflow_torch.run.engine.order import check_keepers, check_world, runnable_order
 from evenflow_torch.run.engine.packing import Boundary
 from evenflow_torch.run.engine.recompute_layers import check_kinds, is_on_host
 from evenflow_torch.run.engine.runtime import LossFunction
@@ -96,7 +96,8 @@ def pipeline(
             `evenflow.profiles.mesh_plan_file.parse_mesh_plan`). The world size is its number of devices then, the
             parameters become DTensors, and the first dimension of the batch counts for all devices of a stage together.
         host_link: when what layers keep on the host moves, as in the network that was planned
-            (`evenflow.read_host_link` of a plan file). Without it, it moves layer by layer, back one layer ahead.
+            (`evenflow.read_host_link` of a plan file). Without it, it moves layer by layer, back one layer ahead. None
+            of it may wait with another rank.
         seed: makes dropout the same however the model is split. Without it, random numbers come as they come.
         recompute_modules: glob patterns of the sub-modules that each kind but ``full`` runs again, by their names in a
             layer; see `evenflow.model.recompute_parts`.
@@ -109,6 +110,7 @@ def pipeline(
         InputError: plan, model, batch and world size do not fit.
     """
     schedule = runnable_order(plan)
+    check_keepers(host_link)
     example_inputs = split_form(example_batch, has_loss=loss_fn is not None, place=_("example batch"))[0]
     if isinstance(model, ModelRow):
         row = model

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Plan
+from evenflow.model import HostLink, Plan
 from evenflow.schedule import Op, Schedule, schedule_of
 
 
@@ -26,6 +26,17 @@ def runnable_order(plan: Plan) -> Schedule:
     if schedule.is_forward_only:
         raise InputError(value=schedule.name, rule=_("must have backwards, since it trains"), place="schedule")
     return schedule
+
+
+def check_keepers(host_link: HostLink | None) -> None:
+    """Raise InputError for activations that wait in the memory of another rank: they move to the host alone here."""
+    if host_link is not None and host_link.keepers_text:
+        raise InputError(
+            value=host_link.keepers_text,
+            rule=_("must not be there: activations can be moved to the host alone, not to other ranks"),
+            place=_("plan, keepers"),
+            remedy=_("plan without --offload-to"),
+        )
 
 
 def check_world(plan: Plan, num_processes: int, mesh_plan: MeshPlan | None = None, *, num_replicas: int = 1) -> None:

@@ -21,6 +21,7 @@ from evenflow.profiles.plan_file import (
 )
 from evenflow_torch.models.families.table import FAMILIES
 from evenflow_torch.requests import number_format
+from evenflow_torch.run.engine.order import check_keepers
 from evenflow_torch.run.job.child import HEARTBEAT_SECONDS
 from evenflow_torch.run.job.launch import MOST_RANK_TIMEOUT_SECONDS
 from evenflow_torch.run.values.run_files import RunFiles, last_checkpoint
@@ -212,12 +213,14 @@ class RunOptions:
         sequence, target, microbatch = (
             (_SEQUENCE, self.seq or _SEQUENCE, _MICROBATCH) if mesh_plan is None else parse_sizes(text, place=place)
         )
+        host_link = parse_host_link(text, place=place)
+        check_keepers(host_link)
         return RunJob(
             plan=parse_plan(text, place=place),
             memory_limit_bytes=parse_memory_limit(text, place=place),
             mesh_plan=mesh_plan,
             data_parallel=self.data_parallel,
-            host_link=parse_host_link(text, place=place),
+            host_link=host_link,
             model=self.model,
             config=config,
             num_layers=self.layers,

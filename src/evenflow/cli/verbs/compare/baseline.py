@@ -62,7 +62,8 @@ class GivenBaseline:
                 rule=_("must be the {count} body layers of the layer file", count=network.num_layers),
                 place=_("{file}: number of layers", file=self.file.path),
             )
-        as_run = self.target.abilities(self.version).as_run(network, title=self.target.title)
+        alone = network.without_keepers()  # no framework has any
+        as_run = self.target.abilities(self.version).as_run(alone, title=self.target.title)
         simulation = simulate(as_run, plan, communication=communication)
         return NamedPlan(name=YOURS, simulation=simulation, picture=f"{YOURS}.svg")
 

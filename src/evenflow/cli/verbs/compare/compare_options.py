@@ -141,7 +141,8 @@ def compare_job(compare_options: CompareOptions, model: GivenModel) -> CompareJo
     limit = model.memory_limit_bytes if compare_options.memory is None else options.memory_limit(compare_options.memory)
     network, limit = compare_options.unequal_ranks.applied(network, limit, num_ranks=sizes.num_ranks)
     for_optimizer = bool(compare_options.configuration.optimizer_offload)
-    network = compare_options.segments.applied(compare_options.host.applied(network, for_optimizer=for_optimizer))
+    moving = compare_options.host.applied(network, num_ranks=sizes.num_ranks, for_optimizer=for_optimizer)
+    network = compare_options.segments.applied(moving)
     if plan is not None:  # it may compute layers again together
         network = offering(network, plan.used_kinds)
     communication = compare_options.messages.communication_or(

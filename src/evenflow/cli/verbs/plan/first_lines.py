@@ -69,13 +69,13 @@ def spread_line(job: PlanJob, outcome: Outcome) -> str:
     )
 
 
-def next_line(job: PlanJob) -> str:
+def next_line(job: PlanJob, simulation: Simulation) -> str:
     """Return the command, or the options, that come next."""
     file, target = job.options.results.json_file, job.options.target
     if job.applied_file is not None:
         return _("next: train with {file}", file=job.applied_file.beside("planned"))
-    if job.request.network.encodes_apart:
-        return export_line(file, encodes_apart=True)
+    if job.request.network.encodes_apart or any(simulation.pool_bytes):
+        return export_line(file, simulation)
     edits = target is not None and target.apply is not None
     if file is None or file == _STANDARD_OUTPUT:
         if target is None:
@@ -84,7 +84,7 @@ def next_line(job: PlanJob) -> str:
             return _("next: with --json plan.json, evenflow apply plan.json FILE edits your own file")
         return _("next: paste the lines below; --json plan.json keeps the plan")
     if target is None:
-        return export_line(file, encodes_apart=False)
+        return export_line(file, simulation)
     if edits:
         return _("next: evenflow apply {file} FILE edits your own file", file=file)
     return _("next: paste the lines below")

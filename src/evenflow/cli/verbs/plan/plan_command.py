@@ -255,7 +255,7 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         outcome.memory_limit_bytes,
         certificate=certificate,
         first=first_lines(simulation, job),
-        ahead=("" if others else _shorter(neighbours, outcome), next_line(job)),
+        ahead=("" if others else _shorter(neighbours, outcome), next_line(job, simulation)),
         binding=notes,
         rank_order=outcome.rank_order,
     )

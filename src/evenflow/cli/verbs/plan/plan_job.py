@@ -141,7 +141,9 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
     share = plan_options.configuration.optimizer_offload or 0.0
     if framework is not None:
         framework[0].check_offload(share, framework[1], place="--optimizer-offload")
-    host = plan_options.host.applied(network, chooses_fetches=True, for_optimizer=share > 0)
+    host = plan_options.host.applied(
+        network, num_ranks=plan_options.ranks, chooses_fetches=True, for_optimizer=share > 0
+    )
     network = plan_options.segments.applied(host)
     _check_placed(plan_options.place_ranks, network)
     communication = plan_options.messages.communication_or(
@@ -209,7 +211,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
             time_limit_s=plan_options.time_limit,
             known=known,
             place_ranks=plan_options.place_ranks,
-            host_links=plan_options.host.tried(network),
+            host_links=plan_options.host.tried(network, num_ranks=plan_options.ranks),
         ),
         file_plan=file_plan,
         applied_file=applied,
@@ -263,7 +265,7 @@ def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
         return _solved(job, progress)
     answer = _solved(job.within(job.options.time_limit - kept_s), progress)
     simulation = answer.outcome.simulation
-    if simulation is None or not any(use.held_bytes for use in host_uses(simulation)) or was_interrupted():
+    if simulation is None or not any(use.moves for use in host_uses(simulation)) or was_interrupted():
         return answer
     request = replace(job.request, network=without_offload(simulation.network))
     with suppress(Interrupted, InputError):  # the answer is there already

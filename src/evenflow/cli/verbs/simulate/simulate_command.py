@@ -105,7 +105,8 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
         request.plan.check_unused()
     network, limit = request.unequal_ranks.applied(network, limit, num_ranks=plan.num_ranks)
     for_optimizer = bool(request.configuration.optimizer_offload)
-    network = request.segments.applied(request.host.applied(network, for_optimizer=for_optimizer))
+    moving = request.host.applied(network, num_ranks=plan.num_ranks, for_optimizer=for_optimizer)
+    network = request.segments.applied(moving)
     outputs = Outputs(
         paths_of(request),
         inputs={_("the input file {file}", file=file): Path(config_path(file)) for file in files},
@@ -141,7 +142,7 @@ def simulate(files: tuple[str, ...], request: SimulateOptions) -> int:
     )
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan
-    ahead = export_line(request.results.json_file, encodes_apart=simulation.plan.encodes_apart)
+    ahead = export_line(request.results.json_file, simulation)
     answer = plan_text(simulation, limit, first=[makespan], ahead=[ahead])
     answer = f"{answer}\n\n{aa_coverage_text(coverage)}" if coverage else answer
     outputs.say(answer)
