@@ -47,7 +47,7 @@ def chosen_sets(
             raise InputError(value=named, rule=_("must be sets of modules, or {best}", best=BEST), place=place)
         every = best_module_sets(training, topology, known_kinds)
         if moves and known_kinds is not None:
-            every = with_moved_sets(training, every)
+            every = with_moved_sets(training, every, known_kinds)
         sets = tuple(modules for modules in every if known_kinds is None or set_kind(modules) in known_kinds)
         if not sets:
             none = _("must be left out: no set of modules saves anything that full recomputation does not")
