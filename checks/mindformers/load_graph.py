@@ -123,8 +123,8 @@ def handed_on(text: str) -> list[dict[str, Any]]:
     call = next(match for body, _type, _scope in nodes.values() if (match := ARGUMENTS.match(body)))
     held: dict[tuple[str, str], dict[str, Any]] = {}
     for name in (word.strip()[1:] for word in call[1].split(",")[1:]):
-        if name not in nodes:
-            continue  # weights, and the input
+        if name not in nodes or "Tensor" not in nodes[name][1]:
+            continue  # weights, the input, and the order of side effects
         moves = operator(nodes[name][0]) == "MoveTo"
         source = read(nodes[name][0]) if moves else name
         base = memory_of(source, nodes)
