@@ -155,9 +155,7 @@ def test_steps_move_more_and_more(model):
             assert set(less) <= set(more)
 
 
-@pytest.mark.parametrize(
-    "modules", [("offload_attn_proj",), ("moe_act", "offload_moe_act"), ("moe", "offload_expert_fc1")]
-)
+@pytest.mark.parametrize("modules", [("offload_attn_proj",), ("moe", "offload_moe_act"), ("moe", "offload_expert_fc1")])
 def test_sets_that_cannot_be(modules):
     assert not is_possible_set(modules)
     assert is_possible_set((*modules[:-1], "offload_qkv_linear"))
@@ -169,3 +167,16 @@ def test_steps_are_those_that_are_known() -> None:
         training(), [("layernorm",)], ["full", "layernorm", set_kind(pair), "layernorm+offload_moe_act"]
     )
     assert sets == (("layernorm",), pair)  # a dense layer has no moe_act
+
+
+def test_what_an_activation_reads_moves_while_its_result_is_computed_again() -> None:
+    """As Megatron-LM's own tests have it, `offload_modules: moe_act` beside `recompute_modules: moe_act`."""
+    sets = (("moe_act",), ("offload_moe_act",), ("moe_act", "offload_moe_act"))
+    assert all(map(is_possible_set, sets))
+    whole = training(model=replace(LLAMA, experts=EXPERTS), recompute_sets=sets, host_link=LINK)
+    again, moved, both = (
+        priced_network(whole, TOPOLOGY).network.layers[-1].modes[set_kind(modules)] for modules in sets
+    )
+    assert both.offloaded_bytes == moved.offloaded_bytes > 0
+    assert both.activation_bytes == again.activation_bytes - moved.offloaded_bytes
+    assert both.activation_bytes < moved.activation_bytes

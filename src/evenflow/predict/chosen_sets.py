@@ -65,7 +65,7 @@ def chosen_sets(
         if not is_possible_set(modules):
             rule = _(
                 "must move attn_proj only with core_attn, and nothing that is computed again: core_attn, mla_up_proj, "
-                "full_attn, moe_act and moe"
+                "full_attn and moe"
             )
             raise InputError(value=set_kind(modules), rule=rule, place=place)
         if known_kinds is not None and set_kind(modules) not in known_kinds:
