@@ -197,6 +197,7 @@ check-targets: check-megatron check-megatron-next check-bridge check-torchtitan 
 check-mindformers: setup $(MINDFORMERS_VENV)/.stamp $(PYNATIVE_VENV)/.stamp
 	$(BIN)/python checks/mindformers/check.py --python $(MINDFORMERS_VENV)/bin/python
 	$(BIN)/python checks/mindformers/check_sets.py --python $(MINDFORMERS_VENV)/bin/python
+	$(BIN)/python checks/mindformers/check_graph.py --python $(MINDFORMERS_VENV)/bin/python
 	$(BIN)/python checks/mindformers_pynative/check.py --python $(PYNATIVE_VENV)/bin/python
 
 check-colossalai: setup $(COLOSSALAI_VENV)/.stamp

@@ -5,7 +5,17 @@ Run it with ``make target-table``.
 
 from pathlib import Path
 
-from evenflow.model import Abilities, Empty, Groups, Recomputation, Scope, even_cut, segment_length
+from evenflow.model import (
+    OFFLOAD,
+    SET_JOINT,
+    Abilities,
+    Empty,
+    Groups,
+    Recomputation,
+    Scope,
+    even_cut,
+    segment_length,
+)
 from evenflow.predict.training import PRODUCTS, moved_of, sets_among
 from evenflow.schedule import FAMILIES
 from evenflow.targets.registry import all_targets
@@ -28,6 +38,8 @@ GROUPS = {
 
 
 def _shown(kind: str) -> str:
+    if kind.endswith(f"{SET_JOINT}{OFFLOAD}"):
+        return "the rest of a layer on the host"
     if moved_of(kind.split("+")):
         return "modules on the host"
     if kind != PRODUCTS and sets_among((kind,)):

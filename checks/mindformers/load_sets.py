@@ -3,7 +3,8 @@
     python load_sets.py FOLDER
 
 writes, for every NAME.yaml of FOLDER, NAME.seen.json: what the package's own layer setting makes of each layer, once
-dense and once with experts: "full", or the paths of the cells and operators that are computed again. MindSpore and the
+dense and once with experts: whether it is computed again or moved as a whole, and the paths of the cells and operators
+that are. MindSpore and the
 rest of the package have stand-ins here, so that cells note what they are told.
 """
 
@@ -25,8 +26,10 @@ SETTING = Path(sysconfig.get_paths()["purelib"], "mindformers/parallel_core/trai
 class Cell:
     """A module that keeps the cells in it apart from other attributes, as MindSpore's does."""
 
-    def __init__(self) -> None:
-        self.__dict__ |= {"_cells": {}, "runs_again": False}
+    def __init__(self, *operators: str) -> None:
+        self.__dict__ |= {"_cells": {}, "runs_again": False, "moves": False}
+        for name in operators:
+            setattr(self, name, Operator())
 
     def __setattr__(self, name: str, value: Any) -> None:
         (self._cells if isinstance(value, Cell) else self.__dict__)[name] = value
@@ -40,6 +43,10 @@ class Cell:
         """Note that it is computed again."""
         self.__dict__["runs_again"] = True
 
+    def offload(self, **_options: Any) -> None:
+        """Note that what it returns moves."""
+        self.__dict__["moves"] = True
+
     def set_comm_fusion(self, _index: int) -> None:
         """Leave communication as it is."""
 
@@ -47,39 +54,73 @@ class Cell:
 class Operator:
     """A primitive."""
 
-    runs_again = False
+    runs_again = moves = False
 
     def recompute(self, mode: bool = True) -> None:
         """Note that it is computed again."""
         self.runs_again = mode
 
+    def _offload(self, **_options: Any) -> None:
+        self.moves = True
+
+
+class AlwaysAgain:
+    """A primitive that the package computes again in any case, whose flag stands where others have the method."""
+
+    runs_again = moves = False
+    recompute = True
+
+    def _offload(self, **_options: Any) -> None:
+        self.moves = True
+
+
+def linear(*, reads_again: bool) -> Cell:
+    """Return a product; the reshape of what it reads is computed again, or is not."""
+    cell = Cell("matmul", "cast", "add")
+    cell.reshape = AlwaysAgain() if reads_again else Operator()
+    return cell
+
 
 def mlp() -> Cell:
     """Return a dense MLP, or shared experts."""
-    cell = Cell()
-    cell.linear_fc1, cell.activation_func, cell.linear_fc2 = Cell(), Cell(), Cell()
-    cell.mul = Operator()
+    cell = Cell("mul", "split", "transpose", "add")
+    cell.linear_fc1, cell.linear_fc2 = linear(reads_again=True), linear(reads_again=False)
+    cell.activation_func = Cell("silu")
+    cell.reshape = AlwaysAgain()
     return cell
 
 
 def layer(*, has_experts: bool) -> Cell:
-    """Return a layer by the names of `TransformerLayer`, `MLP` and `MoELayer`."""
-    cell = Cell()
-    cell.input_layernorm, cell.self_attention, cell.pre_cross_attn_layernorm = Cell(), Cell(), Cell()
-    cell.pre_mlp_layernorm, cell.mlp = Cell(), Cell() if has_experts else mlp()
+    """Return a layer by the names of `TransformerLayer`, `SelfAttention`, `MLP` and `MoELayer`."""
+    cell = Cell("add")
+    cell.input_layernorm, cell.pre_mlp_layernorm = Cell("norm", "cast"), Cell("norm", "cast")
+    cell.self_attention, cell.pre_cross_attn_layernorm = Cell("reshape", "cast", "tnd_transpose"), Cell()
+    cell.self_attention.core_attention = Cell("flash_attention", "reshape")
+    cell.self_attention.linear_qkv = linear(reads_again=True)
+    cell.self_attention.linear_proj = linear(reads_again=False)
+    cell.mlp = Cell("mul") if has_experts else mlp()
     if has_experts:
-        cell.mlp.router, cell.mlp.experts, cell.mlp.shared_experts = Cell(), Cell(), mlp()
+        cell.mlp.router, cell.mlp.experts, cell.mlp.shared_experts = Cell("mul"), Cell(), mlp()
     return cell
 
 
-def again(cell: Cell, above: str = "") -> Iterator[str]:
-    """Yield the paths of all in a cell that is computed again."""
+def noted(cell: Cell, note: str, above: str = "") -> Iterator[str]:
+    """Yield the paths of all in a cell with a note: `runs_again`, or `moves`."""
     for name, inner in (*cell._cells.items(), *cell.__dict__.items()):
-        if isinstance(inner, Cell | Operator):
-            if inner.runs_again:
+        if isinstance(inner, Cell | Operator | AlwaysAgain):
+            if getattr(inner, note):
                 yield f"{above}{name}"
             if isinstance(inner, Cell):
-                yield from again(inner, f"{above}{name}.")
+                yield from noted(inner, note, f"{above}{name}.")
+
+
+def swap_config(*, swap: bool, layer_swap: Any, op_swap: Any) -> Any:
+    """Return what the package's class makes of the keys: the entries of every pattern."""
+    by_pattern: dict[str, list[Any]] = {}
+    for entry in op_swap or []:
+        for pattern in entry["op_name"]:
+            by_pattern.setdefault(pattern, []).append(entry)
+    return types.SimpleNamespace(swap=bool(swap), layer_swap=layer_swap or [], op_swap=by_pattern)
 
 
 def layer_setting() -> Any:
@@ -90,7 +131,7 @@ def layer_setting() -> Any:
     sys.modules["mindspore"].nn.Cell = Cell
     sys.modules["mindspore"].get_auto_parallel_context = lambda _name: True
     transformer = types.SimpleNamespace(
-        TransformerSwapConfig=lambda **_options: types.SimpleNamespace(swap=False),
+        TransformerSwapConfig=swap_config,
         TransformerRecomputeConfig=types.SimpleNamespace,
     )
     sys.modules["mindformers.modules.transformer"] = transformer  # type: ignore[assignment]
@@ -104,7 +145,7 @@ def layer_setting() -> Any:
 
 
 def read(path: Path, setting_class: Any) -> list[dict[str, Any]]:
-    """Return what is computed again of every layer."""
+    """Return what is computed again and moved of every layer."""
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
     model, recompute = data["model"]["model_config"], data["recompute_config"]
     usual = dict.fromkeys(("parallel_optimizer_comm_recompute", "recompute_slice_activation"), False)
@@ -114,9 +155,9 @@ def read(path: Path, setting_class: Any) -> list[dict[str, Any]]:
         **recompute,
         pipeline_model_parallel_size=data["parallel_config"]["pipeline_stage"],
         gradient_aggregation_group=4,
-        cpu_offloading=False,
-        cpu_offloading_num_layers=None,
-        op_swap=None,
+        cpu_offloading=model.get("swap"),
+        cpu_offloading_num_layers=model.get("layer_swap"),
+        op_swap=model.get("op_swap"),
     )
     setting = setting_class(data["num_layers"], model["offset"], parallel, model["pp_interleave_num"])
     seen = []
@@ -125,7 +166,9 @@ def read(path: Path, setting_class: Any) -> list[dict[str, Any]]:
         for has_experts in (False, True):
             cell = layer(has_experts=has_experts)
             setting(cell, index)
-            kinds["experts" if has_experts else "dense"] = "full" if cell.runs_again else sorted(again(cell))
+            notes = {note: sorted(noted(cell, note)) for note in ("runs_again", "moves")}
+            whole = {"full": cell.runs_again, "offload": cell.moves}
+            kinds["experts" if has_experts else "dense"] = {**notes, **whole}
         seen.append(kinds)
     return seen
 

@@ -20,6 +20,7 @@ from evenflow.predict.training import (
     with_inner,
 )
 from evenflow.predict.transformer import Experts, LatentAttention
+from evenflow.targets.megatron_family.flags import ways_with_moves
 from tests.predict.test_tower import TOWER
 from tests.predict.trainings import LLAMA, TOPOLOGY, training
 
@@ -140,7 +141,8 @@ def test_what_each_module_moves():
 @pytest.mark.parametrize("model", [*MODELS, replace(LATENT, experts=EXPERTS)], ids=["dense", "experts", "latent"])
 def test_steps_move_more_and_more(model):
     whole = training(model=model)
-    sets = with_moved_sets(whole, [("layernorm",), ("moe_act", "layernorm")])
+    known = [kind for way in ways_with_moves() for kind in way.kinds]
+    sets = with_moved_sets(whole, [("layernorm",), ("moe_act", "layernorm")], known)
     assert all(map(is_possible_set, sets))
     network = priced_network(replace(whole, recompute_sets=sets, host_link=LINK), TOPOLOGY).network
     layer = network.layers[-1]
@@ -153,9 +155,28 @@ def test_steps_move_more_and_more(model):
             assert set(less) <= set(more)
 
 
-@pytest.mark.parametrize(
-    "modules", [("offload_attn_proj",), ("moe_act", "offload_moe_act"), ("moe", "offload_expert_fc1")]
-)
+@pytest.mark.parametrize("modules", [("offload_attn_proj",), ("moe", "offload_moe_act"), ("moe", "offload_expert_fc1")])
 def test_sets_that_cannot_be(modules):
     assert not is_possible_set(modules)
     assert is_possible_set((*modules[:-1], "offload_qkv_linear"))
+
+
+def test_steps_are_those_that_are_known() -> None:
+    pair = ("offload_core_attn", "offload_attn_proj")
+    sets = with_moved_sets(
+        training(), [("layernorm",)], ["full", "layernorm", set_kind(pair), "layernorm+offload_moe_act"]
+    )
+    assert sets == (("layernorm",), pair)  # a dense layer has no moe_act
+
+
+def test_what_an_activation_reads_moves_while_its_result_is_computed_again() -> None:
+    """As Megatron-LM's own tests have it, `offload_modules: moe_act` beside `recompute_modules: moe_act`."""
+    sets = (("moe_act",), ("offload_moe_act",), ("moe_act", "offload_moe_act"))
+    assert all(map(is_possible_set, sets))
+    whole = training(model=replace(LLAMA, experts=EXPERTS), recompute_sets=sets, host_link=LINK)
+    again, moved, both = (
+        priced_network(whole, TOPOLOGY).network.layers[-1].modes[set_kind(modules)] for modules in sets
+    )
+    assert both.offloaded_bytes == moved.offloaded_bytes > 0
+    assert both.activation_bytes == again.activation_bytes - moved.offloaded_bytes
+    assert both.activation_bytes < moved.activation_bytes

@@ -24,7 +24,7 @@ from evenflow.model.kept_first import groups_of, moved_of_first
 from evenflow.model.moved_share import MovedGroups, chain_of, shares_between, with_chain, with_moved_share
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.network_source import NetworkSource, as_network
-from evenflow.model.offloaded import with_offload
+from evenflow.model.offloaded import moved_kind, with_offload
 from evenflow.model.plan import Cells, MovedShare, Plan, cells
 from evenflow.model.rank_traits import RankTraits
 from evenflow.model.recompute import (
@@ -37,6 +37,7 @@ from evenflow.model.recompute import (
     SELECT,
     SET_JOINT,
     is_kind_name,
+    moves,
     ordered_kinds,
 )
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
@@ -113,7 +114,9 @@ __all__ = [
     "is_kind_name",
     "looped",
     "mixing",
+    "moved_kind",
     "moved_of_first",
+    "moves",
     "offering",
     "one_by_one",
     "ordered_kinds",

@@ -21,10 +21,10 @@ def with_offload(network: NetworkSource, link: HostLink) -> Network:
         InputError: a network that has one of these kinds already.
     """
     network = as_network(network)
-    taken = next((kind for kind in network.kinds if _moved_kind(kind) in network.kinds), None)
+    taken = next((kind for kind in network.kinds if moved_kind(kind) in network.kinds), None)
     if taken is not None:
         raise InputError(
-            value=_moved_kind(taken),
+            value=moved_kind(taken),
             rule=_("must not be among the recompute kinds yet"),
             place=_("recompute kinds of {name}", name=network.name),
         )
@@ -35,12 +35,17 @@ def with_offload(network: NetworkSource, link: HostLink) -> Network:
 
 def _moving(layer: Layer, kinds: Collection[str]) -> Layer:
     moved: Mapping[str, Mode] = {
-        _moved_kind(kind): replace(mode, activation_bytes=0, offloaded_bytes=mode.activation_bytes)
+        moved_kind(kind): replace(mode, activation_bytes=0, offloaded_bytes=mode.activation_bytes)
         for kind, mode in layer.modes.items()
         if not mode.offloaded_bytes and kind in kinds
     }
     return replace(layer, modes={**layer.modes, **moved})
 
 
-def _moved_kind(kind: str) -> str:
+def moved_kind(kind: str) -> str:
+    """Return the kind that moves to the host what layers keep under `kind`.
+
+    >>> moved_kind("none"), moved_kind("select")
+    ('offload', 'select+offload')
+    """
     return OFFLOAD if kind == NONE else f"{kind}+{OFFLOAD}"

@@ -38,6 +38,15 @@ def is_kind_name(text: str) -> bool:
     return all(piece.isidentifier() or piece.isdecimal() for piece in pieces)
 
 
+def moves(kind: str) -> bool:
+    """Return whether layers keep something on the host under `kind`.
+
+    >>> [moves(kind) for kind in ("full", "offload", "select+offload", "layernorm+offload_core_attn")]
+    [False, True, True, True]
+    """
+    return any(name == OFFLOAD or name.startswith(f"{OFFLOAD}_") for name in kind.split(SET_JOINT))
+
+
 def ordered_kinds(names: set[str]) -> tuple[str, ...]:
     """Return `names` in the order in which their layers stand in a cell: full, both, select, comm, others, none.
 

@@ -47,7 +47,7 @@ def chosen_sets(
             raise InputError(value=named, rule=_("must be sets of modules, or {best}", best=BEST), place=place)
         every = best_module_sets(training, topology, known_kinds)
         if moves and known_kinds is not None:
-            every = with_moved_sets(training, every)
+            every = with_moved_sets(training, every, known_kinds)
         sets = tuple(modules for modules in every if known_kinds is None or set_kind(modules) in known_kinds)
         if not sets:
             none = _("must be left out: no set of modules saves anything that full recomputation does not")
@@ -65,7 +65,7 @@ def chosen_sets(
         if not is_possible_set(modules):
             rule = _(
                 "must move attn_proj only with core_attn, and nothing that is computed again: core_attn, mla_up_proj, "
-                "full_attn, moe_act and moe"
+                "full_attn and moe"
             )
             raise InputError(value=set_kind(modules), rule=rule, place=place)
         if known_kinds is not None and set_kind(modules) not in known_kinds:

@@ -13,12 +13,10 @@ from evenflow.model import FULL, NONE, SELECT
 from evenflow.predict.activations import moved_bytes
 from evenflow.predict.step_network import captured, kept_by_kind, on_one_device, priced_layer_of
 from evenflow.predict.training import (
-    MOVED_MODULES,
     MOVES,
     PRODUCTS,
     RECOMPUTE_MODULES,
     Training,
-    is_possible_set,
     moved_of,
     set_kind,
     sets_among,
@@ -54,42 +52,49 @@ def best_module_sets(
     return tuple(sorted(found, key=lambda modules: (-found[modules], modules)))
 
 
-def with_moved_sets(training: Training, sets: Sequence[ModuleSet]) -> tuple[ModuleSet, ...]:
+def with_moved_sets(
+    training: Training, sets: Sequence[ModuleSet], known_kinds: Collection[str]
+) -> tuple[ModuleSet, ...]:
     """Return `sets` and nothing, each also with modules moved to the host, in some steps from few bytes to all.
 
-    A byte takes the link as long whatever it is of, so that those with most bytes come first; the layer that there are
-    most of decides.
+    Among `known_kinds`. A byte takes the link as long whatever it is of, so that those with most bytes come first; the
+    layer that there are most of decides.
     """
+    known: dict[frozenset[str], list[ModuleSet]] = {}
+    for modules in sets_among(known_kinds):
+        moved = tuple(name for name in modules if name.startswith(MOVES))
+        known.setdefault(frozenset(modules) - set(moved), []).append(moved)
     kinds = [kind for kind in training.model.kinds if not kind.frozen]
     layer = max(kinds, key=kinds.count)
     found: dict[ModuleSet, None] = dict.fromkeys(sets)
     for again in ((), *sets):
-        for moved in _moved_steps(training, layer, again):
+        for moved in _moved_steps(training, layer, again, known.get(frozenset(again), ())):
             found[*again, *moved] = None
     return tuple(found)
 
 
-def _moved_steps(training: Training, layer: LayerKind, again: ModuleSet) -> Iterator[ModuleSet]:
-    """Yield modules to move beside those that are computed again, each time with a good part more."""
+def _moved_steps(
+    training: Training, layer: LayerKind, again: ModuleSet, known: Sequence[ModuleSet]
+) -> Iterator[ModuleSet]:
+    """Yield modules to move beside those that are computed again, of those `known`, each time with a good part more."""
 
     def moved(modules: ModuleSet) -> int:
         both = (*again, *modules)
         return moved_bytes(replace(training, recompute_sets=(both,)), layer, kind=set_kind(both))
 
-    every = tuple(f"{MOVES}{module}" for module in MOVED_MODULES)
     steps: list[ModuleSet] = [()]
     while True:
-        grown = [(*steps[-1], more) for more in every if more not in steps[-1]]
-        possible = [modules for modules in grown if is_possible_set((*again, *modules))]
-        best = max(possible, key=moved, default=steps[-1])
+        grown = [modules for modules in known if set(steps[-1]) < set(modules)]
+        least = min(map(len, grown), default=0)
+        best = max((modules for modules in grown if len(modules) == least), key=moved, default=steps[-1])
         if moved(best) == moved(steps[-1]):
             break
         steps.append(best)
-    least, last = moved(steps[-1]) * _LEAST_STEP, 0
+    least_step, last = moved(steps[-1]) * _LEAST_STEP, 0
     for modules in steps[1:]:
-        if moved(modules) - last >= least or modules == steps[-1]:
+        if moved(modules) - last >= least_step or modules == steps[-1]:
             last = moved(modules)
-            yield tuple(sorted(modules, key=every.index))
+            yield modules
 
 
 def corners(costs: Mapping[ModuleSet, _Cost]) -> list[ModuleSet]:

@@ -17,6 +17,7 @@ from evenflow.model import (
     Recomputation,
     Scope,
     has_whole_segments,
+    moves,
     segment_length,
 )
 from evenflow.schedule import group_allowed, schedule_of, usual_group_size
@@ -127,12 +128,14 @@ def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterato
     used = plan.used_kinds
     ways = abilities.recomputation
     if plan.sequence_splits > 1:
-        ways = tuple(replace(way, kinds=tuple(kind for kind in way.kinds if kind not in _WHOLE)) for way in ways)
+        ways = tuple(
+            replace(way, kinds=tuple(kind for kind in way.kinds if kind != FULL and not moves(kind))) for way in ways
+        )
     if not used or any(_is_expressible(plan, way) for way in ways):
         return
     remedy = _("plan for it with --target, or write the plan for another framework")
     kinds = list(dict.fromkeys(kind for way in ways for kind in way.kinds))
-    single = [kind for kind in kinds if "+" not in kind and not kind.startswith(f"{OFFLOAD}_")]
+    single = [kind for kind in kinds if "+" not in kind and (kind == OFFLOAD or not moves(kind))]
     shown = [kind for kind in single if segment_length(kind) is None]
     shown += [_("segments of one length")] if len(shown) < len(single) else []
     names = ", ".join(shown)  # of sets of modules, the modules
@@ -178,10 +181,6 @@ def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterato
                     )
     rule = _("must be recomputation that {title} has a way for", title=title)
     yield InputError(value=", ".join(used), rule=rule, place="recompute", remedy=remedy)
-
-
-_WHOLE = (FULL, OFFLOAD)
-"""Kinds that leave nothing of a layer on the device."""
 
 
 def _is_expressible(plan: Plan, way: Recomputation) -> bool:

@@ -245,6 +245,32 @@ def test_mindformers_has_sets_in_turn(evenflow, folder, model):
     assert plan["makespan_ms"] <= few["makespan_ms"] * (1 + 2e-6)
 
 
+def test_mindformers_moves_what_attention_keeps(evenflow, folder, model):
+    moved = "offload_core_attn+offload_attn_proj"
+    link = ("--host-link", "50GBps", "--host-one-engine")
+    asked = ("--target", "mindformers", "--recompute-sets", f"layernorm,layernorm+{moved},{moved}")
+    plan, result = planned(evenflow, folder, model, *asked, *link)
+    used = {kind for kind, table in plan["recompute"].items() if any(map(any, table))}
+    assert any("offload" in kind for kind in used), "memory binds"
+    assert "op_swap: [{op_name: [" in result.stdout
+    (folder / "train.yaml").write_text("use_legacy: False\nmodel: {model_config: {num_layers: 8}}\n")
+    applied = evenflow("apply", "plan.json", "train.yaml", "--to", "mindformers")
+    assert applied.exit_code == 0, applied.stderr
+    compared = evenflow(
+        "compare", model, "--accelerator", "h100", "--seq", 8192, "--time-limit", 3, *TIGHT, *link,
+        "--baseline", "train.planned.yaml", "--json", "compared.json",
+    )  # fmt: skip
+    assert compared.exit_code == 0, compared.stderr
+    assert "not understood" not in compared.stdout + compared.stderr
+    yours = json.loads((folder / "compared.json").read_text())["yours"]
+    assert {kind: yours["recompute"][kind] for kind in used} == {kind: plan["recompute"][kind] for kind in used}
+    assert yours["makespan_ms"] == pytest.approx(plan["makespan_ms"], rel=2e-6)
+    for wrong in (moved.partition("+")[0], f"mlp+{moved.partition('+')[0]}"):
+        refused = evenflow("plan", model, *TRAINED, *link, "--target", "mindformers", "--recompute-sets", wrong)
+        assert refused.exit_code == 2
+        assert "must be a set of modules that the framework can compute again or move" in refused.stderr
+
+
 def test_torchtitan_has_its_own_sets_for_any_layers(evenflow, folder, model):
     asked = ("--target", "torchtitan", "--recompute-sets", "best", "--zero", 2)
     plan, result = planned(evenflow, folder, model, *asked)

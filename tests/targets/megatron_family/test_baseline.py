@@ -439,6 +439,12 @@ def test_what_moves_is_checked(text: str, message: str) -> None:
         ("--offload-modules gdp_qkv mlp_norm", ("offload_mlp_norm",), ["gdp_qkv"]),
         ("--offload-modules moe_act --recompute-granularity selective --recompute-modules moe", ("moe",), ["moe_act"]),
         (
+            "--offload-modules qkv_linear core_attn attn_proj moe_act --recompute-granularity selective "
+            "--recompute-modules mla_up_proj moe_act",
+            ("moe_act+mla_up_proj+offload_qkv_linear+offload_moe_act",),
+            ["core_attn", "attn_proj"],
+        ),
+        (
             "--offload-modules mlp_norm --recompute-granularity full --recompute-method block --recompute-num-layers 1",
             ("full",),
             ["mlp_norm"],

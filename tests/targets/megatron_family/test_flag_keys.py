@@ -49,3 +49,13 @@ def test_they_are_not_edited() -> None:
     assert TARGET.apply is not None
     with pytest.raises(InputError, match="this has flags as keys of YAML"):
         TARGET.apply(CONFIG, "model_config.yaml", Plan(schedule="1f1b", num_microbatches=8, layers=((6, 6),)))
+
+
+def test_lists_may_stand_in_brackets() -> None:
+    """The launcher of the functional tests takes the brackets off."""
+    assert TARGET.read is not None
+    start, _found, end = CONFIG.partition("  --recompute-granularity")
+    text = f"{start}  --recompute-granularity: selective\n  --recompute-modules: MODULES\n{end.partition('1')[2]}"
+    plain = TARGET.read(text.replace("MODULES", "layernorm moe_act"), "model_config.yaml", SIZES)
+    assert plain.plan.used_kinds == ("layernorm+moe_act",)
+    assert TARGET.read(text.replace("MODULES", '"[layernorm moe_act]"'), "model_config.yaml", SIZES) == plain

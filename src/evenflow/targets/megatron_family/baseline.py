@@ -306,8 +306,12 @@ def _under_set(
     again: tuple[str, ...], moved: tuple[str, ...], layers: Cells, arguments: Arguments
 ) -> tuple[Mapping[str, Cells], tuple[str, ...]]:
     """Return all layers under a set of modules, and what moves of which no set can be, or not beside the others."""
-    kept = tuple(module for module in moved if module in SET_MODULES)
-    kept = kept if is_possible_set((*again, *kept)) else ()
+    core, out = f"{MOVES}core_attn", f"{MOVES}attn_proj"
+    kept = tuple(
+        module
+        for module in moved
+        if module in SET_MODULES and is_possible_set((*again, *((core, out) if module == out else (module,))))
+    )
     unknown = _not_moved(arguments, (module for module in moved if module not in kept))
     return {set_kind((*again, *kept)): layers} if again or kept else {}, unknown
 

@@ -32,4 +32,11 @@ def _name(key: str) -> str:
 
 
 def _value(name: str, value: object) -> object:
-    return value.split() if name in LISTS and isinstance(value, str) else value
+    """Return the value of a flag; a list of words is a text, which may stand in brackets. [`_run_training.sh`]
+
+    >>> _value("recompute_modules", "[layernorm moe_act]"), _value("num_layers", 12)
+    (['layernorm', 'moe_act'], 12)
+    """
+    if name not in LISTS or not isinstance(value, str):
+        return value
+    return (value[1:-1] if value.startswith("[") and value.endswith("]") else value).split()

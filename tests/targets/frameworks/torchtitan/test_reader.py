@@ -215,14 +215,24 @@ def test_the_cut_that_torchtitan_makes_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "unknown"),
+    ("policy", "kind", "unknown"),
     [
-        ('[compile]\nmemory_policy = "sac_and_offload"\n', ("run.toml: compile.memory_policy",)),
-        ('[compile]\nmemory_policy = "default"\n', ()),
+        ('"full"', "full", ()),
+        ('"eager"', "products", ()),
+        ('"full"\nfull_recompute_save_ops = "layers.*::aten.mm.default"', None, ("full_recompute_save_ops",)),
+        ('"default"', None, ("memory_policy",)),
+        ('"sac_and_offload"', None, ("memory_policy",)),
     ],
 )
-def test_what_moves_to_the_host_is_named(settings: str, unknown: tuple[str, ...]) -> None:
-    assert read(TOML + settings, "run.toml", GivenSizes(num_layers=30)).unknown == unknown
+def test_policies_of_graph_trainer_alone_decide(policy: str, kind: str | None, unknown: tuple[str, ...]) -> None:
+    text = f"{TOML}\n[compile]\nmemory_policy = {policy}\n"
+    found = read(text, "run.toml", GivenSizes(num_layers=30))
+    assert found.plan.recompute == ({kind: found.plan.layers} if kind else {})
+    assert found.unknown == tuple(f"run.toml: compile.{key}" for key in unknown)
+    assert found.place_of_sets == ("run.toml: compile.memory_policy" if kind == "products" else "")
+
+
+def test_what_moves_to_the_host_is_named() -> None:
     on_host = TOML.replace("[training]", "[training]\nenable_cpu_offload = true")
     assert on_host != TOML
     found = read(on_host, "run.toml", GivenSizes(num_layers=30))

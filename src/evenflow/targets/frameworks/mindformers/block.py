@@ -20,9 +20,10 @@ import numpy as np
 
 from evenflow.export.mindformers import mindformers_lists
 from evenflow.language import _
-from evenflow.model import NONE, OFFLOAD, Network, Plan, cells, ordered_kinds
+from evenflow.model import NONE, OFFLOAD, SET_JOINT, Network, Plan, cells, moves, ordered_kinds
 from evenflow.profiles.yaml_text import block_text, nested
 from evenflow.targets.frameworks.mindformers.module_sets import has_sets, patterns_of
+from evenflow.targets.frameworks.mindformers.swap import unfused_note
 from evenflow.targets.frameworks.mindformers.values import check_writable, environment, training_values, why_not
 
 
@@ -53,6 +54,10 @@ def fragment(plan: Plan, *, without_environment: str = "", more: Mapping[str, ob
         comments.append(needed)
     if has_sets(plan):
         comments.append(_("with use_legacy False: sets of modules are by the names of newer models"))
+    if any(map(moves, plan.used_kinds)):
+        comments.append(_("newer models (use_legacy False) read swap in model_config, older ones in swap_config"))
+    if any(OFFLOAD in kind.split(SET_JOINT) for kind in plan.used_kinds):
+        comments.append(unfused_note())
     if plan.sequence_splits > 1:
         comments.append(_("with use_legacy True: newer models do not split sequences"))
     refused = why_not(plan)
@@ -69,7 +74,7 @@ def format_bodies(network: Network, plan: Plan) -> str:
     """
     check_writable(plan)
     bodies = body_plans(network, plan)
-    if len(bodies) < 2 or OFFLOAD in plan.used_kinds:  # beside what moves there are no lists of counts
+    if len(bodies) < 2 or any(map(moves, plan.used_kinds)):  # beside what moves there are no lists of counts
         return ""
     lines = []
     for name, body in bodies.items():

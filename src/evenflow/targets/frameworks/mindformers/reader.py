@@ -18,7 +18,7 @@ from evenflow.targets.frameworks.mindformers.recompute_lists import (
     counts_by_pattern,
     pattern_counts,
 )
-from evenflow.targets.frameworks.mindformers.swap import swapped_plan, swaps
+from evenflow.targets.frameworks.mindformers.swap_reader import swapped_plan, swaps, unread_swap
 from evenflow.targets.frameworks.mindformers.values import environment, why_not
 from evenflow.targets.own_keys import check_own_keys
 from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
@@ -81,9 +81,13 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
     )
     unknown = list(_unknown(model, parallel, recompute, pipeline))
     if swaps(top):
-        plan, moved, notes = swapped_plan(bare, top)
-        notes = (*notes, *_notes(plan, {}, unused=asked > num_chunks))
-        return Baseline(plan=plan, unknown=(*unknown, *moved), notes=notes)
+        swapped = swapped_plan(bare, top)
+        return Baseline(
+            plan=swapped.plan,
+            unknown=(*unknown, *swapped.unknown),
+            notes=(*swapped.notes, *_notes(swapped.plan, {}, unused=asked > num_chunks)),
+            place_of_sets=swapped.place_of_sets,
+        )
     full = counts_by_cell(recompute, "recompute", layers)
     asked_patterns = recompute.values.get("select_recompute")
     of_modules = isinstance(asked_patterns, Mapping) and are_of_modules(asked_patterns)
@@ -105,7 +109,10 @@ def read_plan(text: str, file: str, sizes: GivenSizes) -> Baseline:
     return Baseline(
         plan=plan,
         unknown=tuple(unknown),
-        notes=tuple(_notes(plan, {"select": select_patterns, "comm": comm_patterns}, unused=asked > num_chunks)),
+        notes=(
+            *unread_swap(top),
+            *_notes(plan, {"select": select_patterns, "comm": comm_patterns}, unused=asked > num_chunks),
+        ),
         place_of_sets=recompute.place("select_recompute") if of_modules else "",
     )
 

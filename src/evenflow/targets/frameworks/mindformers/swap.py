@@ -1,139 +1,101 @@
-"""Layers that MindFormers moves to the host and back (``swap_config``), and its lists of layers beside them.
+"""What MindFormers moves to the host and back: whole layers, and what operators return (``swap_config``).
 
-With ``swap_config.swap`` on, the recompute lists have the numbers of layers instead of counts of cells, ``true`` stands
-for all layers, and nothing moves of a layer that is recomputed. [MindFormers: LayerSetting, TransformerSwapConfig]
+With ``swap`` on, the recompute lists have the numbers of layers instead of counts of cells, and ``true`` stands for all
+layers. What an operator returns is recomputed, or moved, or kept; nothing moves of a layer that is recomputed as a
+whole. [MindFormers: LayerSetting, TransformerSwapConfig; MindSpore: OffloadActivationOptimizer]
 
     swap_config:
       swap: true
       layer_swap: [{backward_prefetch: 1, layers: [0, 1, 8]}]
+      op_swap: [{op_name: ["self_attention\\\\.linear_proj\\\\.reshape"], backward_prefetch: 1, layers: [2]}]
+
+Newer models (``use_legacy: False``) have these keys in ``model.model_config``: nothing hands ``swap_config`` on to
+them, though the checks at the start look there too. [MindFormers 1.9.0, 2.1.0: TransformerOpParallelConfig.to_dict,
+convert_to_transformer_config, check_rules]
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
-from evenflow.fields import Fields
+from evenflow.export.train_yaml import value_at
 from evenflow.language import _
-from evenflow.model import BOTH, COMM, FULL, OFFLOAD, SELECT, Cells, Plan, cells, looped
-from evenflow.profiles.yaml_file import optional_section
-from evenflow.targets.stages import StageLayers, layers_by_kind, stages_of
+from evenflow.model import BOTH, COMM, FULL, OFFLOAD, SELECT, SET_JOINT, Plan, looped, moves
+from evenflow.targets.frameworks.mindformers.module_sets import MOVED, MOVED_PATTERNS, PATTERNS, has_sets
+from evenflow.targets.stages import stages_of
 
-_SECTION = "swap_config"
+SECTION, MODEL = "swap_config", "model.model_config"
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "swap": ("swap", "cpu_offloading"),
+    "layer_swap": ("layer_swap", "cpu_offloading_num_layers"),
+    "op_swap": ("op_swap",),
+}
+"""The keys, each with its names in the configuration of a newer model, which takes one of them."""
 _PREFETCH = 1
 """Operators of a backward before the one that needs what comes back; a plan has no other number."""
-_LISTS = ("recompute", "select_recompute", "select_comm_recompute")
 
 
 def swap_values(plan: Plan) -> dict[str, object]:
     """Return what moves under `plan` in a training YAML, with its lists of recomputation; empty where nothing does."""
-    if OFFLOAD not in plan.used_kinds:
+    if not any(map(moves, plan.used_kinds)):
         return {}
-    by_kind = layers_by_kind(_stages(plan))
-    layers = {kind: list(by_kind.get(kind, ())) for kind in (FULL, BOTH, SELECT, COMM, OFFLOAD)}
-    lists = (layers[FULL], sorted(layers[SELECT] + layers[BOTH]), sorted(layers[COMM] + layers[BOTH]))
+    stages = stages_of(plan, looped(num_ranks=plan.num_ranks, num_chunks=plan.num_chunks))
+    parts = [set(kind.split(SET_JOINT)) for stage in stages for kind in stage.kinds]
+
+    def layers_with(*names: str) -> list[int]:
+        return [layer for layer, own in enumerate(parts) if own.intersection(names)]
+
+    by_module = {
+        pattern: layers_with(module)
+        for module, patterns in PATTERNS.items()
+        if layers_with(module)
+        for pattern in patterns
+    }
+    select = by_module if has_sets(plan) else layers_with(SELECT, BOTH)
+    whole, operators = layers_with(OFFLOAD), layers_with(*MOVED)
+    moved = {
+        "swap": True,
+        "layer_swap": [_entry(whole)] if whole else [],
+        **({"op_swap": [{"op_name": list(MOVED_PATTERNS), **_entry(operators)}]} if operators else {}),
+    }
     return {
-        **{f"recompute_config.{name}": numbers or False for name, numbers in zip(_LISTS, lists, strict=True)},
-        f"{_SECTION}.swap": True,
-        f"{_SECTION}.layer_swap": [{"backward_prefetch": _PREFETCH, "layers": layers[OFFLOAD]}],
+        "recompute_config.recompute": layers_with(FULL) or False,
+        "recompute_config.select_recompute": select or False,
+        "recompute_config.select_comm_recompute": layers_with(COMM, BOTH) or False,
+        **{f"{section}.{key}": value for section in (SECTION, MODEL) for key, value in moved.items()},
     }
 
 
-def swaps(top: Fields) -> bool:
-    """Return whether a training YAML has swap on."""
-    return optional_section(top, _SECTION).flag("swap")
+def in_file(values: Mapping[str, object], document: object) -> dict[str, object]:
+    """Return `values` of a training YAML as a user's file has them: its names of keys, nothing of the others' left.
 
-
-def swapped_plan(plan: Plan, top: Fields) -> tuple[Plan, tuple[str, ...], tuple[str, ...]]:
-    """Return `plan` with the recomputation and the moves of a training YAML that has swap on, and notes.
-
-    Between them are the places of what moves besides whole layers, which no plan knows.
-
-    Raises:
-        InputError: a list that MindFormers refuses beside swap.
+    A file for older models gets none in the configuration of its model. Swap is turned off where `values` have none of
+    it, since it gives the recompute lists another meaning.
     """
-    recompute, swap = optional_section(top, "recompute_config"), optional_section(top, _SECTION)
-    full, select, comm = (_numbers(recompute, name, recompute.values.get(name), plan.num_layers) for name in _LISTS)
-    moved = _moved(swap, plan.num_layers)
-    by_kind = {
-        FULL: full,
-        BOTH: (select & comm) - full,
-        SELECT: select - comm - full,
-        COMM: comm - select - full,
-        OFFLOAD: moved - full - select - comm,
-    }
-    unknown = [swap.place("op_swap")] if swap.values.get("op_swap") else []
-    if not swap.values.get("op_swap") and swap.values.get("layer_swap") is None:
-        unknown.append(swap.place("swap"))  # flash attention of all layers
-    stages = _stages(plan)
-    return _counted(plan, stages, by_kind), tuple(unknown), tuple(_notes(stages, by_kind, moved))
+    is_older = value_at(document, ("use_legacy",)) is not False
+    fitting = {key: value for key, value in values.items() if not _of_swap(key)}
+    swaps = f"{SECTION}.swap" in values
+    for section in (SECTION, MODEL):
+        for key, names in KEYS.items():
+            stated = [name for name in names if value_at(document, (*section.split("."), name)) is not None]
+            name = stated[0] if stated else key
+            if swaps and f"{section}.{key}" in values and not (section == MODEL and is_older):
+                fitting[f"{section}.{name}"] = values[f"{section}.{key}"]
+            elif stated and (key == "swap" or swaps):
+                fitting[f"{section}.{name}"] = False if key == "swap" else []
+    return fitting
 
 
-def _stages(plan: Plan) -> tuple[StageLayers, ...]:
-    return stages_of(plan, looped(num_ranks=plan.num_ranks, num_chunks=plan.num_chunks))
-
-
-def _moved(swap: Fields, num_layers: int) -> set[int]:
-    """Return the layers of all entries of ``layer_swap``."""
-    key = "layer_swap"
-    entries = swap.values.get(key) or []
-    if not isinstance(entries, list) or not all(
-        isinstance(entry, Mapping) and "layers" in entry and "backward_prefetch" in entry for entry in entries
-    ):
-        raise swap.error(key, _("must be a list of entries with backward_prefetch and layers"))
-    return set().union(*(_numbers(swap, key, entry["layers"], num_layers) for entry in entries))
-
-
-def _numbers(fields: Fields, key: str, value: object, num_layers: int) -> set[int]:
-    """Return the layers of a list of numbers, of true, of false or nothing; patterns have one list for all."""
-    if isinstance(value, Mapping):
-        every = [_numbers(fields, key, numbers, num_layers) for numbers in value.values()]
-        if any(numbers != every[0] for numbers in every):
-            rule = _("must have the same layers for every pattern, since a plan has one kind of layers for all of them")
-            raise fields.error(key, rule)
-        return every[0] if every else set()
-    if value is None or isinstance(value, bool):
-        return set(range(num_layers)) if value else set()
-    if isinstance(value, Sequence) and not isinstance(value, str) and all(_is_number(number) for number in value):
-        return {int(number) for number in value}
-    rule = _("must be true, false or a list of numbers of layers: beside swap there are no counts of cells")
-    raise fields.error(key, rule)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _counted(plan: Plan, stages: Iterable[StageLayers], by_kind: Mapping[str, set[int]]) -> Plan:
-    """Return the plan with so many layers of every cell under each kind."""
-    tables = {kind: [[0] * plan.num_ranks for _row in plan.layers] for kind in by_kind}
-    for stage in stages:
-        for kind, numbers in by_kind.items():
-            tables[kind][stage.chunk][stage.rank] = len(numbers & set(stage.layers))
-    used: dict[str, Cells] = {kind: cells(table) for kind, table in tables.items() if any(map(any, table))}
-    return Plan(
-        schedule=plan.schedule,
-        num_microbatches=plan.num_microbatches,
-        layers=plan.layers,
-        recompute=used,
-        sequence_splits=plan.sequence_splits,
+def unfused_note() -> str:
+    """Return what of whole layers does not move."""
+    return _(
+        "the halves of linear_fc1's output stay on the device unless the activation is fused (bias_swiglu_fusion): "
+        "elements of tuples do not move"
     )
 
 
-def _notes(stages: Sequence[StageLayers], by_kind: Mapping[str, set[int]], moved: set[int]) -> Iterator[str]:
-    if moved - by_kind[OFFLOAD]:
-        yield _("layers that are recomputed do not move, though layer_swap names them")
-    reached: set[int] = set()
-    for numbers in by_kind.values():
-        reached |= numbers
-        if any(_has_gap(stage.layers, reached) for stage in stages):
-            yield _("layers that recompute or move are counted as the first of their stage")
-            break
-    count = stages[-1].layers.stop
-    if any(number >= count for numbers in by_kind.values() for number in numbers):
-        yield _("layers from {count} on, which predict further tokens, are not in the plan", count=count)
-    if moved:
-        yield _("backward_prefetch counts operators: when fetches begin is said by --prefetch")
+def _of_swap(key: str) -> bool:
+    section, _dot, name = key.rpartition(".")
+    return section in (SECTION, MODEL) and name in KEYS
 
 
-def _has_gap(layers: range, numbers: set[int]) -> bool:
-    """Return whether the layers among `numbers` are not the first ones."""
-    own = numbers & set(layers)
-    return own != set(layers[: len(own)])
+def _entry(layers: list[int]) -> dict[str, object]:
+    return {"backward_prefetch": _PREFETCH, "layers": layers}

@@ -9,6 +9,7 @@ from evenflow.model import Plan
 from evenflow.profiles.training_file import LAYER_KEYS
 from evenflow.profiles.yaml_values import load_document
 from evenflow.targets.frameworks.mindformers.module_sets import has_sets
+from evenflow.targets.frameworks.mindformers.swap import in_file
 from evenflow.targets.frameworks.mindformers.values import training_values, why_not
 
 _PATTERN_KEYS = ("select_recompute", "select_comm_recompute")
@@ -34,8 +35,7 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
         if isinstance(given, int) and given != plan.num_layers:
             rule = _("must be the number of layers of the plan ({num_layers})", num_layers=plan.num_layers)
             raise InputError(value=given, rule=rule, place=f"{file}: model.model_config.{key}")
-    if value_at(document, ("swap_config", "swap")) is True:
-        values.setdefault("swap_config.swap", False)  # it gives the recompute lists another meaning
+    values = in_file(values, document)
     if has_sets(plan) and value_at(document, ("use_legacy",)) is not False:
         rule = _("must be false for sets of modules: the names are those of newer models")
         raise InputError(value=value_at(document, ("use_legacy",)), rule=rule, place=f"{file}: use_legacy")

@@ -19,8 +19,9 @@ from evenflow.model import (
     Recomputation,
     Scope,
     SizeRule,
+    moved_kind,
 )
-from evenflow.targets.frameworks.mindformers.module_sets import APART, SETS, has_sets, patterns_of
+from evenflow.targets.frameworks.mindformers.module_sets import APART, KINDS, has_sets, patterns_of
 from evenflow.targets.frameworks.mindformers.swap import swap_values
 from evenflow.targets.refusal import refusal
 
@@ -28,7 +29,8 @@ TITLE = "MindFormers"
 SCHEDULES = ("1f1b", "interleaved", "interleaved-less-memory", "f-then-b")
 """Schedule families that MindFormers runs in the same order."""
 
-_KINDS = (FULL, BOTH, SELECT, COMM, OFFLOAD)
+_COUNTED = (BOTH, SELECT, COMM)
+_KINDS = (FULL, *_COUNTED, OFFLOAD, *map(moved_kind, _COUNTED))
 
 
 def abilities() -> Abilities:
@@ -37,7 +39,7 @@ def abilities() -> Abilities:
         schedules=SCHEDULES,
         recomputation=(
             Recomputation(scope=Scope.LAYERS, kinds=_KINDS, apart=((SELECT, COMM),)),
-            Recomputation(scope=Scope.LAYERS, kinds=(FULL, *SETS), apart=APART),
+            Recomputation(scope=Scope.LAYERS, kinds=KINDS, apart=APART),
         ),
         empty=Empty.ENDS,
         groups=Groups.USUAL,

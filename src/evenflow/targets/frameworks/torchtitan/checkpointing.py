@@ -17,6 +17,8 @@ from evenflow.schedule import Schedule
 _SECTION = "activation_checkpoint"
 _SELECTIVE = ("selective_ac_option", "force_recompute_mm_shapes_by_fqns")
 """Keys that tell the policy of operators, which is `products`: in TOML, and as later versions save it."""
+_POLICY, _SAVED = "memory_policy", "full_recompute_save_ops"
+"""Keys of the experiment `graph_trainer`."""
 _LAYER = Range(least=0, most=LAYERS.most)
 _EVERY = Range(least=0, most=LAYERS.most)
 
@@ -40,6 +42,9 @@ def recomputed_layers(top: Fields, parts: Sequence[int], schedule: Schedule) -> 
     Raises:
         InputError: a mode that torchtitan does not have, or a policy of evenflow whose layers are not there.
     """
+    compiled = optional_section(top, "compile")
+    if compiled.values.get(_POLICY) is not None:
+        return _by_policy(compiled, parts)
     if _is_off(top):
         return _all(NONE, parts)
     section = optional_section(top, _SECTION)
@@ -54,6 +59,22 @@ def recomputed_layers(top: Fields, parts: Sequence[int], schedule: Schedule) -> 
         return _every(section, parts, schedule)
     unknown = _all(NONE, parts)
     return RecomputedModules(kinds=unknown.kinds, unknown=(section.place(mode),), notes=unknown.notes)
+
+
+def _by_policy(compiled: Fields, parts: Sequence[int]) -> RecomputedModules:
+    """Return what the experiment `graph_trainer` recomputes, which does not look at the other section.
+
+    ``full`` keeps the outputs of layers, ``eager`` what the policy of operators keeps. ``default`` keeps all products,
+    and ``sac_and_offload`` moves these to the host, the largest first. [torchtitan, graph_trainer/memory_policy.py]
+    """
+    policy, place = compiled.values[_POLICY], compiled.place(_POLICY)
+    if policy == FULL and not compiled.values.get(_SAVED):
+        return _all(FULL, parts)
+    if policy == "eager":
+        return replace(_all(PRODUCTS, parts), place_of_sets=place)
+    return RecomputedModules(
+        kinds=_all(NONE, parts).kinds, unknown=(compiled.place(_SAVED) if policy == FULL else place,)
+    )
 
 
 def _is_off(top: Fields) -> bool:

@@ -37,8 +37,8 @@ _KNOWN = (
     _COUNT,
     "pipeline_parallel_expert_parallel_overlap",
 )
-_ALL_ON_HOST, _POLICY = "enable_cpu_offload", "memory_policy"
-"""Of parameters and their state; of the experiment `graph_trainer`, which also moves activations."""
+_ALL_ON_HOST = "enable_cpu_offload"
+"""Of parameters and their state."""
 _LESS = Range(least=0, most=LAYERS.most)
 
 
@@ -101,12 +101,10 @@ def _alone(top: Fields, sizes: GivenSizes) -> Baseline:
 
 
 def _moved(top: Fields) -> Iterator[str]:
-    """Yield the places of settings that move something to the host, or let a compiler choose what is kept."""
-    training, compiled = optional_section(top, "training"), optional_section(top, "compile")
+    """Yield the place of a setting that keeps parameters and their state on the host."""
+    training = optional_section(top, "training")
     if training.values.get(_ALL_ON_HOST):
         yield training.place(_ALL_ON_HOST)
-    if compiled.values.get(_POLICY, "default") != "default":
-        yield compiled.place(_POLICY)
 
 
 def _microbatches(top: Fields, parallelism: Fields) -> int:
