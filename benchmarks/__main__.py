@@ -17,6 +17,7 @@ from benchmarks import (
     first_plan,
     group_size,
     interruptions,
+    kept,
     layouts,
     links,
     measure,
@@ -235,6 +236,17 @@ def layouts_command(time_limit: float = 60.0, write: bool = False) -> None:
     click.echo(table)
     if write:
         fidelity.write("layouts", table)
+
+
+@benchmarks.command("kept")
+@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for each plan.")
+@click.option("--write", is_flag=True, help="Write the table into docs/tables.")
+def kept_command(time_limit: float = 60.0, write: bool = False) -> None:
+    """Plan large models whose layers may recompute modules or segments, or move activations to the host."""
+    table = kept.report(time_limit_s=time_limit)
+    click.echo(table)
+    if write:
+        fidelity.write("kept", table)
 
 
 @benchmarks.command("auto")

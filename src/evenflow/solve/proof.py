@@ -104,7 +104,8 @@ class Prover:
         self.paths = CriticalPaths(problem.graph, problem.shortest_messages)
         self._cut_problem, self._cut_paths = without_copies(problem), self.paths
         """The problem whose cuts are searched, with copies only where a rank alone waits for them."""
-        if self._cut_problem is not problem:
+        self._has_copies = self._cut_problem is not problem
+        if self._has_copies:
             self._cut_paths = CriticalPaths(self._cut_problem.graph, self._cut_problem.shortest_messages)
         self._report = report
         self._deadline = float("inf")
@@ -148,14 +149,13 @@ class Prover:
         """Add the critical paths of a plan."""
         durations = self.problem.costs(counts).durations
         self.paths.add_longest(durations, above_ns=0)
-        if self._cut_paths is not self.paths:
+        if self._has_copies:
             self._cut_paths.add_longest(durations, above_ns=0)
 
     def forget(self) -> None:
         """Drop what was collected so far: the critical paths of a target out of reach only burden lower ones."""
-        is_same = self._cut_paths is self.paths
         self.paths = CriticalPaths(self.problem.graph, self.problem.shortest_messages)
-        if is_same:
+        if not self._has_copies:
             self._cut_paths = self.paths
         self._left = None
 
@@ -170,19 +170,20 @@ class Prover:
     ) -> TargetAnswer:
         """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound.
 
-        Where it comes to a search over cuts, it ends within `seconds_of_cuts` if they are given, and begins with
-        `mixtures` of paths (see `CutSearch`).
+        Where it comes to a search over cuts, it ends within `seconds_of_cuts` if they are given and nothing moves to
+        the host, where columns take far longer, and begins with `mixtures` of paths (see `CutSearch`).
 
         Where messages depend on the cut or wait for each other, each counts with the shortest time that it may take.
         """
         self._mixtures = mixtures
-        self._cuts_deadline = now_s() + (seconds if seconds_of_cuts is None else seconds_of_cuts)
+        of_cuts = seconds if seconds_of_cuts is None or self._has_copies else seconds_of_cuts
+        self._cuts_deadline = now_s() + of_cuts
         answer = self._refute(target_ns, seconds=seconds, floor_ns=floor_ns)
         return answer if self._meets(answer.counts, target_ns) else replace(answer, counts=None)
 
     def _meets(self, counts: Integers | None, target_ns: int) -> bool:
         """Return whether there is a plan, and it meets the target with the messages of its own cut, and its copies."""
-        if counts is None or not (self.problem.messages_depend or self._cut_paths is not self.paths):
+        if counts is None or not (self.problem.messages_depend or self._has_copies):
             return counts is not None
         fits = bool((self.problem.rank_memory(self.problem.costs(counts)) <= self.problem.limits).all())
         return fits and self.problem.simulate(counts).makespan_ns <= target_ns
@@ -202,16 +203,13 @@ class Prover:
         if options is None:
             return refuted
         may_search, search = has_cut_graphs(self._cut_problem), None
-        has_copies = self._cut_problem is not self.problem
-        if has_copies and self._most_together(options) > _MAX_WITH_COPIES:
+        if self._has_copies and self._most_together(options) > _MAX_WITH_COPIES:
             may_search = False
         if may_search and not self._prefers_columns:
             search = self._search_of(options, target_ns)
-            answer = self._search_cuts(search, floor_ns, seconds=float("inf") if has_copies else self._first_cuts_s)
+            answer = self._search_cuts(search, floor_ns, seconds=self._first_cuts_s)
             if answer.refuted or self._meets(answer.counts, target_ns):
                 return answer
-            if has_copies and search.found is None and not search.is_too_large:
-                return answer  # of columns there are many more: those that differ in what moves alone
         most = _MAX_MIXED_COLUMNS if len(self.problem.network.runs) >= MANY_RUNS else _MAX_INTEGER_COLUMNS
         searches = may_search and (search is None or not search.is_too_large)
         groups = self._groups(options, target_ns, most=_THINNED * most if searches else MAX_COLUMNS)

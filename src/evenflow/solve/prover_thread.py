@@ -51,6 +51,8 @@ _BEHIND_SHARE = 0.6
 """The same where a bound is wanted most: the plans of another schedule are shorter than those known of this one."""
 _LIMITLESS_SHARE, _FREE_COPIES_SHARE = 0.15, 0.35
 """Shares of the time left for the same problem without memory limit, and with copies in no time."""
+_FEW_KINDS = 4
+"""Most recompute kinds of which cells have few contents: two, each with another that moves what it keeps."""
 _FEW_CHUNKS = 2
 """Most chunks with which columns of ranks are so few that they come first."""
 _NEARBY_SHARE = 0.15
@@ -401,11 +403,11 @@ class ProverThread:
                 self._learn_at_large(search, clock, cutoff_ns)
 
     def _learn_without_copies(self, search: Annealing, clock: Clock, cutoff_ns: int | None, *, is_first: bool) -> None:
-        """Take the bound of the same problem without memory limit, and after the first target of that with free copies.
+        """Take the bounds of the same problem without memory limit, and with free copies.
 
         Where all that does not fit moves under the work of others, the limit does not matter; where links are not the
-        bottleneck, copies do not. In both, cells have far fewer contents that are worth a look. What had too little
-        time goes on in the next turn.
+        bottleneck, copies do not. In both, cells have far fewer contents that are worth a look. Where these are few
+        anyway, the second comes after the first target. What had too little time goes on in the next turn.
         """
         problem = self._problem
         if problem.host_link is None or problem.copies_take_no_time:
@@ -417,7 +419,8 @@ class ProverThread:
                 (ProverThread(limitless, known=[replace(plan, recompute={})], advise=False), _LIMITLESS_SHARE),
                 (ProverThread(free, known=[plan], advise=False), _FREE_COPIES_SHARE),
             )
-        for other, share in self._easier[:1] if is_first else self._easier:
+        waits = is_first and len(problem.kinds) <= _FEW_KINDS
+        for other, share in self._easier[:1] if waits else self._easier:
             if not (other.is_done or self._is_over(clock) or self._is_met(search, cutoff_ns)):
                 self._let_run(other, search, clock, cutoff_ns, share=share)
                 self.standing.raise_bound(other.standing.lower_bound_ns)
@@ -426,11 +429,11 @@ class ProverThread:
         self, other: "ProverThread", search: Annealing, clock: Clock, cutoff_ns: int | None, *, share: float
     ) -> None:
         """Let the prover of another problem run for a `share` of the time left."""
-        goes_on, own_clock = self._for_a_share(clock, share), Clock(limit_s=share * clock.left_s)
         if counts_work():
-            other.run(own_clock, cutoff_ns=cutoff_ns, between=self._between)
+            other.run(Clock(limit_s=share * clock.left_s), cutoff_ns=cutoff_ns, between=self._between)
         else:
-            other.start(own_clock, cutoff_ns=cutoff_ns)
+            goes_on = self._for_a_share(clock, share)
+            other.start(clock, cutoff_ns=cutoff_ns)
             while goes_on() and not other.ended.wait(_POLL_SECONDS) and not self._is_met(search, cutoff_ns):
                 self.standing.phase = other.standing.phase
             other.stop()
