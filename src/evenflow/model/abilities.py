@@ -291,7 +291,7 @@ def check_no_keepers(network: Network, *, title: str) -> None:
     """Raise InputError where ranks of `network` keep activations of others, which the framework `title` cannot do."""
     if network.keeps_for_others:
         raise InputError(
-            rule=_("must not be there for {title}, whose ranks keep no activations of others", title=title),
+            rule=_("must not wait on other ranks in {title}, which cannot do that", title=title),
             place=_("ranks that keep activations of others"),
             remedy=_("plan without --offload-to"),
         )

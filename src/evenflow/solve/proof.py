@@ -13,7 +13,6 @@ place where there are too many columns, as with layers that all differ.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +46,8 @@ _MAX_MIXED_COLUMNS = 5_000
 _THINNED = 10
 """Times as many columns that are enumerated, since ranks rule out columns of each other, before a search over cuts
 takes their place."""
-_MAX_WITH_COPIES = 1_000_000
-"""Most contents of a rank, in the cells of all its chunks together, of which a search over cuts tries with copies."""
+_MAX_WITH_COPIES = 1_000
+"""Most contents of a cell with which a search over cuts goes before columns where something moves to the host."""
 _FIRST_CUTS_S = 6.0
 """Seconds of a search over cuts where columns could do without it; where it decides no target in them, they take over.
 Twice as many after every target that they do not decide either."""
@@ -203,7 +202,7 @@ class Prover:
         if options is None:
             return refuted
         may_search, search = has_cut_graphs(self._cut_problem), None
-        if self._has_copies and self._most_together(options) > _MAX_WITH_COPIES:
+        if self._has_copies and max(map(len, options)) > _MAX_WITH_COPIES:
             may_search = False
         if may_search and not self._prefers_columns:
             search = self._search_of(options, target_ns)
@@ -228,11 +227,6 @@ class Prover:
         if not self._prefers_columns:
             self._first_cuts_s *= 2
         return answer
-
-    def _most_together(self, options: list[CellOptions]) -> int:
-        """Return the most contents of a rank, each with all of its other cells'."""
-        ranks = self.problem.schedule.stage_table.T.tolist()
-        return max(prod(len(options[cell]) for cell in own) for own in ranks)
 
     def _search_columns(
         self, options: list[CellOptions], groups: list[ColumnGroup] | None, target_ns: int, floor_ns: float
