@@ -32,8 +32,8 @@ def shown_timeline(
     if costs is not None:
         both = changes_at_both_ends(schedule, costs)
         memory = ShownMemory(
-            static_bytes=tuple(costs.static_bytes.tolist()),
-            working_bytes=tuple((costs.working_bytes + pool_bytes(schedule, costs)).tolist()),
+            static_bytes=tuple((costs.static_bytes + pool_bytes(schedule, costs)).tolist()),
+            working_bytes=tuple(costs.working_bytes.tolist()),
             changes=memory_changes(schedule, costs) if both is None else both[:, 0],
             end_changes=None if both is None else both[:, 1],
         )

@@ -26,7 +26,7 @@ class ShownMemory:
     """Memory of every rank over time."""
 
     static_bytes: tuple[int, ...]
-    """Bytes of weights, gradients, optimizer state and constant memory, by rank."""
+    """Bytes of weights, gradients, optimizer state and constant memory, and what is set aside for others, by rank."""
     working_bytes: tuple[int, ...]
     """Bytes that an action needs for itself at most, and those set aside for other ranks, by rank; held from the first
     action on.

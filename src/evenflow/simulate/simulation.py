@@ -57,6 +57,11 @@ class Simulation(InNotebook):
         return tuple(int(size) for size in pool_bytes(self.timeline.schedule, self.costs))
 
     @cached_property
+    def fixed_bytes(self) -> tuple[int, ...]:
+        """What every rank holds at all times: its static memory, and what it sets aside for others."""
+        return tuple(int(size) for size in self.costs.static_bytes + np.array(self.pool_bytes, dtype=np.int64))
+
+    @cached_property
     def recompute_ns(self) -> Integers:
         """Time of the recomputation at the beginning of every action, shape [num_actions]."""
         schedule = self.timeline.schedule

@@ -47,7 +47,7 @@ def draw_memory(simulation: Simulation, scale: TimeScale, rows: TimelineRows, me
         floor = rows.y(rank) + height
         data = _steps(simulation, rank, scale, floor, height, memory)
         curves.append(f'<path id="memory-{rank}" d="{data}"/>')
-        base = memory.share(int(simulation.costs.static_bytes[rank])) * height
+        base = memory.share(simulation.fixed_bytes[rank]) * height
         bases.append(rect(scale.left, floor - base, scale.width, base, fill=STATIC_FILL))
         if memory.limit_bytes is not None:
             line = floor - memory.share(memory.limit_bytes) * height

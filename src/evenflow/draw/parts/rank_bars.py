@@ -56,7 +56,7 @@ def peak_bars(simulation: Simulation, rows: TimelineRows, x: int, width: int, me
     limit = memory.top_bytes if memory.limit_bytes is None else memory.limit_bytes
     for rank, peak in enumerate(simulation.peak_memory_bytes):
         top, height = _place(rows, rank)
-        base = width * memory.share(int(simulation.costs.static_bytes[rank]))
+        base = width * memory.share(simulation.fixed_bytes[rank])
         inside = width * memory.share(min(peak, limit))
         full = width * memory.share(peak)
         parts.append(rect(x, top, inside, height, fill=ACTIVATION_FILL))
