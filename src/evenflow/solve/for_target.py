@@ -12,7 +12,20 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Empty, Groups, Plan, Request, Sizes, even_cut
+from evenflow.model import (
+    FULL,
+    NONE,
+    Abilities,
+    CellRule,
+    Cells,
+    Empty,
+    Groups,
+    HostLink,
+    Plan,
+    Request,
+    Sizes,
+    even_cut,
+)
 from evenflow.schedule import (
     FAMILIES,
     different_group_sizes,
@@ -167,6 +180,7 @@ def search_for_target(
     *,
     title: str,
     split_backward: bool = False,
+    host_links: Sequence[HostLink] = (),
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
     known: Sequence[Plan] = (),
@@ -195,6 +209,7 @@ def search_for_target(
                 replace(request, cell_rule=way.rule),
                 split_backward=split_backward,
                 in_pairs=any(FAMILIES[name].has_pairs for name in abilities.schedules),
+                host_links=host_links,
                 time_limit_s=time_limit_s / len(ways),
                 progress=progress,
                 known=known,

@@ -111,6 +111,28 @@ def test_fetches_are_chosen_and_the_proof_is_over_all_of_them(folder, evenflow):
     assert written["makespan_ms"] == min(steps)
 
 
+def test_a_search_for_the_order_of_work_knows_copies(folder, evenflow):
+    sizes = (*FOUR[:4], "--time-limit", 6, "--chunks", 2, "--memory", "125MB", "--mix", "any", *LINK)
+    steps = []
+    for name, search in (
+        ("family", ()),
+        ("search", ("--schedule", "search", "--split-backward")),
+        ("fetches", ("--schedule", "search", "--split-backward", "--prefetch", "best")),
+    ):
+        result = evenflow("plan", "tiny.json", *sizes, *search, "--json", f"{name}.json")
+        assert result.exit_code == 0, result.stderr
+        written = json.loads((folder / f"{name}.json").read_text())
+        assert max(written["peak_memory_mb"]) <= 125
+        assert any(map(any, written["recompute"]["offload"]))
+        steps.append(written["makespan_ms"])
+        again = evenflow("simulate", f"{name}.json", "--json", f"{name}_again.json")
+        assert again.exit_code == 0, again.stderr
+        simulated = json.loads((folder / f"{name}_again.json").read_text())
+        assert simulated["makespan_ms"] == written["makespan_ms"]
+        assert simulated["peak_memory_mb"] == written["peak_memory_mb"]
+    assert max(steps[1:]) < steps[0]
+
+
 def test_a_layer_file_says_what_may_be_moved(folder, evenflow):
     model = json.loads((folder / "tiny.json").read_text())
     for entry in model["layers_description"]:
@@ -139,7 +161,6 @@ def test_a_layer_file_says_what_may_be_moved(folder, evenflow):
         (("--prefetch", 2), "--prefetch must come with --offload"),
         (("--rank-host-sharers", "0:2"), "--rank-host-sharers must come with layers that move something to the host"),
         ((*LINK, "--prefetch", "soon"), "--prefetch must be an integer from 0 to 1,000, or best, got 'soon'"),
-        ((*LINK, "--schedule", "search"), "a search for the order of work does not know copies"),
     ],
 )
 def test_what_makes_no_sense_is_refused(folder, evenflow, options, message):

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from evenflow.asking import takes
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
-from evenflow.language import _
-from evenflow.model import Plan, Request
+from evenflow.model import HostLink, Plan, Request
 from evenflow.schedule import FAMILIES, Schedule, make_schedule
 from evenflow.simulate import Simulation, pairs_save, simulate
 from evenflow.solve.clock import Clock, now_s
@@ -16,7 +15,7 @@ from evenflow.solve.group_choice import tried_group_sizes
 from evenflow.solve.known_plans import in_own_order
 from evenflow.solve.order.order_search import SEARCHER, load_kernels, search_order
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds
-from evenflow.solve.outcome import Outcome, ProgressCallback
+from evenflow.solve.outcome import Outcome, ProgressCallback, Status
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.race import Race, RaceSettings
 from evenflow.solve.requests import AnyOrderRequest
@@ -58,21 +57,70 @@ def solve_any_order(
     *,
     split_backward: bool = False,
     in_pairs: bool = True,
+    host_links: Sequence[HostLink] = (),
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
     known: Sequence[Plan] = (),
 ) -> Outcome:
     """Return the shortest step of `request` found over any order; `plan_any_order` says the rest.
 
-    Without `in_pairs` no forward runs beside a backward.
+    Without `in_pairs` no forward runs beside a backward. The `host_links`, if there are any, share the time; they
+    differ in when they fetch, and the answer is the shortest over one of them.
     """
-    if request.network.offloads:
-        raise InputError(
-            rule=_("must not move anything to the host: a search for the order of work does not know copies"),
-            place=_("recompute kinds of {name}", name=request.network.name),
-            remedy=_("try all schedules with --schedule best"),
-        )
+    requests = [replace(request, network=replace(request.network, host_link=link)) for link in host_links] or [request]
     in_pairs = in_pairs and pairs_save(request.network, request.communication)
+    began = now_s()
+    outcomes: list[Outcome] = []
+    for number, own in enumerate(requests):
+        if outcomes and was_interrupted():
+            break
+        spent_s = now_s() - began
+        best = min(outcomes, key=preference).simulation if outcomes else None
+        try:
+            outcomes.append(
+                _solve(
+                    own,
+                    split_backward=split_backward,
+                    in_pairs=in_pairs,
+                    time_limit_s=(time_limit_s - spent_s) / (len(requests) - number),
+                    progress=without_bounds(progress, best, after_s=spent_s) if outcomes else progress,
+                    known=known,
+                )
+            )
+        except Interrupted:
+            if not outcomes:
+                raise
+            outcomes[-1] = replace(outcomes[-1], interrupted=True)
+            break
+    return _shortest_of(outcomes, solve_seconds=now_s() - began)
+
+
+def _shortest_of(outcomes: Sequence[Outcome], *, solve_seconds: float) -> Outcome:
+    """Return the shortest of some outcomes, with a bound that holds for all of them."""
+    best, *others = sorted(outcomes, key=preference)
+    if not others:
+        return best
+    lowest_ns = min(outcome.lower_bound_ns for outcome in outcomes)
+    is_less_sure = best.status is Status.OPTIMAL and lowest_ns < best.lower_bound_ns
+    return replace(
+        best,
+        status=Status.FEASIBLE if is_less_sure else best.status,
+        lower_bound_ns=lowest_ns,
+        interrupted=any(outcome.interrupted for outcome in outcomes),
+        solve_seconds=solve_seconds,
+    )
+
+
+def _solve(
+    request: Request,
+    *,
+    split_backward: bool,
+    in_pairs: bool,
+    time_limit_s: float,
+    progress: ProgressCallback | None,
+    known: Sequence[Plan],
+) -> Outcome:
+    """Return the shortest step found over any order with one link to the host."""
     problems = _problems(request, split_backward=split_backward, in_pairs=in_pairs)
     began = now_s()
     compared = [problem for problem in problems if not FAMILIES[problem.schedule.name].comparison_only]
