@@ -54,6 +54,7 @@ from evenflow.profiles.layer_rows import body_fields, entries_of_body, runs_of_b
 from evenflow.profiles.model_configuration import refuse_configuration
 from evenflow.ranges import (
     AHEAD,
+    BEHIND,
     BUFFERS,
     BYTES_PER_S,
     MILLISECONDS,
@@ -156,13 +157,14 @@ def _ranks(entry: Fields) -> list[RankTraits]:
 
 def _host_link(fields: Fields) -> HostLink:
     """Return the link to the host's memory."""
-    fields.check_known(("bytes_per_s", "one_engine", "sharers", "buffers", "ahead"))
+    fields.check_known(("bytes_per_s", "one_engine", "sharers", "buffers", "ahead", "behind"))
     return HostLink(
         bytes_per_s=fields.integer("bytes_per_s", BYTES_PER_S),
         one_engine=fields.flag("one_engine") if "one_engine" in fields else False,
         sharers=fields.integer("sharers", SHARERS) if "sharers" in fields else 1,
         buffers=fields.integer("buffers", BUFFERS) if fields.values.get("buffers") is not None else None,
         ahead=fields.integer("ahead", AHEAD) if "ahead" in fields else 1,
+        behind=fields.integer("behind", BEHIND) if "behind" in fields else 1,
     )
 
 
@@ -268,6 +270,7 @@ def layer_file_fields(network: Network) -> dict[str, object]:
             "sharers": link.sharers,
             **({} if link.buffers is None else {"buffers": link.buffers}),
             "ahead": link.ahead,
+            **({} if link.behind == 1 else {"behind": link.behind}),
         }
     if network.segments:
         top[SEGMENTS_KEY] = list(network.segments.values())

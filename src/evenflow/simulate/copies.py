@@ -1,8 +1,9 @@
 """Copies to the host's memory and back: which activations leave, when, and their place in the dependency graph.
 
 What leaves, and during which actions it is on the device, follows from the rank's order alone, as all memory does (see
-`HostLink`): during its forward and the action behind it, and from the action `ahead` of its backward on, or less where
-there are too few buffers. Of a rank's first backwards less may leave than of all others, or nothing (`FirstMoved`).
+`HostLink`): during its forward and the actions `behind` it, and from the action `ahead` of its backward on, or less
+where there are too few buffers. Of a rank's first backwards less may leave than of all others, or nothing
+(`FirstMoved`).
 """
 
 from collections.abc import Sequence
@@ -51,7 +52,7 @@ def away(schedule: Schedule, host_link: HostLink, rank: int, *, first_moved: Fir
         buffers = -1 if host_link.buffers is None else host_link.buffers
         for_size(find_away, schedule.num_actions)(
             *(ops, schedule.stages[span], schedule.units[span]),
-            *(host_link.ahead, buffers, by_pass, backwards, lasts, firsts),
+            *(host_link.ahead, host_link.behind, buffers, by_pass, backwards, lasts, firsts),
         )
     forwards = np.flatnonzero(backwards >= 0)
     places = np.argsort(np.argsort(backwards[forwards]))

@@ -9,21 +9,29 @@ import numpy as np
 
 from evenflow.schedule import FORWARD, FULL_BACKWARD, INPUT_GRADIENT
 
-LEAVING = 1
-"""Actions behind a forward during which what it made leaves."""
 STAYS = -1
 """Beginning of the fetch of what does not leave."""
 
 
 def find_away(
-    ops: Any, stages: Any, units: Any, ahead: int, buffers: int, by_pass: Any, backwards: Any, lasts: Any, firsts: Any
+    ops: Any,
+    stages: Any,
+    units: Any,
+    ahead: int,
+    behind: int,
+    buffers: int,
+    by_pass: Any,
+    backwards: Any,
+    lasts: Any,
+    firsts: Any,
 ) -> None:
     """Fill arrays with when what forwards make is away, by the position of the forward in the order of one rank.
 
     `backwards` gets the position of its backward or input gradient, `lasts` that of the last action behind it during
     which what it made is still on the device, and `firsts` that of the first action ahead of the backward during which
-    it is there again, or `STAYS`; entries of other actions mean nothing. `buffers` is below 0 where any number may be
-    on the device at a time; `by_pass` [num_stages, num_units] is for the loop's own use.
+    it is there again, or `STAYS`; entries of other actions mean nothing. `ahead`, `behind` and `buffers` are those of
+    the link (see `HostLink`), and `buffers` is below 0 where any number may be on the device at a time; `by_pass`
+    [num_stages, num_units] is for the loop's own use.
     """
     size = len(ops)
     for index in range(size):
@@ -32,7 +40,7 @@ def find_away(
     for index in range(size):
         if ops[index] == FORWARD:
             backward = by_pass[stages[index], units[index]]
-            backwards[index], lasts[index], firsts[index] = backward, index + LEAVING, backward - ahead
+            backwards[index], lasts[index], firsts[index] = backward, index + behind, backward - ahead
             if firsts[index] <= lasts[index] + 1:
                 firsts[index] = STAYS
     if buffers < 0:
@@ -59,8 +67,10 @@ def find_away(
             if over > 0 and moved >= 0 and firsts[moved] <= place:
                 firsts[moved] = place + 1
                 over -= 1
-        if over > 0 and place > 0 and ops[place - 1] == FORWARD and firsts[place - 1] != STAYS:
-            lasts[place - 1] = place - 1
+        for earlier in range(max(0, place - behind), place):
+            if over > 0 and ops[earlier] == FORWARD and firsts[earlier] != STAYS:
+                lasts[earlier] = min(lasts[earlier], place - 1)
+                over -= 1
 
 
 def insert_copies(

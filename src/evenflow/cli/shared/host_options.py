@@ -10,15 +10,14 @@ from evenflow.cli.shared.rank_options import check_no_sharers
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import HostLink, Network, with_offload
-from evenflow.ranges import AHEAD, BUFFERS, SHARERS
+from evenflow.ranges import AHEAD, BEHIND, BUFFERS, SHARERS
 from evenflow.units import parse_bandwidth
 
-_OFFLOAD, _LINK, _ENGINE, _SHARERS, _AHEAD, _BUFFERS = (
-    "--offload", "--host-link", "--host-one-engine", "--host-sharers", "--prefetch", "--host-buffers",
+_OFFLOAD, _LINK, _ENGINE, _SHARERS, _AHEAD, _BEHIND, _BUFFERS = (
+    "--offload", "--host-link", "--host-one-engine", "--host-sharers", "--prefetch", "--host-behind", "--host-buffers",
 )  # fmt: skip
-_AHEADS = (1, 2, 3)
-_TRIED = ((1, None), (2, None), (3, None), (1, 2), (1, 3), (2, 3))
-"""Actions ahead of a backward, and buffers, with which fetches are tried."""
+_TRIED = ((1, 1, None), (2, 1, None), (3, 1, None), (1, 1, 2), (1, 1, 3), (2, 1, 3), (2, 2, None), (3, 3, None))
+"""Actions ahead of a backward, those behind a forward, and buffers, which are tried."""
 
 
 def _prefetch(text: str) -> int | str:
@@ -59,7 +58,15 @@ class HostOptions:
         read=_prefetch,
         metavar=f"N|{BEST}",
         help="Actions ahead of a backward at which what the host keeps for it may begin to come back; "
-        f"{BEST} to plan with 1, 2 and 3, and with few buffers.  [default: 1, or as the layers say]",
+        f"{BEST} to plan with 1, 2 and 3, with few buffers, and with more actions for copies to the host.  "
+        "[default: 1, or as the layers say]",
+    )
+    host_behind: int | None = optional(
+        _BEHIND,
+        BEHIND,
+        metavar="N",
+        help="Actions behind a forward during which what it made may leave: forwards wait less for slow copies, and "
+        "more is on a device.  [default: 1, or as the layers say]",
     )
     host_buffers: int | None = optional(
         _BUFFERS,
@@ -70,12 +77,14 @@ class HostOptions:
     )
 
     def tried(self, network: Network) -> tuple[HostLink, ...]:
-        """Return the links to try, which differ in when they fetch; empty: that of the network alone."""
+        """Return the links to try, which differ in when copies are made; empty: that of the network alone."""
         link = network.host_link
         if self.prefetch != BEST or link is None or not network.offloads:
             return ()
-        pairs = _TRIED if self.host_buffers is None else [(ahead, self.host_buffers) for ahead in _AHEADS]
-        return tuple(replace(link, ahead=ahead, buffers=buffers) for ahead, buffers in pairs)
+        ways = [(ahead, self.host_behind or behind, self.host_buffers or buffers) for ahead, behind, buffers in _TRIED]
+        return tuple(
+            replace(link, ahead=ahead, behind=behind, buffers=buffers) for ahead, behind, buffers in dict.fromkeys(ways)
+        )
 
     def applied(self, network: Network, *, chooses_fetches: bool = False, for_optimizer: bool = False) -> Network:
         """Return the network whose layers may move what they keep, if that is asked for, over this link.
@@ -100,8 +109,8 @@ class HostOptions:
         of_link = (self.host_link, self.host_one_engine or None, self.host_sharers)
         if for_optimizer:
             of_link = (None, None, None)
-        values = (*of_link, self.prefetch, self.host_buffers)
-        for option, value in zip((_LINK, _ENGINE, _SHARERS, _AHEAD, _BUFFERS), values, strict=True):
+        values = (*of_link, self.prefetch, self.host_behind, self.host_buffers)
+        for option, value in zip((_LINK, _ENGINE, _SHARERS, _AHEAD, _BEHIND, _BUFFERS), values, strict=True):
             if value is not None:
                 rule = _("must come with {option}: no recompute kind of the layers moves anything", option=_OFFLOAD)
                 raise InputError(value=value, rule=rule, place=option, remedy=_("add {option}", option=_OFFLOAD))
@@ -118,5 +127,6 @@ class HostOptions:
             one_engine=self.host_one_engine or (known is not None and known.one_engine),
             sharers=self.host_sharers or (1 if known is None else known.sharers),
             buffers=self.host_buffers or (None if known is None else known.buffers),
+            behind=self.host_behind or (1 if known is None else known.behind),
             ahead=self.prefetch if isinstance(self.prefetch, int) else (1 if known is None else known.ahead),
         )

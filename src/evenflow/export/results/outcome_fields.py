@@ -110,7 +110,8 @@ def _alternative(candidate: ScheduleCandidate, sizes: Sizes) -> dict[str, object
     groups: dict[str, object] = {} if candidate.group_size is None else {"group_size": candidate.group_size}
     groups |= {"rank_order": list(candidate.rank_order)} if candidate.rank_order else {}
     if candidate.host_link is not None:
-        groups |= {"ahead": candidate.host_link.ahead, "buffers": candidate.host_link.buffers}
+        link = candidate.host_link
+        groups |= {"ahead": link.ahead, "behind": link.behind, "buffers": link.buffers}
     groups |= {"recomputation": candidate.recomputation} if candidate.recomputation else {}
     if candidate.outcome is None:
         return {

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
+import numpy as np
+
 from evenflow.asking import takes
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
@@ -15,6 +17,7 @@ from evenflow.solve.group_choice import tried_group_sizes
 from evenflow.solve.known_plans import in_own_order
 from evenflow.solve.order.order_search import SEARCHER, load_kernels, search_order
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds
+from evenflow.solve.order.searcher import split_in_place
 from evenflow.solve.outcome import Outcome, ProgressCallback, Status
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.race import Race, RaceSettings
@@ -126,6 +129,7 @@ def _solve(
     compared = [problem for problem in problems if not FAMILIES[problem.schedule.name].comparison_only]
     rounds = _Rounds(
         problems=compared,
+        split_orders=_split_in_place(compared) if split_backward else [],
         last_resort=next((problem for problem in problems if problem.schedule.name == "naive"), None),
         split_backward=split_backward,
         in_pairs=in_pairs,
@@ -170,6 +174,21 @@ def _problems(request: Request, *, split_backward: bool, in_pairs: bool) -> list
     return problems
 
 
+def _split_in_place(problems: Sequence[Problem]) -> list[Problem]:
+    """Return the problems under interleaved orders whose backwards are split: input and weight gradient in turn."""
+    interleaved = [
+        problem
+        for problem in problems
+        for family in (FAMILIES[problem.schedule.name],)
+        if family.has_groups and not family.has_pairs
+    ]
+    return [
+        problem_of_order(problem.request, split_in_place(order, np.ones(order.num_stages, dtype=np.bool_)))
+        for problem in interleaved
+        for order in (problem.schedule,)
+    ]
+
+
 def preference(outcome: Outcome) -> tuple[int, int]:
     """Return the sort key of an outcome: plans by makespan, then those without by the smallest limit that would do."""
     if outcome.makespan_ns is not None:
@@ -185,6 +204,8 @@ class _Rounds:
 
     problems: list[Problem]
     """Problems of all families and groups, which differ only in the order."""
+    split_orders: list[Problem]
+    """Problems under orders of families with split backwards, for where nothing else fits."""
     last_resort: Problem | None
     """The problem under the order that needs the least memory."""
     split_backward: bool
@@ -210,7 +231,9 @@ class _Rounds:
             self._plan_family(problem)
             if self._is_interrupted:
                 return
-        if self._has_no_family and self.last_resort is not None:
+        if self._has_no_family:
+            self._plan_split_orders()
+        if self.best is None and self.last_resort is not None:
             self._plan_family(self.last_resort)
         self.end = began + self.time_limit_s
         with suppress(KeyboardInterrupt, Interrupted):
@@ -243,6 +266,17 @@ class _Rounds:
             return
         self.families.append(outcome)
         self._offer(outcome.simulation)
+
+    def _plan_split_orders(self) -> None:
+        """Plan what begins with backwards that are split: these may free what they hold in time for copies to leave."""
+        for problem in self.split_orders:
+            with suppress(Interrupted):
+                outcome = self._race(problem, seconds=_FAMILY_SHARE * self.time_limit_s / len(self.problems))
+                if outcome.simulation is not None:
+                    self.given.append(outcome.simulation)
+                    self._offer(outcome.simulation)
+            if self._is_interrupted:
+                return
 
     def _improve(self) -> None:
         """Alternate on the plan of each family and those known: the shortest of them need not be the best start."""

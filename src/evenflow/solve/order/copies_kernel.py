@@ -24,6 +24,7 @@ class Copies(NamedTuple):
     """Bytes per stage that move; empty where nothing does."""
     one_engine: bool
     ahead: int
+    behind: int
     buffers: int
     """-1: any number."""
 
@@ -111,8 +112,9 @@ def hold_with_copies(begin: int, end: int, most: int, order: Order, stages: Any,
     ops, own_stages = order.ops[begin:end], order.stages[begin:end]
     lasts, firsts, backwards = room.lasts[begin:end], room.firsts[begin:end], room.backwards[begin:end]
     _find_away(
-        ops, own_stages, order.units[begin:end], copies.ahead, copies.buffers, room.by_pass, backwards, lasts, firsts
-    )
+        ops, own_stages, order.units[begin:end], copies.ahead, copies.behind, copies.buffers, room.by_pass,
+        backwards, lasts, firsts,
+    )  # fmt: skip
     at_start, at_end = room.at_start[begin:end], room.at_end[begin:end]
     at_start[:] = 0
     at_end[:] = 0

@@ -40,9 +40,10 @@ def _copies(work: Work) -> Any:
 
     costs = work.costs
     if not work.has_copies or costs.host_link is None or costs.offloaded_bytes is None:
-        return Copies(np.zeros(0, dtype=np.int64), False, 0, -1)
+        return Copies(np.zeros(0, dtype=np.int64), False, 0, 1, -1)
     link = costs.host_link
-    return Copies(costs.offloaded_bytes, link.one_engine, link.ahead, -1 if link.buffers is None else link.buffers)
+    buffers = -1 if link.buffers is None else link.buffers
+    return Copies(costs.offloaded_bytes, link.one_engine, link.ahead, link.behind, buffers)
 
 
 def _pair_classes(work: Work) -> NDArray[np.uint32]:

@@ -91,7 +91,7 @@ class OrderSearch:
         """
         for pattern in self._patterns:
             if self.best is not None and pattern.any():
-                split = _split(self.best.schedule, pattern)
+                split = split_in_place(self.best.schedule, pattern)
                 if self.work.fits(split):
                     self._take(split)
 
@@ -105,8 +105,9 @@ class OrderSearch:
                 progress(self._progress(began))
             now = now_s()
             share = _FIRST_SECONDS if first else max(_LEAST_SECONDS, _SHARE * (end - now))
-            self._construct(until=min(end, now + share), at_least_one=self.best is None)
-            self._refine(until=min(end, now_s() + share))
+            if self.best is None or not self.work.has_copies:  # list scheduling knows no copies
+                self._construct(until=min(end, now + share), at_least_one=self.best is None)
+                self._refine(until=min(end, now_s() + share))
             steps = self.anneal(steps=steps, end=end)
             first = False
         if progress:
@@ -253,7 +254,7 @@ def _neighbours_paired(schedule: Schedule, work: Work) -> Schedule:
     return replace(schedule, pairs=np.append(neighbours, False) if neighbours.any() else None)
 
 
-def _split(schedule: Schedule, pattern: NDArray[np.bool_]) -> Schedule:
+def split_in_place(schedule: Schedule, pattern: NDArray[np.bool_]) -> Schedule:
     """Return the order with each whole backward of the stages in `pattern` split in place into its two gradients."""
     orders = []
     for rank in range(schedule.num_ranks):
