@@ -47,16 +47,15 @@ _DEFAULT_COPIES = {"A100": 0.746, "H100": 1.0657}
 
 10 / 3 (6 h + s) x rate / bandwidth / 2 for h = 4,096 and s = 8,192, with 220 TFLOP/s and 15 GB/s, or 440 and 21.
 """
-_FETCHES = ((2, 3), (4, 5), (3, 4), (0, 0), (6, 8))
-"""Times of a copy for which something may come back ahead of its backward, and leave behind its forward.
-
-In none of them that is two actions, with any number of buffers, otherwise as many as there is room for.
-"""
-_SLOW_FETCHES = ((3.5, 4.5), (3.5, 4), (1.5, 3))
-"""The same where copies are slow, as actions for every rank."""
+_FETCHES = ((2, 3), (4, 5), (3, 4), (6, 8))
+"""Times of a copy for which something may come back ahead of its backward, and leave behind its forward."""
+_LARGE_FETCHES = ((3.5, 4.5), (3.5, 4), (1.5, 3))
+"""The same as actions for every rank."""
+_SMALL_FETCHES = ((2, 2), (2, 1))
+"""The same as actions, with any number of buffers; otherwise there are as many as there is room for."""
 _DEFAULT_RANKS = (4, 8, 16)
 _ALWAYS = 2
-"""Entries of `_FETCHES` that are tried in any case; further ones where a plan is longer than theirs."""
+"""Links that are tried in any case; further ones where a plan is longer than theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,18 +203,15 @@ def our_answer(setting: OffloadSetting, *, theirs: TheirAnswer, seconds: float) 
 
 
 def _links(setting: OffloadSetting, peak: int) -> Iterator[HostLink]:
-    """Yield links that differ in when activations leave and come back, by what a copy takes and by ranks."""
+    """Yield links that differ in when activations leave and come back."""
     rate = int(_UNIT_BYTES / (setting.copy * _NS) * 10**9)
-    by_copy = [(share * 3 * setting.offload_time for share in fetch) for fetch in _FETCHES]
-    by_rank = [(share * setting.ranks for share in fetch) for fetch in _SLOW_FETCHES]
-    for fetch in (*by_copy, *by_rank):
-        ahead, behind = map(math.ceil, fetch)
+    actions = 3 * setting.offload_time
+    by_copy = [(ahead * actions, behind * actions, peak) for ahead, behind in _FETCHES]
+    large = [(ahead * setting.ranks, behind * setting.ranks, peak) for ahead, behind in _LARGE_FETCHES]
+    small = [(ahead, behind, None) for ahead, behind in _SMALL_FETCHES]
+    for ahead, behind, buffers in (*by_copy, *small, *large):
         yield HostLink(
-            bytes_per_s=rate,
-            one_engine=True,
-            ahead=ahead or 2,
-            behind=behind or 2,
-            buffers=peak if behind else None,
+            bytes_per_s=rate, one_engine=True, ahead=math.ceil(ahead), behind=math.ceil(behind), buffers=buffers
         )
 
 
@@ -244,13 +240,18 @@ def report(answers: Sequence[tuple[OffloadSetting, TheirAnswer]], *, seconds: fl
     """Return a table of the settings with their step and ours, and how many of ours are equal or shorter."""
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         ours = list(pool.map(partial(_compared, seconds=seconds), answers))
+    return table(answers, ours)
+
+
+def table(answers: Sequence[tuple[OffloadSetting, TheirAnswer]], ours: Sequence[OurAnswer]) -> str:
+    """Return the table of settings with their answers and ours, and what it says in all."""
     rows = []
     names = _names(len(answers))
     for name, (setting, theirs), own in zip(names, answers, ours, strict=True):
         sizes = f"{setting.ranks} x {setting.chunks} x {setting.microbatches}"
         steps = [f"{step:,.0f}" for step in (theirs.makespan, own.own_link, own.shared_link)]
         rows.append([name, sizes, f"{setting.offload_time:.2f}", str(theirs.peak), *steps])
-    table = aligned(["setting", "sizes", "copy", "peak", "theirs", "ours, own link", "ours, their link"], rows)
+    lines = aligned(["setting", "sizes", "copy", "peak", "theirs", "ours, own link", "ours, their link"], rows)
     told = []
     for title, steps_of in (("links of their own", "own_link"), ("their links", "shared_link")):
         shares = [
@@ -261,7 +262,7 @@ def report(answers: Sequence[tuple[OffloadSetting, TheirAnswer]], *, seconds: fl
             f"{sum(share < 1 - 1e-9 for share in shares)} shorter; on average "
             f"{100 * (1 - sum(shares) / len(shares)):.1f} % shorter, at most {100 * (1 - min(shares)):.1f} %"
         )
-    return "\n".join([table, *told])
+    return "\n".join([lines, *told])
 
 
 def _compared(answer: tuple[OffloadSetting, TheirAnswer], *, seconds: float) -> OurAnswer:

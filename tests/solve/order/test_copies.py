@@ -14,6 +14,7 @@ from evenflow.errors import ScheduleError
 from evenflow.model import HostLink
 from evenflow.schedule import Action, Op, Schedule, make_schedule
 from evenflow.simulate import build_graph, peak_bytes, run, with_copies
+from evenflow.solve.bounds import given_cells_bound
 from evenflow.solve.clock import now_s, reproducible
 from evenflow.solve.order.copies_kernel import Order, copy_room, graph_arrays, hold_with_copies, most_nodes
 from evenflow.solve.order.kernel_stages import kernel_stages
@@ -151,6 +152,7 @@ def searched_and_shortest(seed: int) -> tuple[int, int]:
         with suppress(ScheduleError):  # ranks wait for each other
             if work.fits(order):
                 steps.append(by_simulator(work, order))
+    assert given_cells_bound(work).lower_bound_ns <= min(steps)
     with reproducible():
         search = OrderSearch(work=work, bound_ns=min(steps))
         search.start_from(start)

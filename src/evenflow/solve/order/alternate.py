@@ -129,7 +129,7 @@ def _solve(
     compared = [problem for problem in problems if not FAMILIES[problem.schedule.name].comparison_only]
     rounds = _Rounds(
         problems=compared,
-        split_orders=_split_in_place(compared) if split_backward else [],
+        split_orders=_split_in_place(compared) if split_backward and request.network.offloads else [],
         last_resort=next((problem for problem in problems if problem.schedule.name == "naive"), None),
         split_backward=split_backward,
         in_pairs=in_pairs,
@@ -205,7 +205,7 @@ class _Rounds:
     problems: list[Problem]
     """Problems of all families and groups, which differ only in the order."""
     split_orders: list[Problem]
-    """Problems under orders of families with split backwards, for where nothing else fits."""
+    """Problems under orders of families with split backwards, where anything is copied to the host."""
     last_resort: Problem | None
     """The problem under the order that needs the least memory."""
     split_backward: bool
@@ -231,8 +231,7 @@ class _Rounds:
             self._plan_family(problem)
             if self._is_interrupted:
                 return
-        if self._has_no_family:
-            self._plan_split_orders()
+        self._plan_split_orders()
         if self.best is None and self.last_resort is not None:
             self._plan_family(self.last_resort)
         self.end = began + self.time_limit_s
@@ -255,10 +254,9 @@ class _Rounds:
         return (self.split_backward or not order.splits_backward) and (self.in_pairs or not order.has_pairs)
 
     def _plan_family(self, problem: Problem) -> None:
-        seconds = _FAMILY_SHARE * self.time_limit_s / len(self.problems)
         found = [outcome.plan for outcome in self.families if outcome.plan is not None]
         try:
-            outcome = self._race(problem, seconds=seconds, known=(*self.known, *found))
+            outcome = self._race(problem, seconds=self._family_seconds, known=(*self.known, *found))
         except Interrupted:
             if not self.families:
                 raise
@@ -267,11 +265,15 @@ class _Rounds:
         self.families.append(outcome)
         self._offer(outcome.simulation)
 
+    @property
+    def _family_seconds(self) -> float:
+        return _FAMILY_SHARE * self.time_limit_s / (len(self.problems) + len(self.split_orders))
+
     def _plan_split_orders(self) -> None:
         """Plan what begins with backwards that are split: these may free what they hold in time for copies to leave."""
         for problem in self.split_orders:
             with suppress(Interrupted):
-                outcome = self._race(problem, seconds=_FAMILY_SHARE * self.time_limit_s / len(self.problems))
+                outcome = self._race(problem, seconds=self._family_seconds)
                 if outcome.simulation is not None:
                     self.given.append(outcome.simulation)
                     self._offer(outcome.simulation)
