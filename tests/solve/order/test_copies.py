@@ -16,7 +16,7 @@ from evenflow.schedule import Action, Op, Schedule, make_schedule
 from evenflow.simulate import build_graph, peak_bytes, run, with_copies
 from evenflow.solve.bounds import given_cells_bound
 from evenflow.solve.clock import now_s, reproducible
-from evenflow.solve.order.copies_kernel import Order, copy_room, graph_arrays, hold_with_copies, most_nodes
+from evenflow.solve.order.copies_kernel import Order, copy_room, hold_with_copies, most_nodes, node_arrays
 from evenflow.solve.order.kernel_stages import kernel_stages
 from evenflow.solve.order.move_kernel import Room, _cost_with_copies
 from evenflow.solve.order.searcher import OrderSearch
@@ -79,7 +79,7 @@ def test_the_search_counts_memory_and_time_as_the_simulator_does(data: st.DataOb
     )
     stages = kernel_stages(work, np.zeros(schedule.num_stages, dtype=bool))
     sizes = {"num_stages": schedule.num_stages, "num_units": schedule.num_units}
-    copies, copied = copy_room(**sizes, num_actions=count), graph_arrays(most_nodes(count), ranks)
+    copies, copied = copy_room(**sizes, num_actions=count), node_arrays(most_nodes(count), ranks)
     peaks = peak_bytes(schedule, work.costs) - work.costs.static_bytes - work.costs.working_bytes
     for rank, peak in enumerate(peaks.tolist()):
         begin, end = starts[rank], starts[rank + 1]
@@ -87,7 +87,7 @@ def test_the_search_counts_memory_and_time_as_the_simulator_does(data: st.DataOb
         assert hold_with_copies(begin, end, peak, order, stages, copies)
     room = Room(
         np.zeros((2, schedule.num_stages, schedule.num_units), dtype=np.uint32),
-        graph_arrays(count, ranks),
+        node_arrays(count, ranks),
         np.zeros(count, dtype=np.int64),
         np.zeros(0, dtype=np.uint32),
         nothing,

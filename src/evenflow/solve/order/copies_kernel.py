@@ -41,7 +41,7 @@ class Order(NamedTuple):
     """Whether each action is a forward beside the backward behind it; empty where none may be."""
 
 
-class GraphArrays(NamedTuple):
+class NodeArrays(NamedTuple):
     """Working arrays of a graph (see `Graph`), with an entry for each of its nodes."""
 
     sequence: Any
@@ -94,9 +94,9 @@ def most_nodes(num_actions: int) -> int:
     return num_actions + 4 * (num_actions // 2)
 
 
-def graph_arrays(num_nodes: int, num_ranks: int) -> GraphArrays:
+def node_arrays(num_nodes: int, num_ranks: int) -> NodeArrays:
     """Return working arrays for a graph of so many nodes."""
-    return GraphArrays(
+    return NodeArrays(
         *(np.zeros(num_nodes, dtype=np.uint32) for _ in range(4)),  # type: ignore[call-arg]
         np.zeros(num_nodes, dtype=np.bool_),
         np.zeros(num_nodes, dtype=np.int64),
@@ -183,7 +183,7 @@ def _number_copies(order: Order, rank_starts: Any, room: CopyRoom) -> int:
 
 @compiled
 def add_copies(
-    order: Order, stages: Any, rank_starts: Any, rank_of: Any, actions: GraphArrays, room: CopyRoom, graph: GraphArrays
+    order: Order, stages: Any, rank_starts: Any, rank_of: Any, actions: NodeArrays, room: CopyRoom, graph: NodeArrays
 ) -> int:
     """Fill `graph` with that of `actions` and the copies of all that leaves; returns its number of nodes."""
     count = _number_copies(order, rank_starts, room)

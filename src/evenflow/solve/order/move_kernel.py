@@ -13,7 +13,7 @@ import numpy as np
 from evenflow.schedule import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
 from evenflow.simulate.compiled import compiled
 from evenflow.simulate.kernels import longest_path, longest_path_with_messages, order_actions
-from evenflow.solve.order.copies_kernel import CopyRoom, GraphArrays, Order, add_copies, hold_with_copies
+from evenflow.solve.order.copies_kernel import CopyRoom, NodeArrays, Order, add_copies, hold_with_copies
 from evenflow.solve.order.list_kernel import Stages
 
 _order_actions = compiled(order_actions)
@@ -35,7 +35,7 @@ class Room(NamedTuple):
     """Working arrays that the evaluation of an order without its copies fills."""
 
     done: Any
-    graph: GraphArrays
+    graph: NodeArrays
     critical: Any
     """Actions on a critical path that begin when their rank's action before ends."""
     pair_classes: Any
@@ -54,7 +54,7 @@ def _own_class(in_order: Any, stage: Any, op: Any, num_classes: int) -> Any:
 
 
 @compiled
-def _path_cost(graph: GraphArrays, size: int, order: Order, stages: Stages) -> Any:
+def _path_cost(graph: NodeArrays, size: int, order: Order, stages: Stages) -> Any:
     """Fill the ends of all nodes of a graph of this size; returns the makespan plus a small part of the mean end."""
     if stages.has_messages:
         for index in range(size):
@@ -97,7 +97,7 @@ def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
 
 @compiled
 def _cost_with_copies(
-    order: Order, stages: Stages, rank_starts: Any, rank_of: Any, room: Room, copies: CopyRoom, graph: GraphArrays
+    order: Order, stages: Stages, rank_starts: Any, rank_of: Any, room: Room, copies: CopyRoom, graph: NodeArrays
 ) -> Any:
     """Return the cost of an order (see `_cost`) whose copies `hold_with_copies` has found; fills the whole `graph`."""
     cost = _cost(order, stages, rank_starts, room)
@@ -108,7 +108,7 @@ def _cost_with_copies(
 
 
 @compiled
-def _critical_arcs(order: Order, stages: Stages, graph: GraphArrays, critical: Any) -> int:
+def _critical_arcs(order: Order, stages: Stages, graph: NodeArrays, critical: Any) -> int:
     """Fill `critical` from one critical path, ties broken at random; returns the number of its actions there."""
     position = 0
     for last in graph.rank_lasts:
@@ -278,7 +278,7 @@ def anneal(
     rank_starts: Any,
     room: Room,
     copies: CopyRoom,
-    copied: GraphArrays,
+    copied: NodeArrays,
 ) -> int:
     """Improve `order` in place for a number of moves; keeps the shortest order in `best` and returns its makespan.
 

@@ -187,7 +187,7 @@ class OrderSearch:
 
     def anneal(self, *, steps: int, end: float) -> int:
         """Run a round of local moves from the best order; returns the number of moves for the next round."""
-        from evenflow.solve.order.copies_kernel import Order, copy_room, graph_arrays, most_nodes
+        from evenflow.solve.order.copies_kernel import Order, copy_room, most_nodes, node_arrays
         from evenflow.solve.order.move_kernel import Room, anneal
 
         if self.best is None or self._is_over:
@@ -209,14 +209,14 @@ class OrderSearch:
         num_flags = len(current.pairs)
         room = Room(
             np.zeros((2, schedule.num_stages, schedule.num_units), dtype=np.uint32),
-            graph_arrays(count, schedule.num_ranks),
+            node_arrays(count, schedule.num_ranks),
             np.zeros(count, dtype=np.int64),
             np.zeros(num_flags, dtype=np.uint32),
             np.zeros(num_flags, dtype=np.bool_),
         )
         num_copied = count if self.work.has_copies else 0
         copies = copy_room(num_stages=schedule.num_stages, num_units=schedule.num_units, num_actions=num_copied)
-        copied = graph_arrays(most_nodes(num_copied), schedule.num_ranks)
+        copied = node_arrays(most_nodes(num_copied), schedule.num_ranks)
         for temperature in _TEMPERATURES:
             began = now_s()
             if began >= end or self._is_over:
