@@ -138,15 +138,14 @@ def page_frames_command(json_path: Path | None = None) -> None:
 
 @benchmarks.command("offload")
 @click.option("--peer", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Make their answers anew.")
-@click.option(
-    "--seconds", type=float, default=0.3, show_default=True, help="Most seconds for an order and its fetches."
-)
+@click.option("--seconds", type=float, default=2.0, show_default=True, help="Work of a search, of usual seconds.")
+@click.option("--processes", type=int, default=2, show_default=True, help="Settings that are planned at a time.")
 @click.option("--write", is_flag=True, help="Write the table into docs/tables.")
-def offload_command(peer: Path | None, seconds: float, write: bool) -> None:
+def offload_command(peer: Path | None, seconds: float, processes: int, write: bool) -> None:
     """Compare plans that move activations to the host with those of PipeOffload's scheduler, at the same memory."""
     if peer is not None:
         offload.write(offload.their_answers(peer))
-    table = offload.report(offload.kept_answers(), seconds=seconds)
+    table = offload.report(offload.kept_answers(), seconds=seconds, processes=processes)
     click.echo(table)
     if write:
         fidelity.write("offload", table)

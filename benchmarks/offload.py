@@ -2,45 +2,60 @@
 
 Their files run as they are, from a checkout that the caller has; nothing of theirs is part of evenflow. Their
 answers are kept in peer_offload.json, so that the comparison runs without them. Their order is interleaved 1F1B in
-groups whose backwards are split. Two neighbouring devices take turns on one link: a copy takes its time while the other
-device copies in the opposite direction, and 0.7 of it in its turn where both bring activations to the host, so 1.4 for
-the two. Ours take turns with nobody; they always take the first, and then always 1.4 of it: the truth lies between.
-[PipeOffload, arXiv:2503.01328]
+groups whose backwards are split, on stages that all take the same time: their example's first and last hold the
+embedding and the output in the place of layers, of which their scheduler takes the median.
+
+Ours are plans of ``--schedule search --split-backward``. There every device has a link of its own, over which a copy
+takes as long as theirs does while the neighbour copies in the opposite direction. The same plans are then run over
+their link, which two neighbours use in turn (see `benchmarks.pair_link`). [PipeOffload, arXiv:2503.01328]
 """
 
 import importlib
 import json
 import math
+import multiprocessing
 import random
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmarks.pair_link import pair_makespan_ns
 from benchmarks.peer_schedulers import load_peers
 from benchmarks.table import aligned
 from evenflow.model import ANY_CONTENT, NONE, OFFLOAD, HostLink, Layer, LayerRun, Mode, Network, Request, Sizes
-from evenflow.schedule import Action, Op, Schedule, different_group_sizes, make_schedule
-from evenflow.solve.clock import Clock
-from evenflow.solve.problem import problem_of_order
-from evenflow.solve.race import Race, RaceSettings
+from evenflow.solve.clock import reproducible
+from evenflow.solve.order.alternate import solve_any_order
 
 SOURCE = Path(__file__).with_name("peer_offload.json")
 SEED = 20250301
-RANDOM = 40
+RANDOM = 100
 _PACKAGE = "megatron.core.pipeline_parallel.zerobubble.scheduler"
 _UNIT_BYTES = 10**6
 """Activation of one microbatch in one stage."""
 _NS = 1000
 """Nanoseconds of a unit of time."""
-_SLOWER = 2 * 0.7
-"""Time of a copy where two devices bring activations to the host, each after the other."""
-_FETCHES = ((1, None), (2, None), (1, 2), (1, 3), (2, 3), (3, 4))
-"""Actions ahead of a backward, and buffers, that are tried."""
+_DEFAULT_COPIES = {"A100": 0.746, "H100": 1.0657}
+"""What their example takes for the time of a copy, as a share of all work of a microbatch in a stage, by accelerator.
+
+10 / 3 (6 h + s) x rate / bandwidth / 2 for h = 4,096 and s = 8,192, with 220 TFLOP/s and 15 GB/s, or 440 and 21.
+"""
+_FETCHES = ((2, 3), (4, 5), (3, 4), (6, 8))
+"""Times of a copy for which something may come back ahead of its backward, and leave behind its forward."""
+_LARGE_FETCHES = ((3.5, 4.5), (3.5, 4), (1.5, 3))
+"""The same as actions for every rank."""
+_SMALL_FETCHES = ((2, 2), (2, 1))
+"""The same as actions, with any number of buffers; otherwise there are as many as there is room for."""
+_DEFAULT_RANKS = (4, 8, 16)
+_ALWAYS = 2
+"""Links that are tried in any case; further ones where a plan is longer than theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +91,10 @@ class TheirAnswer:
 
 def settings() -> Iterator[OffloadSetting]:
     """Yield the default case of their example for 4, 8 and 16 ranks, then random settings, the same in every run."""
-    for ranks in (4, 8, 16):
+    for offload_time, ranks in product(_DEFAULT_COPIES.values(), _DEFAULT_RANKS):
         yield OffloadSetting(
-            ranks=ranks, chunks=3, microbatches=2 * ranks, forward=100, gradient=100, weight=100, offload_time=0.25,
-            group_size=ranks, offload_chunks=1,
+            ranks=ranks, chunks=3, microbatches=2 * ranks, forward=100, gradient=100, weight=100,
+            offload_time=offload_time, group_size=ranks, offload_chunks=1,
         )  # fmt: skip
     draw = random.Random(SEED)
     while True:
@@ -107,7 +122,7 @@ def their_answers(checkout: Path) -> list[tuple[OffloadSetting, TheirAnswer]]:
         answer = _their_answer(setting)
         if answer is not None:
             found.append((setting, answer))
-        if len(found) == RANDOM + 3:
+        if len(found) == RANDOM + len(_names(0)):
             return found
     raise AssertionError("settings have no end")
 
@@ -155,58 +170,52 @@ def kept_answers() -> list[tuple[OffloadSetting, TheirAnswer]]:
     ]
 
 
-def our_makespan(setting: OffloadSetting, *, copy: float, peak: int, seconds: float) -> float | None:
-    """Return the shortest step that is found at that memory, in units of time; None without any.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OurAnswer:
+    """The shortest steps at the memory of their answer, in units of time; infinite without any."""
 
-    Tried are groups of all sizes with split backwards and with whole ones, and all that differs in when it fetches.
-    """
-    best: float | None = None
-    for order in _orders(setting):
-        for ahead, buffers in _FETCHES:
-            network = _network(setting, copy=copy, ahead=ahead, buffers=buffers)
-            request = Request(
-                network=network,
-                sizes=Sizes(num_ranks=setting.ranks, num_chunks=setting.chunks, num_microbatches=setting.microbatches),
-                memory_limit_bytes=peak * _UNIT_BYTES,
-                cell_rule=ANY_CONTENT,
-                layers=((1,) * setting.ranks,) * setting.chunks,
-            )
-            race = Race(problem_of_order(request, order), RaceSettings(patience_s=0.1, advise=False))
-            outcome = race.run(Clock(limit_s=seconds), cutoff_ns=None if best is None else round(best * _NS))
-            found = outcome.makespan_ns
-            if found is not None and (best is None or found / _NS < best):
-                best = found / _NS
-    return best
+    own_link: float
+    """Where every device has a link of its own."""
+    shared_link: float
+    """Where two neighbours take turns on theirs."""
 
 
-def _orders(setting: OffloadSetting) -> Iterator[Schedule]:
-    sizes = Sizes(num_ranks=setting.ranks, num_chunks=setting.chunks, num_microbatches=setting.microbatches)
-    for name in ("interleaved", "interleaved-less-memory"):
-        for size in different_group_sizes(name, sizes):
-            order = make_schedule(name, **asdict(sizes), group_size=size)
-            yield _split(order)
-            yield order
+def our_answer(setting: OffloadSetting, *, theirs: TheirAnswer, seconds: float) -> OurAnswer:
+    """Return the shortest steps that a search of so many seconds of work finds for each way to fetch."""
+    own_link = shared_link = math.inf
+    copy_ns = setting.copy * _NS
+    for number, link in enumerate(_links(setting, theirs.peak)):
+        if number >= _ALWAYS and max(own_link, shared_link) <= theirs.makespan:
+            break
+        request = Request(
+            network=_network(setting, link),
+            sizes=Sizes(num_ranks=setting.ranks, num_chunks=setting.chunks, num_microbatches=setting.microbatches),
+            memory_limit_bytes=theirs.peak * _UNIT_BYTES,
+            cell_rule=ANY_CONTENT,
+            layers=((1,) * setting.ranks,) * setting.chunks,
+        )
+        with reproducible():
+            outcome = solve_any_order(request, split_backward=True, time_limit_s=seconds)
+        if outcome.simulation is not None:
+            own_link = min(own_link, outcome.simulation.makespan_ns / _NS)
+            shared_link = min(shared_link, pair_makespan_ns(outcome.simulation, copy_ns) / _NS)
+    return OurAnswer(own_link=own_link, shared_link=shared_link)
 
 
-def _split(order: Schedule) -> Schedule:
-    """Return an order whose backwards are input gradients with the weight gradient right behind."""
-    halves = [[half for action in order.order(rank) for half in _halves(action)] for rank in range(order.num_ranks)]
-    return Schedule.from_actions(
-        name=f"{order.name}, split",
-        num_stages=order.num_stages,
-        num_microbatches=order.num_microbatches,
-        stage_ranks=order.stage_ranks,
-        orders=halves,
-    )
+def _links(setting: OffloadSetting, peak: int) -> Iterator[HostLink]:
+    """Yield links that differ in when activations leave and come back."""
+    rate = int(_UNIT_BYTES / (setting.copy * _NS) * 10**9)
+    actions = 3 * setting.offload_time
+    by_copy = [(ahead * actions, behind * actions, peak) for ahead, behind in _FETCHES]
+    large = [(ahead * setting.ranks, behind * setting.ranks, peak) for ahead, behind in _LARGE_FETCHES]
+    small = [(ahead, behind, None) for ahead, behind in _SMALL_FETCHES]
+    for ahead, behind, buffers in (*by_copy, *small, *large):
+        yield HostLink(
+            bytes_per_s=rate, one_engine=True, ahead=math.ceil(ahead), behind=math.ceil(behind), buffers=buffers
+        )
 
 
-def _halves(action: Action) -> tuple[Action, ...]:
-    if action.op is not Op.B:
-        return (action,)
-    return replace(action, op=Op.I), replace(action, op=Op.W)
-
-
-def _network(setting: OffloadSetting, *, copy: float, ahead: int, buffers: int | None) -> Network:
+def _network(setting: OffloadSetting, link: HostLink) -> Network:
     """Return equal stages of a layer each, which hold an activation until the weight gradient, on the device or not."""
     backward_ns = (setting.gradient + setting.weight) * _NS
     layer = Layer(
@@ -220,31 +229,48 @@ def _network(setting: OffloadSetting, *, copy: float, ahead: int, buffers: int |
         stated_weight_ns=setting.weight * _NS,
         stated_until_weight_bytes=_UNIT_BYTES,
     )
-    rate = int(_UNIT_BYTES / (copy * _NS) * 10**9)
     return Network(
         name="equal stages",
         runs=(LayerRun(layer=layer, count=setting.ranks * setting.chunks),),
-        host_link=HostLink(bytes_per_s=rate, one_engine=True, ahead=ahead, buffers=buffers),
+        host_link=link,
     )
 
 
-def report(answers: Sequence[tuple[OffloadSetting, TheirAnswer]], *, seconds: float) -> str:
+def report(answers: Sequence[tuple[OffloadSetting, TheirAnswer]], *, seconds: float, processes: int = 1) -> str:
     """Return a table of the settings with their step and ours, and how many of ours are equal or shorter."""
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        ours = list(pool.map(partial(_compared, seconds=seconds), answers))
+    return table(answers, ours)
+
+
+def table(answers: Sequence[tuple[OffloadSetting, TheirAnswer]], ours: Sequence[OurAnswer]) -> str:
+    """Return the table of settings with their answers and ours, and what it says in all."""
     rows = []
-    shares: dict[float, list[float]] = {1.0: [], _SLOWER: []}
-    for number, (setting, theirs) in enumerate(answers):
-        shown = []
-        for factor, found in shares.items():
-            ours = our_makespan(setting, copy=factor * setting.copy, peak=theirs.peak, seconds=seconds)
-            found.append(math.inf if ours is None else ours / theirs.makespan)
-            shown.append("none" if ours is None else f"{ours:,.0f}")
+    names = _names(len(answers))
+    for name, (setting, theirs), own in zip(names, answers, ours, strict=True):
         sizes = f"{setting.ranks} x {setting.chunks} x {setting.microbatches}"
-        name = "default" if number < 3 else str(number - 2)
-        rows.append([name, sizes, f"{setting.offload_time:.2f}", str(theirs.peak), f"{theirs.makespan:,.0f}", *shown])
-    table = aligned(["setting", "sizes", "copy", "peak", "theirs", "ours", f"ours, {_SLOWER:.1f} copy"], rows)
-    told = [
-        f"copies {factor:.1f} of theirs: {sum(share <= 1 + 1e-9 for share in found)} of {len(found)} are equal or "
-        f"shorter; on average {100 * (1 - sum(found) / len(found)):.1f} % shorter"
-        for factor, found in shares.items()
-    ]
-    return "\n".join([table, *told])
+        steps = [f"{step:,.0f}" for step in (theirs.makespan, own.own_link, own.shared_link)]
+        rows.append([name, sizes, f"{setting.offload_time:.2f}", str(theirs.peak), *steps])
+    lines = aligned(["setting", "sizes", "copy", "peak", "theirs", "ours, own link", "ours, their link"], rows)
+    told = []
+    for title, steps_of in (("links of their own", "own_link"), ("their links", "shared_link")):
+        shares = [
+            getattr(own, steps_of) / theirs.makespan for (_setting, theirs), own in zip(answers, ours, strict=True)
+        ]
+        told.append(
+            f"{title}: {sum(share <= 1 + 1e-9 for share in shares)} of {len(shares)} are equal or shorter, "
+            f"{sum(share < 1 - 1e-9 for share in shares)} shorter; on average "
+            f"{100 * (1 - sum(shares) / len(shares)):.1f} % shorter, at most {100 * (1 - min(shares)):.1f} %"
+        )
+    return "\n".join([lines, *told])
+
+
+def _compared(answer: tuple[OffloadSetting, TheirAnswer], *, seconds: float) -> OurAnswer:
+    setting, theirs = answer
+    return our_answer(setting, theirs=theirs, seconds=seconds)
+
+
+def _names(count: int) -> list[str]:
+    """Return the names of so many settings, at least those of the default case."""
+    defaults = [f"default, {name}" for name in _DEFAULT_COPIES for _ranks in _DEFAULT_RANKS]
+    return defaults + [str(number + 1) for number in range(count - len(defaults))]

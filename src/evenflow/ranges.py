@@ -115,6 +115,8 @@ SHARERS = Range(least=1, most=64)
 """Devices that share a link."""
 AHEAD = Range(least=0, most=1_000)
 """Actions by which one is ahead of another."""
+BEHIND = Range(least=1, most=1_000)
+"""Actions by which one may be behind another."""
 BUFFERS = Range(least=1, most=1_000)
 """Buffers for microbatches."""
 FLOPS = Range(least=0, most=1e21, is_whole=False, is_above=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.ranges import AHEAD, BUFFERS, BYTES_PER_S, SHARERS
+from evenflow.ranges import AHEAD, BEHIND, BUFFERS, BYTES_PER_S, SHARERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,12 +12,12 @@ class HostLink:
     """What moving activations costs, and when they are fetched back.
 
     Copies take the link in the order in which the rank's actions ask for them. What an action's forward has made leaves
-    behind it and has left when the next action ends: the action after that waits for it. The fetch for a backward
-    begins no earlier than the action `ahead` of it, when the memory is free, and the backward waits for it. What comes
-    back so soon that it would not be away during any action stays.
+    behind it and has left when the `behind` next actions have ended: the action after these waits for it. The fetch for
+    a backward begins no earlier than the action `ahead` of it, when the memory is free, and the backward waits for it.
+    What comes back so soon that it would not be away during any action stays.
 
     Where more would be on the device than there are `buffers`, fetches begin later, those with the most time left
-    first, and then a copy to the host is waited for before the next action already.
+    first, and then copies to the host are waited for earlier, those of the first forwards first.
 
     What a rank moves may wait in the memory of another one, its keeper, instead (see `evenflow.simulate.pools`): the
     copies are the same, over the link between the two devices, and take the keeper no time.
@@ -37,6 +37,8 @@ class HostLink:
     """
     ahead: int = 1
     """Actions of the rank before a backward, at whose beginning its fetch may begin; 0: at its own."""
+    behind: int = 1
+    """Actions of the rank behind a forward, during which what it made leaves."""
     keepers: tuple[int | None, ...] = ()
     """For each rank, the one in whose memory waits what it moves; None: the host. Empty: the host for all."""
     keeper_bytes_per_s: int | None = None
@@ -50,6 +52,7 @@ class HostLink:
         if self.buffers is not None:
             BUFFERS.check(self.buffers, place=_("the buffers for what comes from the host"))
         AHEAD.check(self.ahead, place=_("the actions by which a fetch is ahead"))
+        BEHIND.check(self.behind, place=_("the actions behind a forward during which what it made leaves"))
         if self.keeper_bytes_per_s is not None:
             BYTES_PER_S.check(self.keeper_bytes_per_s, place=_("the bandwidth to the rank that keeps activations"))
         for rank, keeper in enumerate(self.keepers):

@@ -54,6 +54,7 @@ from evenflow.profiles.layer_rows import body_fields, entries_of_body, runs_of_b
 from evenflow.profiles.model_configuration import refuse_configuration
 from evenflow.ranges import (
     AHEAD,
+    BEHIND,
     BUFFERS,
     BYTES_PER_S,
     MILLISECONDS,
@@ -156,7 +157,8 @@ def _ranks(entry: Fields) -> list[RankTraits]:
 
 def _host_link(fields: Fields) -> HostLink:
     """Return the link to the host's memory, or to that of ranks that keep something for others."""
-    fields.check_known(("bytes_per_s", "one_engine", "sharers", "buffers", "ahead", "keepers", "keeper_bytes_per_s"))
+    known = ("bytes_per_s", "one_engine", "sharers", "buffers", "ahead", "behind", "keepers", "keeper_bytes_per_s")
+    fields.check_known(known)
     keepers = fields.values.get("keepers", [])
     if not isinstance(keepers, list) or not all(rank is None or is_integer(rank) for rank in keepers):
         raise fields.error("keepers", _("must be a list with a rank, or null for the host, for each rank"))
@@ -166,6 +168,7 @@ def _host_link(fields: Fields) -> HostLink:
         sharers=fields.integer("sharers", SHARERS) if "sharers" in fields else 1,
         buffers=fields.integer("buffers", BUFFERS) if fields.values.get("buffers") is not None else None,
         ahead=fields.integer("ahead", AHEAD) if "ahead" in fields else 1,
+        behind=fields.integer("behind", BEHIND) if "behind" in fields else 1,
         keeper_bytes_per_s=fields.integer("keeper_bytes_per_s", BYTES_PER_S)
         if fields.values.get("keeper_bytes_per_s") is not None
         else None,
@@ -276,6 +279,7 @@ def layer_file_fields(network: Network) -> dict[str, object]:
             "sharers": link.sharers,
             **({} if link.buffers is None else {"buffers": link.buffers}),
             "ahead": link.ahead,
+            **({} if link.behind == 1 else {"behind": link.behind}),
             **({"keepers": list(link.keepers)} if link.keepers else {}),
             **({} if link.keeper_bytes_per_s is None else {"keeper_bytes_per_s": link.keeper_bytes_per_s}),
         }

@@ -12,9 +12,11 @@ from evenflow.units import megabytes, milliseconds
 
 
 def fetches_text(link: HostLink) -> str:
-    """Return when a link to the host fetches, as it is given."""
-    ahead = f"--prefetch {link.ahead}"
-    return ahead if link.buffers is None else f"{ahead} --host-buffers {link.buffers}"
+    """Return when a link to the host fetches, and what it sends has left, as it is given."""
+    options = [f"--prefetch {link.ahead}"]
+    options += [] if link.buffers is None else [f"--host-buffers {link.buffers}"]
+    options += [] if link.behind == 1 else [f"--host-behind {link.behind}"]
+    return " ".join(options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

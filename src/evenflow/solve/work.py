@@ -14,7 +14,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Communication, stage_cells, stage_table
 from evenflow.schedule import NUM_OPS, Op, Schedule
-from evenflow.simulate import Integers, InTurn, StageCosts, build_graph, message_table, peak_bytes, run
+from evenflow.simulate import Integers, InTurn, StageCosts, build_graph, message_table, peak_bytes, run, with_copies
 from evenflow.units import megabytes
 
 UNLIMITED = np.iinfo(np.int64).max // 4
@@ -40,6 +40,11 @@ class Work:
     def in_pairs(self) -> bool:
         """Whether forwards may run beside backwards."""
         return self.costs.saved_ns is not None
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether anything moves to the host."""
+        return self.costs.host_link is not None and bool(np.any(self.costs.offloaded_bytes))
 
     def at_best(self) -> "Work":
         """Return the work with backwards that take as much less as any forward beside them saves, and without pairs.
@@ -140,13 +145,16 @@ class Work:
 
     def makespan_ns(self, schedule: Schedule) -> int:
         """Return how long a step takes under an order, as the simulator says."""
-        messages = self.costs.messages(self.communication)
-        return run(build_graph(schedule), self.costs.durations, messages).makespan_ns
+        graph, link = build_graph(schedule), self.costs.host_link
+        if self.has_copies and link is not None:
+            graph = with_copies(graph, link, first_moved=self.costs.first_moved)
+        return run(graph, self.costs.durations, self.costs.messages(self.communication)).makespan_ns
 
     def alone_bytes(self, splits: NDArray[np.bool_]) -> Integers:
         """Return the bytes that each rank holds beside its static memory with one microbatch at a time, [num_ranks].
 
-        No order holds less, since all stages hold a microbatch when its first gradient begins.
+        No order holds less, since all stages hold a microbatch when its first gradient begins. What moves to the host
+        counts for nothing.
         """
         costs = self.costs
         own = self.sequence_splits * costs.activation_bytes[self.stage_table]

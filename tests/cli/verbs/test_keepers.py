@@ -174,3 +174,9 @@ def test_only_plan_tries_several_keepers(folder, evenflow, verb):
     result = evenflow(verb, "tiny.json", *FOUR[:4], *LINK, "--offload-to", "best")
     assert result.exit_code == 2
     assert "--offload-to must name ranks, or be pairs: only evenflow plan tries several" in result.stderr
+
+
+def test_a_search_for_an_order_refuses_keepers(folder, evenflow):
+    refused = evenflow("plan", "tiny.json", *FOUR, *PAIRS, "--memory", "60GB", "--schedule", "search")
+    assert refused.exit_code == 2
+    assert "--schedule best" in refused.stderr

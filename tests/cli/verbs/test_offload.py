@@ -90,11 +90,12 @@ def test_fetches_are_chosen_and_the_proof_is_over_all_of_them(folder, evenflow):
     limit = ("--memory", f"{limits(folder, evenflow)}MB", "--mix", "any")
     result = evenflow("plan", "tiny.json", *FOUR, *limit, *LINK, "--prefetch", "best", "--json", "plan.json")
     assert result.exit_code == 0, result.stderr
-    assert "with any of 6 ways to fetch from the host" in result.stdout
+    assert "with any of 8 ways to fetch from the host" in result.stdout
     written = json.loads((folder / "plan.json").read_text())
-    ways = {(entry["ahead"], entry["buffers"]) for entry in written["alternatives"]}
-    assert ways < {(1, None), (2, None), (3, None), (1, 2), (1, 3), (2, 3)}
-    assert len(ways) == 5
+    tried = {(1, 1, None), (2, 1, None), (3, 1, None), (1, 1, 2), (1, 1, 3), (2, 1, 3), (2, 2, None), (3, 3, None)}
+    ways = {(entry["ahead"], entry["behind"], entry["buffers"]) for entry in written["alternatives"]}
+    assert ways < tried
+    assert len(ways) == 7
     alone = [
         evenflow("plan", "tiny.json", *FOUR, *limit, *LINK, "--prefetch", ahead, *few, "--json", f"{number}.json")
         for number, (ahead, few) in enumerate(
@@ -103,12 +104,35 @@ def test_fetches_are_chosen_and_the_proof_is_over_all_of_them(folder, evenflow):
                 (2, ()),
                 (3, ()),
                 *((ahead, ("--host-buffers", count)) for ahead, count in ((1, 2), (1, 3), (2, 3))),
+                *((count, ("--host-behind", count)) for count in (2, 3)),
             )
         )
     ]
     assert all(each.exit_code == 0 for each in alone)
     steps = [json.loads((folder / f"{number}.json").read_text())["makespan_ms"] for number in range(len(alone))]
     assert written["makespan_ms"] == min(steps)
+
+
+def test_a_search_for_the_order_of_work_knows_copies(folder, evenflow):
+    sizes = (*FOUR[:4], "--time-limit", 6, "--chunks", 2, "--memory", "125MB", "--mix", "any", *LINK)
+    steps = []
+    for name, search in (
+        ("family", ()),
+        ("search", ("--schedule", "search", "--split-backward")),
+        ("fetches", ("--schedule", "search", "--split-backward", "--prefetch", "best")),
+    ):
+        result = evenflow("plan", "tiny.json", *sizes, *search, "--json", f"{name}.json")
+        assert result.exit_code == 0, result.stderr
+        written = json.loads((folder / f"{name}.json").read_text())
+        assert max(written["peak_memory_mb"]) <= 125
+        assert any(map(any, written["recompute"]["offload"]))
+        steps.append(written["makespan_ms"])
+        again = evenflow("simulate", f"{name}.json", "--json", f"{name}_again.json")
+        assert again.exit_code == 0, again.stderr
+        simulated = json.loads((folder / f"{name}_again.json").read_text())
+        assert simulated["makespan_ms"] == written["makespan_ms"]
+        assert simulated["peak_memory_mb"] == written["peak_memory_mb"]
+    assert max(steps[1:]) < steps[0]
 
 
 def test_a_layer_file_says_what_may_be_moved(folder, evenflow):
@@ -120,7 +144,7 @@ def test_a_layer_file_says_what_may_be_moved(folder, evenflow):
     refused = evenflow("plan", "unlinked.json", *FOUR)
     assert refused.exit_code == 2
     assert "must come with a link to the host" in refused.stderr
-    model["host_link"] = {"bytes_per_s": 10**10, "one_engine": True, "sharers": 2, "ahead": 2}
+    model["host_link"] = {"bytes_per_s": 10**10, "one_engine": True, "sharers": 2, "ahead": 2, "behind": 3}
     (folder / "linked.json").write_text(json.dumps(model))
     network = read_layer_file("linked.json")
     assert (network.host_link.one_engine, network.host_link.sharers, network.host_link.ahead) == (True, 2, 2)
@@ -128,7 +152,7 @@ def test_a_layer_file_says_what_may_be_moved(folder, evenflow):
     planned = evenflow("plan", "linked.json", *FOUR, "--host-link", "25GBps", "--json", "plan.json")
     assert planned.exit_code == 0, planned.stderr
     link = json.loads((folder / "plan.json").read_text())["network"]["host_link"]
-    assert link == {"bytes_per_s": 25 * 10**9, "one_engine": True, "sharers": 2, "ahead": 2}
+    assert link == {"bytes_per_s": 25 * 10**9, "one_engine": True, "sharers": 2, "ahead": 2, "behind": 3}
 
 
 @pytest.mark.parametrize(
@@ -137,9 +161,10 @@ def test_a_layer_file_says_what_may_be_moved(folder, evenflow):
         (("--offload",), "--offload must come with --host-link"),
         (("--host-link", "50GBps"), "--host-link must come with --offload: no recompute kind of the layers moves"),
         (("--prefetch", 2), "--prefetch must come with --offload"),
+        (("--host-behind", 2), "--host-behind must come with --offload"),
+        ((*LINK, "--host-behind", 0), "--host-behind must be an integer from 1 to 1,000, got 0"),
         (("--rank-host-sharers", "0:2"), "--rank-host-sharers must come with layers that move something to the host"),
         ((*LINK, "--prefetch", "soon"), "--prefetch must be an integer from 0 to 1,000, or best, got 'soon'"),
-        ((*LINK, "--schedule", "search"), "a search for the order of work does not know copies"),
     ],
 )
 def test_what_makes_no_sense_is_refused(folder, evenflow, options, message):

@@ -1,14 +1,30 @@
 """Partition and order in alternation."""
 
+from dataclasses import replace
+
 import pytest
 
 from evenflow.errors import InputError
-from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network, Request, Sizes
+from evenflow.model import (
+    ANY_CONTENT,
+    FULL,
+    NONE,
+    EndBlock,
+    HostLink,
+    Layer,
+    LayerRun,
+    Mode,
+    Network,
+    Request,
+    Sizes,
+    with_offload,
+)
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import Op, schedule_of
 from evenflow.simulate import simulate
 from evenflow.solve import Status, plan
 from evenflow.solve.best import plan_best
+from evenflow.solve.clock import reproducible
 from evenflow.solve.order.alternate import plan_any_order, solve_any_order
 from evenflow.solve.order.ordered_outcome import OrderedOutcome
 from evenflow.solve.problem import problem_of_order
@@ -109,3 +125,24 @@ def test_what_no_order_can_hold_is_infeasible_with_the_smallest_limit():
 def test_sizes_without_any_family_are_refused():
     with pytest.raises(InputError, match=r"body layers of .* must be at least"):
         plan_any_order(network(3), num_ranks=4, num_microbatches=8, time_limit_s=1.0, allow_empty=False)
+
+
+def test_copies_are_counted_in_every_order_and_the_best_of_the_links_is_taken():
+    links = [HostLink(bytes_per_s=10**8, ahead=count, behind=count) for count in (1, 2)]
+    moving = with_offload(network(), links[0])
+    limit = 400
+    request = Request(
+        network=moving, sizes=Sizes(num_ranks=4, num_microbatches=8), memory_limit_bytes=limit, cell_rule=ANY_CONTENT
+    )
+    with reproducible():
+        alone = [solve_any_order(request, split_backward=True, host_links=[link], time_limit_s=2.0) for link in links]
+        outcome = solve_any_order(request, split_backward=True, host_links=links, time_limit_s=4.0)
+    assert outcome.simulation is not None
+    assert outcome.plan is not None
+    assert any(map(any, outcome.plan.recompute["offload"]))
+    link = outcome.simulation.network.host_link
+    assert link in links
+    again = simulate(replace(moving, host_link=link), outcome.plan)
+    assert again.makespan_ns == outcome.makespan_ns <= 1.01 * min(each.makespan_ns or 0 for each in alone)
+    assert again.fits(limit)
+    assert outcome.lower_bound_ns == min(each.lower_bound_ns for each in alone) <= outcome.makespan_ns

@@ -1,6 +1,5 @@
 """The options that say over which link activations move to the host's memory, or that of other ranks, and back."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -12,19 +11,18 @@ from evenflow.cli.shared.rank_options import check_no_sharers, of_ranks
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import HostLink, Network, with_offload
-from evenflow.ranges import AHEAD, BUFFERS, RANKS, SHARERS
+from evenflow.ranges import AHEAD, BEHIND, BUFFERS, RANKS, SHARERS
 from evenflow.units import parse_bandwidth
 
-_OFFLOAD, _LINK, _ENGINE, _SHARERS, _AHEAD, _BUFFERS, _TO, _PEER = (
-    "--offload", "--host-link", "--host-one-engine", "--host-sharers", "--prefetch", "--host-buffers", "--offload-to",
-    "--peer-link",
+_OFFLOAD, _LINK, _ENGINE, _SHARERS, _AHEAD, _BEHIND, _BUFFERS, _TO, _PEER = (
+    "--offload", "--host-link", "--host-one-engine", "--host-sharers", "--prefetch", "--host-behind", "--host-buffers",
+    "--offload-to", "--peer-link",
 )  # fmt: skip
 _PAIRS = "pairs"
 _HOST = -1
 """Mark of a rank of which the host keeps what it moves."""
-_AHEADS = (1, 2, 3)
-_TRIED = ((1, None), (2, None), (3, None), (1, 2), (1, 3), (2, 3))
-"""Actions ahead of a backward, and buffers, with which fetches are tried."""
+_TRIED = ((1, 1, None), (2, 1, None), (3, 1, None), (1, 1, 2), (1, 1, 3), (2, 1, 3), (2, 2, None), (3, 3, None))
+"""Actions ahead of a backward, those behind a forward, and buffers, which are tried."""
 
 
 def _prefetch(text: str) -> int | str:
@@ -65,7 +63,15 @@ class HostOptions:
         read=_prefetch,
         metavar=f"N|{BEST}",
         help="Actions ahead of a backward at which what the host keeps for it may begin to come back; "
-        f"{BEST} to plan with 1, 2 and 3, and with few buffers.  [default: 1, or as the layers say]",
+        f"{BEST} to plan with 1, 2 and 3, with few buffers, and with more actions for copies to the host.  "
+        "[default: 1, or as the layers say]",
+    )
+    host_behind: int | None = optional(
+        _BEHIND,
+        BEHIND,
+        metavar="N",
+        help="Actions behind a forward during which what it made may leave: forwards wait less for slow copies, and "
+        "more is on a device.  [default: 1, or as the layers say]",
     )
     host_buffers: int | None = optional(
         _BUFFERS,
@@ -89,17 +95,17 @@ class HostOptions:
     )
 
     def tried(self, network: Network, *, num_ranks: int) -> tuple[HostLink, ...]:
-        """Return the links to try, which differ in when they fetch and who keeps what; empty: that of the network."""
+        """Return the links to try, which differ in when they copy and who keeps what; empty: that of the network."""
         link = network.host_link
         if link is None or not network.offloads or BEST not in (self.prefetch, self._to):
             return ()
-        pairs: Sequence[tuple[int, int | None]] = [(link.ahead, link.buffers)]
+        ways = [(link.ahead, link.behind, link.buffers)]
         if self.prefetch == BEST:
-            pairs = _TRIED if self.host_buffers is None else [(ahead, self.host_buffers) for ahead in _AHEADS]
+            ways = [(ahead, self.host_behind or behind, self.host_buffers or most) for ahead, behind, most in _TRIED]
         keepings = _tried_keepers(num_ranks) if self._to == BEST else [link.keepers]
         return tuple(
-            replace(link, ahead=ahead, buffers=buffers, keepers=keepers)
-            for keepers, (ahead, buffers) in product(keepings, pairs)
+            replace(link, ahead=ahead, behind=behind, buffers=buffers, keepers=keepers)
+            for keepers, (ahead, behind, buffers) in product(keepings, dict.fromkeys(ways))
         )
 
     @property
@@ -137,8 +143,8 @@ class HostOptions:
         of_link = (self.host_link, self.host_one_engine or None, self.host_sharers)
         if for_optimizer:
             of_link = (None, None, None)
-        values = (*of_link, self.prefetch, self.host_buffers, self.offload_to, self.peer_link)
-        options = (_LINK, _ENGINE, _SHARERS, _AHEAD, _BUFFERS, _TO, _PEER)
+        values = (*of_link, self.prefetch, self.host_behind, self.host_buffers, self.offload_to, self.peer_link)
+        options = (_LINK, _ENGINE, _SHARERS, _AHEAD, _BEHIND, _BUFFERS, _TO, _PEER)
         for option, value in zip(options, values, strict=True):
             if value is not None:
                 rule = _("must come with {option}: no recompute kind of the layers moves anything", option=_OFFLOAD)
@@ -156,6 +162,7 @@ class HostOptions:
             one_engine=self.host_one_engine or (known is not None and known.one_engine),
             sharers=self.host_sharers or (1 if known is None else known.sharers),
             buffers=self.host_buffers or (None if known is None else known.buffers),
+            behind=self.host_behind or (1 if known is None else known.behind),
             ahead=self.prefetch if isinstance(self.prefetch, int) else (1 if known is None else known.ahead),
             keepers=() if known is None else known.keepers,
             keeper_bytes_per_s=None if known is None else known.keeper_bytes_per_s,

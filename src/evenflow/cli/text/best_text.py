@@ -62,7 +62,7 @@ def _table(best: BestOutcome) -> str:
     header = [_("schedule"), _("chunks"), *([_("group")] if has_groups else []), *([_("ranks")] if has_orders else [])]
     has_fetches = any(candidate.host_link is not None for candidate in best.candidates)
     has_keepers = any(candidate.host_link and candidate.host_link.keepers_text for candidate in best.candidates)
-    header += [*([_("ahead, buffers")] if has_fetches else []), *([_("kept by")] if has_keepers else [])]
+    header += [*([_("ahead/behind, buffers")] if has_fetches else []), *([_("kept by")] if has_keepers else [])]
     header += [_("step ms"), _("longer")]
     header += [_("bound ms"), _("bubble"), *([_("peak MB")] if has_memory else []), ""]
     rows = []
@@ -118,10 +118,11 @@ def _group(candidate: ScheduleCandidate) -> str:
 
 
 def _fetches(link: HostLink | None) -> str:
-    """Return how many actions fetches may be ahead, and the buffers where these are few."""
+    """Return how many actions fetches may be ahead, and copies behind if these are several; then few buffers."""
     if link is None:
         return ""
-    return str(link.ahead) if link.buffers is None else f"{link.ahead}, {link.buffers}"
+    actions = str(link.ahead) if link.behind == 1 else f"{link.ahead}/{link.behind}"
+    return actions if link.buffers is None else f"{actions}, {link.buffers}"
 
 
 def _keepers(link: HostLink | None) -> str:

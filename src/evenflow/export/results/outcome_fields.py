@@ -110,8 +110,9 @@ def _alternative(candidate: ScheduleCandidate, sizes: Sizes) -> dict[str, object
     groups: dict[str, object] = {} if candidate.group_size is None else {"group_size": candidate.group_size}
     groups |= {"rank_order": list(candidate.rank_order)} if candidate.rank_order else {}
     if candidate.host_link is not None:
-        groups |= {"ahead": candidate.host_link.ahead, "buffers": candidate.host_link.buffers}
-        groups |= {"keepers": list(candidate.host_link.keepers)} if candidate.host_link.keepers else {}
+        link = candidate.host_link
+        groups |= {"ahead": link.ahead, "behind": link.behind, "buffers": link.buffers}
+        groups |= {"keepers": list(link.keepers)} if link.keepers else {}
     groups |= {"recomputation": candidate.recomputation} if candidate.recomputation else {}
     if candidate.outcome is None:
         return {

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
 
 from evenflow.asking import takes
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import Plan, Request
+from evenflow.model import HostLink, Plan, Request
 from evenflow.schedule import FAMILIES, Schedule, make_schedule
 from evenflow.simulate import Simulation, pairs_save, simulate
 from evenflow.solve.clock import Clock, now_s
@@ -16,7 +18,8 @@ from evenflow.solve.group_choice import tried_group_sizes
 from evenflow.solve.known_plans import in_own_order
 from evenflow.solve.order.order_search import SEARCHER, load_kernels, search_order
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds
-from evenflow.solve.outcome import Outcome, ProgressCallback
+from evenflow.solve.order.searcher import split_in_place
+from evenflow.solve.outcome import Outcome, ProgressCallback, Status
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.race import Race, RaceSettings
 from evenflow.solve.requests import AnyOrderRequest
@@ -58,26 +61,84 @@ def solve_any_order(
     *,
     split_backward: bool = False,
     in_pairs: bool = True,
+    host_links: Sequence[HostLink] = (),
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
     known: Sequence[Plan] = (),
 ) -> Outcome:
     """Return the shortest step of `request` found over any order; `plan_any_order` says the rest.
 
-    Without `in_pairs` no forward runs beside a backward.
+    Without `in_pairs` no forward runs beside a backward. The `host_links`, if there are any, share the time; they
+    differ in when they fetch, and the answer is the shortest over one of them.
     """
-    if request.network.offloads:
+    requests = [replace(request, network=replace(request.network, host_link=link)) for link in host_links] or [request]
+    if any(own.network.keeps_for_others for own in requests):
         raise InputError(
-            rule=_("must not move anything to the host: a search for the order of work does not know copies"),
-            place=_("recompute kinds of {name}", name=request.network.name),
+            rule=_(
+                "must not keep anything for others: a search for the order of work does not know what they set aside"
+            ),
+            place=_("ranks of {name}", name=request.network.name),
             remedy=_("try all schedules with --schedule best"),
         )
     in_pairs = in_pairs and pairs_save(request.network, request.communication)
+    began = now_s()
+    outcomes: list[Outcome] = []
+    for number, own in enumerate(requests):
+        if outcomes and was_interrupted():
+            break
+        spent_s = now_s() - began
+        best = min(outcomes, key=preference).simulation if outcomes else None
+        try:
+            outcomes.append(
+                _solve(
+                    own,
+                    split_backward=split_backward,
+                    in_pairs=in_pairs,
+                    time_limit_s=(time_limit_s - spent_s) / (len(requests) - number),
+                    progress=without_bounds(progress, best, after_s=spent_s) if outcomes else progress,
+                    known=known,
+                )
+            )
+        except Interrupted:
+            if not outcomes:
+                raise
+            outcomes[-1] = replace(outcomes[-1], interrupted=True)
+            break
+    return _shortest_of(outcomes, solve_seconds=now_s() - began)
+
+
+def _shortest_of(outcomes: Sequence[Outcome], *, solve_seconds: float) -> Outcome:
+    """Return the shortest of some outcomes, with a bound that holds for all of them."""
+    best, *others = sorted(outcomes, key=preference)
+    if not others:
+        return best
+    lowest_ns = min(outcome.lower_bound_ns for outcome in outcomes)
+    is_less_sure = best.status is Status.OPTIMAL and lowest_ns < best.lower_bound_ns
+    return replace(
+        best,
+        status=Status.FEASIBLE if is_less_sure else best.status,
+        lower_bound_ns=lowest_ns,
+        interrupted=any(outcome.interrupted for outcome in outcomes),
+        solve_seconds=solve_seconds,
+    )
+
+
+def _solve(
+    request: Request,
+    *,
+    split_backward: bool,
+    in_pairs: bool,
+    time_limit_s: float,
+    progress: ProgressCallback | None,
+    known: Sequence[Plan],
+) -> Outcome:
+    """Return the shortest step found over any order with one link to the host."""
     problems = _problems(request, split_backward=split_backward, in_pairs=in_pairs)
     began = now_s()
     compared = [problem for problem in problems if not FAMILIES[problem.schedule.name].comparison_only]
     rounds = _Rounds(
         problems=compared,
+        split_orders=_split_in_place(compared) if split_backward and request.network.offloads else [],
         last_resort=next((problem for problem in problems if problem.schedule.name == "naive"), None),
         split_backward=split_backward,
         in_pairs=in_pairs,
@@ -122,6 +183,21 @@ def _problems(request: Request, *, split_backward: bool, in_pairs: bool) -> list
     return problems
 
 
+def _split_in_place(problems: Sequence[Problem]) -> list[Problem]:
+    """Return the problems under interleaved orders whose backwards are split: input and weight gradient in turn."""
+    interleaved = [
+        problem
+        for problem in problems
+        for family in (FAMILIES[problem.schedule.name],)
+        if family.has_groups and not family.has_pairs
+    ]
+    return [
+        problem_of_order(problem.request, split_in_place(order, np.ones(order.num_stages, dtype=np.bool_)))
+        for problem in interleaved
+        for order in (problem.schedule,)
+    ]
+
+
 def preference(outcome: Outcome) -> tuple[int, int]:
     """Return the sort key of an outcome: plans by makespan, then those without by the smallest limit that would do."""
     if outcome.makespan_ns is not None:
@@ -137,6 +213,8 @@ class _Rounds:
 
     problems: list[Problem]
     """Problems of all families and groups, which differ only in the order."""
+    split_orders: list[Problem]
+    """Problems under orders of families with split backwards, where anything is copied to the host."""
     last_resort: Problem | None
     """The problem under the order that needs the least memory."""
     split_backward: bool
@@ -162,7 +240,8 @@ class _Rounds:
             self._plan_family(problem)
             if self._is_interrupted:
                 return
-        if self._has_no_family and self.last_resort is not None:
+        self._plan_split_orders()
+        if self.best is None and self.last_resort is not None:
             self._plan_family(self.last_resort)
         self.end = began + self.time_limit_s
         with suppress(KeyboardInterrupt, Interrupted):
@@ -184,10 +263,9 @@ class _Rounds:
         return (self.split_backward or not order.splits_backward) and (self.in_pairs or not order.has_pairs)
 
     def _plan_family(self, problem: Problem) -> None:
-        seconds = _FAMILY_SHARE * self.time_limit_s / len(self.problems)
         found = [outcome.plan for outcome in self.families if outcome.plan is not None]
         try:
-            outcome = self._race(problem, seconds=seconds, known=(*self.known, *found))
+            outcome = self._race(problem, seconds=self._family_seconds, known=(*self.known, *found))
         except Interrupted:
             if not self.families:
                 raise
@@ -195,6 +273,21 @@ class _Rounds:
             return
         self.families.append(outcome)
         self._offer(outcome.simulation)
+
+    @property
+    def _family_seconds(self) -> float:
+        return _FAMILY_SHARE * self.time_limit_s / (len(self.problems) + len(self.split_orders))
+
+    def _plan_split_orders(self) -> None:
+        """Plan what begins with backwards that are split: these may free what they hold in time for copies to leave."""
+        for problem in self.split_orders:
+            with suppress(Interrupted):
+                outcome = self._race(problem, seconds=self._family_seconds)
+                if outcome.simulation is not None:
+                    self.given.append(outcome.simulation)
+                    self._offer(outcome.simulation)
+            if self._is_interrupted:
+                return
 
     def _improve(self) -> None:
         """Alternate on the plan of each family and those known: the shortest of them need not be the best start."""

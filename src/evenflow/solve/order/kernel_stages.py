@@ -30,7 +30,20 @@ def kernel_stages(work: Work, splits: NDArray[np.bool_]) -> Any:
         work.messages,
         bool(work.messages.any()),
         _pair_classes(work),
+        _copies(work),
     )
+
+
+def _copies(work: Work) -> Any:
+    """Return what moves to the host and the link for it."""
+    from evenflow.solve.order.copies_kernel import Copies  # loads numba
+
+    costs = work.costs
+    if not work.has_copies or costs.host_link is None or costs.offloaded_bytes is None:
+        return Copies(np.zeros(0, dtype=np.int64), False, 0, 1, -1)
+    link = costs.host_link
+    buffers = -1 if link.buffers is None else link.buffers
+    return Copies(costs.offloaded_bytes, link.one_engine, link.ahead, link.behind, buffers)
 
 
 def _pair_classes(work: Work) -> NDArray[np.uint32]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from evenflow.schedule import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
 from evenflow.simulate.compiled import compiled
+from evenflow.solve.order.copies_kernel import Copies
 
 NEVER = np.iinfo(np.int64).max // 4
 """Time of what cannot begin yet, with room to add durations."""
@@ -49,6 +50,8 @@ class Stages(NamedTuple):
     pair_classes: Any
     """Class of a forward of each stage beside a backward of each chunk of its rank, 0 where that saves nothing, shape
     [num_stages, num_chunks]; empty where forwards may not run beside backwards."""
+    copies: Copies
+    """Copies to the host and back, of which list scheduling knows nothing."""
 
 
 class DoneActions(NamedTuple):

@@ -6,7 +6,7 @@ gaps, as the authors of zero-bubble schedules make theirs. [ZeroBubble, arXiv:24
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -64,11 +64,18 @@ def family_orders(name: str, work: Work) -> Iterator[MadeOrder]:
         yield MadeOrder(schedule=order, makespan_ns=work.makespan_ns(order))
     none, *some = work.split_choices()
     for pattern, splits in product(FAMILIES[name].patterns, some if order.splits_backward else (none,)):
-        yield from pattern_orders(pattern(num_ranks=work.num_ranks), work, splits=splits, name=name)
+        for made in pattern_orders(pattern(num_ranks=work.num_ranks), work, splits=splits, name=name):
+            if not work.has_copies:
+                yield made
+            elif work.fits(made.schedule):  # what makes them knows no copies
+                yield replace(made, makespan_ns=work.makespan_ns(made.schedule))
 
 
 def pattern_orders(pattern: Pattern, work: Work, *, splits: NDArray[np.bool_], name: str) -> Iterator[MadeOrder]:
-    """Yield orders made of `pattern`, in which the stages of `splits` split their backwards; all of them fit."""
+    """Yield orders made of `pattern`, in which the stages of `splits` split their backwards.
+
+    All of them fit, as long as nothing is copied to the host.
+    """
     maker = _Maker(work, splits, name)
     rows = unrolled(
         pattern,

@@ -13,6 +13,7 @@ import numpy as np
 from evenflow.schedule import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
 from evenflow.simulate.compiled import compiled
 from evenflow.simulate.kernels import longest_path, longest_path_with_messages, order_actions
+from evenflow.solve.order.copies_kernel import CopyRoom, NodeArrays, Order, add_copies, hold_with_copies
 from evenflow.solve.order.list_kernel import Stages
 
 _order_actions = compiled(order_actions)
@@ -30,31 +31,11 @@ _PAIRING = 0.3
 """Share of the moves that put a forward beside the backward next to it, or such a pair in turn."""
 
 
-class Order(NamedTuple):
-    """The actions of all ranks, one rank after the other (see `Schedule`)."""
-
-    ops: Any
-    stages: Any
-    units: Any
-    held: Any
-    """Bytes on the rank after each action begins (a forward) or ends."""
-    pairs: Any
-    """Whether each action is a forward beside the backward behind it; empty where none may be."""
-
-
 class Room(NamedTuple):
-    """Working arrays that the evaluation of an order fills (see `Graph`)."""
+    """Working arrays that the evaluation of an order without its copies fills."""
 
     done: Any
-    sequence: Any
-    dependencies: Any
-    rank_predecessors: Any
-    classes: Any
-    crosses_ranks: Any
-    messages: Any
-    """Time that the input of each action travels."""
-    rank_lasts: Any
-    ends: Any
+    graph: NodeArrays
     critical: Any
     """Actions on a critical path that begin when their rank's action before ends."""
     pair_classes: Any
@@ -73,10 +54,32 @@ def _own_class(in_order: Any, stage: Any, op: Any, num_classes: int) -> Any:
 
 
 @compiled
+def _path_cost(graph: NodeArrays, size: int, order: Order, stages: Stages) -> Any:
+    """Fill the ends of all nodes of a graph of this size; returns the makespan plus a small part of the mean end."""
+    if stages.has_messages:
+        for index in range(size):
+            graph.messages[index] = 0
+            if graph.crosses_ranks[index]:
+                action = graph.sequence[index]
+                graph.messages[index] = stages.messages[
+                    _own_class(graph.classes[index], order.stages[action], order.ops[action], len(stages.messages))
+                ]
+        _longest_path_with_messages(
+            graph.rank_predecessors, graph.dependencies, graph.classes[:size], stages.durations, graph.messages,
+            graph.ends,
+        )  # fmt: skip
+    else:
+        _longest_path(graph.rank_predecessors, graph.dependencies, graph.classes[:size], stages.durations, graph.ends)
+    ends = graph.ends[graph.rank_lasts]
+    return ends.max() + _MEAN_WEIGHT * ends.mean()
+
+
+@compiled
 def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
-    """Return the makespan plus a small part of the mean end; `_STUCK` if ranks wait for each other."""
+    """Return the cost of an order (see `_path_cost`) without its copies; `_STUCK` if ranks wait for each other."""
+    graph = room.graph
     room.done[:] = 0
-    room.rank_lasts[:] = 0
+    graph.rank_lasts[:] = 0
     for index in range(len(order.pairs)):
         room.pair_classes[index] = 0
         if order.pairs[index]:
@@ -84,54 +87,54 @@ def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
             room.pair_classes[index] = stages.pair_classes[order.stages[index], chunk]
     placed = _order_actions(
         order.ops, order.stages, order.units, rank_starts, stages.ranks, NUM_OPS, room.pair_classes, room.done,
-        room.sequence, room.dependencies, room.rank_predecessors, room.classes, room.crosses_ranks, room.rank_lasts,
+        graph.sequence, graph.dependencies, graph.rank_predecessors, graph.classes, graph.crosses_ranks,
+        graph.rank_lasts,
     )  # fmt: skip
     if placed < len(order.ops):
         return _STUCK
-    if stages.has_messages:
-        for index in range(len(room.messages)):
-            room.messages[index] = 0
-            if room.crosses_ranks[index]:
-                action = room.sequence[index]
-                room.messages[index] = stages.messages[
-                    _own_class(room.classes[index], order.stages[action], order.ops[action], len(stages.messages))
-                ]
-        _longest_path_with_messages(
-            room.rank_predecessors, room.dependencies, room.classes, stages.durations, room.messages, room.ends
-        )
-    else:
-        _longest_path(room.rank_predecessors, room.dependencies, room.classes, stages.durations, room.ends)
-    ends = room.ends[room.rank_lasts]
-    return ends.max() + _MEAN_WEIGHT * ends.mean()
+    return _path_cost(graph, placed, order, stages)
 
 
 @compiled
-def _critical_arcs(order: Order, stages: Stages, room: Room) -> int:
-    """Fill `room.critical` from one critical path, ties broken at random; returns the number of its actions there."""
+def _cost_with_copies(
+    order: Order, stages: Stages, rank_starts: Any, rank_of: Any, room: Room, copies: CopyRoom, graph: NodeArrays
+) -> Any:
+    """Return the cost of an order (see `_cost`) whose copies `hold_with_copies` has found; fills the whole `graph`."""
+    cost = _cost(order, stages, rank_starts, room)
+    if cost >= _STUCK:
+        return cost
+    size = add_copies(order, stages, rank_starts, rank_of, room.graph, copies, graph)
+    return _path_cost(graph, size, order, stages)
+
+
+@compiled
+def _critical_arcs(order: Order, stages: Stages, graph: NodeArrays, critical: Any) -> int:
+    """Fill `critical` from one critical path, ties broken at random; returns the number of its actions there."""
     position = 0
-    for last in room.rank_lasts:
-        if room.ends[last] > room.ends[position]:
+    for last in graph.rank_lasts:
+        if graph.ends[last] > graph.ends[position]:
             position = last
     count = 0
     while position:
-        start = room.ends[position] - stages.durations[room.classes[position - 1]]
+        start = graph.ends[position] - stages.durations[graph.classes[position - 1]]
         if start <= 0:
             break
-        before, needed = room.rank_predecessors[position - 1], room.dependencies[position - 1]
+        before, needed = graph.rank_predecessors[position - 1], graph.dependencies[position - 1]
         arrival = 0
         if needed:
-            arrival = room.ends[needed]
-            if room.crosses_ranks[position - 1]:
-                action = room.sequence[position - 1]
+            arrival = graph.ends[needed]
+            if graph.crosses_ranks[position - 1]:
+                action = graph.sequence[position - 1]
                 arrival += stages.messages[
                     _own_class(
-                        room.classes[position - 1], order.stages[action], order.ops[action], len(stages.messages)
+                        graph.classes[position - 1], order.stages[action], order.ops[action], len(stages.messages)
                     )
                 ]
-        by_rank = before > 0 and room.ends[before] == start
+        by_rank = before > 0 and graph.ends[before] == start
         if by_rank and (arrival < start or np.random.random() < 0.5):
-            room.critical[count] = room.sequence[position - 1]
-            count += 1
+            if graph.sequence[position - 1] < len(order.ops):  # no copy, nor a wait for one
+                critical[count] = graph.sequence[position - 1]
+                count += 1
             position = before
         else:
             position = needed
@@ -274,18 +277,31 @@ def anneal(
     stages: Stages,
     rank_starts: Any,
     room: Room,
+    copies: CopyRoom,
+    copied: NodeArrays,
 ) -> int:
-    """Improve `order` in place for a number of moves; keeps the shortest order in `best` and returns its makespan."""
+    """Improve `order` in place for a number of moves; keeps the shortest order in `best` and returns its makespan.
+
+    `copies` and `copied` are working arrays, and empty where nothing is copied to the host.
+    """
     np.random.seed(seed)
     num_ranks, count = len(rank_starts) - 1, len(order.ops)
-    for rank in range(num_ranks):
-        hold(rank_starts[rank], rank_starts[rank + 1] - 1, rank, rank_starts, order, stages)
-    in_pairs = len(order.pairs) > 0
-    cost = _cost(order, stages, rank_starts, room)
-    arcs = _critical_arcs(order, stages, room)
+    has_copies = len(stages.copies.offloaded) > 0
     rank_of = np.zeros(count, dtype=np.int64)
     for rank in range(num_ranks):
-        rank_of[rank_starts[rank] : rank_starts[rank + 1]] = rank
+        begin, end = rank_starts[rank], rank_starts[rank + 1]
+        rank_of[begin:end] = rank
+        if has_copies:
+            hold_with_copies(begin, end, stages.room[rank], order, stages, copies)
+        else:
+            hold(begin, end - 1, rank, rank_starts, order, stages)
+    in_pairs = len(order.pairs) > 0
+    graph = copied if has_copies else room.graph
+    if has_copies:
+        cost = _cost_with_copies(order, stages, rank_starts, rank_of, room, copies, graph)
+    else:
+        cost = _cost(order, stages, rank_starts, room)
+    arcs = _critical_arcs(order, stages, graph, room.critical)
     cooling = (cold / hot) ** (1 / max(1, steps))
     temperature = hot
     for _ in range(steps):
@@ -314,12 +330,19 @@ def anneal(
             if in_pairs:
                 _move_pairs(source, target, begin, end, order, stages)
         low, high = min(source, target), max(source, target)
-        if hold(low, high, rank, rank_starts, order, stages):
-            candidate = _cost(order, stages, rank_starts, room)
+        if has_copies:
+            fits = hold_with_copies(begin, end, stages.room[rank], order, stages, copies)
+        else:
+            fits = hold(low, high, rank, rank_starts, order, stages)
+        if fits:
+            if has_copies:
+                candidate = _cost_with_copies(order, stages, rank_starts, rank_of, room, copies, graph)
+            else:
+                candidate = _cost(order, stages, rank_starts, room)
             if candidate <= cost or np.random.random() < np.exp((cost - candidate) / temperature):
                 cost = candidate
-                arcs = _critical_arcs(order, stages, room)
-                makespan = room.ends[room.rank_lasts].max()
+                arcs = _critical_arcs(order, stages, graph, room.critical)
+                makespan = graph.ends[graph.rank_lasts].max()
                 if makespan < best_ns:
                     best_ns = makespan
                     best.ops[:], best.stages[:], best.units[:] = order.ops, order.stages, order.units
@@ -328,5 +351,8 @@ def anneal(
         _shift(target, source, order)
         if in_pairs:
             order.pairs[begin:end] = room.pairs_before[begin:end]
-        hold(low, high, rank, rank_starts, order, stages)
+        if has_copies:
+            hold_with_copies(begin, end, stages.room[rank], order, stages, copies)
+        else:
+            hold(low, high, rank, rank_starts, order, stages)
     return best_ns

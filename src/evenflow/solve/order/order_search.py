@@ -106,6 +106,12 @@ def search_order(
     search.split_best()
     search.improve(began=began, time_limit_s=time_limit_s, progress=progress)
     best = search.best
+    if best is None and work.has_copies:
+        raise InputError(
+            rule=_("must leave room for an order of work: none was found that fits with what is copied to the host"),
+            place=_("memory limit"),
+            remedy=_("move or recompute more, or raise the limit"),
+        )
     if best is None:
         raise AssertionError("one microbatch at a time fits, so there is an order: this is a fault in evenflow")
     return OrderOutcome(

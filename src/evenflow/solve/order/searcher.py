@@ -91,7 +91,7 @@ class OrderSearch:
         """
         for pattern in self._patterns:
             if self.best is not None and pattern.any():
-                split = _split(self.best.schedule, pattern)
+                split = split_in_place(self.best.schedule, pattern)
                 if self.work.fits(split):
                     self._take(split)
 
@@ -105,8 +105,9 @@ class OrderSearch:
                 progress(self._progress(began))
             now = now_s()
             share = _FIRST_SECONDS if first else max(_LEAST_SECONDS, _SHARE * (end - now))
-            self._construct(until=min(end, now + share), at_least_one=self.best is None)
-            self._refine(until=min(end, now_s() + share))
+            if self.best is None or not self.work.has_copies:  # list scheduling knows no copies
+                self._construct(until=min(end, now + share), at_least_one=self.best is None)
+                self._refine(until=min(end, now_s() + share))
             steps = self.anneal(steps=steps, end=end)
             first = False
         if progress:
@@ -126,7 +127,12 @@ class OrderSearch:
         )
 
     def _take(self, schedule: Schedule) -> None:
-        """Remember an order if it is the best; its makespan is the simulator's."""
+        """Remember an order if it is the best; its makespan is the simulator's.
+
+        Where anything is copied it must fit too: list scheduling knows no copies.
+        """
+        if self.work.has_copies and not self.work.fits(schedule):
+            return
         makespan = self.work.makespan_ns(schedule)
         if self.best is None or makespan < self.best.makespan_ns:
             self.best = MadeOrder(schedule=schedule, makespan_ns=makespan)
@@ -181,7 +187,8 @@ class OrderSearch:
 
     def anneal(self, *, steps: int, end: float) -> int:
         """Run a round of local moves from the best order; returns the number of moves for the next round."""
-        from evenflow.solve.order.move_kernel import Order, Room, anneal
+        from evenflow.solve.order.copies_kernel import Order, copy_room, most_nodes, node_arrays
+        from evenflow.solve.order.move_kernel import Room, anneal
 
         if self.best is None or self._is_over:
             return steps
@@ -202,15 +209,14 @@ class OrderSearch:
         num_flags = len(current.pairs)
         room = Room(
             np.zeros((2, schedule.num_stages, schedule.num_units), dtype=np.uint32),
-            *(np.zeros(count, dtype=np.uint32) for _ in range(4)),  # type: ignore[call-arg]
-            np.zeros(count, dtype=np.bool_),
-            np.zeros(count, dtype=np.int64),
-            np.zeros(schedule.num_ranks, dtype=np.uint32),
-            np.zeros(count + 1, dtype=np.int64),
+            node_arrays(count, schedule.num_ranks),
             np.zeros(count, dtype=np.int64),
             np.zeros(num_flags, dtype=np.uint32),
             np.zeros(num_flags, dtype=np.bool_),
         )
+        num_copied = count if self.work.has_copies else 0
+        copies = copy_room(num_stages=schedule.num_stages, num_units=schedule.num_units, num_actions=num_copied)
+        copied = node_arrays(most_nodes(num_copied), schedule.num_ranks)
         for temperature in _TEMPERATURES:
             began = now_s()
             if began >= end or self._is_over:
@@ -219,7 +225,7 @@ class OrderSearch:
             hot = max(1.0, self.best.makespan_ns * temperature)
             makespan = anneal(
                 round_seed, steps, hot, max(1.0, hot / _COOLING), current, best, self.best.makespan_ns,
-                kernel_stages(self.work, splits), starts, room,
+                kernel_stages(self.work, splits), starts, room, copies, copied,
             )  # fmt: skip
             spend(steps * count * _MOVED_SECONDS)
             if makespan < self.best.makespan_ns:
@@ -248,7 +254,7 @@ def _neighbours_paired(schedule: Schedule, work: Work) -> Schedule:
     return replace(schedule, pairs=np.append(neighbours, False) if neighbours.any() else None)
 
 
-def _split(schedule: Schedule, pattern: NDArray[np.bool_]) -> Schedule:
+def split_in_place(schedule: Schedule, pattern: NDArray[np.bool_]) -> Schedule:
     """Return the order with each whole backward of the stages in `pattern` split in place into its two gradients."""
     orders = []
     for rank in range(schedule.num_ranks):

@@ -293,19 +293,20 @@ def _solved(job: PlanJob, progress: ProgressCallback | None) -> Answer:
             families=of_target if job.options.task is Task.BEST_SCHEDULE else (job.schedule,),
         )
         return Answer(outcome=best.outcome, best=best)
-    if job.contest.place_ranks is not None or job.contest.host_links:
-        placed = solve_variants(job.request, replace(job.contest, progress=progress), schedule=job.schedule)
-        return Answer(outcome=placed.outcome, best=placed)
     if job.options.task is Task.ANY_ORDER:
         return Answer(
             outcome=solve_any_order(
                 job.request,
                 split_backward=job.options.split_backward,
+                host_links=job.contest.host_links,
                 time_limit_s=job.options.time_limit,
                 progress=progress,
                 known=job.contest.known,
             )
         )
+    if job.contest.place_ranks is not None or job.contest.host_links:
+        placed = solve_variants(job.request, replace(job.contest, progress=progress), schedule=job.schedule)
+        return Answer(outcome=placed.outcome, best=placed)
     comparison_s = comparison_seconds(job.options.time_limit) if not job.options.quiet else 0.0
     fits_order = FAMILIES[job.schedule].patterns and not job.request.network.offloads
     solver = solve_fitted if fits_order else solve.solve
@@ -342,6 +343,7 @@ def _solve_for_target(job: PlanJob, target: Target, progress: ProgressCallback |
                 abilities,
                 title=target.title,
                 split_backward=job.options.split_backward,
+                host_links=job.contest.host_links,
                 time_limit_s=job.options.time_limit,
                 progress=progress,
                 known=job.contest.known,
