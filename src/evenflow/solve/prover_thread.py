@@ -24,7 +24,7 @@ from evenflow.solve.cuts.cut_search import needs_all_processors
 from evenflow.solve.cuts.evened import evened_plan
 from evenflow.solve.cuts.nearby import nearby_plan
 from evenflow.solve.infeasible import explain
-from evenflow.solve.known_plans import allowed_counts, even_known, shortest_known
+from evenflow.solve.known_plans import allowed_counts, counted_alike, even_known, shortest_known
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.outcome import Outcome
 from evenflow.solve.pooled_start import any_plan
@@ -159,8 +159,13 @@ class ProverThread:
         return min((makespan_ns for makespan_ns, _counts in self._seeds), default=float("inf"))
 
     def learn(self, plan: Plan) -> None:
-        """Take a plan that became known since: the next run's answer is not longer, where the problem allows it."""
+        """Take a plan that became known since: the next run's answer is not longer, where the problem allows it.
+
+        Where one number of layers recomputes in every cell, its cut is taken with that number.
+        """
         counts = allowed_counts(self._problem, plan)
+        if counts is None:
+            counts = counted_alike(self._problem, plan)
         if counts is None:
             return
         makespan_ns, incumbent = self._problem.simulate(counts).makespan_ns, self.standing.incumbent
