@@ -32,7 +32,7 @@ from evenflow.solve.recompute_ways import BoundPurpose
 
 _FIRST_SHARE, _FIRST_SECONDS = 0.3, 1.0
 """Share of the time for all first turns together, and most seconds of each."""
-_COUNTED_SHARE, _MOST_COUNTED = 0.2, 6
+_COUNTED_SHARE, _MOST_COUNTED = 0.2, 4
 """Share of the time for second turns of candidates with one number of recomputed layers, and most of these: the best
 number is seldom that of the first plan, and many of them are bounded together, without turns of their own.
 """
@@ -120,7 +120,7 @@ class Contest:
 
     def _look_at_numbers(self) -> None:
         """Give a turn to those with one number of recomputed layers that look best, from the cut of the best plan."""
-        counted = [entry for entry in self._open(together=False) if entry.less is not None]
+        counted = [entry for entry in self._open(together=False) if entry.counts_layers]
         counted = sorted(counted, key=lambda entry: min(entry.makespan_ns, entry.known_ns))[:_MOST_COUNTED]
         for entry in counted if len(counted) > 1 else ():
             seconds = _COUNTED_SHARE * self._time_limit_s / len(counted)
@@ -129,6 +129,8 @@ class Contest:
 
     def _in_first_turns(self) -> list[Entry]:
         """Return the candidates in the order of their first turns: the one with the shortest known plan first.
+
+        Of those without a plan it is the one that keeps least: where that does not fit, others need no turn.
 
         Those that plans were given for are looked at in any case, and the others, with their even plans, as far as a
         small share of the time goes.
@@ -139,15 +141,7 @@ class Contest:
         for entry in (*given, *self.entries):
             if entry.bounds is None and (entry in given or now_s() < end) and not self._stopped.is_set():
                 self._enter(entry)
-        races = {id(entry): entry.race for entry in self.entries if entry.race is not None and entry.bounds is None}
-        kept = {key: kept_bytes(race.problem) for key, race in races.items()}
-        return sorted(
-            self.entries,
-            key=lambda entry: (
-                math.inf if entry.bounds is not None else entry.known_ns,
-                kept.get(id(entry), math.inf),
-            ),
-        )
+        return sorted(self.entries, key=_turn_order)
 
     def _open(self, *, together: bool = True) -> list[Entry]:
         """Return the candidates that can still win, or have not yet proven that they do, most promising first.
@@ -311,3 +305,11 @@ class Contest:
                 least = least_memory(problem, seconds=self.left_s)
                 entry.outcome = explain(problem, least, seconds=0.0, advise=False)
                 reasons[entry] = entry.outcome.infeasibility or reason
+
+
+def _turn_order(entry: Entry) -> tuple[float, float]:
+    """Sort key of first turns, smallest for the first."""
+    if entry.bounds is not None or entry.race is None:
+        return math.inf, math.inf
+    is_known = entry.known_ns < math.inf
+    return entry.known_ns, 0.0 if is_known else kept_bytes(entry.race.problem)

@@ -71,6 +71,11 @@ class Entry:
         return self.floor_ns if self.outcome is None else max(self.floor_ns, self.outcome.lower_bound_ns)
 
     @property
+    def counts_layers(self) -> bool:
+        """Whether it is one of several numbers of layers that every cell recomputes, all of them included."""
+        return self.bounds is None and (self.less is not None or (self.rule is not None and self.rule.full is not None))
+
+    @property
     def fits_nothing(self) -> bool:
         """Whether it is proven that none of its plans fits, by itself or by one that keeps no more."""
         return any(
