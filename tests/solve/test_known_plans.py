@@ -179,10 +179,11 @@ def test_a_planner_without_time_has_what_is_known():
 @given(data=st.data())
 @settings(max_examples=examples(60))
 def test_the_cut_of_a_plan_is_taken_with_another_number_of_recomputed_layers(data):
-    case = data.draw(cases())
+    case = data.draw(cases(any_order=False))
     case = replace(case, network=with_full(case.network))
     number, other = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 3))
     first = replace(case, rule=CellRule(full=(other, other))).problem()
+    assume(FULL in first.kinds)  # not where it saves nothing
     cut = data.draw(st.sampled_from(case.cuts()))
     counts = np.zeros((first.num_cells, len(first.kinds)), dtype=np.int64)
     for cell, (start, end) in enumerate(pairwise(cut)):

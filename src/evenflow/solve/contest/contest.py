@@ -110,7 +110,8 @@ class Contest:
             while not self._stopped.is_set() and (still := self._open()) and self.left_s > 0:
                 free = [entry for entry in still if entry.race is not None and not entry.race.busy]
                 for position, entry in enumerate(free):
-                    waiting = [other for other in free[position:] if other in self._open()]
+                    had = {id(other) for other in free[:position]}  # what is open now may not be what was at first
+                    waiting = [other for other in self._open() if id(other) not in had]
                     if entry in waiting and not self._stopped.is_set() and self.left_s > 0:
                         self._turn(entry, min(self.left_s, max(_LEAST_SECONDS, self.left_s / len(waiting))))
                 if not free:
