@@ -27,6 +27,7 @@ from evenflow.model import (
 from evenflow.schedule import FAMILIES
 from evenflow.simulate import simulate
 from evenflow.solve import Status
+from evenflow.solve.clock import reproducible
 from evenflow.solve.for_target import search_for_target, solve_for_target
 from evenflow.solve.recompute_ways import recompute_ways
 from evenflow.solve.requests import ContestSearch
@@ -240,3 +241,29 @@ def test_ways_that_freer_ones_include_are_not_tried():
     free = Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT))
     both = Abilities(schedules=("1f1b",), recomputation=(free, *WAYS["one number"]))
     assert [way.rule for way in recompute_ways(asked, both)] == [free.rule()]
+
+
+def test_every_number_of_recomputed_layers_is_searched_and_not_only_bounded():
+    """In so little time nothing is proven; all of K = 1 to 4 and all layers were tried nevertheless."""
+    asked = Request(
+        network=plain_network(15), sizes=Sizes(num_ranks=4, num_chunks=2, num_microbatches=16), allow_empty=True,
+        memory_limit_bytes=1400 * 2**20,
+    )  # fmt: skip
+    with reproducible():
+        search = ContestSearch(num_chunks=(2,), group_sizes="usual", time_limit_s=10.0)
+        found = solve_for_target(asked, replace(MEGATRON, empty=Empty.ANY), search, title="Some")
+    tried = [candidate for candidate in found.candidates if candidate.recomputation.startswith("full in")]
+    assert len(tried) == 5
+    assert all(candidate.makespan_ns is not None or not found.can_win(candidate) for candidate in tried)
+
+
+def test_sets_that_keep_more_than_one_that_does_not_fit_are_not_tried():
+    """Within 100 MB nothing fits: what `full` needs is the answer, and the others are out by its proof."""
+    asked = replace(request(), memory_limit_bytes=100 * 2**20)
+    abilities = replace(MEGATRON, schedules=("1f1b",), recomputation=WAYS["all or none"])
+    found = solve_for_target(asked, abilities, ContestSearch(num_chunks=(1,), time_limit_s=20.0), title="Some")
+    assert found.outcome.status is Status.INFEASIBLE
+    outcomes = {candidate.recomputation: candidate.outcome for candidate in found.candidates}
+    assert [name for name, outcome in outcomes.items() if outcome is not None] == ["full in all layers"]
+    untried = next(candidate for candidate in found.candidates if candidate.outcome is None)
+    assert found.verdict(untried) == "not tried: what keeps less does not fit"

@@ -14,13 +14,13 @@ from evenflow.model import FULL, NONE, CellRule, Plan, Request, Sizes
 from evenflow.simulate import simulate
 from evenflow.solve import Outcome, plan, plan_best
 from evenflow.solve.clock import Clock
-from evenflow.solve.known_plans import allowed_counts, even_known, shortest_known
+from evenflow.solve.known_plans import allowed_counts, counted_alike, even_known, shortest_known
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.prover_thread import ProverThread
 from evenflow.solve.race import Race, RaceSettings
 from evenflow.units import MEGABYTE
 from tests.networks import plain_network
-from tests.solve.cases import cases
+from tests.solve.cases import cases, with_full
 from tests.solve.exhaustive import Case
 from tests.solve.recomputation import layers_that_could_recompute_less
 from tests.thoroughness import examples
@@ -174,3 +174,41 @@ def test_a_planner_without_time_has_what_is_known():
         known=[known],
     )  # fmt: skip
     assert outcome.makespan_ns <= simulate(NETWORK, known).makespan_ns
+
+
+@given(data=st.data())
+@settings(max_examples=examples(60))
+def test_the_cut_of_a_plan_is_taken_with_another_number_of_recomputed_layers(data):
+    case = data.draw(cases(any_order=False))
+    case = replace(case, network=with_full(case.network))
+    number, other = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 3))
+    first = replace(case, rule=CellRule(full=(other, other))).problem()
+    assume(FULL in first.kinds)  # not where it saves nothing
+    cut = data.draw(st.sampled_from(case.cuts()))
+    counts = np.zeros((first.num_cells, len(first.kinds)), dtype=np.int64)
+    for cell, (start, end) in enumerate(pairwise(cut)):
+        counts[cell, first.kinds.index(FULL)] = min(other, end - start)
+        counts[cell, -1] = end - start - counts[cell, first.kinds.index(FULL)]
+    problem = replace(case, rule=CellRule(full=(number, number))).problem()
+    changed = counted_alike(problem, first.plan(counts))
+    assert changed is not None
+    assert changed.sum(axis=1).tolist() == counts.sum(axis=1).tolist()
+    assert changed[:, problem.kinds.index(FULL)].tolist() == [min(number, end - start) for start, end in pairwise(cut)]
+    prover = ProverThread(problem, known=(), advise=False)
+    prover.learn(first.plan(counts))
+    assert prover.known_ns <= problem.simulate(changed).makespan_ns
+    assert counted_alike(case.problem(), first.plan(counts)) is None
+
+
+def test_a_cut_that_does_not_fit_with_another_number_is_not_taken():
+    request = Request(network=plain_network(4), sizes=Sizes(num_ranks=2, num_microbatches=4))
+    all_of_them, none = (
+        make_problem(
+            replace(request, memory_limit_bytes=400 * MEGABYTE, cell_rule=CellRule(full=(count, count))),
+            schedule="1f1b",
+        )
+        for count in (2, 0)
+    )
+    even = even_plan(request.network, request.sizes, schedule="1f1b", recompute=FULL)
+    assert counted_alike(all_of_them, even) is not None
+    assert counted_alike(none, even) is None

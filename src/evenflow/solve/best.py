@@ -14,7 +14,8 @@ from evenflow.simulate import compared_families
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.bounds import AnyPlan, any_order_bound_ns
 from evenflow.solve.clock import now_s
-from evenflow.solve.contest.contest import Contest, Entry
+from evenflow.solve.contest.contest import Contest
+from evenflow.solve.contest.entry import Entry
 from evenflow.solve.group_choice import known_group_sizes, tried_group_sizes
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.rank_orders import rank_orders, reordered

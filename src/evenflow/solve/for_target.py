@@ -39,7 +39,7 @@ from evenflow.simulate import Integers, compared_families
 from evenflow.solve.best import counts_to_try, floors_of, in_all_variants, run_contest, schedule_pairs
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.clock import now_s
-from evenflow.solve.contest.contest import Entry
+from evenflow.solve.contest.entry import Entry
 from evenflow.solve.group_choice import GroupSizes, known_group_sizes, tried_group_sizes
 from evenflow.solve.moved_shares import improved_by_share
 from evenflow.solve.order.alternate import preference, solve_any_order

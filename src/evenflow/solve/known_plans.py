@@ -1,6 +1,7 @@
 """Plans that are known before a search begins, so that its answer is never longer than one that it could have given."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -38,6 +39,24 @@ def allowed_counts(problem: Problem, plan: Plan) -> Integers | None:
     except InputError:  # it parts layers that stay together
         return None
     return counts if _allows(problem, counts) else None
+
+
+def counted_alike(problem: Problem, plan: Plan) -> Integers | None:
+    """Return the counts [num_cells, num_kinds] of a plan's layers with as many recomputed as each cell must at least.
+
+    None where cells may recompute whatever they want, where the plan has another kind than `full`, or where that is
+    not allowed.
+    """
+    if not problem.counts_full or not set(plan.used_kinds) <= {FULL}:
+        return None
+    table = tuple(
+        tuple(
+            min(max(plan.count(FULL, chunk, rank), least), most)
+            for rank, (least, most) in enumerate(map(problem.full_range, row))
+        )
+        for chunk, row in enumerate(plan.layers)
+    )
+    return allowed_counts(problem, replace(plan, recompute={FULL: table}))
 
 
 def in_own_order(request: Request, plan: Plan) -> Simulation | None:

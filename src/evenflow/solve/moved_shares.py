@@ -15,7 +15,7 @@ from evenflow.language import _
 from evenflow.model import CellRule, MovedGroups, MovedShare, groups_of, shares_between
 from evenflow.simulate import Integers, StageCosts, makespan_ns, peak_bytes, with_copies, with_first_moved
 from evenflow.solve.best_outcome import BestOutcome
-from evenflow.solve.contest.contest import Entry
+from evenflow.solve.contest.entry import Entry
 from evenflow.solve.outcome import Status
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE

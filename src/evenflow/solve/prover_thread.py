@@ -24,7 +24,7 @@ from evenflow.solve.cuts.cut_search import needs_all_processors
 from evenflow.solve.cuts.evened import evened_plan
 from evenflow.solve.cuts.nearby import nearby_plan
 from evenflow.solve.infeasible import explain
-from evenflow.solve.known_plans import allowed_counts, even_known, shortest_known
+from evenflow.solve.known_plans import allowed_counts, counted_alike, even_known, shortest_known
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.outcome import Outcome
 from evenflow.solve.pooled_start import any_plan
@@ -33,6 +33,7 @@ from evenflow.solve.proof import MANY_RUNS, TOLERANCE, Prover
 from evenflow.solve.relaxation.layer_program import Relaxation
 from evenflow.solve.relaxation.rounded import rounded_plans
 from evenflow.solve.search.annealing import Annealing
+from evenflow.solve.search.dealing import first_plan
 from evenflow.solve.start import even_start, fits, recomputing_less, without_moves
 
 _POLL_SECONDS = 0.05
@@ -146,6 +147,8 @@ class ProverThread:
         """Its mixture of paths, by which a search of cuts begins."""
         self._looked_near, self._width = 0, 1
         """Makespan of the plan near whose cuts others were looked for, and how near the next look is."""
+        self._has_dealt = False
+        """Whether layers were dealt, for the search to begin with."""
         self._has_rested = False
         """Whether the search has just rested."""
         self._has_evened = False
@@ -161,8 +164,13 @@ class ProverThread:
         return min((makespan_ns for makespan_ns, _counts in self._seeds), default=float("inf"))
 
     def learn(self, plan: Plan) -> None:
-        """Take a plan that became known since: the next run's answer is not longer, where the problem allows it."""
+        """Take a plan that became known since: the next run's answer is not longer, where the problem allows it.
+
+        Where one number of layers recomputes in every cell, its cut is taken with that number.
+        """
         counts = allowed_counts(self._problem, plan)
+        if counts is None:
+            counts = counted_alike(self._problem, plan)
         if counts is None:
             return
         makespan_ns, incumbent = self._problem.simulate(counts).makespan_ns, self.standing.incumbent
@@ -238,17 +246,30 @@ class ProverThread:
     def _work(self, search: Annealing, prover: Prover, clock: Clock, cutoff_ns: int | None) -> None:
         """Run the search in a thread of its own while this one proves, or in turns with the proof."""
         if counts_work():
+            self._offer_dealt(search)
             self._settle(search, clock)
             self._prove(search, prover, clock, cutoff_ns)
             return
         searcher = Thread(target=search.run, kwargs={"stop": lambda: self._rests(search, prover)})
         searcher.start()
         try:
+            self._offer_dealt(search)
             self._settle(search, clock)
             self._prove(search, prover, clock, cutoff_ns)
         finally:
             self._stop.set()
             searcher.join()
+
+    def _offer_dealt(self, search: Annealing) -> None:
+        """Offer the search layers that are dealt by time and memory, where cells share one number of recomputed ones.
+
+        An even cut is far from good plans there, and it takes many moves that make the step no shorter.
+        """
+        if self._problem.counts_full and not self._has_dealt:
+            self._has_dealt = True
+            counts = first_plan(self._problem)
+            if counts is not None:
+                search.offer(counts)
 
     def _rests(self, search: Annealing, prover: Prover) -> bool:
         """Let a search that has settled rest while the proof has a use for all processors; returns whether it is over.

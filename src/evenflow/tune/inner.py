@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from evenflow.model import Plan
 from evenflow.predict.training import Training
-from evenflow.solve.contest.contest import Entry
+from evenflow.solve.contest.entry import Entry
 from evenflow.solve.contest.turns import ContestInTurns
 from evenflow.solve.for_target import entries_of_ways
 from evenflow.solve.outcome import Status

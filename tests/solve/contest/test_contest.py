@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from evenflow.simulate import simulate
 from evenflow.solve import Status, plan, plan_best
-from evenflow.solve.contest.contest import Entry, with_floor
+from evenflow.solve.contest.entry import Entry, with_floor
 from evenflow.solve.proof import TOLERANCE
 from evenflow.units import MEGABYTE
 from tests.networks import plain_network

@@ -1,16 +1,20 @@
 """Simulated annealing: only plans that fit, and never worse than where it began or what it was offered."""
 
-from hypothesis import given, settings
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evenflow.model import Request, Sizes
+from evenflow.model import FULL, CellRule, Request, Sizes
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.problem import make_problem
 from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.start import even_start
-from tests.networks import plain_network
-from tests.solve.cases import cases
-from tests.solve.exhaustive import every_plan
+from tests.networks import MILLISECOND, plain_network
+from tests.solve.cases import cases, small_networks, with_full
+from tests.solve.exhaustive import Case, every_plan
+from tests.strategies import FamilySizes
 from tests.thoroughness import examples
 
 
@@ -107,3 +111,62 @@ def test_a_search_has_settled_after_many_moves_without_a_better_plan():
     search.best += 1  # as if the next moves found a better one
     search.improve(steps=2000)
     assert not search.has_settled
+
+
+@given(data=st.data(), seed=st.integers(0, 100))
+@settings(max_examples=examples(30))
+def test_moves_of_many_ranks_keep_to_the_number_of_recomputed_layers_and_fit(data, seed):
+    num_ranks, num_layers = data.draw(st.integers(2, 3)), data.draw(st.integers(4, 6))
+    case = Case(
+        network=with_full(data.draw(small_networks(num_layers=num_layers, most_kinds=0, memory=2**20 + 7))),
+        sizes=FamilySizes(family="interleaved", num_ranks=num_ranks, num_chunks=2, num_microbatches=2 * num_ranks),
+        allow_empty=True,
+    )
+    least = data.draw(st.integers(0, 2))
+    rule = CellRule(full=(least, data.draw(st.sampled_from([least, least, None]))))
+    case = replace(case, rule=rule)
+    plans = every_plan(case)
+    limit = data.draw(st.sampled_from(plans.limits()))
+    problem = case.problem(limit)
+    counts = least_memory(problem, seconds=30).counts
+    assume((problem.rank_memory(problem.costs(counts)) <= limit).all())
+    search = Annealing(problem=problem, counts=counts.copy(), seed=seed)
+    search.improve(steps=3000)
+    makespan, found = search.incumbent
+    assert (problem.rank_memory(problem.costs(found)) <= limit).all()
+    assert (found.sum(axis=1) >= problem.min_layers).all()
+    for content in found:
+        least_full, most_full = rule.full_range(int(content.sum()))
+        assert least_full <= content[problem.kinds.index(FULL)] <= most_full
+    assert plans.best_ns(limit) <= makespan
+    assert makespan in plans.makespans_ns
+    assert problem.simulate(found).makespan_ns == makespan
+
+
+@pytest.mark.parametrize("num_layers", [7, 8])
+def test_all_ranks_put_their_layers_into_one_cell_where_every_cell_recomputes_one(num_layers):
+    """Two chunks with a layer each recompute both; a rank that has both in one recomputes one. Alone it only waits."""
+    network = plain_network(num_layers)
+    modes = dict(network.runs[0].layer.modes)
+    modes[FULL] = replace(modes[FULL], backward_ns=40 * MILLISECOND)
+    layer = replace(network.runs[0].layer, modes=modes)
+    sizes = Sizes(num_ranks=4, num_chunks=2, num_microbatches=16)
+    problem = make_problem(
+        Request(
+            network=replace(network, runs=(replace(network.runs[0], layer=layer),)),
+            sizes=sizes,
+            allow_empty=True,
+            group_size=16,
+            cell_rule=CellRule(full=(1, 1)),
+        ),
+        schedule="interleaved",
+    )
+    both = even_start(problem) * 0
+    table = problem.schedule.stage_table
+    both[table[0], :] = [1, 1]  # the first under `full`, the second under nothing
+    if num_layers == 7:
+        both[table[0][-1], -1] = 0
+    search = Annealing(problem=problem, counts=even_start(problem))
+    for _ in range(10):
+        search.improve(steps=2000)
+    assert search.incumbent[0] <= problem.simulate(both).makespan_ns < problem.simulate(even_start(problem)).makespan_ns

@@ -8,17 +8,19 @@ cutoff of the others: a candidate is out as soon as it is proven that none of it
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Event
 
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import abandonable, on_interrupt
 from evenflow.language import _
-from evenflow.model import CellRule, HostLink, Plan
+from evenflow.model import Plan
 from evenflow.schedule import Schedule
 from evenflow.solve.best_outcome import BestOutcome, ScheduleCandidate
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock, now_s, shown_s
+from evenflow.solve.contest.entry import Entry, relate, with_floor
+from evenflow.solve.contest.frugal import kept_bytes
 from evenflow.solve.infeasible import advice_for, explain
 from evenflow.solve.known_plans import allowed_counts
 from evenflow.solve.memory.least_memory import least_memory
@@ -30,6 +32,10 @@ from evenflow.solve.recompute_ways import BoundPurpose
 
 _FIRST_SHARE, _FIRST_SECONDS = 0.3, 1.0
 """Share of the time for all first turns together, and most seconds of each."""
+_COUNTED_SHARE, _MOST_COUNTED = 0.2, 4
+"""Share of the time for second turns of candidates with one number of recomputed layers, and most of these: the best
+number is seldom that of the first plan, and many of them are bounded together, without turns of their own.
+"""
 _ENTERING_SHARE = 0.1
 """Share of the time for a look at the even plans of all candidates."""
 _LEAST_SECONDS = 0.5
@@ -37,121 +43,6 @@ _LEAST_SECONDS = 0.5
 _PATIENCE_SECONDS = 0.3
 """Seconds to wait for a candidate in a long step; the next one then starts beside it."""
 _POLL_SECONDS = 0.05
-
-
-@dataclass(kw_only=True, eq=False)
-class Entry:
-    """A candidate with its race and its best outcome so far."""
-
-    schedule: str
-    num_chunks: int
-    group_size: int | None
-    floor_ns: int
-    """Lower bound on its plans before it is tried."""
-    rank_order: tuple[int, ...] = ()
-    """For each rank, which of those of the request it is; empty: as they are there."""
-    host_link: HostLink | None = None
-    """The link to the host; None: that of the request."""
-    rule: CellRule | None = None
-    """Rule of its cells, where it is not that of the request."""
-    recomputation: str = ""
-    """What the rule is, as a phrase."""
-    bounds: BoundPurpose | None = None
-    """What it only bounds, where no one can run its plans."""
-    shares_of: tuple[str, ...] = ()
-    """The kinds of which cells may hold a share, where it bounds these plans."""
-    covered_by: tuple["Entry", ...] = ()
-    """Entries whose plans include all of its own, so that their bounds hold for it too; with all that cover these."""
-    less: "Entry | None" = None
-    """The entry whose cells recompute one layer less."""
-    known: tuple[Plan, ...] = ()
-    """Plans that are known and that it allows: its own is not longer."""
-    known_ns: float = float("inf")
-    """Makespan of the shortest of them and of the even plan, once it has a race."""
-    learnt: Plan | None = None
-    """The plan of another candidate that its race has heard of last."""
-    race: Race | None = None
-    outcome: Outcome | None = None
-    reason: str = ""
-
-    @property
-    def makespan_ns(self) -> float:
-        """Makespan of its best plan so far."""
-        known = None if self.outcome is None or self.bounds is not None else self.outcome.makespan_ns
-        return float("inf") if known is None else known
-
-    @property
-    def lower_bound_ns(self) -> float:
-        """Lower bound on its plans; infinite where it has none."""
-        return max(entry._own_bound_ns for entry in (self, *self.covered_by))
-
-    @property
-    def _own_bound_ns(self) -> float:
-        if self.reason or (self.outcome is not None and self.outcome.status is Status.INFEASIBLE):
-            return float("inf")
-        return self.floor_ns if self.outcome is None else max(self.floor_ns, self.outcome.lower_bound_ns)
-
-    def may_refute(self, below_ns: float) -> bool:
-        """Return whether this candidate may still prove that none of its plans takes less than `below_ns`."""
-        best_ns = None if self.outcome is None else self.outcome.makespan_ns
-        return self.race is not None and (best_ns is None or best_ns >= below_ns)
-
-    @property
-    def is_late(self) -> bool:
-        """Whether it has no turn of its own at first: its cells recompute two layers more than those of a plan."""
-        other = self.less.less if self.less else None
-        while other is not None:
-            if other.makespan_ns < float("inf"):
-                return True
-            other = other.less
-        return False
-
-    @property
-    def candidate(self) -> ScheduleCandidate:
-        """The candidate as it is reported."""
-        outcome, bound = self.outcome, self.lower_bound_ns
-        if outcome is not None and self.covered_by and bound < float("inf"):
-            outcome = with_floor(outcome, int(bound))
-        return ScheduleCandidate(
-            schedule=self.schedule,
-            num_chunks=self.num_chunks,
-            group_size=self.group_size,
-            rank_order=self.rank_order,
-            host_link=self.host_link,
-            recomputation=self.recomputation,
-            outcome=outcome,
-            reason=self.reason or ("" if self.outcome else self._untried),
-            is_bounded=not self.reason,
-        )
-
-    @property
-    def _untried(self) -> str:
-        if any(cover.outcome is not None for cover in self.covered_by):
-            return _("bounded together with others")
-        return _("the time ran out first")
-
-    @property
-    def preference(self) -> tuple[float, float, float]:
-        """Sort key, smallest for the best: makespan, then layers that recompute, then peak memory."""
-        simulation = self.outcome.simulation if self.outcome and self.bounds is None else None
-        if simulation is None:
-            return self.makespan_ns, float("inf"), float("inf")
-        return self.makespan_ns, simulation.plan.num_recomputed, max(simulation.peak_memory_bytes)
-
-
-def with_floor(outcome: Outcome, floor_ns: int) -> Outcome:
-    """Return `outcome` with its lower bound raised to one that holds for all plans in any order."""
-    if outcome.status is Status.INFEASIBLE or floor_ns <= outcome.lower_bound_ns:
-        return outcome
-    makespan_ns = outcome.makespan_ns
-    if makespan_ns is None:
-        return replace(outcome, lower_bound_ns=floor_ns)
-    is_optimal = floor_ns >= makespan_ns * (1 - 2 * TOLERANCE)
-    return replace(
-        outcome,
-        status=Status.OPTIMAL if is_optimal else outcome.status,
-        lower_bound_ns=min(floor_ns, makespan_ns),
-    )
 
 
 class Contest:
@@ -212,12 +103,15 @@ class Contest:
                 if self._stopped.is_set() or (number and self.left_s <= 0):  # one has a turn in any case
                     break
                 self._enter(entry)
-                if entry.race is not None and entry.bounds is None and (entry.known or not entry.is_late):
+                waits = entry.fits_nothing or any(other.makespan_ns == math.inf for other in entry.frugal)
+                if entry.race is not None and entry.bounds is None and (entry.known or not (entry.is_late or waits)):
                     self._turn(entry, first)
+            self._look_at_numbers()
             while not self._stopped.is_set() and (still := self._open()) and self.left_s > 0:
                 free = [entry for entry in still if entry.race is not None and not entry.race.busy]
                 for position, entry in enumerate(free):
-                    waiting = [other for other in free[position:] if other in self._open()]
+                    had = {id(other) for other in free[:position]}  # what is open now may not be what was at first
+                    waiting = [other for other in self._open() if id(other) not in had]
                     if entry in waiting and not self._stopped.is_set() and self.left_s > 0:
                         self._turn(entry, min(self.left_s, max(_LEAST_SECONDS, self.left_s / len(waiting))))
                 if not free:
@@ -225,8 +119,19 @@ class Contest:
         if self._refusal is not None and all(entry.reason for entry in self.entries):
             raise self._refusal
 
+    def _look_at_numbers(self) -> None:
+        """Give a turn to those with one number of recomputed layers that look best, from the cut of the best plan."""
+        counted = [entry for entry in self._open(together=False) if entry.counts_layers]
+        counted = sorted(counted, key=lambda entry: min(entry.makespan_ns, entry.known_ns))[:_MOST_COUNTED]
+        for entry in counted if len(counted) > 1 else ():
+            seconds = _COUNTED_SHARE * self._time_limit_s / len(counted)
+            if not self._stopped.is_set() and self.left_s > seconds >= _LEAST_SECONDS:
+                self._turn(entry, seconds)
+
     def _in_first_turns(self) -> list[Entry]:
         """Return the candidates in the order of their first turns: the one with the shortest known plan first.
+
+        Of those without a plan it is the one that keeps least: where that does not fit, others need no turn.
 
         Those that plans were given for are looked at in any case, and the others, with their even plans, as far as a
         small share of the time goes.
@@ -237,15 +142,25 @@ class Contest:
         for entry in (*given, *self.entries):
             if entry.bounds is None and (entry in given or now_s() < end) and not self._stopped.is_set():
                 self._enter(entry)
-        return sorted(self.entries, key=lambda entry: math.inf if entry.bounds is not None else entry.known_ns)
+        return sorted(self.entries, key=_turn_order)
 
-    def _open(self) -> list[Entry]:
-        """Return the candidates that can still win, or have not yet proven that they do, most promising first."""
+    def _open(self, *, together: bool = True) -> list[Entry]:
+        """Return the candidates that can still win, or have not yet proven that they do, most promising first.
+
+        One that keeps no less than another waits until that has a plan. Those that a proof may refute `together` are
+        not among them, but their cover.
+        """
         enough = self.best_ns * (1 - 2 * TOLERANCE)
         still = [entry for entry in self.entries if entry.race is not None and entry.lower_bound_ns < enough]
-        wanted = [entry for entry in still if entry.bounds is not BoundPurpose.COVER]
+        unfit = {id(entry) for entry in still if entry.makespan_ns == math.inf}
+        wanted = [
+            entry
+            for entry in still
+            if entry.bounds is not BoundPurpose.COVER and not any(id(other) in unfit for other in entry.frugal)
+        ]
         best = min(self.entries, key=lambda entry: entry.preference)
-        for cover in [entry for entry in still if entry.bounds is not None and entry.may_refute(enough)]:
+        covers = [entry for entry in still if entry.bounds is not None and entry.may_refute(enough)]
+        for cover in covers if together else ():
             covered = [entry for entry in wanted if cover in entry.covered_by]
             if len(covered) > 1 and cover not in best.covered_by:  # several are out at once, if it is
                 wanted = [*(entry for entry in wanted if entry not in (*covered, cover)), cover]
@@ -279,6 +194,7 @@ class Contest:
         known = (*entry.known, *others)
         entry.race = Race(problem, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False, known=known))
         entry.known_ns = entry.race.known_ns
+        relate(entry, self.entries)
 
     def _turn(self, entry: Entry, seconds: float) -> None:
         """Let a candidate run on for some seconds."""
@@ -358,7 +274,8 @@ class Contest:
         """Return the outcome without a plan: out of time, or even the candidate that needs the least does not fit."""
         if self._stopped.is_set():
             raise Interrupted(_("interrupted: there is no result yet"))
-        entries = [entry for entry in self.entries if not entry.reason and entry.bounds is None]
+        decided = [entry for entry in self.entries if not entry.reason and entry.bounds is None]
+        entries = [entry for entry in decided if entry.outcome is not None or not entry.fits_nothing]
         reasons = {
             entry: entry.outcome.infeasibility for entry in entries if entry.outcome and entry.outcome.infeasibility
         }
@@ -389,3 +306,11 @@ class Contest:
                 least = least_memory(problem, seconds=self.left_s)
                 entry.outcome = explain(problem, least, seconds=0.0, advise=False)
                 reasons[entry] = entry.outcome.infeasibility or reason
+
+
+def _turn_order(entry: Entry) -> tuple[float, float]:
+    """Sort key of first turns, smallest for the first."""
+    if entry.bounds is not None or entry.race is None:
+        return math.inf, math.inf
+    is_known = entry.known_ns < math.inf
+    return entry.known_ns, 0.0 if is_known else kept_bytes(entry.race.problem)

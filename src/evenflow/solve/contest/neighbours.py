@@ -11,7 +11,8 @@ from evenflow.schedule import FAMILIES, default_family
 from evenflow.simulate import compared_families
 from evenflow.solve.best_outcome import ScheduleCandidate
 from evenflow.solve.clock import Clock, now_s
-from evenflow.solve.contest.contest import Contest, Entry
+from evenflow.solve.contest.contest import Contest
+from evenflow.solve.contest.entry import Entry
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import make_problem, problem_of_order
 from evenflow.solve.proof import TOLERANCE

@@ -6,7 +6,8 @@ from contextlib import suppress
 
 from evenflow.interruption import on_interrupt
 from evenflow.solve.clock import now_s
-from evenflow.solve.contest.contest import Contest, Entry
+from evenflow.solve.contest.contest import Contest
+from evenflow.solve.contest.entry import Entry
 from evenflow.solve.problem import Problem
 from evenflow.solve.recompute_ways import BoundPurpose
 

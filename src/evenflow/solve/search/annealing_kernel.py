@@ -21,6 +21,8 @@ _COPIES = 0.3
 """Share of the moves that copy contents between neighbouring ranks, where layers are equal."""
 _KIND_CHANGES = 0.5
 """Share of the other moves that change the kind of one layer and leave it in its cell."""
+_MOVES_OF_MANY = 0.3
+"""Share of the moves between chunks of many ranks at once, where cells share one number of recomputed layers."""
 _NEAR_MOVES = 0.8
 """Share of the moves of a layer that go to a neighbouring cell, where layers differ: far ones shift all in between."""
 _SAME = np.iinfo(np.int64).max
@@ -353,9 +355,64 @@ def _copy_neighbours(state: State, rules: Rules, prices: Prices) -> tuple[int, i
 
 
 @compiled
-def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
+def _shift(giver: int, taker: int, state: State, rules: Rules) -> bool:
+    """Move a layer from one cell to another of many, where the number of layers says how many are recomputed."""
+    if _num_layers(state.counts, giver) <= rules.min_layers:
+        return False
+    source = rules.full if state.counts[giver, rules.full] > 0 else state.counts.shape[1] - 1
+    return bool(_give_layer(giver, taker, source, source, state, rules))
+
+
+@compiled
+def _price_from(first: int, last: int, state: State, prices: Prices) -> None:
+    """Compute starts and costs of the cells first…last anew."""
+    for cell in range(first, last):
+        state.starts[cell + 1] = state.starts[cell] + _num_layers(state.counts, cell)
+    _price(first, last, state, prices)
+
+
+@compiled
+def _move_on_many(state: State, rules: Rules, prices: Prices, memory: Memory) -> tuple[int, int]:
+    """Move a layer from one chunk to another on ranks in a row, as far as these fit then; returns as `_propose`.
+
+    Where every cell recomputes K layers, a rank recomputes less with the same layers in fewer cells:
+
+        K = 1   1 1 1 1   four of four   ->   2 1 1 0   three   ->   2 2 0 0   two   ->   4 0 0 0   one
+
+    That makes the step no shorter before the ranks beside it do the same.
+    """
+    stages = rules.stages
+    num_chunks, num_ranks = stages.shape
+    source, target = np.random.randint(num_chunks), np.random.randint(num_chunks)
+    if source == target:
+        return -1, -1
+    begin, end = np.random.randint(num_ranks), np.random.randint(num_ranks)
+    if np.random.random() < 0.5:
+        begin, end = 0, num_ranks - 1
+    begin, end = min(begin, end), max(begin, end)
+    moved = np.zeros(num_ranks, dtype=np.bool_)
+    first, last = len(state.starts), -1
+    for rank in range(begin, end + 1):
+        if _shift(stages[source, rank], stages[target, rank], state, rules):
+            moved[rank] = True
+            first = min(first, stages[source, rank], stages[target, rank])
+            last = max(last, stages[source, rank], stages[target, rank])
+    if last < 0:
+        return -1, -1
+    _price_from(first, last, state, prices)
+    for rank in range(begin, end + 1):
+        if moved[rank] and _peak(rank, state, memory, stages) > memory.room[rank]:
+            _shift(stages[target, rank], stages[source, rank], state, rules)
+    _price_from(first, last, state, prices)
+    return first, last
+
+
+@compiled
+def _propose(state: State, rules: Rules, prices: Prices, memory: Memory) -> tuple[int, int]:
     """Change the candidate at random; returns the first and last cell touched, or (-1, -1)."""
     num_cells, num_kinds = state.counts.shape
+    if rules.full >= 0 and len(rules.stages) > 1 and np.random.random() < _MOVES_OF_MANY:
+        return _move_on_many(state, rules, prices, memory)  # type: ignore[no-any-return]
     if rules.uniform and rules.stages.shape[1] > 2 and np.random.random() < _COPIES:
         return _copy_neighbours(state, rules, prices)  # type: ignore[no-any-return]
     source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
@@ -576,7 +633,7 @@ def anneal(
     for step in range(-1, steps):  # step -1 evaluates the start
         temperature *= cooling
         if step >= 0:
-            first, last = _propose(candidate, rules, prices)
+            first, last = _propose(candidate, rules, prices, memory)
             if first < 0:
                 continue
             placed = _placed(first, last, candidate, rules)
