@@ -292,6 +292,6 @@ def check_no_keepers(network: Network, *, title: str) -> None:
     if network.keeps_for_others:
         raise InputError(
             rule=_("must not wait on other ranks in {title}, which cannot do that", title=title),
-            place=_("ranks that keep activations of others"),
+            place=_("activations"),
             remedy=_("plan without --offload-to"),
         )

@@ -80,7 +80,7 @@ def test_the_page_shows_what_is_set_aside(folder, written):
 def test_no_framework_has_ranks_that_keep_activations_of_others(evenflow, written, target):
     result = evenflow("export", "plan.json", "--to", target)
     assert result.exit_code == 2
-    assert "ranks that keep activations of others" in result.stderr
+    assert "activations must not wait on other ranks" in result.stderr
     assert "plan without --offload-to" in result.stderr
     for keepers in (PAIRS, (*LINK, "--offload-to", "best")):
         planned = evenflow("plan", "tiny.json", *FOUR, *keepers, "--target", target)
@@ -102,7 +102,7 @@ def test_a_block_of_another_framework_is_left_out(evenflow, written):
     result = evenflow("plan", "tiny.json", *FOUR, *options, *PAIRS, "--quiet")
     assert result.exit_code == 0, result.stderr
     assert result.stdout == ""
-    assert "note: no block for MindFormers; ranks that keep activations of others" in result.stderr
+    assert "note: no block for MindFormers; activations must not wait on other ranks" in result.stderr
 
 
 def test_the_best_keepers_are_chosen_and_the_proof_is_over_all_of_them(folder, evenflow, limit):

@@ -64,5 +64,5 @@ def test_there_is_one_process_per_rank() -> None:
 def test_activations_wait_on_the_host_alone() -> None:
     check_keepers(None)
     check_keepers(HostLink(bytes_per_s=1, keepers=(None, None)))
-    with pytest.raises(InputError, match="moved to the host alone, not to other ranks, got '0:1'; plan without"):
+    with pytest.raises(InputError, match="to the host, not to other ranks, got '0:1'; plan without"):
         check_keepers(HostLink(bytes_per_s=1, keepers=(1, None)))

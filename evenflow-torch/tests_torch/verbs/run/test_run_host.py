@@ -90,4 +90,4 @@ def test_activations_that_wait_with_other_ranks_are_refused(tmp_path: Path) -> N
     (tmp_path / "kept.json").write_text(format_object(host_plan(plan, link)), encoding="utf-8")
     done = typed(tmp_path, "run", "kept.json", "--model", "llama-tiny", *SIZES, "--device", "cpu")
     assert done.exit_code == 2
-    assert "moved to the host alone, not to other ranks" in done.stderr
+    assert "to the host, not to other ranks" in done.stderr

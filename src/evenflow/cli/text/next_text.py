@@ -18,7 +18,7 @@ def export_line(json_file: Path | None, simulation: Simulation) -> str:
     if simulation.network.encodes_apart:
         return _("next: for a framework, plan with the encoder in the first stage (--encoder first), where all have it")
     if any(simulation.pool_bytes):
-        return _("next: for a framework, plan without --offload-to: ranks keep activations of others in none")
+        return _("next: for a framework, plan without --offload-to: none keeps activations on other ranks")
     if json_file is None or json_file == _STANDARD_OUTPUT:
         return _("next: with --json plan.json, evenflow export plan.json --to NAME prints it for your framework")
     return _("next: evenflow export {file} --to NAME prints it for your framework", file=json_file)

@@ -33,7 +33,7 @@ def check_keepers(host_link: HostLink | None) -> None:
     if host_link is not None and host_link.keepers_text:
         raise InputError(
             value=host_link.keepers_text,
-            rule=_("must not be there: activations can be moved to the host alone, not to other ranks"),
+            rule=_("must be empty: evenflow run moves activations to the host, not to other ranks"),
             place=_("plan, keepers"),
             remedy=_("plan without --offload-to"),
         )
