@@ -16,7 +16,7 @@ from typing import Any
 import click
 from forms import all_forms
 from plans import all_plans
-from reading import read_by_mindformers
+from reading import read_by_mindformers, with_python
 
 from evenflow.export.train_yaml import apply_to_training_yaml
 from evenflow.model import BOTH, COMM, FULL, SELECT, Plan
@@ -34,12 +34,7 @@ SPOILED = 12
 
 
 @click.command()
-@click.option(
-    "--python",
-    type=click.Path(exists=True, path_type=Path),
-    required=True,
-    help="The interpreter of the environment that has mindformers.",
-)
+@with_python
 def check(python: Path) -> None:
     """Write, let MindFormers read, compare."""
     plans = dict(all_plans())

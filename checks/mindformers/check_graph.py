@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from reading import read_by_mindformers
+from reading import read_by_mindformers, with_python
 
 from evenflow.model import FULL, NONE, OFFLOAD, Plan, cells, looped
 from evenflow.predict.activations import moved_bytes
@@ -62,12 +62,7 @@ _NOTHING = 2
 
 
 @click.command()
-@click.option(
-    "--python",
-    type=click.Path(exists=True, path_type=Path),
-    required=True,
-    help="The interpreter of the environment that has mindformers.",
-)
+@with_python
 def check(python: Path) -> None:
     """Write, let MindSpore compile, compare."""
     plans: dict[str, tuple[Plan, str]] = {}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from reading import read_by_mindformers
+from reading import read_by_mindformers, with_python
 
 from evenflow.model import FULL, NONE, OFFLOAD, Plan, cells, looped
 from evenflow.targets.frameworks.mindformers.block import fragment
@@ -43,12 +43,7 @@ SPOILED = 40
 
 
 @click.command()
-@click.option(
-    "--python",
-    type=click.Path(exists=True, path_type=Path),
-    required=True,
-    help="The interpreter of the environment that has mindformers.",
-)
+@with_python
 def check(python: Path) -> None:
     """Write, let MindFormers read, compare."""
     plans = {f"random-{index:03}": random_plan(random.Random(f"sets {index}")) for index in range(COUNT)}

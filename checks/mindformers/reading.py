@@ -7,7 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import click
+
 HERE = Path(__file__).resolve().parent
+with_python = click.option(
+    "--python",
+    type=click.Path(exists=True, path_type=Path),
+    required=True,
+    help="The interpreter of the environment that has mindformers.",
+)
 
 
 def read_by_mindformers(python: Path, script: str, folder: Path, names: Iterable[str]) -> dict[str, Any]:

@@ -1,12 +1,17 @@
 """Hypothesis strategies: small problems whose every plan can be tried, with limits that bind."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 from hypothesis import Phase, assume
 from hypothesis import strategies as st
 
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network
-from tests.solve.exhaustive import Case
+from evenflow.simulate import Integers, Simulation, simulate
+from evenflow.solve.problem import Problem
+from tests.solve.exhaustive import Case, every_plan
 from tests.strategies import WITHOUT_PAIRS, random_schedules, sizes
 
 MOST_PLANS = 30_000
@@ -109,3 +114,26 @@ def with_full(network: Network) -> Network:
         return replace(old, modes={FULL: full, **old.modes})
 
     return replace(network, runs=tuple(replace(run, layer=layer(run.layer)) for run in network.runs))
+
+
+def drawn_counts(data: st.DataObject, problem: Problem, cut: Sequence[int]) -> Integers:
+    """The counts [num_cells, num_kinds] of a plan with this cut, every layer under any kind."""
+    counts = np.zeros((len(cut) - 1, len(problem.kinds)), dtype=np.int64)
+    for cell, (before, after) in enumerate(pairwise(cut)):
+        for _layer in range(after - before):
+            counts[cell, data.draw(st.integers(0, len(problem.kinds) - 1))] += 1
+    return counts
+
+
+def simulated_as_one_by_one(data: st.DataObject, case: Case) -> tuple[Problem, Integers, Simulation]:
+    """The simulation of any plan, of whose makespan and peaks problem, simulator and oracle say the same."""
+    plans, problem = every_plan(case), case.problem()
+    counts = drawn_counts(data, problem, data.draw(st.sampled_from(case.cuts())))
+    costs = problem.costs(counts)
+    simulation = simulate(case.network, problem.plan(counts), schedule=case.schedule, communication=case.communication)
+    assert simulation.makespan_ns == problem.makespan_ns(costs)
+    peaks = [problem.rank_peak(costs, rank) for rank in range(problem.num_ranks)]
+    assert list(simulation.peak_memory_bytes) == peaks
+    match = (plans.makespans_ns == simulation.makespan_ns) & (peaks == plans.rank_peaks_bytes.T).all(axis=1)
+    assert match.any()
+    return problem, counts, simulation

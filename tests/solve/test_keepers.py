@@ -1,9 +1,7 @@
 """Activations that another rank keeps, against every plan: what is set aside for them, and the search over them."""
 
 from dataclasses import replace
-from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
@@ -21,7 +19,7 @@ from evenflow.solve.smaller_peak import smaller_peak
 from evenflow.solve.start import even_start
 from evenflow.units import MEGABYTE
 from tests.networks import MILLISECOND, plain_network
-from tests.solve.cases import MOST_PLANS, NO_SHRINKING, SECONDS, TOLERANCE
+from tests.solve.cases import MOST_PLANS, NO_SHRINKING, SECONDS, TOLERANCE, simulated_as_one_by_one
 from tests.solve.exhaustive import Case, every_plan
 from tests.solve.test_offload import moved_network, offloads
 from tests.strategies import FamilySizes
@@ -102,20 +100,8 @@ def without_keepers(network: Network) -> Network:
 def test_plans_are_timed_and_weighed_as_one_by_one(data):
     """The problem, the simulator and the oracle agree on makespan and peaks of every plan that is tried."""
     case = data.draw(kept_cases())
-    plans = every_plan(case)
-    problem = case.problem()
-    cut = data.draw(st.sampled_from(case.cuts()))
-    counts = np.zeros((len(cut) - 1, len(problem.kinds)), dtype=np.int64)
-    for cell, (before, after) in enumerate(pairwise(cut)):
-        for _layer in range(after - before):
-            counts[cell, data.draw(st.integers(0, len(problem.kinds) - 1))] += 1
-    costs = problem.costs(counts)
-    simulation = simulate(case.network, problem.plan(counts), schedule=case.schedule, communication=case.communication)
-    assert simulation.makespan_ns == problem.makespan_ns(costs)
-    peaks = [problem.rank_peak(costs, rank) for rank in range(problem.num_ranks)]
-    assert list(simulation.peak_memory_bytes) == peaks
-    match = (plans.makespans_ns == simulation.makespan_ns) & (peaks == plans.rank_peaks_bytes.T).all(axis=1)
-    assert match.any()
+    problem, counts, simulation = simulated_as_one_by_one(data, case)
+    peaks = simulation.peak_memory_bytes
     for rank in range(problem.num_ranks):
         _times_ns, held = memory_curve(simulation.timeline, simulation.costs, rank)
         assert held.max() == peaks[rank]

@@ -24,7 +24,16 @@ from evenflow.solve.search.dealing import dealt
 from evenflow.solve.start import even_start
 from evenflow.units import MEGABYTE
 from tests.networks import MILLISECOND, plain_network
-from tests.solve.cases import MOST_PLANS, NO_SHRINKING, TOLERANCE, cases, without_kind, without_last_layer
+from tests.solve.cases import (
+    MOST_PLANS,
+    NO_SHRINKING,
+    TOLERANCE,
+    cases,
+    drawn_counts,
+    simulated_as_one_by_one,
+    without_kind,
+    without_last_layer,
+)
 from tests.solve.exhaustive import Case, every_plan
 from tests.solve.solved import planned_as_the_best
 from tests.thoroughness import examples
@@ -87,20 +96,8 @@ def offloads(draw: st.DrawFn, *, memory: int = 1, **settings_: object) -> Case:
 def test_plans_are_timed_and_weighed_as_one_by_one(data):
     """The problem, the simulator and the oracle agree on makespan and peaks of every plan that is tried."""
     case = data.draw(offloads())
-    plans = every_plan(case)
-    problem = case.problem()
-    cut = data.draw(st.sampled_from(case.cuts()))
-    counts = np.zeros((len(cut) - 1, len(problem.kinds)), dtype=np.int64)
-    for cell, (before, after) in enumerate(pairwise(cut)):
-        for _layer in range(after - before):
-            counts[cell, data.draw(st.integers(0, len(problem.kinds) - 1))] += 1
-    costs = problem.costs(counts)
-    simulation = simulate(case.network, problem.plan(counts), schedule=case.schedule, communication=case.communication)
-    assert simulation.makespan_ns == problem.makespan_ns(costs)
-    peaks = [problem.rank_peak(costs, rank) for rank in range(problem.num_ranks)]
-    assert list(simulation.peak_memory_bytes) == peaks
-    match = (plans.makespans_ns == simulation.makespan_ns) & (peaks == plans.rank_peaks_bytes.T).all(axis=1)
-    assert match.any()
+    problem, _counts, simulation = simulated_as_one_by_one(data, case)
+    peaks = simulation.peak_memory_bytes
     timeline = simulation.timeline
     for rank in range(problem.num_ranks):
         times_ns, held = memory_curve(timeline, simulation.costs, rank)
@@ -229,10 +226,7 @@ def test_a_rank_alone_takes_no_longer_than_its_plan(data):
     if not has_cut_graphs(problem):
         return
     cut = data.draw(st.sampled_from(case.cuts()))
-    counts = np.zeros((len(cut) - 1, len(problem.kinds)), dtype=np.int64)
-    for cell, (before, after) in enumerate(pairwise(cut)):
-        for _layer in range(after - before):
-            counts[cell, data.draw(st.integers(0, len(problem.kinds) - 1))] += 1
+    counts = drawn_counts(data, problem, cut)
     costs, makespan_ns = problem.costs(counts), case.problem().simulate(counts).makespan_ns
     copies = np.zeros(problem.num_cells, dtype=np.int64) if costs.copy_ns is None else costs.copy_ns
     waits = False

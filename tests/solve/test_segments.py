@@ -1,9 +1,7 @@
 """Layers that are computed again in segments, against every plan: what they keep, and the search over them."""
 
 from dataclasses import replace
-from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -19,7 +17,7 @@ from evenflow.targets.frameworks.megatron.target import TARGET as MEGATRON
 from evenflow.targets.refusal import refusal
 from evenflow.units import MEGABYTE
 from tests.networks import MILLISECOND, plain_network
-from tests.solve.cases import MOST_PLANS, NO_SHRINKING, cases, without_kind, without_last_layer
+from tests.solve.cases import MOST_PLANS, NO_SHRINKING, cases, simulated_as_one_by_one, without_kind, without_last_layer
 from tests.solve.exhaustive import Case, every_plan
 from tests.solve.solved import planned_as_the_best
 from tests.thoroughness import examples
@@ -46,19 +44,7 @@ def segmented(draw: st.DrawFn, *, memory: int = 1, **settings_: object) -> Case:
 @settings(max_examples=examples(60), deadline=None, phases=NO_SHRINKING)
 def test_plans_are_weighed_as_one_by_one(data):
     case = data.draw(segmented())
-    plans = every_plan(case)
-    problem = case.problem()
-    cut = data.draw(st.sampled_from(case.cuts()))
-    counts = np.zeros((len(cut) - 1, len(problem.kinds)), dtype=np.int64)
-    for cell, (before, after) in enumerate(pairwise(cut)):
-        for _layer in range(after - before):
-            counts[cell, data.draw(st.integers(0, len(problem.kinds) - 1))] += 1
-    simulation = simulate(case.network, problem.plan(counts), schedule=case.schedule, communication=case.communication)
-    costs = problem.costs(counts)
-    peaks = [problem.rank_peak(costs, rank) for rank in range(problem.num_ranks)]
-    assert list(simulation.peak_memory_bytes) == peaks
-    same = (plans.makespans_ns == simulation.makespan_ns) & (peaks == plans.rank_peaks_bytes.T).all(axis=1)
-    assert same.any()
+    simulated_as_one_by_one(data, case)
 
 
 @given(data=st.data())

@@ -2,7 +2,7 @@
 
 from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fractions, idle_times, runs_by_cause
 from evenflow.simulate.compiled import compiles_now, compiling, is_compiling, is_kept
-from evenflow.simulate.copies import away, by_action, with_copies
+from evenflow.simulate.copies import CopyTurns, away, turns_of, with_copies
 from evenflow.simulate.costs import (
     HalvesTable,
     Integers,
@@ -45,6 +45,7 @@ from evenflow.simulate.timeline import InTurn, Timeline, makespan_ns, run
 
 __all__ = [
     "BubbleTable",
+    "CopyTurns",
     "EncodedStep",
     "EncoderParts",
     "ExchangeTimes",
@@ -67,7 +68,6 @@ __all__ = [
     "away",
     "away_vectors",
     "build_graph",
-    "by_action",
     "changes_at_both_ends",
     "check_pairs",
     "compared_families",
@@ -107,6 +107,7 @@ __all__ = [
     "sent_across",
     "simulate",
     "stage_costs",
+    "turns_of",
     "waiting_ns",
     "with_copies",
     "with_first_moved",

@@ -8,6 +8,7 @@ where there are too few buffers. Of a rank's first backwards less may leave than
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,9 +109,6 @@ def with_copies(graph: Graph, host_link: HostLink, *, first_moved: FirstMoved = 
         np.concatenate([getattr(of_rank, name) + start for of_rank, start in own])
         for name in ("forwards", "backwards", "lasts", "firsts")
     )
-    numbers, by_backward = 1 + np.arange(len(forwards)), np.argsort(backwards, kind="stable")
-    leaving, returning = np.zeros((2, count), dtype=np.int64)
-    leaving[forwards], returning[backwards] = numbers, numbers
     size = count + 4 * len(forwards)
     sequence, rank_predecessors, dependencies, classes, ranks = (np.zeros(size, dtype=np.uint32) for _ in range(5))
     crosses_ranks = np.zeros(size, dtype=np.bool_)
@@ -122,10 +120,7 @@ def with_copies(graph: Graph, host_link: HostLink, *, first_moved: FirstMoved = 
         graph.crosses_ranks,
         schedule.ranks.astype(np.int64),
         schedule.stages.astype(np.int64),
-        leaving,
-        returning,
-        *by_action(lasts + 1, numbers, count),
-        *by_action(firsts[by_backward], numbers[by_backward], count),
+        *turns_of(forwards, backwards, lasts, firsts, num_actions=count),
         host_link.one_engine,
         NUM_OPS * schedule.num_stages,
         schedule.num_stages,
@@ -171,7 +166,34 @@ def _first_classes(schedule: Schedule, first_moved: FirstMoved, places: Sequence
     return np.concatenate(classes)
 
 
-def by_action(actions: Positions, numbers: Positions, num_actions: int) -> tuple[Positions, Positions]:
+class CopyTurns(NamedTuple):
+    """Which copies actions ask and wait for, by their numbers from 1 on."""
+
+    leaving: Positions
+    """The copy to the host behind each action; 0: none."""
+    returning: Positions
+    """The copy back that each waits for; 0: none."""
+    gone: Positions
+    """Copies to the host that have ended before each: those from ``gone_starts[action]`` on."""
+    gone_starts: Positions
+    fetched: Positions
+    """Copies back that begin before each, in the same way."""
+    fetched_starts: Positions
+
+
+def turns_of(
+    forwards: Positions, backwards: Positions, lasts: Positions, firsts: Positions, *, num_actions: int
+) -> CopyTurns:
+    """Return the turns of copies among so many actions, at the positions of `Away`."""
+    numbers, by_backward = 1 + np.arange(len(forwards)), np.argsort(backwards, kind="stable")
+    leaving, returning = np.zeros((2, num_actions), dtype=np.int64)
+    leaving[forwards], returning[backwards] = numbers, numbers
+    gone = _by_action(lasts + 1, numbers, num_actions)
+    fetched = _by_action(firsts[by_backward], numbers[by_backward], num_actions)
+    return CopyTurns(leaving, returning, *gone, *fetched)
+
+
+def _by_action(actions: Positions, numbers: Positions, num_actions: int) -> tuple[Positions, Positions]:
     """Return `numbers` in the order of their actions, and where those of each action begin, [num_actions + 1]."""
     order = np.argsort(actions, kind="stable")
     return numbers[order], np.searchsorted(actions[order], np.arange(num_actions + 1))

@@ -30,6 +30,7 @@ from evenflow.solve.master.critical_paths import CriticalPaths, LongestPaths
 from evenflow.solve.master.master import Master, TooFull
 from evenflow.solve.master.matrix import Floats
 from evenflow.solve.problem import Problem, without_copies
+from evenflow.solve.start import fits
 
 TOLERANCE = 1e-6
 """Fraction by which targets stay below the best plan: linear programs are solved in floating point."""
@@ -184,8 +185,7 @@ class Prover:
         """Return whether there is a plan, and it meets the target with the messages of its own cut, and its copies."""
         if counts is None or not (self.problem.messages_depend or self._has_copies):
             return counts is not None
-        fits = bool((self.problem.rank_memory(self.problem.costs(counts)) <= self.problem.limits).all())
-        return fits and self.problem.simulate(counts).makespan_ns <= target_ns
+        return fits(self.problem, counts) and self.problem.simulate(counts).makespan_ns <= target_ns
 
     def _refute(self, target_ns: int, *, seconds: float, floor_ns: float) -> TargetAnswer:
         self._deadline = 0.0 if self._stopped else now_s() + seconds
@@ -425,8 +425,8 @@ class Prover:
             chosen = [int(np.argmax(solution.values[own.start : own.stop])) for own in members]
             counts = self._counts(master.groups, chosen)
             costs = self.problem.costs(counts)
-            fits = bool((self.problem.rank_memory(costs) <= self.problem.limits).all())
-            if fits and self.paths.makespan(costs.durations) <= target_ns:
+            has_room = bool((self.problem.rank_memory(costs) <= self.problem.limits).all())
+            if has_room and self.paths.makespan(costs.durations) <= target_ns:
                 if not self.problem.messages_depend or self.problem.makespan_ns(costs) <= target_ns:
                     return TargetAnswer(refuted=False, bound_ns=floor_ns, counts=counts)
                 is_new = self._learn_messages(costs, target_ns)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import Op
-from evenflow.simulate import Integers, StageCosts, away, by_action
+from evenflow.simulate import CopyTurns, Integers, StageCosts, away, turns_of
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.master.matrix import Floats
 from evenflow.solve.problem import Problem
@@ -41,18 +41,9 @@ class _Order(NamedTuple):
     """Which wait is before it, or -1 (see `RankAlone`)."""
     end: int
     """The last action whose gradients go on to the layers before the rank; -1 where there is none."""
-    leaving: Integers
-    """The copy to the host behind each, or -1."""
-    returning: Integers
-    """The copy back that each waits for, or -1."""
-    gone: Integers
-    """Copies to the host that have ended before each: those from ``gone_starts[action]`` on."""
-    gone_starts: Integers
-    fetched: Integers
-    """Copies back that begin before each, in the same way."""
-    fetched_starts: Integers
+    turns: CopyTurns
     copy_chunks: Integers
-    """Chunk of each copy, [num_copies]."""
+    """Chunk of each copy by its number, [1 + num_copies]."""
     one_engine: bool
 
 
@@ -138,24 +129,22 @@ def _order(problem: Problem, rank: int) -> _Order:
         waits.append(wait)
         inputs.append(at[wait - 1, unit] if wait > 0 else _NOWHERE)
     end = max((place for (wait, _unit), place in at.items() if wait == 2 * last + 1), default=_NOWHERE)
-    return _Order(np.array(slots), np.array(inputs), np.array(waits), end, *_copies(problem, rank, np.array(chunks)))
-
-
-def _copies(problem: Problem, rank: int, chunks: Integers) -> tuple[Any, ...]:
-    """Return the copies of a rank with actions of these chunks, as in `_Order`; none where they take no time."""
-    link, count = problem.host_link, len(chunks)
-    nothing = np.zeros(0, dtype=np.int64)
-    if link is None or link.takes_no_time:
-        nowhere, starts = np.full(count, _NOWHERE), np.zeros(count + 1, dtype=np.int64)
-        return nowhere, nowhere, nothing, starts, nothing, starts, nothing, False
-    own = away(problem.schedule, link, rank)
-    numbers = np.arange(len(own.forwards))
-    leaving, returning = np.full((2, count), _NOWHERE)
-    leaving[own.forwards], returning[own.backwards] = numbers, numbers
-    in_turn = np.argsort(own.backwards, kind="stable")
-    gone = by_action(own.lasts + 1, numbers, count)
-    fetched = by_action(own.firsts[in_turn], numbers[in_turn], count)
-    return leaving, returning, *gone, *fetched, chunks[own.forwards], link.one_engine
+    link = problem.host_link
+    leaves = away(schedule, link, rank) if link is not None and not link.takes_no_time else None
+    places = (
+        (np.zeros(0, dtype=np.int64),) * 4
+        if leaves is None
+        else (leaves.forwards, leaves.backwards, leaves.lasts, leaves.firsts)
+    )
+    return _Order(
+        slots=np.array(slots),
+        inputs=np.array(inputs),
+        waits=np.array(waits),
+        end=end,
+        turns=turns_of(*places, num_actions=len(slots)),
+        copy_chunks=np.concatenate(([0], np.array(chunks)[places[0]])),
+        one_engine=link is not None and link.one_engine,
+    )
 
 
 def _exceeds(order: Any, durations: Any, waits: Any, copies: Any, target_ns: int, result: Any) -> None:
@@ -166,7 +155,7 @@ def _exceeds(order: Any, durations: Any, waits: Any, copies: Any, target_ns: int
     are plain ones, without calls or branches.
     """
     slots, inputs, own_waits = order.slots, order.inputs, order.waits
-    last, num_copies = len(waits) - 1, len(order.copy_chunks)
+    last, turns, num_copies = len(waits) - 1, order.turns, len(order.copy_chunks)
     copy_times, copied = np.zeros((len(copies), _TOGETHER)), np.zeros((2, num_copies, _TOGETHER))
     engines = np.zeros((2, _TOGETHER))
     inward = 0 if order.one_engine else 1
@@ -181,28 +170,28 @@ def _exceeds(order: Any, durations: Any, waits: Any, copies: Any, target_ns: int
         for wait in range(len(waits)):
             for place in range(number):
                 gaps[wait, place] = waits[wait, begin + place]
-        if num_copies:
+        if num_copies > 1:
             for chunk in range(len(copies)):
                 for place in range(number):
                     copy_times[chunk, place] = copies[chunk, begin + place]
         now[:], behind[:], engines[:] = 0.0, 0.0, 0.0
         for action in range(len(slots)):
             slot, wait, before = slots[action], own_waits[action], inputs[action]
-            for index in range(order.gone_starts[action], order.gone_starts[action + 1]):
-                copy = order.gone[index]
+            for index in range(turns.gone_starts[action], turns.gone_starts[action + 1]):
+                copy = turns.gone[index]
                 for place in range(_TOGETHER):
                     ended = copied[0, copy, place]
                     now[place] = ended if ended > now[place] else now[place]
-            for index in range(order.fetched_starts[action], order.fetched_starts[action + 1]):
-                copy = order.fetched[index]
+            for index in range(turns.fetched_starts[action], turns.fetched_starts[action + 1]):
+                copy = turns.fetched[index]
                 chunk = order.copy_chunks[copy]
                 for place in range(_TOGETHER):
                     free = engines[inward, place]
                     free = (now[place] if now[place] > free else free) + copy_times[chunk, place]
                     engines[inward, place] = free
                     copied[1, copy, place] = free
-            if order.returning[action] >= 0:
-                copy = order.returning[action]
+            if turns.returning[action] > 0:
+                copy = turns.returning[action]
                 for place in range(_TOGETHER):
                     ended = copied[1, copy, place]
                     now[place] = ended if ended > now[place] else now[place]
@@ -217,8 +206,8 @@ def _exceeds(order: Any, durations: Any, waits: Any, copies: Any, target_ns: int
             for place in range(_TOGETHER):
                 now[place] += times[slot, place]
                 done[action, place] = now[place]
-            if order.leaving[action] >= 0:
-                copy = order.leaving[action]
+            if turns.leaving[action] > 0:
+                copy = turns.leaving[action]
                 chunk = order.copy_chunks[copy]
                 for place in range(_TOGETHER):
                     free = engines[0, place]
