@@ -63,7 +63,8 @@ def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
     if sizes.sequence_splits > 1 and schedule in FAMILIES:
         whole = replace(usual, sizes=replace(sizes, sequence_splits=1))
         variants.append((_("whole sequences"), schedule, whole))
-    if not request.network.ranks and not problem.pooled:  # what sets ranks apart is not known of more of them
+    link = request.network.host_link
+    if not request.network.ranks and not (link and link.keepers):  # what sets ranks apart is not known of more of them
         more_ranks = replace(free, sizes=replace(sizes, num_ranks=2 * sizes.num_ranks))
         variants.append((_("{num_ranks} ranks", num_ranks=2 * sizes.num_ranks), schedule, more_ranks))
     advice = []

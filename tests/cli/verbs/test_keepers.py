@@ -180,3 +180,11 @@ def test_a_search_for_an_order_refuses_keepers(folder, evenflow):
     refused = evenflow("plan", "tiny.json", *FOUR, *PAIRS, "--memory", "60GB", "--schedule", "search")
     assert refused.exit_code == 2
     assert "--schedule best" in refused.stderr
+
+
+def test_one_rank_has_nobody_to_keep_for_it(folder, evenflow):
+    refused = evenflow(
+        "plan", "tiny.json", "--ranks", 1, "--microbatches", 8, "--memory", "1MB", *LINK, "--offload-to", "pairs"
+    )
+    assert refused.exit_code == 3
+    assert "no plan fits in 1 MB" in refused.stderr + refused.stdout
