@@ -299,7 +299,9 @@ def _duration(costs: Costs, action: Action) -> Costs:
     return {Op.F: forward, Op.B: backward, Op.I: backward - weight, Op.W: weight}[action.op]
 
 
-def leaving(order: list[Action], host_link: HostLink, moved: Moved = NOTHING) -> dict[int, tuple[int, int, int]]:
+def leaving(
+    order: list[Action], host_link: HostLink, moved: Moved = NOTHING, *, rank: int = 0
+) -> dict[int, tuple[int, int, int]]:
     """Places in the order of a rank of the forwards whose activations leave.
 
     Each has the place of its backward, the last one at which it is on the device at first, and the first one at which
@@ -307,12 +309,13 @@ def leaving(order: list[Action], host_link: HostLink, moved: Moved = NOTHING) ->
     """
     back = {(action.stage, action.microbatch): at for at, action in enumerate(order) if action.op in (Op.B, Op.I)}
     ends = {at: back.get((action.stage, action.microbatch)) for at, action in enumerate(order) if action.op == Op.F}
-    ahead = host_link.ahead
-    spans = {
-        at: (end, at + 1, end - ahead)
-        for at, end in ends.items()
-        if end is not None and any(range(at + 2, end - ahead))
-    }
+    chunks = sorted({action.stage for action in order})
+    rows = host_link.cell_ahead or [[host_link.ahead] * (rank + 1)]
+    spans = {}
+    for at, end in ends.items():
+        ahead = rows[chunks.index(order[at].stage) % len(rows)][rank]
+        if end is not None and any(range(at + 2, end - ahead)):
+            spans[at] = end, at + 1, end - ahead
 
     def there(at: int, place: int) -> bool:
         if at not in spans:
@@ -356,7 +359,7 @@ def makespans_of(
     free = [nothing] * len(orders)
     place = {action: at for order in orders for at, action in enumerate(order)}
     lines = [{"out": nothing, "in": nothing} for _order in orders]
-    away = [leaving(order, host_link, moved) if host_link else {} for order in orders]
+    away = [leaving(order, host_link, moved, rank=rank) if host_link else {} for rank, order in enumerate(orders)]
     back = [{end for end, _last, _first in of_rank.values()} for of_rank in away]
     copied: dict[tuple[str, Action], Costs] = {}
 
@@ -411,11 +414,11 @@ def peaks_of(schedule: Schedule, costs: Costs, host_link: HostLink | None, moved
 
     orders, peaks = orders_of(schedule), []
     has_backward = any(action.op != Op.F for order in orders for action in order)
-    for order in orders:
+    for rank, order in enumerate(orders):
         stages = sorted({action.stage for action in order})
         held = sum(costs[stage, :, 3] for stage in stages) + np.max([costs[stage, :, 6] for stage in stages], axis=0)
         highest = held
-        away = leaving(order, host_link, moved) if host_link else {}
+        away = leaving(order, host_link, moved, rank=rank) if host_link else {}
         ends = {(action.stage, action.microbatch): at for at, action in enumerate(order) if action.op in (Op.B, Op.I)}
         for at, action in enumerate(order):
             near = np.zeros_like(held)
@@ -437,14 +440,14 @@ def peaks_of(schedule: Schedule, costs: Costs, host_link: HostLink | None, moved
         peaks.append(highest)
     for rank, keeper in enumerate(host_link.keepers if host_link else ()):
         if keeper is not None:
-            peaks[keeper] = peaks[keeper] + _pool(orders[rank], costs, host_link, moved)
+            peaks[keeper] = peaks[keeper] + _pool(orders[rank], costs, host_link, moved, rank)
     return np.array(peaks)
 
 
-def _pool(order: list[Action], costs: Costs, host_link: HostLink, moved: Moved) -> Costs:
+def _pool(order: list[Action], costs: Costs, host_link: HostLink, moved: Moved, rank: int) -> Costs:
     """The most bytes that a rank has away from the end of a forward to the beginning of its backward, of all plans."""
     most = np.zeros(costs.shape[1], dtype=np.int64)
-    away = leaving(order, host_link, moved)
+    away = leaving(order, host_link, moved, rank=rank)
     for place in range(len(order)):
         passes = [order[begin] for begin, (end, _last, _first) in away.items() if begin <= place < end]
         sizes = [moved.get((own.stage, own.microbatch), costs[own.stage, :, 7]) for own in passes]

@@ -74,6 +74,17 @@ def sharing(draw: st.DrawFn, case: Case) -> Case:
     return replace(case, network=replace(case.network, ranks=ranks))
 
 
+def fetching_by_cell(draw: st.DrawFn, case: Case) -> Case:
+    """The case, perhaps with fetches that are ahead by other numbers of actions in each cell."""
+    num_ranks, num_chunks = case.schedule.num_ranks, case.schedule.num_chunks
+    row = st.tuples(*[st.integers(0, 3)] * num_ranks)
+    link = case.network.host_link
+    rows = draw(st.none() | st.tuples(row) | st.tuples(*[row] * num_chunks))
+    return (
+        case if rows is None else replace(case, network=replace(case.network, host_link=replace(link, cell_ahead=rows)))
+    )
+
+
 @st.composite
 def offloads(draw: st.DrawFn, *, memory: int = 1, **settings_: object) -> Case:
     """Any case whose kinds move some of what they keep, or all of it."""
@@ -81,7 +92,7 @@ def offloads(draw: st.DrawFn, *, memory: int = 1, **settings_: object) -> Case:
     kinds = [kind for kind in case.network.kinds if kind != NONE]
     shares = {kind: draw(st.sampled_from([0.0, 0.5, 1.0])) for kind in kinds}
     case = replace(case, network=offloading(case.network, draw(LINKS), shares), mix_any=True)
-    case = sharing(draw, case)
+    case = fetching_by_cell(draw, sharing(draw, case))
     while case.num_plans() > MOST_PLANS:
         kept = [kind for kind in case.network.kinds if kind not in (NONE, "host")]
         if kept:

@@ -1,9 +1,11 @@
 """The link over which a rank moves activations to the host's memory, or to that of another rank, and back."""
 
 from dataclasses import dataclass
+from itertools import chain
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.model.plan import Cells
 from evenflow.ranges import AHEAD, BEHIND, BUFFERS, BYTES_PER_S, SHARERS
 
 
@@ -37,6 +39,10 @@ class HostLink:
     """
     ahead: int = 1
     """Actions of the rank before a backward, at whose beginning its fetch may begin; 0: at its own."""
+    cell_ahead: Cells = ()
+    """These actions by ``[chunk][rank]``, where they differ, in one row where those of all chunks of a rank are equal;
+    empty: `ahead` for all.
+    """
     behind: int = 1
     """Actions of the rank behind a forward, during which what it made leaves."""
     keepers: tuple[int | None, ...] = ()
@@ -51,7 +57,8 @@ class HostLink:
         SHARERS.check(self.sharers, place=_("the devices that share the link to the host"))
         if self.buffers is not None:
             BUFFERS.check(self.buffers, place=_("the buffers for what comes from the host"))
-        AHEAD.check(self.ahead, place=_("the actions by which a fetch is ahead"))
+        for ahead in (self.ahead, *chain.from_iterable(self.cell_ahead)):
+            AHEAD.check(ahead, place=_("the actions by which a fetch is ahead"))
         BEHIND.check(self.behind, place=_("the actions behind a forward during which what it made leaves"))
         if self.keeper_bytes_per_s is not None:
             BYTES_PER_S.check(self.keeper_bytes_per_s, place=_("the bandwidth to the rank that keeps activations"))
@@ -76,6 +83,21 @@ class HostLink:
         '0:3,1:2'
         """
         return ",".join(f"{rank}:{keeper}" for rank, keeper in enumerate(self.keepers) if keeper is not None)
+
+    @property
+    def ahead_entry(self) -> int | list[list[int]]:
+        """The actions ahead as files have them: one number, or rows with one for each rank."""
+        return [list(row) for row in self.cell_ahead] or self.ahead
+
+    @property
+    def ahead_text(self) -> str:
+        """The actions ahead as ``--prefetch`` has them, once for each chunk where cells differ.
+
+        >>> HostLink(bytes_per_s=1, cell_ahead=((1, 2), (3, 1))).ahead_text
+        '--prefetch 1,2 --prefetch 3,1'
+        """
+        rows = [",".join(map(str, row)) for row in self.cell_ahead] or [str(self.ahead)]
+        return " ".join(f"--prefetch {row}" for row in rows)
 
     def ns_per_byte(self, rank: int, sharers: int | None = None) -> float:
         """Return the time of a byte of a rank on its way, on the device's part of the link.

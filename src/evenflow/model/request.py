@@ -70,7 +70,7 @@ class Request:
 def check_step(network: Network, sizes: Sizes, communication: Communication | None) -> None:
     """Raise InputError for a step that is more work or memory than 64 bits can add up, whatever the order of work.
 
-    So is a network that knows other ranks than the pipeline has, or keepers of others.
+    So is a network that knows other ranks than the pipeline has, keepers of others, or other cells.
     """
     link = network.host_link
     if link is not None and link.keepers and len(link.keepers) != sizes.num_ranks:
@@ -78,6 +78,18 @@ def check_step(network: Network, sizes: Sizes, communication: Communication | No
             value=len(link.keepers),
             rule=_("must be as many as there are ranks, {num_ranks}", num_ranks=sizes.num_ranks),
             place=_("{name}, the keepers of what ranks move", name=network.name),
+        )
+    rows = () if link is None else link.cell_ahead
+    if rows and (len(rows) not in (1, sizes.num_chunks) or any(len(row) != sizes.num_ranks for row in rows)):
+        raise InputError(
+            value=[list(row) for row in rows],
+            rule=_(
+                "must have one row, or one for each of {num_chunks} chunks, with a number for each of the "
+                "{num_ranks} ranks",
+                num_chunks=sizes.num_chunks,
+                num_ranks=sizes.num_ranks,
+            ),
+            place=_("{name}, the actions by which a fetch is ahead", name=network.name),
         )
     if network.ranks and len(network.ranks) != sizes.num_ranks:
         raise InputError(

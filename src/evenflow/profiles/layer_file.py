@@ -36,7 +36,18 @@ from pathlib import Path
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, is_integer, load_json, read_text
 from evenflow.language import _
-from evenflow.model import NONE, EncoderWork, EndBlock, HostLink, Layer, LayerRun, Network, RankTraits, with_segments
+from evenflow.model import (
+    NONE,
+    EncoderWork,
+    EndBlock,
+    HostLink,
+    Layer,
+    LayerRun,
+    Network,
+    RankTraits,
+    cells,
+    with_segments,
+)
 from evenflow.model.peak_error import PeakError
 from evenflow.profiles.layer_entry import (
     BODY_MEMORY,
@@ -162,17 +173,23 @@ def _host_link(fields: Fields) -> HostLink:
     keepers = fields.values.get("keepers", [])
     if not isinstance(keepers, list) or not all(rank is None or is_integer(rank) for rank in keepers):
         raise fields.error("keepers", _("must be a list with a rank, or null for the host, for each rank"))
+    ahead = fields.values.get("ahead")
+    rows = ahead if isinstance(ahead, list) else []
+    if not all(isinstance(row, list) and row and all(map(is_integer, row)) for row in rows):
+        raise fields.error("ahead", _("must be an integer, or a list of rows with one for each rank"))
     link = HostLink(
         bytes_per_s=fields.integer("bytes_per_s", BYTES_PER_S),
         one_engine=fields.flag("one_engine") if "one_engine" in fields else False,
         sharers=fields.integer("sharers", SHARERS) if "sharers" in fields else 1,
         buffers=fields.integer("buffers", BUFFERS) if fields.values.get("buffers") is not None else None,
-        ahead=fields.integer("ahead", AHEAD) if "ahead" in fields else 1,
+        ahead=fields.integer("ahead", AHEAD) if "ahead" in fields and not rows else 1,
         behind=fields.integer("behind", BEHIND) if "behind" in fields else 1,
         keeper_bytes_per_s=fields.integer("keeper_bytes_per_s", BYTES_PER_S)
         if fields.values.get("keeper_bytes_per_s") is not None
         else None,
     )
+    with fields.at("ahead"):
+        link = replace(link, cell_ahead=cells(rows))
     with fields.at("keepers"):
         return replace(link, keepers=tuple(keepers))
 
@@ -278,7 +295,7 @@ def layer_file_fields(network: Network) -> dict[str, object]:
             "one_engine": link.one_engine,
             "sharers": link.sharers,
             **({} if link.buffers is None else {"buffers": link.buffers}),
-            "ahead": link.ahead,
+            "ahead": link.ahead_entry,
             **({} if link.behind == 1 else {"behind": link.behind}),
             **({"keepers": list(link.keepers)} if link.keepers else {}),
             **({} if link.keeper_bytes_per_s is None else {"keeper_bytes_per_s": link.keeper_bytes_per_s}),

@@ -2,7 +2,7 @@
 
 from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fractions, idle_times, runs_by_cause
 from evenflow.simulate.compiled import compiles_now, compiling, is_compiling, is_kept
-from evenflow.simulate.copies import CopyTurns, away, turns_of, with_copies
+from evenflow.simulate.copies import CopyTurns, aheads, away, turns_of, with_copies
 from evenflow.simulate.costs import (
     HalvesTable,
     Integers,
@@ -63,6 +63,7 @@ __all__ = [
     "Spans",
     "StageCosts",
     "Timeline",
+    "aheads",
     "as_fractions",
     "at_best_in_pairs",
     "away",

@@ -53,7 +53,7 @@ def away(schedule: Schedule, host_link: HostLink, rank: int, *, first_moved: Fir
         buffers = -1 if host_link.buffers is None else host_link.buffers
         for_size(find_away, schedule.num_actions)(
             *(ops, schedule.stages[span], schedule.units[span]),
-            *(host_link.ahead, host_link.behind, buffers, by_pass, backwards, lasts, firsts),
+            *(aheads(host_link, schedule.stage_table), host_link.behind, buffers, by_pass, backwards, lasts, firsts),
         )
     forwards = np.flatnonzero(backwards >= 0)
     places = np.argsort(np.argsort(backwards[forwards]))
@@ -64,6 +64,17 @@ def away(schedule: Schedule, host_link: HostLink, rank: int, *, first_moved: Fir
     return Away(
         forwards=moved, backwards=backwards[moved], lasts=lasts[moved], firsts=firsts[moved], places=places[leaves]
     )
+
+
+def aheads(host_link: HostLink, stage_table: Positions) -> Positions:
+    """Return by how many actions the fetches of every stage are ahead, [num_stages].
+
+    `stage_table` [num_chunks, num_ranks] gives the stages of every rank.
+    """
+    of_stages = np.full(stage_table.size, host_link.ahead, dtype=np.int64)
+    if host_link.cell_ahead:
+        of_stages[stage_table] = host_link.cell_ahead  # one row stands for all chunks
+    return of_stages
 
 
 def kept_between(schedule: Schedule, rank: int) -> tuple[Positions, Positions]:

@@ -17,7 +17,7 @@ def find_away(
     ops: Any,
     stages: Any,
     units: Any,
-    ahead: int,
+    aheads: Any,
     behind: int,
     buffers: int,
     by_pass: Any,
@@ -29,9 +29,9 @@ def find_away(
 
     `backwards` gets the position of its backward or input gradient, `lasts` that of the last action behind it during
     which what it made is still on the device, and `firsts` that of the first action ahead of the backward during which
-    it is there again, or `STAYS`; entries of other actions mean nothing. `ahead`, `behind` and `buffers` are those of
-    the link (see `HostLink`), and `buffers` is below 0 where any number may be on the device at a time; `by_pass`
-    [num_stages, num_units] is for the loop's own use.
+    it is there again, or `STAYS`; entries of other actions mean nothing. `aheads` [num_stages], `behind` and `buffers`
+    are those of the link (see `HostLink`), and `buffers` is below 0 where any number may be on the device at a time;
+    `by_pass` [num_stages, num_units] is for the loop's own use.
     """
     size = len(ops)
     for index in range(size):
@@ -40,7 +40,7 @@ def find_away(
     for index in range(size):
         if ops[index] == FORWARD:
             backward = by_pass[stages[index], units[index]]
-            backwards[index], lasts[index], firsts[index] = backward, index + behind, backward - ahead
+            backwards[index], lasts[index], firsts[index] = backward, index + behind, backward - aheads[stages[index]]
             if firsts[index] <= lasts[index] + 1:
                 firsts[index] = STAYS
     if buffers < 0:
@@ -56,13 +56,14 @@ def find_away(
                 changes[lasts[index] + 1] -= 1
                 changes[firsts[index]] += 1
                 of_backward[backwards[index]] = index
+    most_ahead = aheads.max()
     held = 0
     for place in range(size + 1):
         held += changes[place]
         over = held - buffers
         if over <= 0:
             continue
-        for later in range(min(place + ahead, size), place, -1):  # the fetch that has most time left
+        for later in range(min(place + most_ahead, size), place, -1):  # the fetch that has most time left
             moved = of_backward[later]
             if over > 0 and moved >= 0 and firsts[moved] <= place:
                 firsts[moved] = place + 1

@@ -191,6 +191,7 @@ def run_contest(
         time_limit_s=search.time_limit_s,
         progress=search.progress,
         known=search.known,
+        fetches_by_cell=search.fetches_by_cell,
     )
     contest.run()
     return contest.outcome()

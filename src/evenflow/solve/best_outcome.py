@@ -13,7 +13,7 @@ from evenflow.units import megabytes, milliseconds
 
 def fetches_text(link: HostLink) -> str:
     """Return when a link to the host fetches, and what it sends has left, as it is given."""
-    options = [f"--prefetch {link.ahead}"]
+    options = [link.ahead_text]
     options += [] if link.buffers is None else [f"--host-buffers {link.buffers}"]
     options += [] if link.behind == 1 else [f"--host-behind {link.behind}"]
     return " ".join(options)
@@ -69,6 +69,10 @@ class BestOutcome(InNotebook):
     """All candidates, the shortest makespan first, then those without a plan."""
     lower_bound_ns: int
     """Lower bound on all plans of all candidates within the limit; 0 where none is known."""
+    by_cell_bound_ns: int | None = None
+    """Lower bound on plans like the best one whose fetches are ahead by any number of actions in each cell; None where
+    that was not looked at.
+    """
     solve_seconds: float
 
     @property
@@ -139,13 +143,28 @@ class BestOutcome(InNotebook):
             gap=100 * self.gap,
         )
 
+    @property
+    def fetches_text(self) -> str:
+        """One sentence on numbers of actions ahead by cell; empty where they were not looked at."""
+        makespan_ns = self.outcome.makespan_ns
+        if self.by_cell_bound_ns is None or makespan_ns is None:
+            return ""
+        gap = 1 - self.by_cell_bound_ns / makespan_ns
+        if gap <= 2 * TOLERANCE:
+            return _("no number of actions ahead of its own for any cell makes a shorter plan of this schedule")
+        return _(
+            "with a number of actions ahead of its own for each cell, a plan of this schedule could save at most "
+            "{gap:.2f} %",
+            gap=100 * gap,
+        )
+
     def __str__(self) -> str:
         """Return the answer that ``evenflow plan`` prints, in whole."""
         return text_of(self) or self.summary()
 
     def summary(self) -> str:
         """Return the plan, its evidence, and a line for each candidate."""
-        lines = [self.outcome.summary(), self.certificate()]
+        lines = [self.outcome.summary(), self.certificate(), *filter(None, (self.fetches_text,))]
         for candidate in self.candidates:
             time = "-" if candidate.makespan_ns is None else f"{milliseconds(candidate.makespan_ns):,.3f} ms"
             lines.append(f"{candidate.label}: {time}, {self.verdict(candidate)}")

@@ -43,7 +43,10 @@ def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
     """Return a sentence on each change that was tried or is missing; without `schedules`, none on other schedules."""
     request, schedule = problem.request, problem.schedule.name
     sizes, usual = request.sizes, replace(request, group_size=None)
-    free = replace(usual, layers=None)
+    link, network = request.network.host_link, request.network
+    if link is not None:  # numbers of actions by cell say nothing of other cells
+        network = replace(network, host_link=replace(link, cell_ahead=()))
+    free = replace(usual, layers=None, network=network)
     variants: list[tuple[str, str, Request]] = []
     if request.layers is not None:
         variants.append((_("another split of the layers"), schedule, replace(request, layers=None)))
@@ -63,7 +66,6 @@ def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
     if sizes.sequence_splits > 1 and schedule in FAMILIES:
         whole = replace(usual, sizes=replace(sizes, sequence_splits=1))
         variants.append((_("whole sequences"), schedule, whole))
-    link = request.network.host_link
     if not request.network.ranks and not (link and link.keepers):  # what sets ranks apart is not known of more of them
         more_ranks = replace(free, sizes=replace(sizes, num_ranks=2 * sizes.num_ranks))
         variants.append((_("{num_ranks} ranks", num_ranks=2 * sizes.num_ranks), schedule, more_ranks))

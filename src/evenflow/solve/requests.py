@@ -41,6 +41,8 @@ class ContestSearch(Search):
     """Ranks in a row that stand together, where those that differ are tried in every order; None: as they are."""
     host_links: Sequence[HostLink] = ()
     """Links to the host that are tried, which differ in when they fetch; none: that of the network."""
+    fetches_by_cell: bool = False
+    """Whether fetches may be ahead by another number of actions in each cell, where that makes a shorter plan."""
     known: Sequence[Plan] = ()
     """Plans that are known: the answer is not longer than those of them that it could be."""
 

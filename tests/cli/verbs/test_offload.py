@@ -90,12 +90,22 @@ def test_fetches_are_chosen_and_the_proof_is_over_all_of_them(folder, evenflow):
     limit = ("--memory", f"{limits(folder, evenflow)}MB", "--mix", "any")
     result = evenflow("plan", "tiny.json", *FOUR, *limit, *LINK, "--prefetch", "best", "--json", "plan.json")
     assert result.exit_code == 0, result.stderr
-    assert "with any of 8 ways to fetch from the host" in result.stdout
+    assert "with any of 9 ways to fetch from the host" in result.stdout
     written = json.loads((folder / "plan.json").read_text())
-    tried = {(1, 1, None), (2, 1, None), (3, 1, None), (1, 1, 2), (1, 1, 3), (2, 1, 3), (2, 2, None), (3, 3, None)}
+    tried = {
+        (1, 1, None),
+        (2, 1, None),
+        (3, 1, None),
+        (1, 1, 2),
+        (1, 1, 3),
+        (2, 1, 3),
+        (2, 2, None),
+        (3, 3, None),
+        (0, 1, 1),
+    }
     ways = {(entry["ahead"], entry["behind"], entry["buffers"]) for entry in written["alternatives"]}
     assert ways < tried
-    assert len(ways) == 7
+    assert len(ways) == 8
     alone = [
         evenflow("plan", "tiny.json", *FOUR, *limit, *LINK, "--prefetch", ahead, *few, "--json", f"{number}.json")
         for number, (ahead, few) in enumerate(
@@ -105,12 +115,32 @@ def test_fetches_are_chosen_and_the_proof_is_over_all_of_them(folder, evenflow):
                 (3, ()),
                 *((ahead, ("--host-buffers", count)) for ahead, count in ((1, 2), (1, 3), (2, 3))),
                 *((count, ("--host-behind", count)) for count in (2, 3)),
+                (0, ("--host-buffers", 1)),
             )
         )
     ]
     assert all(each.exit_code == 0 for each in alone)
     steps = [json.loads((folder / f"{number}.json").read_text())["makespan_ms"] for number in range(len(alone))]
     assert written["makespan_ms"] == min(steps)
+
+
+def test_numbers_of_cells_are_simulated_written_and_read(folder, evenflow):
+    def written(*options: object) -> dict:
+        plan = ("--microbatches", 8, "--layers", "1,1,1,1", "--recompute", "offload=1,1,0,0")
+        result = evenflow("simulate", "tiny.json", *plan, *LINK, *options, "--json", "step.json")
+        assert result.exit_code == 0, result.stderr
+        step = json.loads((folder / "step.json").read_text())
+        again = evenflow("simulate", "step.json", "--json", "again.json")
+        assert again.exit_code == 0, again.stderr
+        assert json.loads((folder / "again.json").read_text())["peak_memory_mb"] == step["peak_memory_mb"]
+        return step
+
+    alike, early = written("--prefetch", 1), written("--prefetch", 3)
+    assert written("--prefetch", "1,1,1,1")["peak_memory_mb"] == alike["peak_memory_mb"]
+    mixed = written("--prefetch", "3,1,2,2")
+    assert mixed["network"]["host_link"]["ahead"] == [[3, 1, 2, 2]]
+    assert mixed["peak_memory_mb"] == [*early["peak_memory_mb"][:1], *alike["peak_memory_mb"][1:]]
+    assert mixed["peak_memory_mb"][0] > alike["peak_memory_mb"][0]
 
 
 def test_a_search_for_the_order_of_work_knows_copies(folder, evenflow):
@@ -164,7 +194,17 @@ def test_a_layer_file_says_what_may_be_moved(folder, evenflow):
         (("--host-behind", 2), "--host-behind must come with --offload"),
         ((*LINK, "--host-behind", 0), "--host-behind must be an integer from 1 to 1,000, got 0"),
         (("--rank-host-sharers", "0:2"), "--rank-host-sharers must come with layers that move something to the host"),
-        ((*LINK, "--prefetch", "soon"), "--prefetch must be an integer from 0 to 1,000, or best, got 'soon'"),
+        (
+            (*LINK, "--prefetch", "soon"),
+            "--prefetch must be an integer from 0 to 1,000, one for each rank, or best, got 'soon'",
+        ),
+        (
+            (*LINK, "--prefetch", "1,2"),
+            "must have one row, or one for each of 1 chunks, with a number for each of the 4",
+        ),
+        ((*LINK, "--prefetch", "1", "--prefetch", "2"), "must have one row, or one for each of 1 chunks"),
+        ((*LINK, "--prefetch", "best", "--prefetch", "2"), "--prefetch must be given once: it chooses the numbers"),
+        (("--prefetch", "1,2,1,1"), "--prefetch must come with --offload"),
     ],
 )
 def test_what_makes_no_sense_is_refused(folder, evenflow, options, message):

@@ -75,6 +75,9 @@ MOVING: dict[str, Callable[[int], Answer]] = {
     "moved late, few buffers": partial(llama_case, AWAY, host_link=replace(LINK, ahead=0, buffers=1)),
     "moved, split backward": partial(llama_case, replace(AWAY, schedule="zb-h1"), host_link=LINK),
     "moved in chunks": partial(llama_case, AWAY_IN_CHUNKS, dropout=0.2, host_link=replace(LINK, ahead=2, buffers=2)),
+    "moved, cells with numbers of their own": partial(
+        llama_case, AWAY_IN_CHUNKS, host_link=replace(LINK, cell_ahead=((0, 1, 2), (3, 2, 1)))
+    ),
     "moved, eager attention": partial(llama_case, AWAY, attention="eager", host_link=LINK),
     "moved, tied": partial(llama_case, AWAY_IN_CHUNKS, tied=True, host_link=LINK),
 }

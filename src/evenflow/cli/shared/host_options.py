@@ -10,7 +10,7 @@ from evenflow.cli.shared.options import BEST
 from evenflow.cli.shared.rank_options import check_no_sharers, of_ranks
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import HostLink, Network, with_offload
+from evenflow.model import Cells, HostLink, Network, with_offload
 from evenflow.ranges import AHEAD, BEHIND, BUFFERS, RANKS, SHARERS
 from evenflow.units import parse_bandwidth
 
@@ -21,19 +21,29 @@ _OFFLOAD, _LINK, _ENGINE, _SHARERS, _AHEAD, _BEHIND, _BUFFERS, _TO, _PEER = (
 _PAIRS = "pairs"
 _HOST = -1
 """Mark of a rank of which the host keeps what it moves."""
-_TRIED = ((1, 1, None), (2, 1, None), (3, 1, None), (1, 1, 2), (1, 1, 3), (2, 1, 3), (2, 2, None), (3, 3, None))
+_TRIED = (
+    (1, 1, None),
+    (2, 1, None),
+    (3, 1, None),
+    (1, 1, 2),
+    (1, 1, 3),
+    (2, 1, 3),
+    (2, 2, None),
+    (3, 3, None),
+    (0, 1, 1),
+)
 """Actions ahead of a backward, those behind a forward, and buffers, which are tried."""
 
 
-def _prefetch(text: str) -> int | str:
-    """Return the value of ``--prefetch``: a number of actions, or ``best``."""
-    if text.lower() == BEST:
+def _prefetch(text: str) -> tuple[int, ...] | str:
+    """Return a value of ``--prefetch``: numbers of actions, or ``best``."""
+    if text.strip().lower() == BEST:
         return BEST
-    number: Any = as_number(text, AHEAD)
-    if number not in AHEAD:
-        rule = _("must be an integer {range}, or {best}", range=AHEAD.text, best=BEST)
+    numbers: list[Any] = [as_number(part.strip(), AHEAD) for part in text.split(",")]
+    if not all(number in AHEAD for number in numbers):
+        rule = _("must be an integer {range}, one for each rank, or {best}", range=AHEAD.text, best=BEST)
         raise InputError(value=text, rule=rule, place=_AHEAD)
-    return int(number)
+    return tuple(map(int, numbers))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +68,16 @@ class HostOptions:
     host_sharers: int | None = optional(
         _SHARERS, SHARERS, metavar="N", help="Devices that share this bandwidth, each with an equal part.  [default: 1]"
     )
-    prefetch: int | str | None = optional(
+    prefetch: tuple[tuple[int, ...] | str, ...] = optional(
         _AHEAD,
+        default=(),
         read=_prefetch,
-        metavar=f"N|{BEST}",
-        help="Actions ahead of a backward at which what the host keeps for it may begin to come back; "
-        f"{BEST} to plan with 1, 2 and 3, with few buffers, and with more actions for copies to the host.  "
-        "[default: 1, or as the layers say]",
+        is_multiple=True,
+        metavar=f"N|N,N,…|{BEST}",
+        help="Actions ahead of a backward at which what the host keeps for it may begin to come back: one number, or "
+        "those of each rank; given once, they are for all its chunks, or give it once for each chunk, in their order. "
+        f"{BEST} to plan with 1, 2 and 3, with few buffers, and with more actions for copies to the host, then with a "
+        "number for each cell.  [default: 1, or as the layers say]",
     )
     host_behind: int | None = optional(
         _BEHIND,
@@ -97,16 +110,35 @@ class HostOptions:
     def tried(self, network: Network, *, num_ranks: int) -> tuple[HostLink, ...]:
         """Return the links to try, which differ in when they copy and who keeps what; empty: that of the network."""
         link = network.host_link
-        if link is None or not network.offloads or BEST not in (self.prefetch, self._to):
+        if link is None or not network.offloads or not (self.chooses_ahead or self._to == BEST):
             return ()
         ways = [(link.ahead, link.behind, link.buffers)]
-        if self.prefetch == BEST:
+        if self.chooses_ahead:
             ways = [(ahead, self.host_behind or behind, self.host_buffers or most) for ahead, behind, most in _TRIED]
+            link = replace(link, cell_ahead=())
         keepings = _tried_keepers(num_ranks) if self._to == BEST else [link.keepers]
         return tuple(
             replace(link, ahead=ahead, behind=behind, buffers=buffers, keepers=keepers)
             for keepers, (ahead, behind, buffers) in product(keepings, dict.fromkeys(ways))
         )
+
+    @property
+    def chooses_ahead(self) -> bool:
+        """Whether the planner chooses when fetches begin."""
+        return self.prefetch == (BEST,)
+
+    @property
+    def _prefetch_text(self) -> str:
+        """The values of ``--prefetch``, as they are typed."""
+        return " ".join(row if isinstance(row, str) else ",".join(map(str, row)) for row in self.prefetch)
+
+    @property
+    def _ahead(self) -> tuple[int, Cells]:
+        """The actions ahead as one number, and as rows where there are several."""
+        rows = tuple(row for row in self.prefetch if not isinstance(row, str))
+        if len(rows) == 1 and len(rows[0]) == 1:
+            return rows[0][0], ()
+        return 1, rows
 
     @property
     def _to(self) -> str | None:
@@ -127,7 +159,10 @@ class HostOptions:
         if self._to == BEST and not chooses_fetches:
             rule = _("must name ranks, or be {pairs}: only evenflow plan tries several", pairs=_PAIRS)
             raise InputError(value=BEST, rule=rule, place=_TO, remedy=_("name them as 0:7,1:6"))
-        if self.prefetch == BEST and not chooses_fetches:
+        if BEST in self.prefetch and len(self.prefetch) > 1:
+            rule = _("must be given once: it chooses the numbers of all cells")
+            raise InputError(value=BEST, rule=rule, place=_AHEAD, remedy=_("leave the other values out"))
+        if self.chooses_ahead and not chooses_fetches:
             rule = _("must be an integer {range}: only evenflow plan tries several", range=AHEAD.text)
             raise InputError(value=BEST, rule=rule, place=_AHEAD, remedy=_("give a number"))
         link = self.link(network.host_link)
@@ -143,7 +178,8 @@ class HostOptions:
         of_link = (self.host_link, self.host_one_engine or None, self.host_sharers)
         if for_optimizer:
             of_link = (None, None, None)
-        values = (*of_link, self.prefetch, self.host_behind, self.host_buffers, self.offload_to, self.peer_link)
+        copies = (self._prefetch_text or None, self.host_behind, self.host_buffers, self.offload_to, self.peer_link)
+        values = (*of_link, *copies)
         options = (_LINK, _ENGINE, _SHARERS, _AHEAD, _BEHIND, _BUFFERS, _TO, _PEER)
         for option, value in zip(options, values, strict=True):
             if value is not None:
@@ -157,13 +193,17 @@ class HostOptions:
         if self.host_link is None and known is None:
             return None
         rate = 0 if known is None else known.bytes_per_s
+        ahead, rows = (1, ()) if known is None else (known.ahead, known.cell_ahead)
+        if self.prefetch and not self.chooses_ahead:
+            ahead, rows = self._ahead
         return HostLink(
             bytes_per_s=rate if self.host_link is None else round(parse_bandwidth(self.host_link, place=_LINK)),
             one_engine=self.host_one_engine or (known is not None and known.one_engine),
             sharers=self.host_sharers or (1 if known is None else known.sharers),
             buffers=self.host_buffers or (None if known is None else known.buffers),
             behind=self.host_behind or (1 if known is None else known.behind),
-            ahead=self.prefetch if isinstance(self.prefetch, int) else (1 if known is None else known.ahead),
+            ahead=ahead,
+            cell_ahead=rows,
             keepers=() if known is None else known.keepers,
             keeper_bytes_per_s=None if known is None else known.keeper_bytes_per_s,
         )

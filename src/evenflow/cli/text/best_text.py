@@ -20,7 +20,7 @@ def best_text(best: BestOutcome, *, target: Target | None = None) -> str:
     """
     if target is not None and len(_by_schedule(best.candidates)) == 1:
         return ""
-    lines = [_table(best), best.certificate()]
+    lines = [_table(best), best.certificate(), *filter(None, (best.fetches_text,))]
     simulation = best.outcome.simulation
     if simulation is not None and simulation.communication is None and simulation.plan.num_chunks > 1:
         lines.append(_("messages cost nothing here, and more chunks send more of them: see --p2p-latency"))
@@ -121,7 +121,8 @@ def _fetches(link: HostLink | None) -> str:
     """Return how many actions fetches may be ahead, and copies behind if these are several; then few buffers."""
     if link is None:
         return ""
-    actions = str(link.ahead) if link.behind == 1 else f"{link.ahead}/{link.behind}"
+    ahead = _("by cell") if link.cell_ahead else str(link.ahead)
+    actions = ahead if link.behind == 1 else f"{ahead}/{link.behind}"
     return actions if link.buffers is None else f"{actions}, {link.buffers}"
 
 

@@ -79,6 +79,7 @@ def best_fields(best: BestOutcome, sizes: Sizes, *, schedule: str = "best") -> d
         **outcome_fields(best.outcome, sizes, schedule=schedule),
         "bound_over_all_ms": milliseconds(best.lower_bound_ns) if has_plan else None,
         "gap_over_all": best.gap,
+        **({} if best.by_cell_bound_ns is None else {"bound_by_cell_ms": milliseconds(best.by_cell_bound_ns)}),
         "alternatives": [_alternative(candidate, sizes) for candidate in best.candidates if candidate is not best.best],
     }
 
@@ -111,7 +112,7 @@ def _alternative(candidate: ScheduleCandidate, sizes: Sizes) -> dict[str, object
     groups |= {"rank_order": list(candidate.rank_order)} if candidate.rank_order else {}
     if candidate.host_link is not None:
         link = candidate.host_link
-        groups |= {"ahead": link.ahead, "behind": link.behind, "buffers": link.buffers}
+        groups |= {"ahead": link.ahead_entry, "behind": link.behind, "buffers": link.buffers}
         groups |= {"keepers": list(link.keepers)} if link.keepers else {}
     groups |= {"recomputation": candidate.recomputation} if candidate.recomputation else {}
     if candidate.outcome is None:

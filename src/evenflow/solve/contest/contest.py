@@ -19,6 +19,7 @@ from evenflow.schedule import Schedule
 from evenflow.solve.best_outcome import BestOutcome, ScheduleCandidate
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock, now_s, shown_s
+from evenflow.solve.contest.cell_fetches import better_fetches, soonest_back
 from evenflow.solve.contest.entry import Entry, relate, with_floor
 from evenflow.solve.contest.frugal import kept_bytes
 from evenflow.solve.infeasible import advice_for, explain
@@ -38,6 +39,8 @@ number is seldom that of the first plan, and many of them are bounded together, 
 """
 _ENTERING_SHARE = 0.1
 """Share of the time for a look at the even plans of all candidates."""
+_BY_CELL_SHARE = 0.25
+"""Share of the time for a bound on fetches with a number of their own in each cell, and for a search for such."""
 _LEAST_SECONDS = 0.5
 """Least seconds of a turn: a shorter one does not pay for its start."""
 _PATIENCE_SECONDS = 0.3
@@ -60,8 +63,13 @@ class Contest:
         cutoff_ns: float = float("inf"),
         other_orders: Sequence[Schedule] = (),
         known: Sequence[Plan] = (),
+        fetches_by_cell: bool = False,
     ) -> None:
-        """Prepare the contest from plans that are `known`; a candidate with one of `other_orders` is not tried."""
+        """Prepare the contest from plans that are `known`; a candidate with one of `other_orders` is not tried.
+
+        With `fetches_by_cell` the last part of the time is for fetches with a number of actions of their own in each
+        cell.
+        """
         self.entries = entries
         self._problem_of = problem_of
         self._memory_limit_bytes = memory_limit_bytes
@@ -70,10 +78,13 @@ class Contest:
         self._other_orders = other_orders
         self._known = known
         self._began = began
-        self._deadline = self._began + time_limit_s
+        self._deadline = self._began + time_limit_s * (1 - _BY_CELL_SHARE * fetches_by_cell)
+        self._fetches_by_cell = fetches_by_cell
         self._time_limit_s = time_limit_s
         self._order = entries
         """The candidates in the order of their first turns, which numbers them in reports."""
+        self._any_fetches: Entry | None = None
+        """What bounds plans of one order whose fetches are ahead by any number of actions in each cell."""
         self._stopped = Event()
         self._refusal: InputError | None = None
 
@@ -107,6 +118,8 @@ class Contest:
                 if entry.race is not None and entry.bounds is None and (entry.known or not (entry.is_late or waits)):
                     self._turn(entry, first)
             self._look_at_numbers()
+            if self._fetches_by_cell:
+                self._bound_fetches()
             while not self._stopped.is_set() and (still := self._open()) and self.left_s > 0:
                 free = [entry for entry in still if entry.race is not None and not entry.race.busy]
                 for position, entry in enumerate(free):
@@ -116,6 +129,9 @@ class Contest:
                         self._turn(entry, min(self.left_s, max(_LEAST_SECONDS, self.left_s / len(waiting))))
                 if not free:
                     self._stopped.wait(_POLL_SECONDS)
+            if self._fetches_by_cell:
+                self._deadline = self._began + self._time_limit_s
+                self._look_at_cells()
         if self._refusal is not None and all(entry.reason for entry in self.entries):
             raise self._refusal
 
@@ -127,6 +143,50 @@ class Contest:
             seconds = _COUNTED_SHARE * self._time_limit_s / len(counted)
             if not self._stopped.is_set() and self.left_s > seconds >= _LEAST_SECONDS:
                 self._turn(entry, seconds)
+
+    def _bound_fetches(self) -> Entry | None:
+        """Bound plans with any numbers of actions ahead by cell, in the order of the best plan; returns that plan's.
+
+        Such a bound holds for all candidates with this order. Returns None without a plan that may move anything.
+        """
+        best = min(self.entries, key=lambda entry: entry.preference)
+        plan = None if best.outcome is None else best.outcome.plan
+        if plan is None or best.race is None or best.race.problem.host_link is None or self._stopped.is_set():
+            return None
+        if best.race.problem.schedule.is_forward_only:
+            return None
+        if self._any_fetches is not None and self._any_fetches in best.covered_by:
+            return best
+        race = Race(soonest_back(best.race.problem), RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False))
+        bounding = replace(
+            best, bounds=BoundPurpose.COVER, covered_by=(), known=(), learnt=None, race=race, outcome=None
+        )
+        for entry in self.entries:
+            if entry.same_order(best):
+                entry.covered_by += (bounding,)
+        self._any_fetches = bounding
+        self.entries.append(bounding)
+        self._order = [*self._order, bounding]
+        self._turn(bounding, max(_LEAST_SECONDS, min(self.left_s, _BY_CELL_SHARE * self._time_limit_s)))
+        return best
+
+    def _look_at_cells(self) -> None:
+        """Look for a shorter plan whose fetches are ahead by a number of their own in each cell."""
+        best = self._bound_fetches()
+        if best is None or best.outcome is None or best.outcome.plan is None or best.race is None:
+            return
+        if self._any_fetches is None or self._any_fetches.lower_bound_ns >= self.best_ns * (1 - 2 * TOLERANCE):
+            return
+        problem = best.race.problem
+        counts = problem.counts(best.outcome.plan)
+        better = better_fetches(problem, counts, stop=lambda: self._stopped.is_set() or self.left_s <= 0)
+        if better is not None and not self._stopped.is_set():
+            link, counts = better
+            entry = replace(best, host_link=link, race=None, outcome=None, known=(problem.plan(counts),), learnt=None)
+            self.entries.append(entry)
+            self._order = [*self._order, entry]
+            self._enter(entry)
+            self._turn(entry, max(_LEAST_SECONDS, self.left_s))
 
     def _in_first_turns(self) -> list[Entry]:
         """Return the candidates in the order of their first turns: the one with the shortest known plan first.
@@ -267,8 +327,16 @@ class Contest:
             outcome=answer,
             candidates=self.candidates,
             lower_bound_ns=int(min(bound, best.makespan_ns)) if best.makespan_ns < float("inf") else 0,
+            by_cell_bound_ns=self._by_cell_bound_ns(best),
             solve_seconds=seconds,
         )
+
+    def _by_cell_bound_ns(self, best: Entry) -> int | None:
+        """Return the bound on plans like the best one with any numbers of actions ahead; None without one."""
+        bounding = self._any_fetches
+        if bounding is None or bounding not in best.covered_by:
+            return None
+        return int(min(bounding.lower_bound_ns, best.makespan_ns))
 
     def _no_plan(self, seconds: float) -> Outcome:
         """Return the outcome without a plan: out of time, or even the candidate that needs the least does not fit."""

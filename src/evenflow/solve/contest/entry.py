@@ -70,6 +70,12 @@ class Entry:
             return float("inf")
         return self.floor_ns if self.outcome is None else max(self.floor_ns, self.outcome.lower_bound_ns)
 
+    def same_order(self, other: "Entry") -> bool:
+        """Return whether its plans have the order of work of the other's, and its rule."""
+        return self.rule == other.rule and all(
+            getattr(self, name) == getattr(other, name) for name in _SAME_ORDER if name != "host_link"
+        )
+
     @property
     def counts_layers(self) -> bool:
         """Whether it is one of several numbers of layers that every cell recomputes, all of them included."""

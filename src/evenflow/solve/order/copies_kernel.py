@@ -23,7 +23,8 @@ class Copies(NamedTuple):
     offloaded: Any
     """Bytes per stage that move; empty where nothing does."""
     one_engine: bool
-    ahead: int
+    aheads: Any
+    """Actions by which the fetches of each stage are ahead; empty where nothing moves."""
     behind: int
     buffers: int
     """-1: any number."""
@@ -112,7 +113,7 @@ def hold_with_copies(begin: int, end: int, most: int, order: Order, stages: Any,
     ops, own_stages = order.ops[begin:end], order.stages[begin:end]
     lasts, firsts, backwards = room.lasts[begin:end], room.firsts[begin:end], room.backwards[begin:end]
     _find_away(
-        ops, own_stages, order.units[begin:end], copies.ahead, copies.behind, copies.buffers, room.by_pass,
+        ops, own_stages, order.units[begin:end], copies.aheads, copies.behind, copies.buffers, room.by_pass,
         backwards, lasts, firsts,
     )  # fmt: skip
     at_start, at_end = room.at_start[begin:end], room.at_end[begin:end]

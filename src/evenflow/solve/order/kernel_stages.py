@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.simulate import pair_class
+from evenflow.simulate import aheads, pair_class
 from evenflow.solve.work import Work
 
 
@@ -40,10 +40,11 @@ def _copies(work: Work) -> Any:
 
     costs = work.costs
     if not work.has_copies or costs.host_link is None or costs.offloaded_bytes is None:
-        return Copies(np.zeros(0, dtype=np.int64), False, 0, 1, -1)
+        nothing = np.zeros(0, dtype=np.int64)
+        return Copies(nothing, False, nothing, 1, -1)
     link = costs.host_link
     buffers = -1 if link.buffers is None else link.buffers
-    return Copies(costs.offloaded_bytes, link.one_engine, link.ahead, link.behind, buffers)
+    return Copies(costs.offloaded_bytes, link.one_engine, aheads(link, work.stage_table), link.behind, buffers)
 
 
 def _pair_classes(work: Work) -> NDArray[np.uint32]:

@@ -212,6 +212,7 @@ def plan_job(plan_options: PlanOptions, model: GivenModel) -> PlanJob:
             known=known,
             place_ranks=plan_options.place_ranks,
             host_links=plan_options.host.tried(network, num_ranks=plan_options.ranks),
+            fetches_by_cell=plan_options.host.chooses_ahead,
         ),
         file_plan=file_plan,
         applied_file=applied,
