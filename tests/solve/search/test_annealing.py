@@ -2,15 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evenflow.model import FULL, CellRule, Request, Sizes
+from evenflow.model import ANY_CONTENT, FULL, NONE, CellRule, Layer, LayerRun, Mode, Network, Request, Sizes
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.problem import make_problem
 from evenflow.solve.search.annealing import Annealing
+from evenflow.solve.search.dealing import first_plan
 from evenflow.solve.start import even_start
+from evenflow.units import MEGABYTE
 from tests.networks import MILLISECOND, plain_network
 from tests.solve.cases import cases, small_networks, with_full
 from tests.solve.exhaustive import Case, every_plan
@@ -170,3 +173,31 @@ def test_all_ranks_put_their_layers_into_one_cell_where_every_cell_recomputes_on
     for _ in range(10):
         search.improve(steps=2000)
     assert search.incumbent[0] <= problem.simulate(both).makespan_ns < problem.simulate(even_start(problem)).makespan_ns
+
+
+def test_no_change_of_one_layer_makes_a_shorter_plan_where_there_are_many_kinds():
+    """Kinds that differ by less time than the coldest rounds of the search can tell."""
+    modes = {NONE: Mode(activation_bytes=100 * MEGABYTE, backward_ns=200 * MILLISECOND)}
+    for number in range(1, 13):
+        kept, more_ns = (100 - 7 * number) * MEGABYTE, number * number * MILLISECOND // 20
+        modes[f"set{number}"] = Mode(activation_bytes=kept, backward_ns=200 * MILLISECOND + more_ns)
+    layer = Layer(name="layer", forward_ns=100 * MILLISECOND, parameter_bytes=MEGABYTE, modes=modes)
+    sizes = Sizes(num_ranks=4, num_chunks=2, num_microbatches=16, sequence_splits=1)
+    request = Request(
+        network=Network(name="many", runs=(LayerRun(layer=layer, count=32),)),
+        sizes=sizes, memory_limit_bytes=2000 * MEGABYTE, cell_rule=ANY_CONTENT,
+    )  # fmt: skip
+    problem = make_problem(request, schedule="interleaved")
+    search = Annealing(problem=problem, counts=first_plan(problem))
+    for _round in zip(range(40), search.rounds(longest_round_s=0.0), strict=False):
+        pass
+    makespan_ns, counts = search.incumbent
+    assert problem.makespan_ns(problem.costs(counts)) == makespan_ns
+    for cell, source, target in np.ndindex(problem.num_cells, len(problem.kinds), len(problem.kinds)):
+        if source != target and counts[cell, source]:
+            changed = counts.copy()
+            changed[cell, source] -= 1
+            changed[cell, target] += 1
+            costs = problem.costs(changed)
+            fits = (problem.rank_memory(costs) <= problem.limits).all()
+            assert not fits or problem.makespan_ns(costs) >= makespan_ns

@@ -18,6 +18,8 @@ _COOLING = 300
 """Starting temperature over the last one of a round."""
 _COLDEST_NS = 0.5
 """Lowest temperature: makespans are whole nanoseconds, so below it hardly any longer step is accepted."""
+_COLD_MOVES = 100
+"""Moves of a descent without a better plan, for every number of its counts, after which it is at its end."""
 _FIRST_STEPS = 2000
 """Moves of each of the first rounds."""
 _SETTLED_MOVES = 2000
@@ -43,6 +45,10 @@ class Annealing:
     _incumbent: tuple[int, Integers] = field(init=False)
     _offered: tuple[int, Integers] | None = field(init=False, default=None)
     """Makespan and counts of the best plan that was offered."""
+    _descended: tuple[int, Integers] | None = field(init=False, default=None)
+    """Makespan and counts of the descent from the best plan of the rounds."""
+    _cold_moves: int = field(init=False, default=0)
+    """Moves of the descent since the last one that found a better plan."""
     _idle_moves: int = field(init=False, default=0)
     """Moves of the rounds since the last one that found a better plan."""
 
@@ -53,31 +59,26 @@ class Annealing:
         self._anneal(steps=0, hot=1.0)
 
     def _anneal(self, *, steps: int, hot: float) -> None:
-        from evenflow.solve.search.annealing_kernel import anneal
-
         self.seed += 1
         before = self.best
-        self.best = int(
-            anneal(
-                self.seed,
-                steps,
-                hot,
-                max(hot / _COOLING, _COLDEST_NS),
-                self.counts,
-                self.best_counts,
-                self.best,
-                *self._arguments,
-            )
-        )
+        self.best = self._moved(self.counts, self.best_counts, self.best, steps=steps, hot=hot, seed=self.seed)
         self._incumbent = (self.best, self.best_counts.copy())
         self._idle_moves = 0 if self.best < before else self._idle_moves + steps
+
+    def _moved(self, counts: Integers, best_counts: Integers, best: int, *, steps: int, hot: float, seed: int) -> int:
+        """Anneal from `counts` and return the makespan of the best plan, the first being `best`; sets `best_counts`."""
+        from evenflow.solve.search.annealing_kernel import anneal
+
+        cold = max(hot / _COOLING, _COLDEST_NS)
+        makespan_ns = int(anneal(seed, steps, hot, cold, counts, best_counts, best, *self._arguments))
         spend(steps * (_MOVE_SECONDS + _ACTION_SECONDS * len(self.problem.graph.sequence)))
+        return makespan_ns
 
     @property
     def incumbent(self) -> tuple[int, Integers]:
         """Makespan and counts of the best plan, offered ones included; other threads may read them during `run`."""
-        offered = self._offered
-        return self._incumbent if offered is None or self._incumbent[0] <= offered[0] else offered
+        others = [plan for plan in (self._offered, self._descended) if plan is not None]
+        return min((self._incumbent, *others), key=lambda plan: plan[0])
 
     @property
     def has_settled(self) -> bool:
@@ -101,9 +102,21 @@ class Annealing:
             if stop():
                 return
 
+    def _descend(self, *, steps: int) -> None:
+        """Take so many moves more to plans that are hardly longer, from the best plan so far."""
+        first_ns, first = self.incumbent
+        counts, best_counts = first.copy(), first.copy()
+        best_ns = self._moved(counts, best_counts, first_ns, steps=steps, hot=_COLDEST_NS, seed=self.seed)
+        self._cold_moves = 0 if best_ns < first_ns else self._cold_moves + steps
+        self._descended = best_ns, best_counts
+
     def rounds(self, *, longest_round_s: float) -> Iterator[None]:
-        """Yield before every round, without end; the first rounds are short."""
-        steps = _FIRST_STEPS
+        """Yield before every round, without end; the first rounds are short.
+
+        Behind them goes on a descent from the best plan, which takes the last small gains where there are many kinds.
+        The next rounds start from where the last ones ended: the end of a descent is hard to leave.
+        """
+        steps, before = _FIRST_STEPS, self.best
         while True:
             began = now_s()
             for temperature in _TEMPERATURES:
@@ -114,6 +127,11 @@ class Annealing:
                     self._anneal(steps=0, hot=1.0)
                 self.counts[:] = self.best_counts
                 self._anneal(steps=steps, hot=max(1.0, self.best * temperature))
+            if self.best < before or self._cold_moves < _COLD_MOVES * self.counts.size:
+                yield
+                self._cold_moves = 0 if self.best < before else self._cold_moves
+                self._descend(steps=steps)
+                before = self.best
             if now_s() - began < len(_TEMPERATURES) * longest_round_s / 2:
                 steps *= 2
 
