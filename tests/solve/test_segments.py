@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
@@ -20,6 +20,7 @@ from tests.networks import MILLISECOND, plain_network
 from tests.solve.cases import MOST_PLANS, NO_SHRINKING, cases, simulated_as_one_by_one, without_kind, without_last_layer
 from tests.solve.exhaustive import Case, every_plan
 from tests.solve.solved import planned_as_the_best
+from tests.solve.test_offload import LINKS, offloading
 from tests.thoroughness import examples
 
 
@@ -74,6 +75,33 @@ def test_every_part_of_the_search_knows_segments(data, seed):
     found = problem.costs(annealing.best_counts)
     assert annealing.best == problem.makespan_ns(found) >= plans.best_ns(limit)
     assert max(problem.rank_memory(found)) <= limit
+
+
+@given(data=st.data())
+@settings(max_examples=examples(40), phases=NO_SHRINKING, deadline=None)
+def test_the_plan_is_the_best_of_all_that_keep_repeat_or_move(data):
+    """Modules, segments and what the host keeps in one problem, at every limit that changes the answer."""
+    case = data.draw(segmented(time=MILLISECOND, memory=MEGABYTE + 7, any_order=False))
+    network, modules = case.network, {}
+    for number, run in enumerate(network.runs):
+        full, none = run.layer.modes[FULL], run.layer.modes[NONE]
+        share = data.draw(st.floats(0.1, 0.9))
+        modules[number] = replace(
+            full,
+            activation_bytes=int(full.activation_bytes + share * (none.activation_bytes - full.activation_bytes)),
+            backward_ns=int(full.backward_ns + share * (none.backward_ns - full.backward_ns)),
+        )
+    runs = tuple(
+        replace(run, layer=replace(run.layer, modes={"modules": modules[number], **run.layer.modes}))
+        for number, run in enumerate(network.runs)
+    )
+    case = replace(case, network=offloading(replace(network, runs=runs), data.draw(LINKS), {}))
+    while case.num_plans() > MOST_PLANS and case.network.num_layers > case.sizes.num_cells:
+        case = replace(case, network=without_last_layer(case.network))
+    assume(case.num_plans() <= MOST_PLANS)
+    outcome = planned_as_the_best(data, case)
+    if outcome.plan is not None:
+        event(f"under {len(outcome.plan.used_kinds)} kinds")
 
 
 def under(network: Network, kind: str, layers: tuple[tuple[int, ...], ...]) -> Plan:
