@@ -10,7 +10,7 @@ from evenflow.language import _
 from evenflow.model.blocks import whole_blocks_of
 from evenflow.model.cell_rule import CellRule
 from evenflow.model.network import Layer, Network
-from evenflow.model.plan import Cells, cells
+from evenflow.model.plan import Cells, Plan, cells
 from evenflow.model.recompute import FULL, NONE
 from evenflow.model.sizes import Sizes
 from evenflow.model.stage_rules import StageRule
@@ -27,6 +27,8 @@ class Scope(Enum):
     """One number for the whole model: so many first layers of every cell are under `full`."""
     MODEL = "model"
     """One kind for all layers of the model."""
+    FIRST_CHUNK = "first chunk"
+    """One kind for all layers of the first chunks that are not under `full`, and for no others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,8 @@ class Abilities:
     """Schedule families that it runs in the same order."""
     own_order: bool = False
     """Whether it runs any order of work, as of a search."""
+    of_order: Callable[[Plan], "Abilities | None"] | None = None
+    """Returns what it can run in an order of the plan's own that it has by name; None for another order."""
     recomputation: tuple[Recomputation, ...]
     """The ways in which it recomputes; no recomputation at all is always possible."""
     most_chunks: int | None = None

@@ -29,7 +29,10 @@ def refusal(plan: Plan, abilities: Abilities, *, title: str) -> InputError | Non
 
     `title` is the framework's name for people.
     """
-    return next(_refusals(plan, abilities if plan.order else abilities.under(plan.schedule), title), None)
+    if not plan.order:
+        return next(_refusals(plan, abilities.under(plan.schedule), title), None)
+    named = None if abilities.of_order is None else abilities.of_order(plan)
+    return next(_refusals(plan, named or abilities, title), None)
 
 
 def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:
@@ -199,6 +202,10 @@ def _is_expressible(plan: Plan, way: Recomputation) -> bool:
         return not any(set(pair) <= each for pair in way.apart for each in under)
     if way.scope is Scope.CELL:
         return all(len(each) <= 1 for each in under)
+    if way.scope is Scope.FIRST_CHUNK:
+        first, others = cells[: plan.num_ranks], cells[plan.num_ranks :]
+        only = set(plan.used_kinds) - {FULL}
+        return not any(cell[NONE] for cell in first) and not any(cell[kind] for cell in others for kind in only)
     if chain:
         return set().union(*under) <= set(chain)
     if way.scope is Scope.MODEL:

@@ -60,9 +60,9 @@ def run_arguments(text: str, file: str, *, known: frozenset[str] = KNOWN) -> Arg
     return shell_arguments(text, file=file, known=known)
 
 
-def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: str = "") -> Baseline:
+def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: str = "", has_groups: bool = True) -> Baseline:
     """Return the plan that arguments ask for, of a framework whose switch `in_pairs` makes forwards run beside
-    backwards; empty: it has none.
+    backwards; empty: it has none. Without `has_groups` several chunks run in an order without groups of microbatches.
 
     Raises:
         InputError: something that makes the plan is missing, Megatron-LM would refuse it, or it is against `sizes`.
@@ -92,7 +92,7 @@ def baseline(arguments: Arguments, sizes: GivenSizes, *, in_pairs: str = "") -> 
     )
     if len(layers) > 1 and num_ranks == 1:
         raise arguments.error("pipeline_model_parallel_size", _("must be at least 2 with several chunks"))
-    if len(layers) > 1 and not group_allowed(Groups.MEGATRON, plan.group_size, plan.sizes):
+    if len(layers) > 1 and has_groups and not group_allowed(Groups.MEGATRON, plan.group_size, plan.sizes):
         raise InputError(
             value=group_size or num_ranks,
             rule=_(

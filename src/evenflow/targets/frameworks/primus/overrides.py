@@ -8,6 +8,7 @@ from evenflow.fields import Fields, is_integer, is_integer_list
 from evenflow.language import _
 from evenflow.model import FULL, Plan, looped
 from evenflow.model.plan import cells
+from evenflow.targets.frameworks.primus import formatted_zbv
 from evenflow.targets.megatron_family.arguments import OF_DEGREES, arguments_of
 from evenflow.targets.megatron_family.baseline import LAYOUT, baseline
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
@@ -21,11 +22,14 @@ from evenflow.targets.target import Baseline, GivenSizes
 LAYER_IDS = "recompute_layer_ids"
 SPLIT = "decoder_pipeline_manual_split_list"
 OWN_RUNTIME, ALGORITHM, OLD_RUNTIME = "patch_primus_pipeline", "pp_algorithm", "patch_zero_bubble"
-_OWN_KEYS = (LAYER_IDS, SPLIT, OWN_RUNTIME, ALGORITHM, OLD_RUNTIME)
-_MOVES = ("offload", "cpu_offload")
-"""What moves attention's inputs of the first chunk to the host and back, under orders that no family has, and what does
-so under schedules of `patch_zero_bubble`.
-"""
+OFFLOAD, OFFLOAD_OPS = "offload", "offload_ops"
+"""Whether inputs of operators of the first chunks wait on the host, and of which; Primus has it for attention alone."""
+_OWN_KEYS = (LAYER_IDS, SPLIT, OWN_RUNTIME, ALGORITHM, OLD_RUNTIME, OFFLOAD, OFFLOAD_OPS)
+_OLD_OFFLOAD = "cpu_offload"
+"""What moves activations under schedules of `patch_zero_bubble`."""
+ON_A_V = (formatted_zbv.ALGORITHM, "v-half", "v-min")
+"""Primus's own algorithms with two chunks of each rank on a V."""
+_ENDS = ("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers")
 _CHUNKS = "num_virtual_stages_per_pipeline_rank"
 _DEFAULT_ALGORITHM = "1f1b-interleaved"
 _VARIABLE = re.compile(r"\$\{(\w+):([^{}]*)\}")
@@ -43,6 +47,11 @@ def read_overrides(section: Fields, sizes: GivenSizes) -> Baseline:
     notes: list[str] = []
     fields = replace(section, values={key: _resolved(key, value, notes) for key, value in section.values.items()})
     settings = {key: value for key, value in fields.values.items() if key not in _OWN_KEYS}
+    on_v = fields.values.get(OWN_RUNTIME) is True and fields.values.get(ALGORITHM) == formatted_zbv.ALGORITHM
+    for key in (SPLIT, *_ENDS) if on_v else ():
+        if fields.values.get(key) is not None:
+            rule = _("must be null beside {algorithm}: its stages are on a V", algorithm=formatted_zbv.ALGORITHM)
+            raise fields.error(key, rule)
     if fields.values.get(SPLIT) is not None:
         settings |= {LAYOUT: _layout_of_split(fields, sizes), _CHUNKS: None}
     if settings.get("global_batch_size") is None:  # which a preset has, unlike Megatron-LM
@@ -50,11 +59,44 @@ def read_overrides(section: Fields, sizes: GivenSizes) -> Baseline:
     ids = _layer_ids(fields)
     if ids is not None:
         settings |= {"recompute_granularity": None, "recompute_num_layers": None}
-    found = baseline(arguments_of(settings, file=fields.file, lines=fields.lines), sizes, in_pairs=PAIRS)
+    arguments = arguments_of(settings, file=fields.file, lines=fields.lines)
+    found = baseline(arguments, sizes, in_pairs=PAIRS, has_groups=not on_v)
     plan = found.plan if ids is None else _recomputing(found.plan, ids, fields, notes)
-    moved = tuple(fields.place(key) for key in _MOVES if fields.values.get(key))
-    unknown = (*found.unknown, *moved)
-    return replace(found, plan=_scheduled(plan, fields), unknown=unknown, notes=(*notes, *found.notes))
+    unknown = [*found.unknown, *((fields.place(_OLD_OFFLOAD),) if fields.values.get(_OLD_OFFLOAD) else ())]
+    moves = _moves_attention(fields, unknown, on_v=on_v)
+    if moves:
+        notes += offload_notes()
+    return replace(
+        found,
+        plan=_scheduled(plan, fields, moves=moves),
+        unknown=tuple(unknown),
+        notes=(*notes, *found.notes),
+        place_of_sets=fields.place(OFFLOAD) if moves else "",
+    )
+
+
+def offload_notes() -> tuple[str, ...]:
+    """Return what to know where attention's inputs move."""
+    return (
+        _("the input of each first chunk moves too, which the plan keeps on the device"),
+        _("set USE_PINNED_OFFLOAD=1 in the environment: otherwise a device waits for every copy"),
+    )
+
+
+def _moves_attention(fields: Fields, unknown: list[str], *, on_v: bool) -> bool:
+    """Return whether attention's inputs of the first chunks move; names what else does as not understood."""
+    if not fields.values.get(OFFLOAD):
+        return False
+    if fields.values.get(OWN_RUNTIME) is not True:  # without it the key does nothing
+        unknown.append(fields.place(OFFLOAD))
+        return False
+    if fields.values.get(ALGORITHM, _DEFAULT_ALGORITHM) not in ON_A_V:
+        raise fields.error(OFFLOAD, _("must be false: only {names} move anything", names=", ".join(ON_A_V)))
+    names = fields.values.get(OFFLOAD_OPS)
+    listed = names if isinstance(names, list) else str(names or "").split(",")
+    operators = [str(name).strip() for name in listed if str(name).strip()]
+    unknown += [f"{fields.place(OFFLOAD_OPS)}: {name}" for name in operators if name != "attn"]
+    return on_v and "attn" in operators
 
 
 def stated_in_overrides(section: Fields) -> StatedDegrees:
@@ -130,18 +172,20 @@ def _recomputing(plan: Plan, ids: tuple[int, ...], fields: Fields, notes: list[s
     return replace(plan, recompute={FULL: cells(table)})
 
 
-def _scheduled(plan: Plan, fields: Fields) -> Plan:
-    """Return `plan` under the schedule that the file asks for."""
+def _scheduled(plan: Plan, fields: Fields, *, moves: bool) -> Plan:
+    """Return `plan` under the schedule that the file asks for, where attention's inputs may move on a V."""
     if fields.values.get(OLD_RUNTIME) is True:
         raise fields.error(OLD_RUNTIME, _("must be false: its orders of work are Primus' own"))
     if fields.values.get(OWN_RUNTIME) is not True:
         return plan
     algorithm = fields.values.get(ALGORITHM, _DEFAULT_ALGORITHM)
-    if algorithm not in ("1f1b", "1f1b-interleaved", "zero-bubble"):
-        rule = _("must be 1f1b, 1f1b-interleaved or zero-bubble: other orders of work are Primus' own")
+    if algorithm not in ("1f1b", "1f1b-interleaved", "zero-bubble", formatted_zbv.ALGORITHM):
+        rule = _("must be 1f1b, 1f1b-interleaved, zero-bubble or zbv-formatted: other orders of work are Primus' own")
         raise fields.error(ALGORITHM, rule)
     if plan.schedule in PAIRED:
         raise fields.error(OWN_RUNTIME, _("must be false beside {key}: its pairs are Primus' own", key=PAIRS))
+    if algorithm == formatted_zbv.ALGORITHM:
+        return formatted_zbv.on_a_v(plan, moves=moves, place=fields.place(ALGORITHM))
     if (plan.num_chunks > 1) != (algorithm == "1f1b-interleaved"):
         rule = _("must have one chunk per rank, or several for 1f1b-interleaved")
         raise InputError(value=algorithm, rule=rule, place=fields.place(ALGORITHM))

@@ -1,8 +1,8 @@
 """Primus on Megatron-LM: overrides of the training module in an experiment's YAML.
 
-It recomputes single layers by their global ids, so any counts of a plan are exact. Its zero-bubble schedule is ZB-H1;
-zero-bubble-heuristic, zbv-formatted, v-half and v-min are orders of its own, which no family has. [Primus,
-`primus/core/pipeline_parallel/scheduler/algorithms`]
+It recomputes single layers by their global ids, so any counts of a plan are exact. Its zero-bubble schedule is ZB-H1,
+and zbv-formatted an order that plans may have for themselves; zero-bubble-heuristic, v-half and v-min are orders of its
+own, which no plan has. [Primus, `primus/core/pipeline_parallel/scheduler/algorithms`]
 """
 
 import re
@@ -14,7 +14,14 @@ from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope, SizeRule, looped
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.profiles.yaml_text import block_text
-from evenflow.targets.frameworks.primus.overrides import read_overrides, stated_in_overrides
+from evenflow.targets.frameworks.primus import formatted_zbv
+from evenflow.targets.frameworks.primus.overrides import (
+    OFFLOAD,
+    OFFLOAD_OPS,
+    offload_notes,
+    read_overrides,
+    stated_in_overrides,
+)
 from evenflow.targets.megatron_family.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron_family.degrees.degree_settings import (
     batch_settings,
@@ -49,18 +56,20 @@ _EXCLUDED = {
     "account_for_loss_in_pipeline_split": False,
     "recompute_activations": False,
     "patch_zero_bubble": False,
+    OFFLOAD: False,
 }
 """What cannot stand beside a layout, layer ids or the schedules here, and its value where there is none."""
 _OWN_RUNTIME = {
     "patch_primus_pipeline": True,
-    "pp_algorithm": "zero-bubble",
     "overlap_grad_reduce": False,
     "overlap_param_gather": False,
     "no_persist_layer_norm": True,
     "create_attention_mask_in_dataloader": False,
     "gradient_accumulation_fusion": True,
 }
-"""What runs ZB-H1, with the settings that Primus' runtime of schedules asks for. [Primus, Primus-pipeline]"""
+"""What runs orders with split backwards, with the settings that Primus' runtime of schedules asks for. [Primus,
+Primus-pipeline]
+"""
 
 
 def _abilities(version: str) -> Abilities:
@@ -70,18 +79,25 @@ def _abilities(version: str) -> Abilities:
     )
     selective = Recomputation(scope=Scope.MODEL, kinds=(SELECT,))
     same = megatron_abilities((Recomputation(scope=Scope.LAYERS), selective), in_pairs=True)
-    return replace(
+    abilities = replace(
         same,
         schedules=(*same.schedules, "zb-h1"),
         sizes=(*same.sizes, enough),
         keeps_mtp=False,
         releases_attention=True,
     )
+    moving = Recomputation(scope=Scope.FIRST_CHUNK, kinds=(FULL, formatted_zbv.MOVED))
+    on_v = replace(abilities, own_order=True, recomputation=(*abilities.recomputation, moving))
+    return replace(abilities, of_order=lambda plan: on_v if formatted_zbv.is_formatted(plan) else None)
 
 
 def _overrides(plan: Plan, *, mtp_layers: int = 0) -> dict[str, object]:
+    algorithm, moves = ("zero-bubble" if plan.schedule == "zb-h1" else ""), formatted_zbv.MOVED in plan.used_kinds
+    if formatted_zbv.is_formatted(plan):
+        algorithm, plan = formatted_zbv.ALGORITHM, formatted_zbv.in_a_loop(plan)
     settings: dict[str, object] = {**pipeline_settings(plan, mtp_layers=mtp_layers), **pair_settings(plan)}
-    settings |= _OWN_RUNTIME if plan.schedule == "zb-h1" else {"patch_primus_pipeline": False}
+    settings |= {**_OWN_RUNTIME, "pp_algorithm": algorithm} if algorithm else {"patch_primus_pipeline": False}
+    settings |= {OFFLOAD: True, OFFLOAD_OPS: "attn"} if moves else {}
     settings |= {**recompute_settings(plan), "recompute_layer_ids": None}
     placement = looped(num_ranks=plan.num_ranks, num_chunks=plan.num_chunks)
     if full := layers_by_kind(stages_of(plan, placement)).get(FULL):
@@ -90,7 +106,9 @@ def _overrides(plan: Plan, *, mtp_layers: int = 0) -> dict[str, object]:
 
 
 def _write(plan: Plan, version: str) -> Written:
-    return Written(pieces=(_piece(_overrides(plan)),), notes=settings_notes(plan))
+    of_moves = offload_notes() if formatted_zbv.MOVED in plan.used_kinds else ()
+    of_settings = settings_notes(formatted_zbv.in_a_loop(plan) if formatted_zbv.is_formatted(plan) else plan)
+    return Written(pieces=(_piece(_overrides(plan)),), notes=(*of_settings, *of_moves))
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
@@ -118,8 +136,9 @@ def _apply(text: str, file: str, plan: Plan) -> str:
     overrides = _overrides(plan, mtp_layers=mtp_layers_in(section))
     # What is null in Primus' own presets needs no line.
     settings = {key: value for key, value in overrides.items() if value is not None or key in section}
+    instead = {key: value for key, value in _EXCLUDED.items() if key not in settings}
     return apply_settings(
-        text, path, settings=settings, instead={**_EXCLUDED, **pair_corrections(plan)}, plan=plan, file=file
+        text, path, settings=settings, instead={**instead, **pair_corrections(plan)}, plan=plan, file=file
     )
 
 
