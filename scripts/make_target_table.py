@@ -90,6 +90,7 @@ def row(target: Target, version: str) -> tuple[str, ...]:
     orders = [
         f"`{name}`{GROUPS[abilities.groups] if FAMILIES[name].has_groups else ''}" for name in abilities.schedules
     ]
+    orders += [] if abilities.equal_pairs is None else [f"`{abilities.equal_pairs}` (equal chunks)"]
     orders = ["**any**"] if abilities.own_order else orders
     does = [word for word, can in (("reads", target.read), ("edits", target.apply)) if can is not None]
     return (

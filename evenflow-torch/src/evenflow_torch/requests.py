@@ -49,6 +49,8 @@ def number_format(*offered: Dtype) -> Metadata:
     )
 
 
+_DISPATCHERS = ("alltoall", "deepep")
+"""Words for how tokens go to experts, of `predict.vocabulary`."""
 _DTYPE = number_format(Dtype.BFLOAT16, Dtype.FLOAT16, Dtype.FLOAT32)
 
 
@@ -129,6 +131,20 @@ class ProfileRequest:
         default=1,
         shows_default=True,
         help="Devices that share every layer; the times leave out their communication.",
+    )
+    expert_parallel: int = optional(
+        "--expert-parallel",
+        ranges.DEVICES,
+        default=1,
+        shows_default=True,
+        help="Devices that share the experts of each layer. Computed times have their exchanges of tokens, and so have "
+        "measured ones under torchrun with as many processes.",
+    )
+    token_dispatcher: str | None = optional(
+        "--token-dispatcher",
+        choices=_DISPATCHERS,
+        help="How computed times have tokens go to experts: a copy for each expert, or one for each node (DeepEP, "
+        f"HybridEP).  [default: {_DISPATCHERS[0]}]",
     )
     device: str = optional(
         "--device",

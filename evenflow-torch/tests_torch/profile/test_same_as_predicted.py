@@ -8,10 +8,11 @@ import pytest
 
 from evenflow.cluster import accelerator_named
 from evenflow.cluster.topology import Topology
+from evenflow.errors import InputError
 from evenflow.fields import as_fields
 from evenflow.model import FULL, NONE, EndBlock, Layer, Network
 from evenflow.predict.step_network import kept_by_kind, priced_layer_of, priced_network
-from evenflow.predict.training import FULL_ATTENTION, Degrees, Sharding, Training
+from evenflow.predict.training import FULL_ATTENTION, Degrees, Sharding, Software, Training
 from evenflow.profiles.transformer.config_file import transformer_of_config
 from evenflow_torch.profile import profile_config
 from evenflow_torch.profile.model_profile import ModelProfile
@@ -150,3 +151,49 @@ def test_full_attention_is_what_torch_has_under_a_checkpoint_of_it(name: str) ->
         assert layer.activation_bytes["self_attn"] == pytest.approx(kept, rel=NEAR)
         # Torch's checkpoint ends before the last product, whose result nothing needs.
         assert layer.times.backward_ns["self_attn"] == pytest.approx(again_ns, rel=0.05)
+
+
+@pytest.mark.parametrize("options", [{"device": "cpu", "expert_parallel": 2}, {"accelerator": "h100"}])
+def test_a_dispatcher_of_exchanges_that_are_not_computed_is_refused(options: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="--token-dispatcher must come with --expert-parallel and --device fake"):
+        profile_config(CONFIGS["qwen3_235b"], sequence=8, token_dispatcher="deepep", **options)
+
+
+@pytest.mark.parametrize("dispatcher", [None, "alltoall", "deepep"])
+@pytest.mark.parametrize("name", ["qwen3_235b", "deepseek_v3"])
+def test_experts_on_several_devices_have_the_same_halves(name: str, dispatcher: str | None) -> None:
+    model = transformer_of_config(as_fields(CONFIGS[name], file=name), name=name).model
+    training = Training(
+        model=model, degrees=Degrees(pipeline=2, data=32, expert=32, sharding=Sharding.NOTHING), microbatch=1,
+        global_batch=32, sequence=SEQUENCE, software=Software(sends_tokens_once=dispatcher == "deepep"),
+    )  # fmt: skip
+    predicted = priced_network(training, Topology.of(accelerator_named("h100"))).network
+    profiled = profile_config(
+        CONFIGS[name], sequence=SEQUENCE, accelerator="h100", expert_parallel=32, token_dispatcher=dispatcher
+    ).network()
+    assert predicted.exchanges_tokens
+    for mine, theirs in zip(profiled.layers, predicted.layers, strict=True):
+        assert mine.halves == theirs.halves is not None
+        assert mine.forward_ns == pytest.approx(theirs.forward_ns, rel=NEAR)
+        assert mine.parameter_bytes == pytest.approx(theirs.parameter_bytes, rel=NEAR)
+        for kind in (NONE, FULL):
+            assert mine.modes[kind].backward_ns == pytest.approx(theirs.modes[kind].backward_ns, rel=NEAR)
+
+
+def test_modules_with_experts_exchange_tokens_again_and_others_do_not() -> None:
+    """Beside the same layer on one device, whose exchanges are the whole difference."""
+    sets = [["self_attn"], ["mlp"]]
+    one, many = (
+        profile_config(
+            CONFIGS["qwen3_235b"], sequence=SEQUENCE, accelerator="h100", recompute_sets=sets, expert_parallel=devices
+        ).network().layers[0]
+        for devices in (1, 32)
+    )  # fmt: skip
+
+    def again_ns(layer: Layer, kind: str) -> int:
+        return layer.modes[kind].backward_ns - layer.modes[NONE].backward_ns
+
+    assert many.halves is not None
+    exchanged_ns = many.halves.forward.exchange_ns
+    assert again_ns(many, "self_attn") == pytest.approx(again_ns(one, "self_attn"), rel=0.05)
+    assert again_ns(many, "mlp") >= exchanged_ns + 0.8 * again_ns(one, "mlp")

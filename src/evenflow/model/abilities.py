@@ -173,6 +173,8 @@ class Abilities:
     """Whether weight gradients of experts may come behind what an exchange waits for, beside forwards."""
     releases_attention: bool = False
     """Whether attention may go backward before the MLP beside it goes forward."""
+    equal_pairs: str | None = None
+    """A further schedule, with pairs, for which all chunks of a rank must hold equally many layers with experts."""
     own_cut: OwnCut | None = None
     """The cut that it makes by itself; None: it makes any."""
     own_cut_from: int = 1
@@ -184,6 +186,13 @@ class Abilities:
     """Most layers that predict further tokens; None: any number."""
     limits: Mapping[str, ScheduleLimits] = field(default_factory=dict)
     """What else it keeps to, by schedule family."""
+
+    @property
+    def with_equal_pairs(self) -> "Abilities":
+        """The same with all schedule families that it runs, also under a rule of their own for cuts."""
+        if self.equal_pairs is None:
+            return self
+        return replace(self, schedules=(*self.schedules, self.equal_pairs))
 
     @property
     def recompute_kinds(self) -> frozenset[str]:

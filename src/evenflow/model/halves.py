@@ -112,6 +112,32 @@ def saved_ns(
     return first_ns + second_ns + third_ns + last_ns
 
 
+def saved_by_exchange(
+    forward: PassHalves, forward_ns: int, backward: PassHalves, backward_ns: int, *, slowdown: float = 1.0
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return what `saved_ns` owes to dispatch and combine: of the forward, and of the backward.
+
+    Arguments are those of `saved_ns`, which is the sum. What delayed weight gradients save beside the windows without
+    them is owed to the dispatch of the backward, and only what is more than that to the dispatch of the forward.
+    """
+    plain = replace(backward, mlp_weight_ns=0)
+    ahead = [
+        _saved(forward.dispatch_ns, backward.mlp_ns, slowdown),
+        _saved(forward.combine_ns, backward_ns - backward.total_ns, slowdown),
+    ]
+    back = [
+        _saved(backward.dispatch_ns, forward.mlp_ns, slowdown),
+        _saved(backward.combine_ns, forward_ns - forward.total_ns, slowdown),
+    ]
+    if backward.mlp_weight_ns:
+        more_ns = saved_ns(forward, forward_ns, backward, backward_ns, slowdown=slowdown)
+        more_ns -= saved_ns(forward, forward_ns, plain, backward_ns, slowdown=slowdown)
+        of_back_ns = min(more_ns, int(backward.dispatch_ns / slowdown) - back[0])
+        back[0] += of_back_ns
+        ahead[0] += more_ns - of_back_ns
+    return (ahead[0], ahead[1]), (back[0], back[1])
+
+
 def _saved(exchange_ns: int, compute_ns: int, slowdown: float) -> int:
     """Return how much shorter a window is than its two parts one after the other; rounded down."""
     if compute_ns * slowdown <= exchange_ns:

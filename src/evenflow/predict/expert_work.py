@@ -84,8 +84,7 @@ def _sent_tokens(training: Training, passed: float, module: str) -> Exchange:
     group = DeviceGroup(size=training.degrees.expert * split)
     return Exchange(
         spent=Spent.EXPERT, module=module, group=group, collective=Collective.ALL_TO_ALL,
-        size_bytes=passed * group.size / split, hidden_share=0.8 if software.overlaps_experts else 0.0,
-        copies=experts.active if software.sends_tokens_once else 0,
+        size_bytes=passed * group.size / split, copies=experts.active if software.sends_tokens_once else 0,
     )  # fmt: skip
 
 

@@ -161,13 +161,17 @@ def _parts(
     wait_ns: float,
     idle_ns: float,
 ) -> tuple[PartTime, ...]:
-    """Return what the time of a rank is spent on, from the start of the step to its end; it waits for `idle_ns`."""
+    """Return what the time of a rank is spent on, from the start of the step to its end; it waits for `idle_ns`.
+
+    What forwards save beside backwards is expert-parallel communication that is hidden, by the windows of the pairs.
+    """
     timeline = simulation.timeline
     spending, again = Spending(), Spending()
     for stage in stages:
         spending.include(stage.passes, timeline.schedule.num_units)
         again.include(stage.recomputed, timeline.schedule.num_units)
-    busy_ns = int(timeline.busy_ns[rank]) - sent_ns
+    saved_ns = 0 if simulation.hidden_ns is None else int(simulation.hidden_ns[rank])
+    busy_ns = int(timeline.busy_ns[rank]) + saved_ns - sent_ns
     # The simulator's times are whole nanoseconds: what rounding took is given back in proportion.
     scale = busy_ns / spending.total_ns if spending.total_ns else 1.0
     waited_ns = min(idle_ns, _waited_ns(simulation)) if not sent_ns else 0
@@ -177,6 +181,7 @@ def _parts(
     extra = {
         Spent.PIPELINE: (sent_ns + waited_ns, 0.0),
         Spent.DATA: (wait_ns + after + norm, exchanges.hidden_after(wait_ns)),
+        Spent.EXPERT: (-saved_ns, saved_ns),
     }
     parts = []
     for spent in Spent:

@@ -21,6 +21,7 @@ from evenflow.predict.activations import (
 from evenflow.predict.end_work import head_passes, tail_passes
 from evenflow.predict.expert_work import exchanges_tokens, expert_tensor
 from evenflow.predict.held import total
+from evenflow.predict.hidden_exchanges import under_others, without_own_overlap
 from evenflow.predict.layer_work import layer_passes, own_message_bytes
 from evenflow.predict.memory import constant_bytes
 from evenflow.predict.parameters import (
@@ -143,7 +144,7 @@ def captured(training: Training, topology: Topology) -> Topology:
 
 def _pass_of(training: Training, topology: Topology, known: PassesKnown) -> PricedPass:
     """Return the passes on one device, which do not depend on copies of the model, ranks or their order."""
-    alone = on_one_device(training)
+    alone = on_one_device(without_own_overlap(training))
     priced_pass = known.get(alone)
     if priced_pass is None:
         kinds = dict.fromkeys(alone.model.kinds)
@@ -151,7 +152,11 @@ def _pass_of(training: Training, topology: Topology, known: PassesKnown) -> Pric
             layers={kind: priced_layer_of(alone, topology, kind) for kind in kinds},
             kept={kind: kept_by_kind(alone, kind) for kind in kinds},
             head=priced_end(topology, head_passes(alone), head_parameters(alone)),
-            tail=priced_end(topology, tail_passes(alone), tail_parameters(alone, has_embedding=False)),
+            tail=priced_end(
+                topology,
+                under_others(alone, topology, tail_passes(alone)),
+                tail_parameters(alone, has_embedding=False),
+            ),
         )
     return priced_pass
 
@@ -182,13 +187,17 @@ def priced_layer_of(training: Training, topology: Topology, kind: LayerKind) -> 
 
 
 def priced_layer(training: Training, topology: Topology, passes: Passes, parameters: Parameters) -> PricedPart:
-    """Return a layer with these passes, whose backwards compute again what the recompute kinds do."""
+    """Return a layer with these passes, whose backwards compute again what the recompute kinds do.
+
+    Of its exchanges of tokens, those that are repeated hide under nothing.
+    """
     again = {kind: tuple(_selected(passes.forward, training.modules_under(kind))) for kind in training.kinds}
     again[FULL] = passes.forward
     if training.model.reversible:  # it keeps nothing whatever the kind
         again = dict.fromkeys(again, passes.forward)
     if not passes.backward:  # it keeps nothing that could be computed again
         again = dict.fromkeys(again, ())
+    passes = under_others(training, topology, passes)
     return PricedPart(
         forward=priced(passes.whole_forward, topology),
         backward={mode: priced((*works, *passes.backward), topology) for mode, works in again.items()},

@@ -40,6 +40,7 @@ from evenflow.solve.best import counts_to_try, floors_of, in_all_variants, run_c
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.clock import now_s
 from evenflow.solve.contest.entry import Entry
+from evenflow.solve.equal_pairs import paired_requests, with_equal_pairs
 from evenflow.solve.group_choice import GroupSizes, known_group_sizes, tried_group_sizes
 from evenflow.solve.moved_shares import improved_by_share
 from evenflow.solve.order.alternate import preference, solve_any_order
@@ -52,6 +53,8 @@ from evenflow.solve.time_left import TimeLeft
 
 _SHARES_PART = 0.15
 """Part of the time for plans with a share of what moves to the host."""
+_PAIRS_PART = 0.4
+"""Part of the time for plans with pairs whose chunks must be equal."""
 _FEWEST_GROUP_SIZES = 2
 """Group sizes to try where the usual one cannot be run."""
 
@@ -74,10 +77,48 @@ def solve_for_target(
     Raises InputError where the framework can run nothing of the kind, and Interrupted when Ctrl-C comes before any
     plan.
     """
-    began = now_s()
     for link in search.host_links:
         check_no_keepers(replace(request.network, host_link=link), title=title)
     request = _with_runnable_cells(request, abilities, title=title)
+    if abilities.equal_pairs is not None:
+        return _beside_equal_pairs(request, abilities, search, abilities.equal_pairs, title=title, schedules=schedules)
+    return _in_contest(request, abilities, search, title=title, schedules=schedules)
+
+
+def _beside_equal_pairs(
+    request: Request, abilities: Abilities, search: ContestSearch, paired: str, *, title: str, schedules: Sequence[str]
+) -> BestOutcome:
+    """Return the answer where one more schedule needs equal chunks, which is tried after the contest of the others."""
+    began = now_s()
+    named = [family_name(name) for name in schedules]
+    others = [name for name in named if name != paired]
+    requests = paired_requests(request, abilities, search, title=title) if not named or paired in named else []
+    if named and not others and not requests:
+        raise InputError(
+            value=paired,
+            rule=_(
+                "must have cuts of which all chunks of a rank hold equally many layers with experts, as {title} needs",
+                title=title,
+            ),
+            place="schedule",
+            remedy=_("take another number of chunks, or another schedule"),
+        )
+    without = None
+    if not named or others:
+        part = 1 - _PAIRS_PART if requests else 1.0
+        limited = replace(search, time_limit_s=part * search.time_limit_s)
+        without = _in_contest(request, abilities, limited, title=title, schedules=others)
+    left = TimeLeft(ends_s=began + search.time_limit_s)
+    best = with_equal_pairs(without, requests, left=left) if requests else without
+    assert best is not None
+    return replace(best, outcome=_named(best.outcome, abilities, title=title))
+
+
+def _in_contest(
+    request: Request, abilities: Abilities, search: ContestSearch, *, title: str, schedules: Sequence[str]
+) -> BestOutcome:
+    """Return the answer of the contest of all schedules with any cut."""
+    began = now_s()
     pairs = _pairs(request, abilities, schedules, counts_to_try(request, search), title=title)
 
     def request_of(count: int) -> Request:

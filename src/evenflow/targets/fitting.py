@@ -142,7 +142,7 @@ def fitted(
 def _as_run(planned: Simulation, abilities: Abilities, title: str) -> Fitted:
     """Return a plan that a framework takes as it is: of pairs that it has not, it runs one part after the other."""
     plan, schedule = planned.plan, planned.timeline.schedule
-    if not schedule.has_pairs or plan.schedule in abilities.schedules:
+    if not schedule.has_pairs or plan.schedule in abilities.with_equal_pairs.schedules:
         return Fitted(plan=plan, simulation=planned)
     in_turn = simulate(planned.network, plan, schedule=schedule.in_turn(), communication=planned.communication)
     sentence = _("{title} runs both parts of a pair one after the other", title=title)

@@ -29,10 +29,9 @@ def refusal(plan: Plan, abilities: Abilities, *, title: str) -> InputError | Non
 
     `title` is the framework's name for people.
     """
-    if not plan.order:
-        return next(_refusals(plan, abilities.under(plan.schedule), title), None)
-    named = None if abilities.of_order is None else abilities.of_order(plan)
-    return next(_refusals(plan, named or abilities, title), None)
+    named = None if not plan.order or abilities.of_order is None else abilities.of_order(plan)
+    of_plan = named or (abilities if plan.order else abilities.under(plan.schedule))
+    return next(_refusals(plan, of_plan.with_equal_pairs, title), None)
 
 
 def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:
@@ -74,12 +73,32 @@ def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputErr
             place="continuing_layers",
             remedy=_("plan for it with --target, whose layers are whole blocks"),
         )
+    if plan.schedule == abilities.equal_pairs and not plan.order:
+        yield from _unequal_chunks(plan, title)
     yield from _cut_refusals(plan, abilities, title)
     yield from abilities.layer_refusals(
         plan.encoder_layers, plan.mtp_layers, title=title, encodes_apart=plan.encodes_apart
     )
     yield from _mtp_refusals(plan, abilities, title)
     yield from _recompute_refusals(plan, abilities, title)
+
+
+def _unequal_chunks(plan: Plan, title: str) -> Iterator[InputError]:
+    """Yield why chunks do not fit each other; layers without experts, in the first one, are not told from others."""
+    for rank, of_rank in enumerate(zip(*plan.layers, strict=True)):
+        first, *others = of_rank
+        if len(set(others)) > 1 or first < others[0] or (rank and first > others[0]):
+            yield InputError(
+                value=list(of_rank),
+                rule=_(
+                    "must be equally many in all chunks of a rank for {title}, whose forwards wait for backwards layer "
+                    "by layer; the first stage may have layers without experts beside",
+                    title=title,
+                ),
+                place=_("layers, rank {rank}", rank=rank),
+                remedy=_("plan for it with --target"),
+            )
+            return
 
 
 def _cut_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:

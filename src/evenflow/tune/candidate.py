@@ -9,6 +9,7 @@ import numpy as np
 from evenflow.model import NONE, Communication, Plan, Request
 from evenflow.model.cell_rule import SELECT_OR_COMM, CellRule
 from evenflow.predict.activations import loss_waits
+from evenflow.predict.hidden_exchanges import without_own_overlap
 from evenflow.predict.memory import limit_without_reserve
 from evenflow.predict.prediction import PartTime, Prediction, predict_plan
 from evenflow.predict.step.messages import message_times
@@ -98,7 +99,9 @@ class Pricing:
     def of(self, training: Training) -> PricedNetwork:
         """Return the layers of a configuration."""
         schedule = training.schedule if loss_waits(training) else None
-        key = replace(training, schedule=schedule, layout=(), degrees=replace(training.degrees, chunks=1))
+        key = replace(
+            without_own_overlap(training), schedule=schedule, layout=(), degrees=replace(training.degrees, chunks=1)
+        )
         network = self._known.get(key)
         if network is None:
             network = self._known[key] = priced_network(key, self.question.topology, known=self._passes)

@@ -13,6 +13,7 @@ from evenflow.language import _
 from evenflow.model.config_sizes import check_config_sizes
 from evenflow.profiles.transformer.field_names import refuse_misspelt
 from evenflow_torch.models.decoder_row import DECODER_PARTS, missing_part
+from evenflow_torch.models.experts.shared_out import share_out_experts
 from evenflow_torch.models.families.table import FAMILIES, ModelTask
 
 _DIVIDED = (
@@ -34,17 +35,22 @@ _CLASSES = {
 """The class that builds a model for a task."""
 
 
-def build_decoder(config: Fields, *, dtype: Dtype, tensor_parallel: int = 1, **options: Any) -> Any:
+def build_decoder(
+    config: Fields, *, dtype: Dtype, tensor_parallel: int = 1, expert_parallel: int = 1, **options: Any
+) -> Any:
     """Return the model that `config` describes, in training mode, on the meta device.
 
-    With `tensor_parallel` devices it is the share of one of them. `options` go to transformers.
+    With `tensor_parallel` devices it is the share of one of them, and with `expert_parallel` devices it has one's
+    experts. `options` go to transformers.
 
     Raises:
         InputError: a model type that transformers does not know as a decoder, values it refuses, a model built
-            otherwise, sizes that do not divide by `tensor_parallel`.
+            otherwise, sizes that do not divide by `tensor_parallel`, experts that do not by `expert_parallel`.
     """
     model = _built(config, ModelTask.NEXT_TOKEN, dtype=dtype, tensor_parallel=tensor_parallel, **options)
     _check_parts(model, config)
+    if expert_parallel > 1:
+        share_out_experts(model, expert_parallel, config)
     return model
 
 

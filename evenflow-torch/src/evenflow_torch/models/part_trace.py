@@ -24,6 +24,9 @@ from evenflow_torch.models.live_storage import ExecutedOperator, StorageLog
 from evenflow_torch.models.made_tensors import Make, copy_with, first_tensor, made_inputs, make_empty, tensors_in
 from evenflow_torch.models.parts import Part
 
+_EXPERTS = "evenflow.experts.default"
+"""The forward of the experts of a layer, as one operator."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartTrace:
@@ -41,6 +44,11 @@ class PartTrace:
     """Bytes alive between the input gradient and the weight gradient; meaningful without recomputation."""
     working_bytes: int
     """Bytes that forward or backward need at their peak beyond the activation, without gradients of parameters."""
+
+    @property
+    def computes_experts_again(self) -> bool:
+        """Whether the backward begins with the forward of experts."""
+        return any(operator.name == _EXPERTS for operator in self.backward)
 
 
 def trace(part: Part, kind: str, *, make: Make = make_empty, fake: bool = True) -> PartTrace:

@@ -43,18 +43,20 @@ def read_decoder(
     microbatch: int,
     dtype: Dtype,
     tensor_parallel: int = 1,
+    expert_parallel: int = 1,
     name: str = "model",
 ) -> ModelRow:
     """Return the row of the model that `config` describes, with the inputs of each part, all on the meta device.
 
     The inputs are `microbatch` sequences of `sequence` tokens; the tail is one part that ends with the loss. With
     `tensor_parallel` devices the parts are those of one of them: an equal share of heads, MLP widths and vocabulary,
-    all of the hidden states. [Megatron-LM, arXiv:1909.08053, §3]
+    all of the hidden states. [Megatron-LM, arXiv:1909.08053, §3] With `expert_parallel` devices they have the experts
+    of one of them.
 
     Raises:
         InputError: as `build_decoder`.
     """
-    model = build_decoder(config, dtype=dtype, tensor_parallel=tensor_parallel)
+    model = build_decoder(config, dtype=dtype, tensor_parallel=tensor_parallel, expert_parallel=expert_parallel)
     row = decoder_row(model)
     tokens = torch.zeros((microbatch, sequence), dtype=torch.long, device="meta")
     inputs = hidden_states(tokens, model.config.hidden_size, dtype), tokens

@@ -121,4 +121,6 @@ def _times(layer: PartTimes, joining: PartTimes) -> PartTimes:
         },
         weight_ns=layer.weight_ns + joining.weight_ns,
         spread=layer.spread,
+        exchanges_tokens=layer.exchanges_tokens,
+        halves=layer.halves,  # what joins comes before the layer's attention, and counts with it
     )

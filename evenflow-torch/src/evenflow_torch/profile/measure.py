@@ -3,6 +3,8 @@
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from evenflow_torch.models.checkpointing import recomputing
 from evenflow_torch.models.made_tensors import copy_with, first_tensor, made_inputs, maker_of_values
 from evenflow_torch.models.part_trace import source
 from evenflow_torch.models.parts import Part
+from evenflow_torch.profile.exchange_times import ExchangeLog, NotedPass, measured_halves
 from evenflow_torch.profile.part_times import PartTimes
 
 WARM_UPS = 2
@@ -26,7 +29,8 @@ def measure(part: Part, kinds: Sequence[str], *, device: torch.device) -> PartTi
     """Run `part` on `device` with made-up values: the median of several forwards and backwards under every kind.
 
     The input gradient is the backward for the first input alone, in which autograd leaves all weight gradients out;
-    the weight gradient is what the whole backward takes more, each at its fastest.
+    the weight gradient is what the whole backward takes more, each at its fastest. Where the part exchanges tokens
+    between experts, on devices that all measure it at once, its halves are measured too.
 
     Raises:
         InputError: the part does not run on the device, because its memory is too small or an operator is missing.
@@ -53,19 +57,39 @@ def _measure(part: Part, kinds: Sequence[str], device: torch.device) -> PartTime
     forwards, backwards, input_gradients = [], {}, []
     for kind in kinds:
         with recomputing(module, kind):
-            samples = [run.once(whole=True) for _ in range(WARM_UPS + REPEATS)][WARM_UPS:]
-        backwards[kind] = [backward_ns for _, backward_ns in samples]
+            samples = run.repeated(whole=True)
+        backwards[kind] = [backward.total_ns for _, backward in samples]
         if kind == NONE:
-            forwards = [forward_ns for forward_ns, _ in samples]
+            forwards = [forward.total_ns for forward, _ in samples]
     if part.takes_gradient:
-        input_gradients = [run.once(whole=False)[1] for _ in range(WARM_UPS + REPEATS)][WARM_UPS:]
+        input_gradients = [backward.total_ns for _, backward in run.repeated(whole=False)]
     plain_ns = _median(backwards[NONE])
-    return PartTimes(
+    times = PartTimes(
         forward_ns=_median(forwards),
         backward_ns={kind: max(plain_ns, _median(samples)) for kind, samples in backwards.items()},
         weight_ns=round(plain_ns * _weight_share(backwards[NONE], input_gradients)),
         spread=max(_spread(samples) for samples in (forwards, *backwards.values())),
     )
+    return _with_halves(times, run, takes_gradient=part.takes_gradient)
+
+
+def _with_halves(times: PartTimes, run: "_Runs", *, takes_gradient: bool) -> PartTimes:
+    """Return times with the halves of the part, where it exchanges tokens: its passes run again, and that is noted.
+
+    Devices that exchange tokens run as many passes as each other, as all of them see the exchanges.
+    """
+    if not any(each.exchanges for each in run.once(whole=True, notes_exchanges=True)):
+        return times
+    forwards, backwards = zip(*run.repeated(whole=True, notes_exchanges=True), strict=True)
+    without = run.repeated(whole=False, notes_exchanges=True) if takes_gradient else ()
+    halves = measured_halves(
+        forwards,
+        backwards,
+        [backward for _, backward in without],
+        forward_ns=times.forward_ns,
+        backward_ns=times.backward_ns[NONE],
+    )
+    return replace(times, exchanges_tokens=True, halves=halves)
 
 
 class _Runs:
@@ -84,14 +108,27 @@ class _Runs:
         self._takes_gradient = takes_gradient
         self._token = torch.zeros((), requires_grad=True)
 
-    def once(self, *, whole: bool) -> tuple[int, int]:
-        """Return nanoseconds of a forward and its backward, which is that of the input alone unless it is `whole`."""
+    def repeated(self, *, whole: bool, notes_exchanges: bool = False) -> list[tuple[NotedPass, NotedPass]]:
+        """Return what `once` does several times, behind the warm-ups."""
+        runs = [self.once(whole=whole, notes_exchanges=notes_exchanges) for _ in range(WARM_UPS + REPEATS)]
+        return runs[WARM_UPS:]
+
+    def once(self, *, whole: bool, notes_exchanges: bool = False) -> tuple[NotedPass, NotedPass]:
+        """Return the times of a forward and its backward, which is that of the input alone unless it is `whole`.
+
+        Exchanges of tokens are in them where they are noted, which takes a little time itself.
+        """
+        log = ExchangeLog(self._now_ns)
+        with log if notes_exchanges else nullcontext():
+            return self._passes(log, whole=whole)
+
+    def _passes(self, log: ExchangeLog, *, whole: bool) -> tuple[NotedPass, NotedPass]:
         inputs = list(self._inputs)
         if self._takes_gradient:
             inputs[0] = source(self._token, [inputs[0].detach()], [])
         begin_ns = self._now_ns()
         result = first_tensor(self._module(*inputs, **self._named))
-        middle_ns = self._now_ns()
+        forward = NotedPass(begin_ns=begin_ns, end_ns=self._now_ns(), exchanges=log.taken())
         edge, gradient = get_gradient_edge(result), torch.ones_like(result)
         del result, inputs
         start_ns = self._now_ns()
@@ -99,7 +136,7 @@ class _Runs:
             torch.autograd.backward([edge], [gradient])
         else:
             torch.autograd.grad([edge], [self._token], [gradient], allow_unused=True)
-        return middle_ns - begin_ns, self._now_ns() - start_ns
+        return forward, NotedPass(begin_ns=start_ns, end_ns=self._now_ns(), exchanges=log.taken())
 
     def _now_ns(self) -> int:
         self._wait()

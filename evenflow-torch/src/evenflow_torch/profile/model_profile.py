@@ -1,5 +1,6 @@
 """The profile of a model that never ran: every distinct part is profiled once, equal neighbours become one run."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,6 +11,7 @@ from torch import nn
 
 from evenflow.asking import takes
 from evenflow.cluster import parse_dtype
+from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
 from evenflow.language import _
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
@@ -18,6 +20,7 @@ from evenflow.predict.chosen_sets import ModuleSets
 from evenflow.profiles.accelerator_file import accelerator_given
 from evenflow_torch.models.checkpointing import offered_kinds
 from evenflow_torch.models.equal_parts import kinds_of
+from evenflow_torch.models.experts.shared_out import has_experts
 from evenflow_torch.models.parts import ModelRow, Part
 from evenflow_torch.models.rows import row_with_inputs
 from evenflow_torch.models.training_row import read_decoder
@@ -28,6 +31,7 @@ from evenflow_torch.profile.further_tokens import (
     predicted_tokens,
     with_losses,
 )
+from evenflow_torch.profile.known_halves import with_halves_of_mlps, without_halves
 from evenflow_torch.profile.module_sets import KindsOfLayer, with_module_sets
 from evenflow_torch.profile.part_profile import PartProfile, profile_part
 from evenflow_torch.profile.predicted_parts import (
@@ -61,6 +65,8 @@ class ModelProfile:
     """Bytes that every rank holds; None: the message that comes and the one that goes."""
     notes: tuple[str, ...] = ()
     """Where the times come from, and what else a user should know, a sentence each."""
+    unknown_halves: tuple[str, ...] = ()
+    """Of these, those that say of which layers the halves are not known, and why."""
 
     @property
     def runs(self) -> list[tuple[PartProfile, int]]:
@@ -115,15 +121,19 @@ def profile(
     layer that gives several values, the first goes on. With `recompute_sets`, sets of names of modules in a layer or
     ``best``, these are the recompute kinds beside `full`.
 
+    Layers that exchange tokens between experts by `torch.distributed`, in processes that all measure them at once, have
+    their `halves`; a warning says where they cannot be told.
+
     Raises:
         InputError: no layers, or as `timer`, `check_optimizer` and `with_module_sets`.
     """
     times = timer(device=device, accelerator=accelerator, efficiency=efficiency)
     row = row_with_inputs(layers, example_input, head=head, tail=tail, name=name)
     profiled = partial(profile_row, row, timer=times, optimizer=optimizer)
-    return with_module_sets(
-        recompute_sets, row.body, lambda kinds_of_layer: profiled(kinds_of_layer=kinds_of_layer)
-    ).network()
+    found = with_module_sets(recompute_sets, row.body, lambda kinds_of_layer: profiled(kinds_of_layer=kinds_of_layer))
+    for note in found.unknown_halves:
+        warnings.warn(note, stacklevel=2)
+    return found.network()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +154,7 @@ def profile_config(request: ConfigProfileRequest) -> ModelProfile:
     `evenflow.predict` where these know the model; ``eager``, or measured, every operator of the trace is one.
 
     Raises:
-        InputError: as `read_decoder`, `timer`, `check_optimizer` and `with_module_sets`.
+        InputError: as `read_decoder`, `timer`, `check_optimizer` and `with_module_sets`; a dispatcher not in use.
     """
     config = request.config
     fields = config if isinstance(config, Fields) else as_fields(dict(config), file=request.name)
@@ -155,6 +165,7 @@ def profile_training(
     config: Fields, request: ProfileRequest, *, name: str, progress: Callable[[str], None]
 ) -> ModelProfile:
     """Return the profile of a configuration that was read, as `profile_config` does."""
+    _check_dispatcher(request)
     times = timer(device=request.device, accelerator=request.accelerator, efficiency=request.efficiency)
     progress(_("building the model"))
     row = read_decoder(
@@ -163,6 +174,7 @@ def profile_training(
         microbatch=request.microbatch,
         dtype=parse_dtype(request.dtype),
         tensor_parallel=request.tensor_parallel,
+        expert_parallel=request.expert_parallel,
         name=name,
     )
     return with_module_sets(
@@ -170,6 +182,15 @@ def profile_training(
         row.body,
         lambda kinds_of_layer: _profiled(row, times, config, request, kinds_of_layer, progress),
     )
+
+
+def _check_dispatcher(request: ProfileRequest) -> None:
+    if request.token_dispatcher is not None and (request.device != FAKE or request.expert_parallel == 1):
+        raise InputError(
+            value=request.token_dispatcher,
+            rule=_("must come with --expert-parallel and --device fake, which computes exchanges of tokens"),
+            place="--token-dispatcher",
+        )
 
 
 def _profiled(
@@ -186,6 +207,8 @@ def _profiled(
         row, timer=times, optimizer=request.optimizer, kinds_of_layer=kinds_of_layer, progress=progress
     )
     found = _by_tables(traced, config, request)
+    unknown = without_halves(request, has_experts=any(map(has_experts, row.body)), has_tables=found.tables is not None)
+    found = replace(found, notes=(*found.notes, *unknown))
     if not depth or found.tail is None:
         return found
     progress(_("multi-token prediction"))
@@ -228,13 +251,15 @@ def profile_row(
         return None if part is None else profiled(part, (NONE,))
 
     kinds, order = kinds_of(row.body)
-    head, profiles = end(row.head), [profiled(part, kinds_of_layer(part.module)) for part in kinds]
+    head, traced = end(row.head), [profiled(part, kinds_of_layer(part.module)) for part in kinds]
+    profiles, unknown_halves = with_halves_of_mlps(kinds, traced, timer)
     return ModelProfile(
         name=row.name,
         head=head,
         layers=tuple(replace(profiles[kind], name=part.name) for kind, part in zip(order, row.body, strict=True)),
         tail=end(row.tail),
-        notes=(timer.origin, *row.notes),
+        notes=(timer.origin, *row.notes, *unknown_halves),
+        unknown_halves=unknown_halves,
     )
 
 
@@ -290,6 +315,7 @@ def _layer(profile: PartProfile) -> Layer:
         },
         stated_weight_ns=profile.times.weight_ns,
         stated_until_weight_bytes=profile.until_weight_bytes,
+        halves=profile.times.halves,
     )
 
 

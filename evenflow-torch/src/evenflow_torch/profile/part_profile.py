@@ -35,6 +35,8 @@ class PartProfile:
     message_bytes: int
     """Bytes of its input and of the gradient that goes back, where the part before is on another rank."""
     times: PartTimes
+    experts_again: frozenset[str] = frozenset()
+    """The recompute kinds under which experts compute again, for which tokens travel again too."""
 
     def under(self, kinds: Iterable[str]) -> "PartProfile":
         """Return the profile with these of its recompute kinds alone."""
@@ -73,6 +75,7 @@ def profile_part(part: Part, timer: Timer, optimizer: str, *, kinds: Sequence[st
         working_bytes={kind: part_trace.working_bytes for kind, part_trace in traces.items()},
         message_bytes=2 * part.inputs[0].nbytes if part.takes_gradient else 0,
         times=replace(times, backward_ns=backward_ns),
+        experts_again=frozenset(kind for kind, part_trace in traces.items() if part_trace.computes_experts_again),
     )
 
 

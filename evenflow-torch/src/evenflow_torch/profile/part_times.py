@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from evenflow.cluster import Accelerator
+from evenflow.model import Halves
 from evenflow_torch.models.live_storage import ExecutedOperator
 from evenflow_torch.models.part_trace import PartTrace
 
@@ -20,6 +21,10 @@ class PartTimes:
     """Nanoseconds of the weight gradient, a part of the backward without recomputation."""
     spread: float | None = None
     """The largest (slowest - fastest) / median of measured forwards and backwards; None where nothing was measured."""
+    exchanges_tokens: bool = False
+    """Whether tokens were seen to travel between experts."""
+    halves: Halves | None = None
+    """The exchanges of both passes, and what is computed between them; None: not known apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ A profile takes these where the tables know the model, so that both verbs give o
 alive, how the backward falls apart, and what the recompute kinds save that only it knows.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from evenflow.cluster import Accelerator, parse_dtype
@@ -20,7 +19,8 @@ from evenflow.predict.passes import HALF
 from evenflow.predict.pricing import Spending
 from evenflow.predict.separate_mtp import with_separate_mtp
 from evenflow.predict.step_network import PricedPart, on_one_device, priced_layer, priced_network
-from evenflow.predict.training import Degrees, Sharding, Training
+from evenflow.predict.training import Degrees, Sharding, Software, Training
+from evenflow.predict.vocabulary import Aspect, word_about
 from evenflow.predict.work import Spent
 from evenflow.profiles.transformer.config_file import transformer_of_config
 from evenflow_torch.profile.part_profile import PartProfile
@@ -37,6 +37,8 @@ class PredictedPart:
 
     block: Layer | EndBlock
     priced: PricedPart
+    has_exchanges: bool = False
+    """Whether its times have the exchanges of tokens between experts, and its halves are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,12 @@ class PredictedParts:
 
 def predicted_parts(config: Fields, request: ProfileRequest, accelerator: Accelerator) -> PredictedParts | None:
     """Return what the tables say of the decoder that `config` describes; None where they do not know it."""
-    dtype, tensor_parallel = parse_dtype(request.dtype), request.tensor_parallel
+    dtype, tensor_parallel, expert_parallel = (
+        parse_dtype(request.dtype),
+        request.tensor_parallel,
+        request.expert_parallel,
+    )
+    exchanges = expert_parallel > 1
     if dtype.item_bytes != HALF:  # the tables are of 16-bit activations
         return None
     try:
@@ -63,14 +70,21 @@ def predicted_parts(config: Fields, request: ProfileRequest, accelerator: Accele
         training = Training(
             model=replace(model, predicted_tokens=0),
             degrees=Degrees(
-                tensor=tensor_parallel, pipeline=2, sequence_parallel=False, sharding=Sharding.NOTHING
+                tensor=tensor_parallel,
+                pipeline=2,
+                data=expert_parallel,
+                expert=expert_parallel,
+                expert_tensor=tensor_parallel if exchanges else None,  # the trace has experts of divided widths
+                sequence_parallel=False,
+                sharding=Sharding.NOTHING,
             ),
             microbatch=request.microbatch,
-            global_batch=request.microbatch,
+            global_batch=request.microbatch * expert_parallel,
             sequence=request.sequence,
             precision=dtype.short_name,
-        )  # fmt: skip
-        topology = Topology(accelerator=accelerator, domain_devices=tensor_parallel)
+            software=_software(request.token_dispatcher),
+        )
+        topology = Topology.of(accelerator, None if exchanges else tensor_parallel)
         priced = priced_network(training, topology)
     except InputError:
         return None
@@ -79,13 +93,19 @@ def predicted_parts(config: Fields, request: ProfileRequest, accelerator: Accele
     return PredictedParts(
         head=PredictedPart(block=network.head, priced=priced.head),
         layers=tuple(
-            PredictedPart(block=block, priced=part) for block, part in zip(blocks, priced.layers, strict=True)
+            PredictedPart(block=block, priced=part, has_exchanges=exchanges)
+            for block, part in zip(blocks, priced.layers, strict=True)
         ),
         tail=PredictedPart(block=network.tail, priced=priced.tail),
         constant_bytes=network.constant_bytes,
         further=_further_block(replace(training, model=model), topology, network),
         further_loss_bytes=total(further_logits(replace(training, model=model))),
     )
+
+
+def _software(dispatcher: str | None) -> Software:
+    word = None if dispatcher is None else word_about(Aspect.DISPATCHER, dispatcher)
+    return Software() if word is None else replace(Software(), **word.changes)
 
 
 def _further_block(training: Training, topology: Topology, network: Network) -> PredictedPart | None:
@@ -96,6 +116,7 @@ def _further_block(training: Training, topology: Topology, network: Network) -> 
     return PredictedPart(
         block=with_separate_mtp(training, topology, network).layers[-1],
         priced=priced_layer(alone, topology, mtp_passes(alone), mtp_parameters(alone)),
+        has_exchanges=training.degrees.expert > 1,
     )
 
 
@@ -109,20 +130,29 @@ def with_predicted(profile: PartProfile, predicted: PredictedPart) -> PartProfil
     """Return the profile of a traced part with what the tables say of it in its place.
 
     Times of a recompute kind that only the trace knows are those of the tables without recomputation, and the traced
-    time of what is computed again, in the proportion of both forwards; so is the share of the weight gradient.
+    time of what is computed again, in the proportion of both forwards; so is the share of the weight gradient. What
+    computes experts again exchanges tokens again.
     """
-    block, traced = predicted.block, profile.times
+    block, priced, traced = predicted.block, predicted.priced, profile.times
+    exchanged_ns = _exchanging_ns(priced.forward) if predicted.has_exchanges else 0
     backward_ns = {
-        kind: _computing_ns([spending]) for kind, spending in predicted.priced.backward.items() if kind in (NONE, FULL)
+        kind: _computing_ns(spending) + (_exchanging_ns(spending) if predicted.has_exchanges else 0)
+        for kind, spending in priced.backward.items()
+        if kind in (NONE, FULL)
     }
-    forward_ns = _computing_ns([predicted.priced.forward])
+    forward_ns, computed_ns = _computing_ns(priced.forward), _computing_ns(priced.backward[NONE])
     plain_ns = traced.backward_ns[NONE]
     scale = forward_ns / max(1, traced.forward_ns)
-    again_ns = {kind: round(scale * (time_ns - plain_ns)) for kind, time_ns in traced.backward_ns.items()}
+    again_ns = {
+        kind: round(scale * max(0, time_ns - plain_ns)) + (exchanged_ns if kind in profile.experts_again else 0)
+        for kind, time_ns in traced.backward_ns.items()
+    }
     times = PartTimes(
-        forward_ns=forward_ns,
-        backward_ns={kind: backward_ns.get(kind, backward_ns[NONE] + max(0, again_ns[kind])) for kind in again_ns},
-        weight_ns=round(backward_ns[NONE] * traced.weight_ns / max(1, plain_ns)),
+        forward_ns=forward_ns + exchanged_ns,
+        backward_ns={kind: backward_ns.get(kind, backward_ns[NONE] + again_ns[kind]) for kind in again_ns},
+        weight_ns=round(computed_ns * traced.weight_ns / max(1, plain_ns)),
+        exchanges_tokens=exchanged_ns > 0,
+        halves=priced.halves if predicted.has_exchanges else None,
     )
     if isinstance(block, EndBlock):
         return replace(
@@ -161,6 +191,11 @@ def further_with_predicted(profile: PartProfile, layer: PartProfile, tables: Pre
     return replace(found, activation_bytes=kept)
 
 
-def _computing_ns(spendings: Iterable[Spending]) -> int:
+def _computing_ns(spending: Spending) -> int:
     """Return the computing time in nanoseconds, without exchanges between devices."""
-    return round(sum(spending.exposed.get(spent, 0.0) for spending in spendings for spent in _ON_THE_DEVICE))
+    return round(sum(spending.exposed.get(spent, 0.0) for spent in _ON_THE_DEVICE))
+
+
+def _exchanging_ns(spending: Spending) -> int:
+    """Return the time in nanoseconds in which tokens travel between experts."""
+    return round(spending.exposed.get(Spent.EXPERT, 0.0))

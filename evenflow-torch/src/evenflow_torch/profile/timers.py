@@ -28,6 +28,8 @@ class Timer:
     """Gives the times of a part from the part and its traces by recompute kind."""
     origin: str
     """Where the times come from, as a sentence."""
+    is_measured: bool
+    """Whether a device runs the parts."""
 
 
 def timer(*, device: str, accelerator: str | None = None, efficiency: float | None = None) -> Timer:
@@ -51,6 +53,7 @@ def timer(*, device: str, accelerator: str | None = None, efficiency: float | No
     return Timer(
         times=lambda part, traces: measure(part, list(traces), device=torch.device(device)),
         origin=_("times are measured on {device}, the median of {repeats}", device=device, repeats=REPEATS),
+        is_measured=True,
     )
 
 
@@ -64,4 +67,4 @@ def _computed(accelerator: str | None, efficiency: float | None) -> Timer:
     known = accelerator_given(accelerator).reaching(efficiency)
     roofline = Roofline(accelerator=known)
     dtypes = [dtype for dtype in known.flops_per_s_of if dtype in DTYPES]
-    return Timer(times=lambda _part, traces: roofline.times(traces), origin=known.origin(dtypes))
+    return Timer(times=lambda _part, traces: roofline.times(traces), origin=known.origin(dtypes), is_measured=False)

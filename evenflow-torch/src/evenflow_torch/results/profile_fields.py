@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from evenflow.cluster import parse_dtype
+from evenflow.profiles.layer_entry import halves_entry
 from evenflow.units import megabytes, milliseconds
 from evenflow_torch.requests import ProfileRequest
 
@@ -17,6 +18,8 @@ def profile_fields(profile: "ModelProfile", request: ProfileRequest) -> dict[str
         "sequence": request.sequence,
         "microbatch": request.microbatch,
         "tensor_parallel": request.tensor_parallel,
+        "expert_parallel": request.expert_parallel,
+        "token_dispatcher": request.token_dispatcher,
         "dtype": parse_dtype(request.dtype).short_name,
         "optimizer": request.optimizer,
         "elementwise": request.elementwise,
@@ -34,6 +37,7 @@ def profile_fields(profile: "ModelProfile", request: ProfileRequest) -> dict[str
                 "weight_ms": milliseconds(part.times.weight_ns),
                 "until_weight_mb": megabytes(part.until_weight_bytes),
                 "spread": part.times.spread,
+                "halves": None if part.times.halves is None else halves_entry(part.times.halves),
                 "recompute": {
                     kind: {
                         "activation_mb": megabytes(size),

@@ -25,6 +25,12 @@ def profile_text(profile: "ModelProfile", request: ProfileRequest) -> str:
         microbatch = _(
             "{microbatch}, on one of {devices} devices", microbatch=microbatch, devices=request.tensor_parallel
         )
+    if request.expert_parallel > 1:
+        microbatch = _(
+            "{microbatch}, with the experts of one of {devices} devices",
+            microbatch=microbatch,
+            devices=request.expert_parallel,
+        )
     head = _(
         "{name}: {layers} layers; a microbatch is {microbatch}",
         name=profile.name,

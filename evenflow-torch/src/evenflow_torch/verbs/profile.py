@@ -21,6 +21,7 @@ from evenflow.profiles.layer_file import format_layer_file
 from evenflow_torch.requests import FAKE, ProfileRequest
 from evenflow_torch.results.profile_fields import profile_fields
 from evenflow_torch.text.profile_text import profile_text
+from evenflow_torch.verbs.profile_processes import own_place, together
 from evenflow_torch.verbs.torch_extra import torch_extra
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def profile(request: ProfileOptions) -> int:
       evenflow profile --model examples/configs/llama3_70b.json --seq 8192 --accelerator h100 -o layers.json
       evenflow profile --model config.json --seq 4096 --accelerator a100 | evenflow plan - --ranks 8 --microbatches 32
       evenflow profile --model config.json --seq 4096 --device cuda -o layers.json
+      torchrun --no-python --nproc-per-node 8 evenflow profile --model config.json --seq 4096 --device cuda \\
+        --expert-parallel 8 -o layers.json
     """
     training = request.training
     if training.device != FAKE:
@@ -80,9 +83,11 @@ def profile(request: ProfileOptions) -> int:
         formats={"--output": ".json"},
         measured_by="" if training.device == FAKE else "profile",
     )
-    config = read_config(path)
-    with shown_step(_("loading PyTorch")) as progress:
+    config, own = read_config(path), own_place(training)
+    with together(own, training.device), shown_step(_("loading PyTorch")) as progress:
         result = _profile(config, training, progress)
+    if own is not None and own.rank:
+        return 0  # the first process writes for all
     layers = format_layer_file(result.network())
     outputs.write("--output", lambda: layers)
     outputs.write_json(lambda: profile_fields(result, training))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,3 +128,63 @@ def test_a_plan_without_pairs_switches_them_off() -> None:
     applied = apply_plan(text, "x", PLAN)
     assert "pipeline_parallel_overlap_b_f: False" in applied or "pipeline_parallel_overlap_b_f: false" in applied
     assert "overlap_b_f" not in apply_plan("parallelism: {tensor_parallel: 2}\n", "x", PLAN)
+
+
+PAIRED = Plan(
+    schedule="interleaved-overlap",
+    num_microbatches=8,
+    layers=((4, 2), (4, 2)),
+    recompute={"full": ((1, 0), (0, 2))},
+    delays_weights=False,
+)
+
+
+def test_pairs_are_written_and_read_back() -> None:
+    text = TARGET.write(PAIRED, "2.0.0").pieces[0].text
+    assert "pipeline_parallel_overlap_b_f: true" in text
+    assert 'pipeline_parallel_schedule: "interleaved_1f1b"' in text
+    assert TARGET.read(text, "x", GivenSizes(num_microbatches=8)).plan == PAIRED
+    users = "parallelism: {pipeline_parallel_overlap_b_f: False, pipeline_parallel_enable_dxdw_split: True}\n"
+    applied = apply_plan(users + "model: {num_hidden_layers: 12}\n", "x", PAIRED)
+    read = TARGET.read(applied, "x", GivenSizes(num_microbatches=8))
+    assert (read.plan, read.unknown) == (PAIRED, ())
+
+
+def test_pairs_of_dense_layers_first_are_read_back_beside_the_model() -> None:
+    plan = Plan(schedule="interleaved-overlap", num_microbatches=8, layers=((3, 2), (2, 2)), delays_weights=False)
+    text = "model: {num_hidden_layers: 9, first_k_dense_replace: 1}\nparallelism: {}\nrecompute: {mode: None}\n"
+    assert TARGET.read(apply_plan(text, "x", plan), "x", GivenSizes(num_microbatches=8)).plan == plan
+
+
+@pytest.mark.parametrize(
+    ("layers", "is_run"),
+    [
+        (((4, 2), (4, 2)), True),
+        (((5, 2), (4, 2)), True),
+        (((3, 2), (4, 2)), False),
+        (((4, 3), (4, 2)), False),
+        (((4, 2), (4, 3)), False),
+        (((4, 2), (4, 2), (3, 2)), False),
+    ],
+)
+def test_chunks_of_a_rank_must_be_equal(layers: tuple[tuple[int, ...], ...], is_run: bool) -> None:
+    plan = Plan(schedule="interleaved-overlap", num_microbatches=8, layers=layers, delays_weights=False)
+    found = refusal(plan, TARGET.abilities("2.0.0"), title=TARGET.title)
+    assert (found is None) == is_run
+    assert is_run or "must be equally many in all chunks of a rank for MindFormers PyNative" in str(found)
+
+
+def test_delayed_weight_gradients_are_refused_beside_pairs() -> None:
+    plan = replace(PAIRED, delays_weights=True)
+    found = refusal(plan, TARGET.abilities("2.0.0"), title=TARGET.title)
+    assert "must be false for MindFormers PyNative, which does not delay weight gradients" in str(found)
+
+
+def test_a_model_whose_layers_do_not_fit_pairs_is_refused() -> None:
+    plan = replace(PAIRED, layers=((5, 2), (4, 2)), recompute={})
+    text = "model: {num_hidden_layers: 13, first_k_dense_replace: DENSE}\nparallelism: {}\n"
+    assert "overlap_b_f: true" in apply_plan(text.replace("DENSE", "1"), "x", plan)
+    with pytest.raises(InputError, match="rank 0 has 5, 4"):
+        apply_plan(text.replace("DENSE", "0"), "x", plan)
+    assert TARGET.write(plan, "2.0.0").notes[-1].startswith("all layers but the first 1 must have experts")
+    assert not any("experts" in note for note in TARGET.write(PAIRED, "2.0.0").notes)

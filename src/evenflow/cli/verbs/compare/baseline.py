@@ -82,7 +82,7 @@ class GivenBaseline:
         """Return what the plan would take with forwards beside backwards, which the framework can run but the file
         does not ask for; empty where that is not so, or would hide nothing.
         """
-        plan, abilities = self.baseline.plan, self.target.abilities(self.version)
+        plan, abilities = self.baseline.plan, self.target.abilities(self.version).with_equal_pairs
         compared = compared_families(yours.network, yours.communication)
         name = next(
             (

@@ -15,6 +15,7 @@ from evenflow.targets.degree_rules import (
 )
 from evenflow.targets.frameworks.mindformers_pynative.reader import is_configuration, read_plan, stated_in_configuration
 from evenflow.targets.frameworks.mindformers_pynative.values import (
+    PAIRED,
     SELECT_MODULE,
     abilities,
     apply_plan,
@@ -31,7 +32,7 @@ def _write(plan: Plan, version: str) -> Written:
         "of microbatches",
         count=plan.num_microbatches,
     )
-    return Written(pieces=(_piece(pynative_values(plan)),), notes=(batch, *_select_notes(plan)))
+    return Written(pieces=(_piece(pynative_values(plan)),), notes=(batch, *_select_notes(plan), *_pair_notes(plan)))
 
 
 def _piece(values: Mapping[str, object]) -> Piece:
@@ -44,6 +45,20 @@ def _select_notes(plan: Plan) -> tuple[str, ...]:
         return ()
     return (
         _("select_module names {module}; name the modules that select means in your layer file", module=SELECT_MODULE),
+    )
+
+
+def _pair_notes(plan: Plan) -> tuple[str, ...]:
+    """Return which layers must have experts, where the first chunk has more layers than others of its rank."""
+    count = plan.layers[0][0] - plan.layers[-1][0]
+    if plan.schedule != PAIRED or not count:
+        return ()
+    return (
+        _(
+            "all layers but the first {count} must have experts (model.first_k_dense_replace): chunks of a rank with "
+            "unequal numbers of these wait for each other for ever",
+            count=count,
+        ),
     )
 
 
@@ -65,7 +80,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
     }
     start = _("start it on {devices} devices, node after node", devices=degrees.devices)
     tokens = _("the sequences of the dataset have {tokens} tokens", tokens=planned.sequence)
-    return Written(pieces=(_piece(values),), notes=(*_select_notes(plan), start, tokens))
+    return Written(pieces=(_piece(values),), notes=(*_select_notes(plan), *_pair_notes(plan), start, tokens))
 
 
 def _degree_rules(version: str) -> DegreeRules:

@@ -8,13 +8,16 @@ from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule, looped
 from evenflow.predict.training import FULL_ATTENTION, SET_MODULES, set_kind
 from evenflow.profiles.training_file import LAYER_KEYS
+from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.profiles.yaml_values import load_document
 from evenflow.targets.frameworks.mindformers_pynative.layer_ranges import layer_ranges
-from evenflow.targets.frameworks.mindformers_pynative.pairs import OVERLAP, SPLIT
+from evenflow.targets.frameworks.mindformers_pynative.pairs import OVERLAP, SPLIT, read_pairs
 from evenflow.targets.stages import StageLayers, layers_by_kind, stages_of
 
 SCHEDULES = {"1f1b": "1f1b", "interleaved": "interleaved_1f1b", "f-then-b": "gpipe"}
 """Schedule families that it runs in the same order, and their names in it. [hyper-parallel: scheduler.py]"""
+PAIRED = "interleaved-overlap"
+"""The family that it runs with forwards beside backwards. [hyper-parallel: `ScheduleInterleaved1F1B`, `overlap_b_f`]"""
 PARTS: Mapping[str, tuple[str, ...]] = {
     "self_attention": (FULL_ATTENTION,), "mlp": ("mlp", "moe"), "mlp.shared_experts": ("shared_experts",)
 }  # fmt: skip
@@ -52,6 +55,7 @@ def abilities() -> Abilities:
     """
     return Abilities(
         schedules=tuple(SCHEDULES),
+        equal_pairs=PAIRED,
         recomputation=(
             Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT)),
             Recomputation(scope=Scope.LAYERS, kinds=(FULL, *PATHS)),
@@ -92,7 +96,8 @@ def pynative_values(plan: Plan, modules: tuple[str, ...] = (SELECT_MODULE,)) -> 
         "parallelism.pipeline_parallel": plan.num_ranks,
         "parallelism.pipeline_parallel_interleave_num": plan.num_chunks,
         "parallelism.pipeline_parallel_layers_per_stage": [",".join(chunks) for chunks in ranks],
-        "parallelism.pipeline_parallel_schedule": SCHEDULES[plan.schedule] if plan.num_chunks > 1 else _of_one(plan),
+        "parallelism.pipeline_parallel_schedule": _schedule(plan),
+        **({f"parallelism.{OVERLAP}": True} if plan.schedule == PAIRED else {}),
         "recompute.mode": "select" if chosen else "full" if full else "None",
         **({"recompute.full_recompute_layer": layer_ranges(full)} if full or chosen else {}),
         **(
@@ -108,7 +113,7 @@ def apply_plan(text: str, file: str, plan: Plan) -> str:
 
     Raises:
         InputError: a file with another number of layers than the plan; keys that cannot be set without changing
-            something else.
+            something else; pairs of chunks with unequal numbers of layers with experts.
     """
     document = load_document(text.removeprefix(BOM), file=file).value
     for key in LAYER_KEYS:
@@ -119,10 +124,20 @@ def apply_plan(text: str, file: str, plan: Plan) -> str:
     named = value_at(document, ("recompute", "select_module"))
     modules = tuple(map(str, named)) if isinstance(named, Mapping) and named else (SELECT_MODULE,)
     values = dict(pynative_values(plan, modules))
-    for key in (OVERLAP, SPLIT):  # no plan has pairs
-        if value_at(document, ("parallelism", key)):
+    for key in (OVERLAP, SPLIT):  # pairs are planned without split backwards
+        if value_at(document, ("parallelism", key)) and f"parallelism.{key}" not in values:
             values[f"parallelism.{key}"] = False
-    return apply_to_training_yaml(text, file=file, values=values)
+    applied = apply_to_training_yaml(text, file=file, values=values)
+    if plan.schedule == PAIRED:
+        top = load_yaml(applied, file=file)
+        read_pairs(optional_section(top, "parallelism"), optional_section(top, "model"), plan.layers)
+    return applied
+
+
+def _schedule(plan: Plan) -> str:
+    if plan.num_chunks == 1:
+        return _of_one(plan)
+    return SCHEDULES["interleaved" if plan.schedule == PAIRED else plan.schedule]
 
 
 def _of_one(plan: Plan) -> str:
