@@ -102,6 +102,17 @@ def names_of(part: Part) -> list[str]:
     return [name for name, _ in part.module.named_parameters(prefix=part.path, remove_duplicate=False)]
 
 
+def repeated_names(stages: Sequence[StageParts], rank: int) -> frozenset[str]:
+    """Return the names of parameters on a rank that the rank of an earlier stage has too."""
+    first: dict[str, int] = {}
+    for stage in stages:
+        for part in stage.parts:
+            for name in names_of(part):
+                first.setdefault(name, stage.rank)
+    own = {name for stage in stages if stage.rank == rank for part in stage.parts for name in names_of(part)}
+    return frozenset(name for name in own if first[name] != rank)
+
+
 def share(shared: Sequence[Sequence[str]], homes: Mapping[str, Part]) -> None:
     """Make shared names on this rank one parameter again; `homes` has the part of every name on this rank."""
     for names in shared:

@@ -98,12 +98,6 @@ def _check_files(job: RunJob, *, vocabulary: int) -> None:
             names, length=job.sequence_length, vocabulary=vocabulary, tokenizer=files.tokenizer, seed=job.seed,
             option=option,
         ).samples(0, 1)  # fmt: skip
-    if job.mesh_plan is not None and (files.save or files.resume):
-        raise InputError(
-            rule=_("must not be given with a plan of evenflow auto, whose stages have no checkpoints yet"),
-            place="--save, --resume",
-            remedy=_("leave it out, or plan the pipeline alone with evenflow plan"),
-        )
     if files.resume is None:
         return
     for option, is_given in (("--verify", job.verify), ("--aa-check", job.aa_check)):
