@@ -74,12 +74,6 @@ def _check_replicas(job: RunJob) -> None:
             place="--data-parallel",
             remedy=_("leave it out, or fix the data-parallel degree of the plan: evenflow auto --fix data=…"),
         )
-    if job.aa_check:
-        raise InputError(
-            rule=_("must not be given with --data-parallel: replicas cannot check their work yet"),
-            place="--aa-check",
-            remedy=_("leave one of the two out"),
-        )
 
 
 def _check_files(job: RunJob, *, vocabulary: int) -> None:
@@ -160,7 +154,7 @@ def _check_audit(job: RunJob) -> None:
         )
     for fault in job.faults:
         sizes = {
-            "rank": (fault.rank, 0, job.plan.num_ranks),
+            "rank": (fault.rank, 0, job.num_processes),
             "step": (fault.step + 1, 1, job.num_steps + 1),
             "microbatch": (fault.microbatch or 0, 0, job.plan.num_microbatches),
         }
