@@ -71,6 +71,17 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
             most_ms=milliseconds(steps[-1]),
         ),
     ]
+    if comparison.interval_ns is not None and comparison.share_inside is not None:
+        least, most = comparison.interval_ns
+        lines.append(
+            _(
+                "80 % of the steps are predicted from {least_ms:,.3f} to {most_ms:,.3f} ms, as the stages scatter; "
+                "{share:.0f} % of those measured are",
+                least_ms=milliseconds(least),
+                most_ms=milliseconds(most),
+                share=100 * comparison.share_inside,
+            )
+        )
     if result.conditions is not None:
         lines += conditions_lines(result.conditions)
     header = [_("rank"), _("busy ms"), _("measured"), _("bubble ms"), _("measured"), _("peak MB"), _("measured")]
