@@ -9,7 +9,7 @@ ActionRow = tuple[int, int, int, int, int]
 """An action that was run: op, stage, microbatch, start and end in ns on the clock that all ranks share."""
 
 Run = tuple[int, int, int]
-"""Times of a stage in a run of it alone: forward, whole backward, and the part of that which a split leaves for later."""
+"""Times of a stage in a run of it alone: forward, whole backward, and the part of it that a split leaves for later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
