@@ -31,7 +31,7 @@ from evenflow_torch.models.rows import as_row
 from evenflow_torch.run import Pipeline, pipeline
 from evenflow_torch.run.engine.stages import cut
 from evenflow_torch.run.job.models import norm_in_float64
-from evenflow_torch.run.measure.verify import gathered_gradients
+from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients
 from evenflow_torch.run.mesh import mesh_parameters, moving
 from evenflow_torch.run.mesh.gathered import GatheredLayers, GatheredParameter
 from evenflow_torch.run.mesh.moving import Moving
@@ -285,6 +285,26 @@ def training_case(plan: Plan, ranks: tuple[On, ...], rank: int, **options: Any) 
     error = max(worst, _distance(pipe, whole.state_dict()))
     pipe.load_state_dict(begin)
     return Answer(error=error, found=_distance(pipe, begin))
+
+
+def dropout_case(plan: Plan, ranks: tuple[On, ...], rank: int, **options: Any) -> Answer:
+    """Steps with dropout in attention, and behind layers: the numbers of the unsplit model, however they are split."""
+    data = batch(plan)
+    layered, whole = (as_row(dropping_model(plan, **options)) for _ in range(2))
+    pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=mesh_plan(plan, layered, ranks), seed=5)
+    reference = Unsplit(whole, loss_fn, partial(torch.optim.SGD, lr=0.0), seed=5)
+    for _ in range(NUM_STEPS):
+        optimizer = torch.optim.SGD(pipe.parameters(), lr=0.0)
+        optimizer.zero_grad()
+        last, expected = pipe.step(data), reference.step(*data, plan.num_microbatches)
+    return compared(pipe, whole.whole, rank, last=last, expected=expected)
+
+
+def dropping_model(plan: Plan, **options: Any) -> Any:
+    made = model(plan, dropout=0.3, **options)
+    for layer in made.model.layers:
+        layer.mlp.act_fn = nn.Sequential(nn.SiLU(), nn.Dropout(0.2))
+    return made
 
 
 def saved_case(

@@ -25,6 +25,7 @@ from tests_torch.run.mesh.mesh_models import (
     TENSOR,
     On,
     cluster,
+    dropout_case,
     events_case,
     fused_case,
     gathers_case,
@@ -129,6 +130,13 @@ TRAININGS: dict[str, Callable[[int], Answer]] = {
     "sharded data, trained": partial(training_case, PAIR, half(SHARDED, SHARDED)),
     "tied, trained": partial(training_case, PAIR, half(DATA, DATA), tied=True),
 }
+DROPPING: dict[str, Callable[[int], Answer]] = {
+    "dropout, tensor, data": partial(dropout_case, PAIR, half(TENSOR, DATA)),
+    "dropout, sequence, context": partial(dropout_case, SPLIT, half(SEQUENCE, CONTEXT)),
+    "dropout, eager, four": partial(
+        dropout_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, TENSOR)),), attention="eager"
+    ),
+}
 SAVED: dict[str, Callable[[int], Answer]] = {
     "saved, data to tensor, tied": partial(saved_case, PAIR, half(DATA, TENSOR), PAIR, half(SEQUENCE, DATA), tied=True),
     "saved, four to sharded data": partial(
@@ -207,14 +215,15 @@ def answers() -> dict[str, list[Answer]]:
     links = Link(bytes_per_s=10**11), Link(bytes_per_s=10**7)
     cases = {name: planned(link) for name, link in zip(PLANNED, links, strict=True)}
     return untroubled(
-        of_width(CASES, TRAININGS, SAVED, EVENTS, GATHERS, cases, fused_cases(wide=False), wide=False), NUM_DEVICES
+        of_width(CASES, TRAININGS, DROPPING, SAVED, EVENTS, GATHERS, cases, fused_cases(wide=False), wide=False),
+        NUM_DEVICES,
     )
 
 
 @pytest.fixture(scope="module")
 def wide_answers() -> dict[str, list[Answer]]:
     return untroubled(
-        of_width(CASES, TRAININGS, SAVED, EVENTS, GATHERS, fused_cases(wide=True), wide=True), NUM_DEVICES
+        of_width(CASES, TRAININGS, DROPPING, SAVED, EVENTS, GATHERS, fused_cases(wide=True), wide=True), NUM_DEVICES
     )
 
 
@@ -225,7 +234,7 @@ def of_case(request: pytest.FixtureRequest, name: str) -> list[Answer]:
     return of_all[name]
 
 
-@each(*CASES, *PLANNED, *FUSED)
+@each(*CASES, *DROPPING, *PLANNED, *FUSED)
 def test_losses_and_gradients_are_those_of_the_unsplit_model(of_case: list[Answer]) -> None:
     assert max(answer.error for answer in of_case) <= TOLERANCE
     losses = [answer.loss_error for answer in of_case if answer.loss_error is not None]

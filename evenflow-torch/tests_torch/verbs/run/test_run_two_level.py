@@ -122,6 +122,13 @@ def test_a_training_goes_on_from_its_checkpoint_on_other_devices_and_in_one_proc
     assert trained(alone, *resume, *sizes) == pytest.approx(losses[4:], rel=1e-11)
 
 
+def test_dropout_draws_the_numbers_of_the_unsplit_model(tmp_path: Path) -> None:
+    dropping = {**CONFIG, "attention_dropout": 0.2}
+    result = verified(planned(tmp_path, "1x2", "--fix", "tensor=2,pipeline=1", config=dropping), 2)
+    assert result["verification"]["agrees"]
+    assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
+
+
 def refused(plan: Path, *options: str) -> str:
     arguments = ["run", str(plan), "--model", str(plan.with_name("config.json")), *options]
     result = CliRunner().invoke(main, arguments)

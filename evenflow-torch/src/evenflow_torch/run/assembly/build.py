@@ -169,7 +169,7 @@ def pipeline(
                 place="loss_fn",
             )
         shapes = _one_tensor_each(boundaries)
-        check_mesh_plan(mesh_plan, row, stages, shapes)
+        check_mesh_plan(mesh_plan, row, stages, shapes, is_seeded=seed is not None)
         rank_stages = _on_meshes(mesh_plan, stages, shapes, settings, loss, reader, is_sum=loss_weight is not None)
     rank = dist.get_rank(replicas.pipeline) if mesh_plan is None else mesh_plan.rank_of(dist.get_rank())
     rank_stages = replace(
