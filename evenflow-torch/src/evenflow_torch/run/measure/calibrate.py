@@ -19,12 +19,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.fsdp import FSDPModule
 
 from evenflow_torch.run.assembly.batches import Batch
 from evenflow_torch.run.assembly.pipeline import Pipeline
 from evenflow_torch.run.engine.host_traffic import Moved
 from evenflow_torch.run.engine.runtime import LossFunction
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.engine.torch_names import reduce_nothing
 from evenflow_torch.run.measure.exchange_times import measure_exchanges_ns
 from evenflow_torch.run.measure.live_memory import memory_meter
 from evenflow_torch.run.measure.load import Load
@@ -111,6 +113,8 @@ def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> MeasuredCo
     dist.barrier()
     alone = []
     for stage in pipe.stages:
+        if isinstance(stage.submod, FSDPModule):  # as in the step, gathers and reductions are no part of its actions
+            reduce_nothing(stage.submod)
         boundary = stage.example_input
         example = inputs if stage.is_first else torch.randn(boundary.shape, dtype=boundary.dtype, device=device)
         alone.append(_Alone(stage, example, stage.example_output, targets, loss_fn))
