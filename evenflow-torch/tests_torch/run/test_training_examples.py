@@ -13,6 +13,8 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from evenflow.export.results.json_text import format_object
+from evenflow.profiles.layer_file import format_layer_file
+from tests.networks import plain_network
 from tests.paths import ROOT
 from tests_torch.run.test_script import PLAN
 from tests_torch.run.warm_scripts import run_script
@@ -101,3 +103,14 @@ def test_evenflow_run_trains_on_files_and_goes_on_under_another_plan(tmp_path: P
     assert len(evaluated) == 3
     saved = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert saved == ["step-00000004", "step-00000008", "step-00000012"]
+
+
+def test_replicas_check_the_work_of_modules_in_order(plan: Path, tmp_path: Path) -> None:
+    layers = tmp_path / "layers.json"
+    layers.write_text(format_layer_file(plain_network(num_layers=4)), encoding="utf-8")
+    printed = run_script(tmp_path, str(FOLDER / "checked.py"), str(layers), str(plan), processes=4)
+    losses = losses_of(printed, "step")
+    assert losses[-1] < losses[0]
+    checked = [line for line in printed.splitlines() if line.startswith("checked")]
+    assert len(checked) == 4
+    assert all(int(line.split()[1]) > 0 and line.endswith("differences 0") for line in checked)
