@@ -3,7 +3,7 @@
 from evenflow.cli.text.tables import aligned
 from evenflow.draw.measured_picture import measured_svg
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
-from evenflow.language import _
+from evenflow.language import _, _n
 from evenflow.simulate import Timeline
 from evenflow.units import megabytes, milliseconds
 from evenflow_torch.run.measure.comparison import Comparison
@@ -40,7 +40,7 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
     """Return headline, step time, and for each rank busy and idle time and peak memory, predicted and measured."""
     predicted, measured = comparison.predicted, comparison.measured
     steps = sorted(comparison.step_ns)
-    machine = _("{num_ranks} ranks ({device})", num_ranks=job.plan.num_ranks, device=job.device)
+    machine = _n("one rank ({device})", "{count} ranks ({device})", count=job.plan.num_ranks, device=job.device)
     if job.data_parallel > 1:
         machine = _("{replicas} replicas of {where}", replicas=job.data_parallel, where=machine)
     if job.mesh_plan is not None:
