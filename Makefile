@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH ?= torch==2.13.0
+TORCH_VENV := .venv-$(subst ==,-,$(TORCH))
 MINDFORMERS_VENV := .venv-mindformers
 PYNATIVE_VENV := .venv-mindformers-pynative
 COLOSSALAI_VENV := .venv-colossalai
@@ -31,7 +32,7 @@ BASE ?= main
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-quick affected test-slow test-thorough test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table software-table session prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-megatron-next check-bridge check-hydra check-torchtitan check-degrees check-trace check-architectures architecture-table clean
+.PHONY: help setup demo demo-175b test test-quick affected test-slow test-thorough test-gpu test-torch fuzz coverage lint docs schedule-pages target-table accelerator-table software-table session prediction-example report-example translations page test-page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-megatron-next check-bridge check-hydra check-torchtitan check-degrees check-trace check-architectures architecture-table clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -44,6 +45,7 @@ help:
 	@echo "make test-thorough      run the tests that start no processes with three times as many examples"
 	@echo "make test-page          try the report page in a browser and the documentation's search (needs Node.js; installs Chromium where it is missing and can be)"
 	@echo "make test-gpu           run the tests that need GPUs; set TORCH to a build with CUDA"
+	@echo "make test-torch         run the tests of evenflow-torch with another release of torch, in an environment of its own; TORCH=torch==2.15.0"
 	@echo "make fuzz               try 20,000 malformed and odd inputs on every reader and verb; FUZZ='--seed 2 --inputs 50000'"
 	@echo "make coverage           run the tests and measure which lines they run, write htmlcov/"
 	@echo "make lint               check style, types and the import contract"
@@ -87,7 +89,7 @@ demo-175b: setup
 	$(BIN)/python run_pipeline_balance.py --init ./cfgs/init_llama.yaml -m demo -s 16 -i 3 -mb 16 -mem 56000 -lm 1 -t 60
 
 # Processes that compute with one thread each do not wait for each other's cores.
-test test-quick affected test-thorough coverage: export OMP_NUM_THREADS := 1
+test test-quick affected test-thorough test-torch coverage: export OMP_NUM_THREADS := 1
 
 # Files go to two processes, in the order of tests/conftest.py: what a file starts for all of its tests is started once.
 test: $(VENV)/.stamp-dev
@@ -108,6 +110,9 @@ test-thorough: $(VENV)/.stamp-dev
 
 test-gpu: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m gpu -rsP $(ARGS)
+
+test-torch: $(TORCH_VENV)/.stamp
+	$(TORCH_VENV)/bin/python -m pytest evenflow-torch/tests_torch -m "$(EVERYWHERE)" $(SHARED_OUT) $(ARGS)
 
 # The page as a browser shows it, without a network, and the search of what docs builds; what is committed must be what web/ makes.
 test-page: docs $(VENV)/.stamp-page web/node_modules/.package-lock.json
@@ -276,6 +281,14 @@ $(VENV)/.stamp-page: $(VENV)/.stamp-dev
 $(VENV)/.stamp-docs: pyproject.toml | $(VENV)/.stamp-venv
 	@$(PIP) --editable '.[docs]'
 	@touch $@ $(VENV)/.stamp-setup
+
+# Another release of torch than the one that all else is tried with.
+$(TORCH_VENV)/.stamp: pyproject.toml evenflow-torch/pyproject.toml | $(VENV)/.stamp-venv
+	@echo "installing $(TORCH) into $(TORCH_VENV) (once, a few minutes) ..."
+	@$(PYTHON) -m venv $(TORCH_VENV)
+	@$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	@$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,png]' --editable ./evenflow-torch
+	@touch $@
 
 # An environment of its own: what MindFormers pins is not what evenflow needs.
 $(MINDFORMERS_VENV)/.stamp: | $(VENV)/.stamp-venv

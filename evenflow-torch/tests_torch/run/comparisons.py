@@ -20,5 +20,6 @@ def comparison_of(simulation: Simulation, slower: int = 1) -> Comparison:
         costs=simulation.costs,
         communication=simulation.communication,
         durations=simulation.costs.durations,
+        interval_ns=(predicted.makespan_ns, predicted.makespan_ns),
         measured_peak_bytes=tuple(2**20 * (rank + 1) for rank in range(predicted.schedule.num_ranks)),
     )

@@ -15,6 +15,7 @@ from evenflow.schedule import schedule_of
 from evenflow_torch.models.rows import as_row
 from evenflow_torch.run import Hook, Observer, Pipeline, pipeline
 from evenflow_torch.run.engine.stages import StageModule, cut
+from evenflow_torch.run.engine.torch_names import kept_microbatches
 from evenflow_torch.run.measure.verify import Unsplit
 from tests_torch.run.cases import NUM_STEPS, Answer
 from tests_torch.run.engine.split_cases import SIZE, module
@@ -200,7 +201,7 @@ def hooks_case(plan: Plan, rank: int, *, after: list[Any]) -> Answer:
     data = batch(plan.num_microbatches)
     hooks = [
         Hook(after=action, run=lambda engine, action=action: seen.append(
-            (str(action), sorted(engine.stage(action.stage).fwd_cache))))
+            (str(action), kept_microbatches(engine.stage(action.stage)))))
         for action in after
     ]  # fmt: skip
     pipe = pipeline(plan, llama(plan.num_layers), loss_fn, data)

@@ -1,6 +1,10 @@
 """The scripts of examples/training, on several ranks: they learn, and what they write is what they trained."""
 
 import importlib.util
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -9,6 +13,8 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from evenflow.export.results.json_text import format_object
+from evenflow.profiles.layer_file import format_layer_file
+from tests.networks import plain_network
 from tests.paths import ROOT
 from tests_torch.run.test_script import PLAN
 from tests_torch.run.warm_scripts import run_script
@@ -63,3 +69,48 @@ def test_parameters_of_hugging_face_are_trained_and_written_back(plan: Path, tmp
     inputs, targets = example.samples(99, 6, 32)
     expected = (example.sum_over_tokens(trained(inputs).logits, targets) / example.num_tokens(targets)).detach()
     assert losses_of(printed, "held out") == pytest.approx([float(expected)], abs=2e-4)
+
+
+def test_split_layers_learn_in_half_precision(plan: Path, tmp_path: Path) -> None:
+    printed = run_script(tmp_path, str(FOLDER / "tensor_parallel.py"), str(plan), processes=4)
+    losses = losses_of(printed, "step")
+    assert len(losses) == 8
+    assert losses[-1] < losses[0]
+    assert (tmp_path / "checkpoint" / ".metadata").exists()
+
+
+def test_a_module_is_planned_for_the_processes_and_goes_on_with_others(tmp_path: Path) -> None:
+    first = run_script(tmp_path, str(FOLDER / "two_level.py"), processes=4)
+    assert len([line for line in first.splitlines() if line.startswith("stage on devices")]) == 2
+    again = run_script(tmp_path, str(FOLDER / "two_level.py"), processes=2)
+    losses = losses_of(first, "step"), losses_of(again, "step")
+    assert [line.split(":")[0] for line in again.splitlines() if line.startswith("step")] == [
+        f"step {number}" for number in range(6, 12)
+    ]
+    assert losses[0][-1] < losses[0][0] / 2
+    assert max(losses[1]) < losses[0][-1]
+
+
+def test_evenflow_run_trains_on_files_and_goes_on_under_another_plan(tmp_path: Path) -> None:
+    scripts = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([FOLDER / "on_data.sh", tmp_path], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line["step"] for line in told] == list(range(1, 13))
+    evaluated = [line["eval_loss"] for line in told if "eval_loss" in line]
+    assert sorted(evaluated, reverse=True) == evaluated
+    assert len(evaluated) == 3
+    saved = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert saved == ["step-00000004", "step-00000008", "step-00000012"]
+
+
+def test_replicas_check_the_work_of_modules_in_order(plan: Path, tmp_path: Path) -> None:
+    layers = tmp_path / "layers.json"
+    layers.write_text(format_layer_file(plain_network(num_layers=4)), encoding="utf-8")
+    printed = run_script(tmp_path, str(FOLDER / "checked.py"), str(layers), str(plan), processes=4)
+    losses = losses_of(printed, "step")
+    assert losses[-1] < losses[0]
+    checked = [line for line in printed.splitlines() if line.startswith("checked")]
+    assert len(checked) == 4
+    assert all(int(line.split()[1]) > 0 and line.endswith("differences 0") for line in checked)

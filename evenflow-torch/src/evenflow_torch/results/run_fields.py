@@ -28,6 +28,10 @@ def run_fields(job: RunJob, result: RunResult, comparison: Comparison) -> dict[s
         "losses": [finite(loss) for loss in result.losses],
         "step_ms": [milliseconds(ns) for ns in comparison.step_ns],
         "step_error": comparison.error,
+        "step_interval_ms": None
+        if comparison.interval_ns is None
+        else [milliseconds(limit) for limit in comparison.interval_ns],
+        "steps_in_interval": comparison.share_inside,
         "predicted": _side(comparison.predicted, comparison.predicted_peak_bytes),
         "measured": _side(comparison.measured, comparison.measured_peak_bytes),
         "memory_limit_mb": None if job.memory_limit_bytes is None else megabytes(job.memory_limit_bytes),

@@ -3,7 +3,7 @@
 from evenflow.cli.text.tables import aligned
 from evenflow.draw.measured_picture import measured_svg
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
-from evenflow.language import _
+from evenflow.language import _, _n
 from evenflow.simulate import Timeline
 from evenflow.units import megabytes, milliseconds
 from evenflow_torch.run.measure.comparison import Comparison
@@ -40,7 +40,7 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
     """Return headline, step time, and for each rank busy and idle time and peak memory, predicted and measured."""
     predicted, measured = comparison.predicted, comparison.measured
     steps = sorted(comparison.step_ns)
-    machine = _("{num_ranks} ranks ({device})", num_ranks=job.plan.num_ranks, device=job.device)
+    machine = _n("one rank ({device})", "{count} ranks ({device})", count=job.plan.num_ranks, device=job.device)
     if job.data_parallel > 1:
         machine = _("{replicas} replicas of {where}", replicas=job.data_parallel, where=machine)
     if job.mesh_plan is not None:
@@ -71,6 +71,17 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
             most_ms=milliseconds(steps[-1]),
         ),
     ]
+    if comparison.interval_ns is not None and comparison.share_inside is not None:
+        least, most = comparison.interval_ns
+        lines.append(
+            _(
+                "80 % of the steps are predicted from {least_ms:,.3f} to {most_ms:,.3f} ms, as the stages scatter; "
+                "{share:.0f} % of those measured are",
+                least_ms=milliseconds(least),
+                most_ms=milliseconds(most),
+                share=100 * comparison.share_inside,
+            )
+        )
     if result.conditions is not None:
         lines += conditions_lines(result.conditions)
     header = [_("rank"), _("busy ms"), _("measured"), _("bubble ms"), _("measured"), _("peak MB"), _("measured")]

@@ -4,18 +4,24 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 
 from evenflow.aa import Direction, RankChecks, plan_checks
 from evenflow.model import Plan
 from evenflow.schedule import Schedule
 from evenflow.simulate import StageCosts, build_graph, run
-from evenflow_torch.run import Hook, pipeline
+from evenflow_torch.run import Hook, Pipeline, pipeline
 from evenflow_torch.run.aa.aa_check import AACheck
 from evenflow_torch.run.engine.hooks import insert_hooks
 from evenflow_torch.run.engine.runtime import LossFunction
+from evenflow_torch.run.replicas.replicas import replicas_of
 from evenflow_torch.run.values.aa_report import Fault, FaultKind
+from tests_torch.run.any_model.any_cases import loss_fn as of_logits
+from tests_torch.run.any_model.any_cases import masked
+from tests_torch.run.any_model.own_models import LENGTH, Gpt
 from tests_torch.run.cases import Answer
 from tests_torch.run.models import batch, llama, loss_fn, row
+from tests_torch.run.replicas.replica_cases import Mesh, device_mesh, own_samples, whole
 
 FAULTY_RANK = 1
 
@@ -47,16 +53,30 @@ def aa_case(
     is_llama: bool = True,
     loss: LossFunction = loss_fn,
     seed: int | None = 5,
+    sizes: Mesh | None = None,
     **options: Any,
 ) -> Answer:
     """Steps with checks; in one there is a flipped bit in a forward, in another one in a backward."""
-    data = batch(plan.num_microbatches)
+    data, mesh = own_data(plan, sizes)
     model = llama(plan.num_layers, **options) if is_llama else row(plan.num_layers)
     if loss is squared_error:
         model[-1] = nn.Sequential(model[-1], nn.Tanh())
     ends = {} if is_llama else {"head_modules": 1, "tail_modules": 1}
-    pipe = pipeline(plan, model, loss, data, seed=seed, **ends)
-    checks = checks_of(pipe.schedule, rank)
+    pipe = pipeline(plan, model, loss, data, seed=seed, mesh=mesh, **ends)
+    return flipped(pipe, data, rank)
+
+
+def traced_case(plan: Plan, rank: int, *, sizes: Mesh | None = None) -> Answer:
+    """The same in a model that is cut by its operators, with masks and dropout."""
+    mesh = None if sizes is None else device_mesh(sizes)
+    data = masked(2 * plan.num_microbatches, LENGTH)
+    pipe = pipeline(plan, Gpt(plan.num_layers, dropout=0.2), of_logits, data, seed=5, mesh=mesh)
+    return flipped(pipe, data, rank)
+
+
+def flipped(pipe: Pipeline, data: Any, rank: int) -> Answer:
+    """Steps with checks; in one of those of the faulty rank a bit of a forward is flipped, in one of a backward."""
+    checks = checks_of(pipe.schedule, pipe.rank)
     every_rank = [checks_of(pipe.schedule, one) for one in range(pipe.schedule.num_ranks)]
     turns = [checks.turn(number) for number in range(max(2, *(len(one.rotation) for one in every_rank)))]
     faults: dict[int, Fault] = {}
@@ -76,17 +96,28 @@ def aa_case(
     return Answer(found=(check.audit(), sum(map(len, turns)), [(one.step, one.direction) for one in faults.values()]))
 
 
-def same_case(plan: Plan, rank: int, *, seed: int | None = 5) -> Answer:
+def own_data(plan: Plan, sizes: Mesh | None) -> tuple[tuple[torch.Tensor, torch.Tensor], DeviceMesh | None]:
+    """The batch of this process's pipeline, and the mesh of all of them."""
+    if sizes is None:
+        return batch(plan.num_microbatches), None
+    mesh = device_mesh(sizes)
+    return own_samples(batch(plan.num_microbatches * replicas_of(mesh).count), mesh), mesh
+
+
+def same_case(plan: Plan, rank: int, *, seed: int | None = 5, sizes: Mesh | None = None, **options: Any) -> Answer:
     """The largest difference of a gradient between steps with checks and without."""
-    data = batch(plan.num_microbatches)
-    plain, pipe = (pipeline(plan, llama(plan.num_layers, dropout=0.2), loss_fn, data, seed=seed) for _ in range(2))
-    check = AACheck(pipe, checks_of(pipe.schedule, rank))
+    data, mesh = own_data(plan, sizes)
+    options = {"dropout": 0.2, **options}
+    plain, pipe = (
+        pipeline(plan, llama(plan.num_layers, **options), loss_fn, data, seed=seed, mesh=mesh) for _ in range(2)
+    )
+    check = AACheck(pipe, checks_of(pipe.schedule, pipe.rank))
     for _ in range(2):  # gradients accumulate
         for run_step in (plain.step, check.step):
             torch.manual_seed(7)
             run_step(data)
     error = max(
-        float((one.grad - other.grad).abs().max())
+        float((whole(one.grad) - whole(other.grad)).abs().max())
         for (_, one), (_, other) in zip(pipe.named_parameters(), plain.named_parameters(), strict=True)
     )
     return Answer(error=error, found=check.audit().mismatches)
@@ -139,17 +170,25 @@ def stateful_case(plan: Plan, rank: int) -> Answer:
     return Answer(found=(found, counts, bool(torch.equal(after, torch.rand(1)))))
 
 
-def fault_case(plan: Plan, rank: int, *, kind: FaultKind, num_steps: int, direction: Direction | None = None) -> Answer:
+def fault_case(
+    plan: Plan,
+    rank: int,
+    *,
+    kind: FaultKind,
+    num_steps: int,
+    direction: Direction | None = None,
+    sizes: Mesh | None = None,
+) -> Answer:
     """Steps with an optimizer and a fault, in the same place of every step but the first, or stuck from then on."""
-    data = batch(plan.num_microbatches)
-    pipe = pipeline(plan, llama(plan.num_layers), loss_fn, data, seed=5)
+    data, mesh = own_data(plan, sizes)
+    pipe = pipeline(plan, llama(plan.num_layers), loss_fn, data, seed=5, mesh=mesh)
     first, last = 1, 2 if kind is FaultKind.STUCK else num_steps
     microbatch = 1 if kind in (FaultKind.PRODUCT, FaultKind.MESSAGE) else None
     faults = [
         Fault(rank=rank, step=step, kind=kind, microbatch=microbatch, direction=direction)
         for step in range(first, last)
     ]
-    check = AACheck(pipe, checks_of(pipe.schedule, rank), faults=faults if rank == FAULTY_RANK else ())
+    check = AACheck(pipe, checks_of(pipe.schedule, pipe.rank), faults=faults if rank == FAULTY_RANK else ())
     optimizer = torch.optim.AdamW(pipe.parameters())
     for _ in range(num_steps):
         optimizer.zero_grad()

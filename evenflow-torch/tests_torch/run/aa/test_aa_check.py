@@ -77,7 +77,8 @@ def test_so_it_is_in_all_other_families(answers_of_others: dict[str, list[Answer
     check(answers_of_others, name)
 
 
-def check(answers: dict[str, list[Answer]], name: str) -> None:
+def check(answers: dict[str, list[Answer]], name: str, backward: str = "gradient of the input") -> None:
+    """`backward` is the first tensor of a backward on the faulty rank."""
     for rank, answer in enumerate(answers[name]):
         audit, wanted, faults = answer.found
         assert audit.num_checks == wanted
@@ -91,7 +92,7 @@ def check(answers: dict[str, list[Answer]], name: str) -> None:
             for one in audit.mismatches
         ]
         assert audit.injected == places
-        tensors = {"forward": "output", "backward": "gradient of the input"}
+        tensors = {"forward": "output", "backward": backward}
         assert [(one.rank, one.step, one.direction, one.tensor, one.num_different) for one in audit.mismatches] == [
             (FAULTY_RANK, step, direction, tensors[direction], 1) for step, direction in sorted(faults)
         ]

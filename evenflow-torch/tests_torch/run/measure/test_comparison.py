@@ -1,5 +1,6 @@
 """Measured steps beside the prediction."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from evenflow.schedule.action import NUM_OPS
 from evenflow.simulate import build_graph, run, with_copies
 from evenflow.simulate.costs import duration_table
 from evenflow_torch.run.engine.order import runnable_order
-from evenflow_torch.run.measure.comparison import compare
+from evenflow_torch.run.measure.comparison import by_run, compare, interval_of
 from evenflow_torch.run.values.run_result import Overhead, RankResult, RunResult
 from tests.thoroughness import examples
 
@@ -68,6 +69,7 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
                 actions=[rows],
                 offloaded_bytes={} if link is None else dict.fromkeys(own, 3),
                 copy_ns={} if link is None else {stage: copies[stage] for stage in own},
+                runs={stage: ((forward[stage], backward[stage], weight[stage]),) * 5 for stage in own},
             )
         )
     result = RunResult(
@@ -77,7 +79,33 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
     comparison = compare(schedule, result, link)
     assert comparison.error == 0
     assert comparison.step_ns == (timeline.makespan_ns,)
+    assert (comparison.interval_ns, comparison.share_inside) == ((timeline.makespan_ns,) * 2, 1.0)
     assert np.array_equal(comparison.predicted.start_ns, comparison.measured.start_ns)
     assert comparison.predicted.has_copies == timeline.has_copies
     assert not comparison.measured.has_copies
     assert all(peak >= 117 for peak in comparison.predicted_peak_bytes)
+
+
+@settings(max_examples=examples(50))
+@given(st.lists(st.integers(1, 10_000), min_size=5, max_size=40))
+def test_an_interval_holds_four_fifths_of_what_it_is_made_of(steps: list[int]) -> None:
+    interval = interval_of(steps)
+    assert interval is not None
+    least, most = interval
+    assert min(steps) <= least <= most <= max(steps)
+    assert sum(not least <= step <= most for step in steps) <= 0.2 * len(steps) + 2
+    assert interval_of(steps[:4]) is None
+
+
+def test_runs_are_those_of_all_ranks_at_the_same_time() -> None:
+    ranks = [
+        RankResult(
+            forward_ns={}, backward_ns={}, weight_ns={}, activation_bytes={}, until_weight_bytes={}, static_bytes=0,
+            working_bytes=0, peak_bytes=0, actions=[], runs={stage: ((1 + stage, 2, 0), (10 + stage, 20, 5))},
+        )
+        for stage in range(2)
+    ]  # fmt: skip
+    first, second = by_run(ranks)
+    assert [rank.forward_ns for rank in first] == [{0: 1}, {1: 2}]
+    assert [rank.weight_ns for rank in second] == [{0: 5}, {1: 5}]
+    assert not list(by_run([*ranks, replace(ranks[0], runs={2: ()})])), "a stage that was not measured"

@@ -1,6 +1,8 @@
 """Stages of a small Llama on meshes, with placements as people write them."""
 
 import logging
+import shutil
+import tempfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,10 +11,13 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed import checkpoint
 from torch.distributed.tensor import DTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional
+from transformers import LlamaForCausalLM
 
 from evenflow.cluster import split_along
 from evenflow.cluster.cluster import Cluster, Link
@@ -26,7 +31,7 @@ from evenflow_torch.models.rows import as_row
 from evenflow_torch.run import Pipeline, pipeline
 from evenflow_torch.run.engine.stages import cut
 from evenflow_torch.run.job.models import norm_in_float64
-from evenflow_torch.run.measure.verify import gathered_gradients
+from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients
 from evenflow_torch.run.mesh import mesh_parameters, moving
 from evenflow_torch.run.mesh.gathered import GatheredLayers, GatheredParameter
 from evenflow_torch.run.mesh.moving import Moving
@@ -280,6 +285,86 @@ def training_case(plan: Plan, ranks: tuple[On, ...], rank: int, **options: Any) 
     error = max(worst, _distance(pipe, whole.state_dict()))
     pipe.load_state_dict(begin)
     return Answer(error=error, found=_distance(pipe, begin))
+
+
+def dropout_case(plan: Plan, ranks: tuple[On, ...], rank: int, **options: Any) -> Answer:
+    """Steps with dropout in attention, and behind layers: the numbers of the unsplit model, however they are split."""
+    data = batch(plan)
+    layered, whole = (as_row(dropping_model(plan, **options)) for _ in range(2))
+    pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=mesh_plan(plan, layered, ranks), seed=5)
+    reference = Unsplit(whole, loss_fn, partial(torch.optim.SGD, lr=0.0), seed=5)
+    for _ in range(NUM_STEPS):
+        optimizer = torch.optim.SGD(pipe.parameters(), lr=0.0)
+        optimizer.zero_grad()
+        last, expected = pipe.step(data), reference.step(*data, plan.num_microbatches)
+    return compared(pipe, whole.whole, rank, last=last, expected=expected)
+
+
+def dropping_model(plan: Plan, **options: Any) -> Any:
+    made = model(plan, dropout=0.3, **options)
+    for layer in made.model.layers:
+        layer.mlp.act_fn = nn.Sequential(nn.SiLU(), nn.Dropout(0.2))
+    return made
+
+
+def saved_case(
+    plan: Plan, ranks: tuple[On, ...], after: Plan, ranks_after: tuple[On, ...] | None, rank: int, **options: Any
+) -> Answer:
+    """Steps, a checkpoint, and steps from it on other devices, or on one device a rank: as if nothing had happened.
+
+    It is found whether the unsplit model and transformers read what is written.
+    """
+    data = batch(plan)
+    folder: list[Any] = [tempfile.mkdtemp() if rank == 0 else None]
+    dist.broadcast_object_list(folder)
+
+    def made(plan: Plan, ranks: tuple[On, ...] | None) -> tuple[Pipeline, torch.optim.Optimizer]:
+        layered = as_row(model(plan, **options))
+        where = None if ranks is None else mesh_plan(plan, layered, ranks)
+        pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=where)
+        return pipe, torch.optim.AdamW(pipe.parameters(), lr=0.01)
+
+    def train(pipe: Pipeline, optimizer: torch.optim.Optimizer) -> list[torch.Tensor | None]:
+        losses = []
+        for _ in range(2):
+            optimizer.zero_grad()
+            losses.append(pipe.step(data))
+            optimizer.step()
+        return losses
+
+    before, later = made(plan, ranks), made(after, ranks_after)
+    try:
+        train(*before)
+        before[0].save(folder[0], before[1], wait=False)
+        before[0].save_pretrained(folder[0])
+        then = {name: full(value).clone() for name, value in before[0].state_dict().items()}
+        expected = train(*before)  # while it is written
+        before[0].wait_for_checkpoint()
+        later[0].load(folder[0], later[1])
+        losses = train(*later)
+        whole = model(plan, **options)
+        state = {"model": whole.state_dict()}
+        checkpoint.load(
+            state, checkpoint_id=folder[0], process_group=dist.new_group([rank], use_local_synchronization=True)
+        )
+        whole.load_state_dict(state["model"])
+        whole.config.save_pretrained(folder[0])
+        dist.barrier()
+        known = LlamaForCausalLM.from_pretrained(folder[0], dtype=torch.float64).state_dict()
+    finally:
+        dist.barrier()
+        if rank == 0:
+            shutil.rmtree(folder[0])
+    wanted = {name: full(value) for name, value in before[0].state_dict().items()}
+    own = {name: full(value) for name, value in later[0].state_dict().items()}
+    errors = [float((wanted[name] - own[name]).abs().max()) for name in wanted.keys() & own.keys()]
+    shares = [abs(float(one / two) - 1) for one, two in zip(losses, expected, strict=True) if None not in (one, two)]
+    same = [torch.equal(value, of[name]) for of in (whole.state_dict(), known) for name, value in then.items()]
+    return Answer(error=max(errors, default=0.0), loss_error=max(shares, default=0.0), found=all(same))
+
+
+def full(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def _distance(pipe: Pipeline, expected: dict[str, torch.Tensor]) -> float:

@@ -1,4 +1,4 @@
-"""A plan of stages on several devices is refused for other parameters and shapes, and for dropout."""
+"""A plan of stages on several devices is refused for other parameters and shapes, and for dropout that differs."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,12 +23,12 @@ PLAN = Plan(schedule="1f1b", num_microbatches=2, layers=((1, 1),))
 RANKS = (On(devices=(0, 1), mesh=(2,), axes=(DATA,)), On(devices=(2, 3), mesh=(2,), axes=(TENSOR,)))
 
 
-def check(where: MeshPlan, whole: Any, *, length: int = LENGTH) -> None:
+def check(where: MeshPlan, whole: Any, *, length: int = LENGTH, is_seeded: bool = True) -> None:
     row = as_row(whole)
     stages = cut(row, PLAN, schedule_of(PLAN))
     tokens = torch.empty(SAMPLES, length, dtype=torch.long, device="meta")
     boundaries = boundary_shapes(stages, row.context, tokens)
-    check_mesh_plan(where, row, stages, [boundary.tensor for boundary in boundaries])
+    check_mesh_plan(where, row, stages, [boundary.tensor for boundary in boundaries], is_seeded=is_seeded)
 
 
 def changed(where: MeshPlan, index: int, **changes: Any) -> MeshPlan:
@@ -55,11 +55,16 @@ def test_a_plan_fits_its_own_model_and_no_other() -> None:
         check(where, whole, length=LENGTH + 1)
 
 
-def test_dropout_is_refused() -> None:
+def test_dropout_that_devices_would_draw_differently_is_refused() -> None:
     whole = model(PLAN)
     where = mesh_plan(PLAN, as_row(whole), RANKS)
     whole.model.layers[0].mlp.act_fn = nn.Dropout(0.5)
-    with pytest.raises(InputError, match=r"must have no dropout .*act_fn'; set dropout to 0"):
+    check(where, whole)
+    with pytest.raises(InputError, match=r"must have no dropout without a seed .*act_fn'; give pipeline a seed"):
+        check(where, whole, is_seeded=False)
+    whole.model.layers[0].mlp.act_fn = nn.MultiheadAttention(8, 2, dropout=0.1, bias=False)
+    whole.model.layers[0].mlp.act_fn.in_proj_weight = whole.model.layers[0].mlp.act_fn.out_proj.weight = None
+    with pytest.raises(InputError, match=r"must have no dropout inside of torch.nn.MultiheadAttention .*act_fn'"):
         check(where, whole)
 
 

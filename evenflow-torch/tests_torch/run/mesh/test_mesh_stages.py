@@ -25,12 +25,14 @@ from tests_torch.run.mesh.mesh_models import (
     TENSOR,
     On,
     cluster,
+    dropout_case,
     events_case,
     fused_case,
     gathers_case,
     mesh_case,
     planned_case,
     row_model,
+    saved_case,
     tokens_on_mesh_case,
     training_case,
 )
@@ -52,6 +54,8 @@ CHECKPOINTED = Plan(
 KEPT = Plan(schedule="1f1b", num_microbatches=3, layers=((2, 2),))
 OFFLOADED = Plan(schedule="1f1b", num_microbatches=3, layers=((2, 2),), recompute={"offload": ((2, 1),)})
 CHUNKS = Plan(schedule="interleaved", num_microbatches=4, layers=((1, 1), (2, 0)))
+OF_TWO = Plan(schedule="1f1b", num_microbatches=2, layers=((2, 2),))
+OF_FOUR = replace(OF_TWO, layers=((1, 1, 1, 1),))
 THREE = Plan(schedule="eager-1f1b", num_microbatches=4, layers=((2, 1, 1),), recompute={"both": ((1, 0, 0),)})
 
 
@@ -126,6 +130,25 @@ TRAININGS: dict[str, Callable[[int], Answer]] = {
     "sharded data, trained": partial(training_case, PAIR, half(SHARDED, SHARDED)),
     "tied, trained": partial(training_case, PAIR, half(DATA, DATA), tied=True),
 }
+DROPPING: dict[str, Callable[[int], Answer]] = {
+    "dropout, tensor, data": partial(dropout_case, PAIR, half(TENSOR, DATA)),
+    "dropout, sequence, context": partial(dropout_case, SPLIT, half(SEQUENCE, CONTEXT)),
+    "dropout, eager, four": partial(
+        dropout_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, TENSOR)),), attention="eager"
+    ),
+}
+SAVED: dict[str, Callable[[int], Answer]] = {
+    "saved, data to tensor, tied": partial(saved_case, PAIR, half(DATA, TENSOR), PAIR, half(SEQUENCE, DATA), tied=True),
+    "saved, four to sharded data": partial(
+        saved_case,
+        replace(ONE_STAGE, layers=((4,),)),
+        (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, TENSOR)),),
+        replace(OF_TWO, layers=((1, 3),)),
+        half(DATA, SHARDED),
+    ),
+    "saved, to one device a rank": partial(saved_case, OF_TWO, half(SHARDED, TENSOR), OF_FOUR, None, tied=True),
+    "saved, from one device a rank": partial(saved_case, OF_FOUR, None, OF_TWO, half(DATA, DATA), tied=True),
+}
 EVENTS: dict[str, Callable[[int], Answer]] = {
     "events, data on four": partial(events_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(DATA,)),)),
     "events, data, data": partial(events_case, OF_THREE, half(DATA, DATA)),
@@ -192,13 +215,16 @@ def answers() -> dict[str, list[Answer]]:
     links = Link(bytes_per_s=10**11), Link(bytes_per_s=10**7)
     cases = {name: planned(link) for name, link in zip(PLANNED, links, strict=True)}
     return untroubled(
-        of_width(CASES, TRAININGS, EVENTS, GATHERS, cases, fused_cases(wide=False), wide=False), NUM_DEVICES
+        of_width(CASES, TRAININGS, DROPPING, SAVED, EVENTS, GATHERS, cases, fused_cases(wide=False), wide=False),
+        NUM_DEVICES,
     )
 
 
 @pytest.fixture(scope="module")
 def wide_answers() -> dict[str, list[Answer]]:
-    return untroubled(of_width(CASES, TRAININGS, EVENTS, GATHERS, fused_cases(wide=True), wide=True), NUM_DEVICES)
+    return untroubled(
+        of_width(CASES, TRAININGS, DROPPING, SAVED, EVENTS, GATHERS, fused_cases(wide=True), wide=True), NUM_DEVICES
+    )
 
 
 @pytest.fixture
@@ -208,7 +234,7 @@ def of_case(request: pytest.FixtureRequest, name: str) -> list[Answer]:
     return of_all[name]
 
 
-@each(*CASES, *PLANNED, *FUSED)
+@each(*CASES, *DROPPING, *PLANNED, *FUSED)
 def test_losses_and_gradients_are_those_of_the_unsplit_model(of_case: list[Answer]) -> None:
     assert max(answer.error for answer in of_case) <= TOLERANCE
     losses = [answer.loss_error for answer in of_case if answer.loss_error is not None]
@@ -226,6 +252,13 @@ def test_every_device_has_its_part_of_the_parameters_only(answers: dict[str, lis
 def test_a_stock_optimizer_trains_the_same_model(of_case: list[Answer]) -> None:
     assert max(answer.error for answer in of_case) <= 1e-10
     assert max(answer.found for answer in of_case) == 0, "what is loaded is there"
+
+
+@each(*SAVED)
+def test_a_checkpoint_goes_on_on_other_devices_and_is_read_by_the_unsplit_model(of_case: list[Answer]) -> None:
+    assert max(answer.error for answer in of_case) <= 1e-10
+    assert max(answer.loss_error or 0.0 for answer in of_case) <= TOLERANCE
+    assert all(answer.found for answer in of_case)
 
 
 @each(*EVENTS)

@@ -16,6 +16,7 @@ from transformers import LlamaForCausalLM
 
 from evenflow.model import Plan
 from evenflow_torch.run import Pipeline, pipeline
+from evenflow_torch.run.engine.torch_names import kept_microbatches
 from evenflow_torch.run.replicas.replicas import replicas_of
 from tests_torch.run.cases import Answer
 from tests_torch.run.models import VOCABULARY, batch, llama, loss_fn
@@ -58,7 +59,7 @@ def evaluate_case(plan: Plan, sizes: Mesh, rank: int, **options: Any) -> Answer:
         for first, second in zip(pipe.parameters(), alone.parameters(), strict=True)
     ]
     is_training = all(stage.submod.training for stage in pipe.stages)
-    left = sum(len(stage.fwd_cache) for stage in pipe.stages)
+    left = sum(len(kept_microbatches(stage)) for stage in pipe.stages)
     return Answer(error=0.0, loss_error=max(errors, default=0.0), found=(all(same), is_training, left))
 
 

@@ -35,6 +35,20 @@ def test_an_injected_fault_is_found_and_named(tmp_path: Path, monkeypatch: pytes
     assert found["cost"] == pytest.approx(found["checked_step_ms"] / found["plain_step_ms"] - 1)
 
 
+@pytest.mark.processes
+def test_replicas_check_their_work_and_one_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, result_file = written(tmp_path / "plan.json"), tmp_path / "result.json"
+    command = ["run", str(plan), "--model", "llama-tiny", "--steps", "6", "--data-parallel", "2"]
+    command += ["--seq", "8", "--hidden", "16", "--heads", "2", "--vocab", "32", "--device", "cpu"]
+    command += ["--aa-everywhere", "--inject-fault", "rank=3,step=4", "--json", str(result_file)]
+    start_warm(monkeypatch)
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 5, done.stderr
+    checked = json.loads(result_file.read_text(encoding="utf-8"))["aa_check"]
+    assert {(one["rank"], one["step"]) for one in checked["mismatches"]} == {(3, 4)}
+    assert [rank["checks"] > 0 for rank in checked["ranks"]] == [True] * 4
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -42,6 +56,7 @@ def test_an_injected_fault_is_found_and_named(tmp_path: Path, monkeypatch: pytes
         (["--aa-check", "--steps", "3"], "train for more steps"),
         (["--aa-check", "--steps", "4", "--inject-fault", "rank=0,step=3"], "train for more steps"),
         (["--aa-check", "--inject-fault", "rank=2,step=3"], "must have a rank from 0 to 1, got 2"),
+        (["--aa-check", "--data-parallel", "2", "--inject-fault", "rank=4,step=3"], "from 0 to 3, got 4"),
         (["--aa-check", "--inject-fault", "rank=0,step=0"], "must have a step from 1 to 20"),
         (["--aa-check", "--inject-fault", "rank=0,step=21"], "must have a step from 1 to 20"),
         (["--aa-check", "--inject-fault", "rank=0,step=3,microbatch=3"], "must have a microbatch from 0 to 2"),

@@ -93,7 +93,7 @@ def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> N
 @pytest.mark.processes
 @pytest.mark.skipif(torch.cuda.device_count() > 1, reason="wants a device that is not there")
 def test_a_real_rank_that_raises_is_named_with_its_message() -> None:
-    with pytest.raises(RunError, match=r"^rank \d failed: \w+: .*(CUDA|cuda|device)"):
+    with pytest.raises(RunError, match=r"^rank \d failed: \w+: .*(CUDA|cuda|device|NVIDIA)"):
         launch.launch(replace(job(2), device=Device.CUDA), print)
 
 

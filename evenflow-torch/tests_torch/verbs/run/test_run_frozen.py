@@ -73,3 +73,19 @@ def test_adapters_of_a_plan_are_trained_alone(folder: Path) -> None:
     assert result["parameters"] - whole["parameters"] == 6 * of_layer
     assert result["losses"][0] == whole["losses"][0]
     assert result["losses"][1:] != whole["losses"][1:]
+
+
+def test_experts_have_adapters_of_their_own(tmp_path: Path) -> None:
+    experts = {**CONFIG, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}
+    (tmp_path / "model.json").write_text(json.dumps(experts), encoding="utf-8")
+    plan = ("plan", "model.json", "--ranks", "2", *TRAINED, "--lora", "4", "--layers-per-rank", "3,3")
+    evenflow(tmp_path, *plan, "--json", "plan.json")
+    run = ("run", "plan.json", "--model", "model.json", "--steps", "4", "--seq", "32", "--dtype", "fp64")
+    evenflow(tmp_path, *run, "--lr", "0.05", "--verify", "--json", "lora.json")
+    result = json.loads((tmp_path / "lora.json").read_text(encoding="utf-8"))
+    assert result["verification"]["agrees"]
+    assert result["losses"][-1] < result["losses"][0]
+    evenflow(tmp_path, *run, "--lora", "0", "--json", "whole.json")
+    whole = json.loads((tmp_path / "whole.json").read_text(encoding="utf-8"))
+    of_layer = 4 * (4 * (64 + 64) + 4 * (64 + 2 * 128 + 128 + 64))
+    assert result["parameters"] - whole["parameters"] == 6 * of_layer

@@ -30,14 +30,7 @@ def test_replicas_train_what_one_process_does(tmp_path: Path, monkeypatch: pytes
     assert len(result["measured"]["peak_memory_mb"]) == 2, "that of the fullest replica of each rank"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--data-parallel", "0"], "--data-parallel"),
-        (["--data-parallel", "2", "--aa-check", "--steps", "8"], "--aa-check must not be given with --data-parallel"),
-    ],
-)
-def test_what_does_not_go_with_replicas_is_refused(tmp_path: Path, options: list[str], message: str) -> None:
-    done = CliRunner().invoke(main, ["run", str(written(tmp_path / "plan.json")), *SMALL, *options])
+def test_a_number_of_replicas_is_at_least_one(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["run", str(written(tmp_path / "plan.json")), *SMALL, "--data-parallel", "0"])
     assert done.exit_code == 2, done.output
-    assert message in done.stderr
+    assert "--data-parallel" in done.stderr

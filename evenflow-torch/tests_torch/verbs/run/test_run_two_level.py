@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from evenflow.cli.main import main
 from tests_torch.run.warm_ranks import start_warm, without_crashes
+from tests_torch.verbs.run.run_plans import written
 
 pytestmark = pytest.mark.processes
 
@@ -93,6 +94,37 @@ def test_whatever_is_fixed_is_planned_and_trains(tmp_path: Path, fixed: str, con
 @pytest.mark.slow
 def test_eight_processes_train_what_one_does(tmp_path: Path) -> None:
     result = verified(planned(tmp_path, "2x4"), 8)
+    assert result["verification"]["agrees"]
+    assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
+
+
+def test_a_training_goes_on_from_its_checkpoint_on_other_devices_and_in_one_process(plan: Path, tmp_path: Path) -> None:
+    saved, metrics = tmp_path / "saved", tmp_path / "m.jsonl"
+    one_rank = {"ranks": 1, "chunks": 1, "schedule": "1f1b", "layers": [[2]], "recompute": {}, "microbatches": 3}
+    alone = written(tmp_path / "alone.json", **one_rank)
+    other = planned(tmp_path, "1x2", "--fix", "data=2,zero=3")
+    sizes = ["--seq", "8", "--microbatch", "4"]
+
+    def trained(plan: Path, *options: str) -> list[float]:
+        metrics.unlink(missing_ok=True)
+        arguments = ["run", str(plan), "--model", str(tmp_path / "config.json"), "--dtype", "float64", "--steps", "8"]
+        arguments += ["--device", "cpu", "--lr", "0.01", "--metrics", str(metrics), *options]
+        with pytest.MonkeyPatch.context() as patch:
+            start_warm(patch)
+            done = without_crashes(lambda: CliRunner().invoke(main, arguments))
+        assert done.exit_code == 0, done.stderr
+        return [json.loads(line)["loss"] for line in metrics.read_text(encoding="utf-8").splitlines()]
+
+    losses = trained(plan, "--save", str(saved), "--save-every", "4", "--overwrite")
+    assert sorted(path.name for path in saved.iterdir()) == ["step-00000004", "step-00000008"]
+    resume = ["--resume", str(saved / "step-00000004")]
+    assert trained(other, *resume) == pytest.approx(losses[4:], rel=1e-11)
+    assert trained(alone, *resume, *sizes) == pytest.approx(losses[4:], rel=1e-11)
+
+
+def test_dropout_draws_the_numbers_of_the_unsplit_model(tmp_path: Path) -> None:
+    dropping = {**CONFIG, "attention_dropout": 0.2}
+    result = verified(planned(tmp_path, "1x2", "--fix", "tensor=2,pipeline=1", config=dropping), 2)
     assert result["verification"]["agrees"]
     assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
 

@@ -73,7 +73,7 @@ def as_one_operator(compute: Compute = run_operator) -> Iterator[None]:
     names = (*functions, "eager", None)
     before = {name: functions[name] for name in names if name in functions}
     for name in names:
-        functions[name] = partial(_experts_of, compute)
+        functions[name] = partial(experts_of, compute)
     try:
         yield
     finally:
@@ -84,14 +84,30 @@ def as_one_operator(compute: Compute = run_operator) -> Iterator[None]:
                 del functions[name]
 
 
-def _experts_of(compute: Compute, module: Any, hidden: Tensor, index: Tensor, weights: Tensor) -> Tensor:
-    gate = None if module.has_post_expert_norm else name_of(module)
-    if gate is None:  # parameters beside the matrices
+def is_experts(module: Any) -> bool:
+    """Whether a module is that of experts, as models of transformers have it."""
+    return hasattr(module, "is_transposed") and hasattr(module, "has_gate")
+
+
+def first_matrix(module: Any) -> str:
+    """Return the name of the matrices of the first product of an experts module."""
+    return "gate_up_proj" if module.has_gate else "up_proj"
+
+
+def has_plain_gate(module: Any) -> bool:
+    """Whether nothing in an experts module but its matrices and their biases has parameters."""
+    return not module.has_post_expert_norm and name_of(module) is not None
+
+
+def experts_of(compute: Compute, module: Any, hidden: Tensor, index: Tensor, weights: Tensor) -> Tensor:
+    """Return what an experts module makes of its tokens by `compute`, or by itself where its gate has parameters."""
+    gate = name_of(module) if has_plain_gate(module) else None
+    if gate is None:
         from transformers.integrations.moe import grouped_mm_experts_forward
 
         result: Tensor = grouped_mm_experts_forward(module, hidden, index, weights)
         return result
-    first = "gate_up_proj" if module.has_gate else "up_proj"
+    first = first_matrix(module)
     halves = ((2, -1) if module.is_concatenated else (-1, 2)) if module.has_gate else (-1,)
     inputs = GivenExperts(
         hidden=hidden,

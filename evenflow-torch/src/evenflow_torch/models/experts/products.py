@@ -68,13 +68,13 @@ def forward(rows: Tensor, counts: Sequence[int], experts: Matrices) -> tuple[Ten
     """
     up, down = _flat(experts)
     inner = rows.new_zeros(len(rows), up.shape[2])
-    for expert, own in _spans(counts):
+    for expert, own in spans(counts):
         torch.mm(rows[own], up[expert], out=inner[own])
         if experts.up_bias is not None:
             inner[own] += experts.up_bias[expert].flatten()
     activated = gate_named(experts.gate)(inner)
     result = torch.zeros_like(rows)
-    for expert, own in _spans(counts):
+    for expert, own in spans(counts):
         torch.mm(activated[own], down[expert], out=result[own])
         if experts.down_bias is not None:
             result[own] += experts.down_bias[expert]
@@ -87,16 +87,16 @@ def input_gradients(
     """Return the input gradients of a forward whose results, multiplied by `weights` [rows], receive `gradient`."""
     up, down = _flat(experts)
     of_activated = torch.zeros_like(activated)
-    for expert, own in _spans(counts):
+    for expert, own in spans(counts):
         torch.mm(gradient[own], down[expert].T, out=of_activated[own])
     of_weights = (of_activated * activated).sum(1, dtype=weights.dtype)
     if experts.down_bias is not None:
-        for expert, own in _spans(counts):
+        for expert, own in spans(counts):
             of_weights[own] += (gradient[own] * experts.down_bias[expert]).sum(1, dtype=weights.dtype)
     of_activated = (of_activated * weights[:, None]).to(activated.dtype)
     of_inner = gate_gradient(experts.gate, inner.flatten(1), of_activated)
     of_rows = torch.zeros_like(gradient)
-    for expert, own in _spans(counts):
+    for expert, own in spans(counts):
         torch.mm(of_inner[own], up[expert].T, out=of_rows[own])
     return InputGradients(
         rows=of_rows,
@@ -121,7 +121,7 @@ def weight_gradients(
 def _matrices(left: Tensor, right: Tensor, counts: Sequence[int]) -> Tensor:
     """Return the sum over the rows of each expert of the products of their features: [experts, left, right]."""
     result = left.new_zeros(len(counts), left.shape[1], right.shape[1])
-    for expert, own in _spans(counts):
+    for expert, own in spans(counts):
         torch.mm(left[own].T, right[own], out=result[expert])
     return result
 
@@ -133,7 +133,7 @@ def _flat(experts: Matrices) -> tuple[Tensor, Tensor]:
     return experts.up.flatten(1, -2).mT, experts.down.mT
 
 
-def _spans(counts: Sequence[int]) -> Iterator[tuple[int, slice]]:
+def spans(counts: Sequence[int]) -> Iterator[tuple[int, slice]]:
     """Yield each expert that has rows, with the slice of its rows."""
     end = 0
     for expert, count in enumerate(counts):
@@ -145,6 +145,6 @@ def _spans(counts: Sequence[int]) -> Iterator[tuple[int, slice]]:
 def _sums(values: Tensor, counts: Sequence[int]) -> Tensor:
     """Return the sum of the rows of each expert."""
     sums = values.new_zeros(len(counts), values.shape[1])
-    for expert, own in _spans(counts):
+    for expert, own in spans(counts):
         sums[expert] = values[own].sum(0)
     return sums

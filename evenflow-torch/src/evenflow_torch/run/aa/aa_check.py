@@ -35,7 +35,9 @@ from evenflow_torch.run.assembly.batches import Batch
 from evenflow_torch.run.assembly.pipeline import Pipeline
 from evenflow_torch.run.engine.hooks import Hook, insert_hooks
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage, take_gradient
+from evenflow_torch.run.engine.torch_names import kept_of
 from evenflow_torch.run.measure.recorder import Recorder, synchronize
+from evenflow_torch.run.replicas.gathered_again import gather, whole
 from evenflow_torch.run.values.aa_report import Evidence, Fault, FaultKind, Mismatch, RankAudit
 
 _Found = tuple[Check, str, Tensor]
@@ -69,24 +71,16 @@ class AACheck:
     """
 
     def __init__(self, pipe: Pipeline, checks: RankChecks, *, faults: Sequence[Fault] = ()) -> None:
-        if pipe.replicas.count > 1:
+        if pipe.mesh_plan is not None:
             raise InputError(
-                value=pipe.replicas.count,
-                rule=_("must be one pipeline: replicas cannot check their work yet"),
-                place=_("A/A check, pipelines"),
-                remedy=_("check a run without replicas"),
-            )
-        if pipe.is_traced:
-            raise InputError(
-                rule=_("must be modules in order: a model that is cut by its operators cannot check its work yet"),
-                place=_("A/A check, model"),
-                remedy=_("give the model as modules in order (evenflow.run.as_row)"),
+                rule=_("must not be given where stages have several devices, which cannot check their work yet"),
+                place=_("A/A check"),
+                remedy=_("leave it out"),
             )
         self._pipe = pipe
         self._checks = checks
         self._faults = {fault.step: fault for fault in faults}
         self._stages = {stage.stage_index: stage for stage in pipe.stages}
-        self._parameters = {index: dict(named_parameters(stage)) for index, stage in self._stages.items()}
         self._recorder = Recorder(pipe.stages[0].device)
         self._wanted: set[tuple[int, int, Direction]] = set()
         self._faulty: tuple[int, int, Direction] | None = None
@@ -99,7 +93,9 @@ class AACheck:
         self._mismatches: list[Mismatch] = []
         self._injected: list[str] = []
         self._is_checked = False
-        self._sums = MessageSums(pipe.schedule.num_stages, pipe.schedule.num_microbatches, pipe.stages[0].device)
+        self._sums = MessageSums(
+            pipe.schedule.num_stages, pipe.schedule.num_microbatches, pipe.stages[0].device, pipe.replicas.pipeline
+        )
         self._num_messages = 0
         self._num_new = 0
         """Mismatches that the other ranks do not know of yet."""
@@ -110,7 +106,7 @@ class AACheck:
         self._update_fault: Fault | None = None
         self._num_updates = 0
         self._update_ns: list[int] = []
-        self._neighbour = NeighbourCheck(pipe.stages, pipe.schedule.num_microbatches)
+        self._neighbour = NeighbourCheck(pipe)
         self._exchanges_due = 0
         self._exchange_ns: list[int] = []
         self.exchange_ns = 0
@@ -246,7 +242,7 @@ class AACheck:
     def _send(self, op: Op, stage: RuntimeStage, microbatch: int) -> None:
         """Note the checksum of what an action hands over."""
         if op is Op.F and not stage.is_last:
-            (output,) = stage.fwd_cache[microbatch][0]
+            (output,), _inputs = kept_of(stage, microbatch)
             self._sums.sent(Direction.FORWARD, stage.stage_index + 1, microbatch, output.detach())
         elif op in (Op.B, Op.I) and not stage.is_first:
             (gradient,) = stage.bwd_cache[microbatch]
@@ -263,13 +259,14 @@ class AACheck:
         elif op is Op.F:
             state = random_state(stage) if stage.submod.seed is None else None
             yield
-            (output,), (hidden, *_) = stage.fwd_cache[microbatch]
+            (output,), (hidden, *_) = kept_of(stage, microbatch)
             if is_faulty:
                 flip_bit(output)
             self._forwards[key[:2]] = _Forward(hidden=hidden, output=output.detach(), random_state=state)
         elif op is Op.W:
             gradients: Gradients = {}
-            with set_apart(self._parameters[stage.stage_index], gradients):
+            gather(stage)
+            with set_apart(dict(named_parameters(stage)), gradients):
                 yield
             if key[:2] in self._backwards:  # else nothing is trained up to here
                 self._backwards[key[:2]].parts.append(gradients)
@@ -282,7 +279,7 @@ class AACheck:
         self, op: Op, stage: RuntimeStage, microbatch: int, loss: Tensor | None, *, is_faulty: bool
     ) -> Iterator[None]:
         """Keep the graph of a backward or input gradient, and its results."""
-        (output,), (hidden, *_) = stage.fwd_cache[microbatch]
+        (output,), (hidden, *_) = kept_of(stage, microbatch)
         root = output if loss is None else loss
         if not root.requires_grad:  # nothing to train up to here
             yield
@@ -291,13 +288,15 @@ class AACheck:
         kept = _Backward(root=torch.autograd.graph.get_gradient_edge(root), gradient=gradient, hidden=hidden)
         del output, root
         gradients: Gradients = {}
+        gather(stage)
+        parameters = dict(named_parameters(stage))
         stage.keeps_graph = True
         try:
-            with set_apart(self._parameters[stage.stage_index], gradients):
+            with set_apart(parameters, gradients):
                 yield
                 (kept.hidden_gradient,) = stage.bwd_cache[microbatch]
                 if is_faulty:
-                    own = (parameter.grad for parameter in self._parameters[stage.stage_index].values())
+                    own = (parameter.grad for parameter in parameters.values())
                     flip_bit(next(grad for grad in (kept.hidden_gradient, *own) if grad is not None))
         finally:
             stage.keeps_graph = False
@@ -354,7 +353,8 @@ class AACheck:
             for check in self._due.get(action, ()):
                 forward = check.direction is Direction.FORWARD
                 self._recorder.begin(Op.F if forward else Op.B, check.stage, check.microbatch)
-                (self._repeat_forward if forward else self._repeat_backward)(check)
+                with whole(self._stages[check.stage], self._pipe.runtime):
+                    (self._repeat_forward if forward else self._repeat_backward)(check)
                 self._recorder.end()
                 self._times_checked[check.stage, check.direction, check.microbatch] += 1
 
@@ -377,7 +377,7 @@ class AACheck:
         kept = self._backwards.pop((check.stage, check.microbatch), None)
         if kept is None:
             return
-        parameters = self._parameters[check.stage]
+        parameters = dict(named_parameters(stage))
         split = len(kept.parts) > 1
         parts: list[Gradients] = [{}, {}] if split else [{}]
         with set_apart(parameters, parts[0], merge=False):
@@ -400,7 +400,7 @@ class AACheck:
             if name in first and name in second:
                 count = num_different(first[name], second[name])
             else:
-                count = torch.tensor((first.get(name, second.get(name))).numel())
+                count = torch.tensor((first[name] if name in first else second[name]).numel())
             self._found.append((check, name, count))
 
     def _collect(self) -> None:
@@ -420,17 +420,20 @@ class AACheck:
         self._found.clear()
 
     def _finish_messages(self) -> None:
-        """Compare the messages of the last step, and learn whether any rank has seen anything."""
-        ranks = self._pipe.schedule.stage_ranks
+        """Compare the messages of the last step, and learn whether any rank has seen anything.
+
+        What the ranks of another pipeline have seen in messages is known one step with checks later.
+        """
+        ranks, replicas = self._pipe.schedule.stage_ranks, self._pipe.replicas
         differing, num_seen = self._sums.finish()
         for direction, stage, microbatch in differing:
             if stage in self._stages:
                 sender = stage - 1 if direction is Direction.FORWARD else stage + 1
                 self._differs(
                     stage=stage, microbatch=microbatch, direction=direction, tensor="message",
-                    evidence=Evidence.MESSAGE, other_rank=int(ranks[sender]),
+                    evidence=Evidence.MESSAGE, other_rank=replicas.process_of(int(ranks[sender])),
                 )  # fmt: skip
-        if differing or num_seen:
+        if num_seen or (differing and replicas.count == 1):
             self._exchanges_due = self._neighbour.num_turns
 
     def _ask_neighbour(self) -> None:
@@ -443,7 +446,8 @@ class AACheck:
         if compared is None:
             return
         if compared.differs is None:
-            self._without_neighbour.add(compared.layer)
+            if self._pipe.replicas.count == 1:  # else a replica has one like it
+                self._without_neighbour.add(compared.layer)
             return
         self._num_neighbour_checks += 1
         if compared.differs:
@@ -463,14 +467,15 @@ class AACheck:
         return 2 if direction is Direction.BACKWARD and is_split else 1
 
 
-def measure_compare_ns(stage: RuntimeStage) -> int:
-    """How long it takes to compare the gradients of a stage's parameters."""
-    parameters = list(stage.submod.parameters())
+def measure_compare_ns(pipe: Pipeline, stage: RuntimeStage) -> int:
+    """How long it takes to compare the gradients of a stage's parameters; all its replicas call it."""
     recorder = Recorder(stage.device)
     recorder.start_step()
-    for _time in range(3):
-        recorder.begin(Op.B, stage.stage_index, 0)
-        for parameter in parameters:
-            num_different(parameter, parameter)
-        recorder.end()
+    with whole(stage, pipe.runtime):
+        parameters = list(stage.submod.parameters())
+        for _time in range(3):
+            recorder.begin(Op.B, stage.stage_index, 0)
+            for parameter in parameters:
+                num_different(parameter, parameter)
+            recorder.end()
     return min(end - start for *_, start, end in recorder.rows())

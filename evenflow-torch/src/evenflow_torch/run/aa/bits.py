@@ -5,6 +5,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from evenflow_torch.run.engine.spread_tensors import local_part
+
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -41,7 +43,7 @@ def flip_bit(tensor: Tensor) -> None:
 
 
 def _bits(tensor: Tensor) -> Tensor:
-    plain = tensor.data
+    plain = local_part(tensor).data
     if plain.is_complex():
         plain = torch.view_as_real(plain)
     return plain.view(_INTEGERS[plain.element_size()])

@@ -25,12 +25,17 @@ _Steps = list[tuple[bool, int, int]]
 
 
 def checks_of_rank(pipe: Pipeline, calibration: MeasuredCosts, *, everywhere: bool = False) -> RankChecks:
-    """Return the checks of this rank, from the durations that all ranks have measured; every rank calls it."""
-    compare_ns = {stage.stage_index: measure_compare_ns(stage) for stage in pipe.stages}
-    gathered: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(gathered, (calibration.rank_result(), compare_ns))
+    """Return the checks of this rank, from the durations that all ranks have measured; every rank calls it.
+
+    Replicas of a stage do the same checks, those of the first pipeline.
+    """
+    compare_ns = {stage.stage_index: measure_compare_ns(pipe, stage) for stage in pipe.stages}
+    told: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(told, (pipe.replicas.index, pipe.rank, calibration.rank_result(), compare_ns))
+    first = {rank: (result, compared) for index, rank, result, compared in reversed(told) if index == 0}
+    gathered = [first[rank] for rank in range(pipe.schedule.num_ranks)]
     by_stage = {stage: ns for _, compared in gathered for stage, ns in compared.items()}
-    costs = costs_of(pipe.schedule, [rank for rank, _ in gathered], calibration.overhead, pipe.host_link)
+    costs = costs_of(pipe.schedule, [result for result, _ in gathered], calibration.overhead, pipe.host_link)
     communication = Communication(latency_ns=calibration.message_ns)
     return plan_checks(
         run(build_graph(pipe.schedule), durations_of(costs, calibration.overhead), communication),
@@ -38,7 +43,7 @@ def checks_of_rank(pipe: Pipeline, calibration: MeasuredCosts, *, everywhere: bo
         compare_ns=[by_stage[stage] for stage in range(pipe.schedule.num_stages)],
         communication=communication,
         everywhere=everywhere,
-    )[dist.get_rank()]
+    )[pipe.rank]
 
 
 class AARun:

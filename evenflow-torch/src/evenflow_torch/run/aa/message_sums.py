@@ -1,5 +1,7 @@
 """Checksums of messages: as they were handed over, and as they were used."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -14,13 +16,17 @@ _SENT, _RECEIVED = range(2)
 class MessageSums:
     """The checksums of all messages of a step, of which each rank knows those that it sends and receives.
 
-    No message gets longer: after the step one sum over all ranks, of numbers that all but one leave at zero, tells
-    every rank all of them. It runs beside what comes next, such as the optimizer.
+    No message gets longer: after the step one sum over the ranks of a pipeline, of numbers that all but one leave at
+    zero, tells every rank all of them. It runs beside what comes next, such as the optimizer. Another one, over all
+    pipelines, tells whether somebody has seen a mismatch.
     """
 
-    def __init__(self, num_stages: int, num_microbatches: int, device: torch.device) -> None:
+    def __init__(
+        self, num_stages: int, num_microbatches: int, device: torch.device, pipeline: dist.ProcessGroup
+    ) -> None:
+        self._pipeline = pipeline
         self._sums = torch.zeros(len(_DIRECTIONS), 2, num_stages, num_microbatches, dtype=torch.int64, device=device)
-        self._flying: tuple[dist.Work, Tensor] | None = None
+        self._flying: tuple[Sequence[dist.Work], Tensor, Tensor] | None = None
 
     def sent(self, direction: Direction, stage: int, microbatch: int, tensor: Tensor) -> None:
         """Note the tensor that `stage` is going to receive."""
@@ -32,9 +38,9 @@ class MessageSums:
 
     def start(self, num_mismatches: int) -> None:
         """Begin to tell all ranks the sums of the step, and what this one has seen; every rank calls it."""
-        both = torch.cat([self._sums.flatten(), self._sums.new_full((1,), num_mismatches)])
-        work = dist.all_reduce(both, async_op=True)
-        self._flying = work, both
+        seen = self._sums.new_full((1,), num_mismatches)
+        works = dist.all_reduce(self._sums, group=self._pipeline, async_op=True), dist.all_reduce(seen, async_op=True)
+        self._flying = works, self._sums, seen
         self._sums = torch.zeros_like(self._sums)
 
     def finish(self) -> tuple[list[tuple[Direction, int, int]], int]:
@@ -44,8 +50,8 @@ class MessageSums:
         """
         if self._flying is None:
             return [], 0
-        (work, both), self._flying = self._flying, None
-        work.wait()
-        sums = both[:-1].view_as(self._sums)
+        (works, sums, seen), self._flying = self._flying, None
+        for work in works:
+            work.wait()
         places = (sums[:, _SENT] != sums[:, _RECEIVED]).nonzero().tolist()
-        return [(_DIRECTIONS[direction], stage, microbatch) for direction, stage, microbatch in places], int(both[-1])
+        return [(_DIRECTIONS[direction], stage, microbatch) for direction, stage, microbatch in places], int(seen)

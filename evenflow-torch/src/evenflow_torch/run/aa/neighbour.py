@@ -2,6 +2,8 @@
 
     rank 0   layer, input  ->  rank 1   layer, input  ->  rank 2   layer, input  ->  rank 0
 
+Where there are replicas, the next one with the same stages takes turns with the next rank: it has a layer like each.
+
 The next rank puts the parameters that it gets into the place of those of a layer of its own that is built alike. Both
 do a forward on the input that the layer had in the step, and a backward with the output in place of the gradient, and
 compare checksums of the results and of the output in the step. A faulty rank differs from both of its neighbours.
@@ -20,7 +22,9 @@ from torch.utils._pytree import tree_map
 
 from evenflow_torch.models.parts import Part
 from evenflow_torch.run.aa.bits import checksum
+from evenflow_torch.run.assembly.pipeline import Pipeline
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.replicas.gathered_again import whole
 
 NEIGHBOUR_PERIOD = 16
 """Steps with checks from one exchange to the next, where nothing is suspected."""
@@ -56,19 +60,26 @@ class Compared:
 class NeighbourCheck:
     """Takes the call of one layer of this rank in a step, and compares it with the neighbours afterwards."""
 
-    def __init__(self, stages: Sequence[RuntimeStage], num_microbatches: int) -> None:
+    def __init__(self, pipe: Pipeline) -> None:
+        self._pipe = pipe
         self._parts: list[tuple[RuntimeStage, Part]] = [
-            (stage, part) for stage in stages for part in stage.submod.parts
+            (stage, part) for stage in pipe.stages for part in stage.submod.parts
         ]
-        self._num_microbatches = num_microbatches
+        self._num_microbatches = pipe.schedule.num_microbatches
+        replicas = pipe.replicas
+        rings = replicas.alike, [replicas.process_of(rank) for rank in range(pipe.schedule.num_ranks)]
+        self._rings = [ring for ring in rings if len(ring) > 1]
+        """Processes in a row, of which each does layers of the one before again; the two take turns."""
+        self._ring: Sequence[int] = ()
+        """That of the exchange that comes next."""
         self.computing: tuple[int, int] | None = None
         """Stage and microbatch of the forward that runs; layers are also called to learn shapes, and to recompute."""
         self._handle: Any = None
         self._call: _Call | None = None
         self._output: Tensor | None = None
-        own = torch.tensor([len(self._parts)], device=stages[0].device)
+        own = torch.tensor([len(self._parts)], device=pipe.stages[0].device)
         dist.all_reduce(own, op=dist.ReduceOp.MAX)
-        self.num_turns = int(own)
+        self.num_turns = int(own) * max(1, len(self._rings))
         """Exchanges until every layer of every rank has been done again."""
 
     @property
@@ -78,8 +89,10 @@ class NeighbourCheck:
 
     def listen(self, number: int, step: int) -> None:
         """Keep the call of the layer and microbatch whose turn it is, in the step that follows."""
-        stage, part = self._parts[number % len(self._parts)]
-        microbatch = number // len(self._parts) % self._num_microbatches
+        turn, place = divmod(number, max(1, len(self._rings)))
+        self._ring = self._rings[place] if self._rings else ()
+        stage, part = self._parts[turn % len(self._parts)]
+        microbatch = turn // len(self._parts) % self._num_microbatches
         cuda = stage.device.type == "cuda"
         taken: list[tuple[Tensor, dict[str, Tensor]]] = []
 
@@ -111,12 +124,11 @@ class NeighbourCheck:
         call, output = self._call, self._output
         self._call = self._output = None
         if call is not None and output is not None:
-            call.sums = [int(checksum(output)), *_sums(module, call, has_backward=not call.splits)]
-        rank, count = dist.get_rank(), dist.get_world_size()
-        received = _exchanged(_packed(call), rank, count)
+            call.sums = [int(checksum(output)), *self._again(module, call, has_backward=not call.splits)]
+        received = _exchanged(_packed(call), self._ring)
         if received is None:
             return None
-        before, (name, packed) = (rank - 1) % count, received
+        before, (name, packed) = self._ring[self._ring.index(dist.get_rank()) - 1], received
         if packed is None:
             return Compared(rank=before, layer=name, microbatch=0, differs=None)
         other: _Call = pickle.loads(packed)
@@ -125,10 +137,16 @@ class NeighbourCheck:
         differs = None
         if alike:
             splits, own = min(alike, key=lambda one: one[0])
-            again = _sums(own, other, has_backward=not (splits or other.splits))
+            again = self._again(own, other, has_backward=not (splits or other.splits))
             again.insert(0, again[0])
             differs = other.sums[: len(again)] != again
         return Compared(rank=before, layer=other.name, microbatch=other.microbatch, differs=differs)
+
+    def _again(self, module: nn.Module, call: _Call, *, has_backward: bool) -> list[int]:
+        """Do a call again in a layer of this rank; all replicas do so at the same place."""
+        stage = next(stage for stage, part in self._parts if part.module is module)
+        with whole(stage, self._pipe.runtime):
+            return _sums(module, call, has_backward=has_backward)
 
 
 def _packed(call: _Call | None) -> tuple[str, bytes | None] | None:
@@ -141,16 +159,17 @@ def _packed(call: _Call | None) -> tuple[str, bytes | None] | None:
         return call.name, None
 
 
-def _exchanged(packed: tuple[str, bytes | None] | None, rank: int, count: int) -> tuple[str, bytes | None] | None:
-    """Send to the next rank, receive from the one before; the even ones send first."""
+def _exchanged(packed: tuple[str, bytes | None] | None, ring: Sequence[int]) -> tuple[str, bytes | None] | None:
+    """Send to the next process of a ring, receive from the one before; the even ones send first."""
     received: list[Any] = [None]
-    if count == 1:
+    if not ring:
         return None
-    for sends in (True, False) if rank % 2 == 0 else (False, True):
+    place = ring.index(dist.get_rank())
+    for sends in (True, False) if place % 2 == 0 else (False, True):
         if sends:
-            dist.send_object_list([packed], dst=(rank + 1) % count)
+            dist.send_object_list([packed], dst=ring[(place + 1) % len(ring)])
         else:
-            dist.recv_object_list(received, src=(rank - 1) % count)
+            dist.recv_object_list(received, src=ring[place - 1])
     result: tuple[str, bytes | None] | None = received[0]
     return result
 

@@ -28,7 +28,7 @@ from evenflow_torch.run.engine.packing import Boundary
 from evenflow_torch.run.engine.recompute_layers import check_kinds, is_on_host
 from evenflow_torch.run.engine.runtime import LossFunction
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
-from evenflow_torch.run.engine.shared_parameters import SharedParameters, names_of, share
+from evenflow_torch.run.engine.shared_parameters import SharedParameters, names_of, repeated_names, share
 from evenflow_torch.run.engine.stages import (
     StageModule,
     StageParts,
@@ -146,8 +146,8 @@ def pipeline(
         microbatch_of(samples.targets, plan, place=_("example batch, targets"))
     empty_buffers = False
     if weights is not None:
-        rank = dist.get_rank(replicas.pipeline) if mesh_plan is None else None
-        empty_buffers = _materialise(row, stages, torch.device(device), rank)
+        filled = dist.get_rank(replicas.pipeline) if mesh_plan is None else None
+        empty_buffers = _materialise(row, stages, torch.device(device), filled)
     example = samples.split(plan.num_microbatches)[0]
     boundaries = boundary_shapes(stages, row.context, example.hidden, example.named)
     settings = StageSettings(
@@ -169,9 +169,12 @@ def pipeline(
                 place="loss_fn",
             )
         shapes = _one_tensor_each(boundaries)
-        check_mesh_plan(mesh_plan, row, stages, shapes)
+        check_mesh_plan(mesh_plan, row, stages, shapes, is_seeded=seed is not None)
         rank_stages = _on_meshes(mesh_plan, stages, shapes, settings, loss, reader, is_sum=loss_weight is not None)
-    rank_stages = replace(rank_stages, loss_weight=loss_weight, tied=row.shared, traced=row.traced)
+    rank = dist.get_rank(replicas.pipeline) if mesh_plan is None else mesh_plan.rank_of(dist.get_rank())
+    rank_stages = replace(
+        rank_stages, loss_weight=loss_weight, tied=row.shared, repeated=repeated_names(stages, rank), traced=row.traced
+    )
     watch = rank_watch(rank_timeout_s)
     pipe = Pipeline(
         rank_stages, schedule, example=samples, mesh_plan=mesh_plan, watch=watch,

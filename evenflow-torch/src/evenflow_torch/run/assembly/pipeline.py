@@ -1,6 +1,6 @@
 """This rank's part of a model in training."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -51,6 +51,8 @@ class RankStages:
     replicas: Replicas
     tied: Sequence[Sequence[str]] = ()
     """Names of parameters that are one and the same."""
+    repeated: Set[str] = frozenset()
+    """Names of parameters that the rank of an earlier stage has too."""
     averaged: AveragedGradients | None = None
     """Gradients of parameters that every replica has whole; None where there are none."""
     loss_fn: LossFunction
@@ -99,6 +101,7 @@ class Pipeline:
         self._shared = rank_stages.shared
         self._averaged = rank_stages.averaged
         self._tied = rank_stages.tied
+        self._repeated = rank_stages.repeated
         self._loss_weight = rank_stages.loss_weight
         self._crossings: dict[_State, dict[int, Crossing]] = {}
         """What crosses between the stages of this rank."""
@@ -327,12 +330,16 @@ class Pipeline:
         return self._traced is not None
 
     @property
+    def rank(self) -> int:
+        """Rank of the pipeline, which several devices may share or be replicas of."""
+        return int(self.schedule.stage_ranks[self.stages[0].stage_index])
+
+    @property
     def is_first_device(self) -> bool:
         """Whether this process is the first, or the only, one of its rank of the pipeline."""
-        rank = self.schedule.stage_ranks[self.stages[0].stage_index]
         if self.mesh_plan is None:
             return self.replicas.index == 0
-        return dist.get_rank() == self.mesh_plan.devices_of_rank()[rank][0]
+        return dist.get_rank() == self.mesh_plan.devices_of_rank()[self.rank][0]
 
     def state_dict(self) -> dict[str, Any]:
         """Return this rank's part of the unsplit model's state_dict; all ranks together have the whole of it."""
@@ -369,9 +376,6 @@ class Pipeline:
         The folder is one of `torch.distributed.checkpoint`, with the names of the unsplit model. It must be the same
         for all hosts. Without `wait`, values are copied into the host's memory, and written while the training goes
         on; the next checkpoint waits for it, and `wait_for_checkpoint` does.
-
-        Raises:
-            InputError: stages on several devices by a mesh_plan.
         """
         self.wait_for_checkpoint()
         with self.at_work():
@@ -412,13 +416,13 @@ class Pipeline:
 
         Names and values are those of the unsplit model. The folder is the same for all hosts.
         """
-        if self.mesh_plan is not None:
-            raise _no_checkpoints()
         with self.at_work():
-            owned = {id(parameter) for parameter in self.owned_parameters()}
-            copies = {name for name, parameter in self.named_parameters() if id(parameter) not in owned}
+            copies = self._copies()
             state = {name: value for name, value in self.state_dict().items() if name not in copies}
-            write_pretrained(state, Path(folder), tied=self._tied, replicas=self.replicas)
+            write_pretrained(
+                state, Path(folder), tied=self._tied, rank=self.rank, num_ranks=self.schedule.num_ranks,
+                is_first_device=self.is_first_device,
+            )  # fmt: skip
 
     def load(self, folder: Path | str, optimizer: torch.optim.Optimizer | None = None) -> None:
         """Go on from a checkpoint of `save`, also of another plan, mesh or number of processes; every process calls it.
@@ -426,16 +430,22 @@ class Pipeline:
         The optimizer is of the same kind, made of this pipeline's parameters; without it only the model is loaded.
 
         Raises:
-            InputError: no checkpoint, or one of another model; stages on several devices by a mesh_plan.
+            InputError: no checkpoint, or one of another model.
         """
         with self.at_work():
             self.num_steps = self._checkpoint(optimizer).load(Path(folder))
-        self._shared.loaded()
 
     def _checkpoint(self, optimizer: torch.optim.Optimizer | None) -> Checkpoint:
-        if self.mesh_plan is not None:
-            raise _no_checkpoints()
-        return Checkpoint(module_of(self._parts()), optimizer, self._tied)
+        updated = None if self.mesh_plan is None else self._shared.updated
+        return Checkpoint(
+            module_of(self._parts(), updated), optimizer, tied=self._tied, copies=self._copies(),
+            repeated=self._repeated,
+        )  # fmt: skip
+
+    def _copies(self) -> set[str]:
+        """Return the names of parameters that an earlier rank has too."""
+        owned = {id(parameter) for parameter in self.owned_parameters()}
+        return {name for name, parameter in self.named_parameters() if id(parameter) not in owned}
 
     def train(self, mode: bool = True) -> None:
         """Switch dropout and the like on or off, as `torch.nn.Module.train` does."""
@@ -461,11 +471,3 @@ class Pipeline:
 
     def _parts(self) -> list[Part]:
         return [part for stage in self.stages for part in stage.submod.parts]
-
-
-def _no_checkpoints() -> InputError:
-    return InputError(
-        rule=_("must be made without a mesh_plan to have checkpoints of its own"),
-        place="pipeline",
-        remedy=_("save pipe.state_dict() of every rank"),
-    )

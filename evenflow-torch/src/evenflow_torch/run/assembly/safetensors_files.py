@@ -18,7 +18,6 @@ from torch.distributed.tensor import DTensor
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow_torch.run.replicas.replicas import Replicas
 
 _ONE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -49,30 +48,37 @@ def read_tensors(
 
 
 def write_pretrained(
-    state: Mapping[str, Any], folder: Path, *, tied: Sequence[Sequence[str]], replicas: Replicas
+    state: Mapping[str, Any],
+    folder: Path,
+    *,
+    tied: Sequence[Sequence[str]],
+    rank: int,
+    num_ranks: int,
+    is_first_device: bool,
 ) -> None:
     """Write a file with the tensors of this rank, and the index of all; every process of the training calls it.
 
-    What replicas share is put together; of `tied` names the first is written.
+    What devices share is put together; of `tied` names the first is written. Where several processes are the first
+    device of a rank, as under tensor parallelism, one of them writes.
     """
     first = {name: group[0] for group in tied for name in group}
     tensors: dict[str, Tensor] = {}
     for name, value in state.items():
-        whole = value.full_tensor() if isinstance(value, DTensor) else value  # every replica takes part
-        tensors.setdefault(first.get(name, name), whole.detach())
-    if replicas.index == 0:
-        rank, count = dist.get_rank(replicas.pipeline), dist.get_world_size(replicas.pipeline)
-        file = folder / _name(rank, count)
+        whole = value.full_tensor() if isinstance(value, DTensor) else value  # every device takes part
+        if is_first_device and first.get(name, name) not in tensors:
+            tensors[first.get(name, name)] = whole.detach().cpu().clone()  # several may share memory
+    file = _name(rank, num_ranks) if is_first_device else None
+    told: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(told, (file, list(tensors), sum(tensor.nbytes for tensor in tensors.values())))
+    files = {name: (names, size) for name, names, size in reversed(told) if name is not None}
+    if file is not None and dist.get_rank() == next(at for at, (name, *_rest) in enumerate(told) if name == file):
         folder.mkdir(parents=True, exist_ok=True)
-        copies = {name: tensor.cpu().clone() for name, tensor in tensors.items()}  # several may share memory
-        save_file(copies, file, metadata={"format": "pt"})
-        own = list(copies), sum(tensor.nbytes for tensor in copies.values())
-        told: list[Any] | None = [None] * count if rank == 0 else None
-        dist.gather_object(own, told, group=replicas.pipeline, group_dst=0)
-        if told is not None:
-            weight_map = {name: _name(other, count) for other, (names, _size) in enumerate(told) for name in names}
-            index = {"metadata": {"total_size": sum(size for _names, size in told)}, "weight_map": weight_map}
-            (folder / _INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        save_file(tensors, folder / file, metadata={"format": "pt"})
+    if dist.get_rank() == 0:
+        weight_map = {name: place for place, (names, _size) in files.items() for name in names}
+        index = {"metadata": {"total_size": sum(size for _names, size in files.values())}, "weight_map": weight_map}
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     dist.barrier()
 
 

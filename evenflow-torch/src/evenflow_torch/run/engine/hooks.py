@@ -19,7 +19,7 @@ class Hook:
     after: Action
     """Action that has ended, with its message on the way and the input of the next action asked for."""
     run: Callable[[Runtime], None]
-    """Function of the runtime; ``runtime.stage(index).fwd_cache`` holds inputs and outputs of live microbatches."""
+    """Function of the runtime; `kept_of` its stages are inputs and outputs of live microbatches."""
 
 
 def insert_hooks(runtime: Runtime, hooks: Sequence[Hook]) -> None:

@@ -32,6 +32,9 @@ from evenflow_torch.run.engine.runtime_stage import RuntimeStage
 from evenflow_torch.run.engine.torch_names import (
     TorchAction,
     TorchRuntime,
+    drop_outputs,
+    expects_given_shapes,
+    forget_forward,
     forwards_of,
     raised_inside,
     torch_action,
@@ -50,7 +53,7 @@ class Runtime(TorchRuntime):
     def __init__(self, stages: Sequence[RuntimeStage], num_microbatches: int, loss_fn: LossFunction) -> None:
         super().__init__(list(stages), num_microbatches, loss_fn=loss_fn, scale_grads=False)
         self.keeps_outputs = False
-        """Whether the outputs of the last stage stay in its `fwd_cache`."""
+        """Whether the last stage keeps its outputs until their backwards."""
         self.hooked: list[Callable[[Runtime], None]] = []
         """Functions of the hooks, by the microbatch index under which their calls stand in the order."""
         self.position = Position()
@@ -156,9 +159,9 @@ class Runtime(TorchRuntime):
                     loss / self._n_microbatches if factors is None else loss * factors[mb_index]
                 )
                 if not self.keeps_outputs:
-                    stage.fwd_cache[mb_index] = ((), stage.fwd_cache[mb_index][1])
+                    drop_outputs(stage, mb_index)
             else:
-                del stage.fwd_cache[mb_index]
+                forget_forward(stage, mb_index)
             stage.end_action()
 
     def _maybe_get_loss(self, stage: RuntimeStage, mb_index: int) -> Tensor | None:
@@ -169,6 +172,16 @@ class Runtime(TorchRuntime):
         count = self._n_microbatches
         inputs = self._inputs
         return [()] * count if inputs is None else [(hidden,) for hidden in inputs], [{}] * count
+
+    def _initialize_pipeline_distributed_state(
+        self, stages: list[Any], has_backward: bool, initialize_p2p: bool
+    ) -> None:
+        """Let neighbours find each other, unless stages know them themselves: from torch 2.15 on."""
+        if all(stage.knows_its_neighbours for stage in stages):
+            for stage in stages:
+                expects_given_shapes(stage)
+        else:
+            super()._initialize_pipeline_distributed_state(stages, has_backward, initialize_p2p)
 
     def _update_losses(self, stages: Any, losses: Any) -> None:
         """Copy nothing: `run` reports the losses."""

@@ -17,7 +17,15 @@ from evenflow_torch.run.engine.host_traffic import HostTraffic
 from evenflow_torch.run.engine.packing import Boundary
 from evenflow_torch.run.engine.position import Position
 from evenflow_torch.run.engine.split_backward import WeightGradients
-from evenflow_torch.run.engine.torch_names import PipelineStage, ReceiveInfo, take_boundaries
+from evenflow_torch.run.engine.torch_names import (
+    PipelineStage,
+    ReceiveInfo,
+    drop_outputs,
+    forget_forward,
+    group_between,
+    reduce_nothing,
+    take_boundaries,
+)
 
 Sends = dict[int, list[tuple[dist.Work, dist.P2POp]]]
 """Messages on the way with their tensors, by microbatch."""
@@ -45,7 +53,7 @@ class Witness(Protocol):
     ) -> AbstractContextManager[None]:
         """Return a context for an action's work.
 
-        Before a backward, the stage's ``fwd_cache`` and ``grad_recv_info`` have its inputs; after it ``bwd_cache`` has
+        Before a backward, `kept_of` the stage and its ``grad_recv_info`` have its inputs; after it ``bwd_cache`` has
         the gradient of its input. A backward of the last stage begins with `loss`.
         """
 
@@ -56,6 +64,9 @@ class RuntimeStage(PipelineStage):
     `module` has a field `microbatch`, which is set before its forward. `weight_gradients` keeps, after an input
     gradient, the weight gradients that were left out.
     """
+
+    knows_its_neighbours = False
+    """Whether it exchanges messages with its neighbours without help of the runtime."""
 
     def __init__(
         self,
@@ -137,21 +148,34 @@ class RuntimeStage(PipelineStage):
 
     def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
         """Ask for an input, into a new buffer."""
-        _take_buffers(self.args_recv_info[fwd_chunk_id], self._crossing(fwd_chunk_id)[0], self.device)
-        return super().get_fwd_recv_ops(fwd_chunk_id)
+        return self._receives_into_new(self.args_recv_info[fwd_chunk_id], self._crossing(fwd_chunk_id)[0])
 
     def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
         """Ask for the gradient of an output, into a new buffer."""
-        if self.has_backward:
-            _take_buffers(self.grad_recv_info[bwd_chunk_id], self._crossing(bwd_chunk_id)[1], self.device)
-        return super().get_bwd_recv_ops(bwd_chunk_id)
+        if not self.has_backward or self.is_last:
+            return []
+        return self._receives_into_new(self.grad_recv_info[bwd_chunk_id], self._crossing(bwd_chunk_id)[1])
+
+    def _receives_into_new(self, infos: tuple[ReceiveInfo, ...], like: Tensor) -> list[dist.P2POp]:
+        """Return the receives of what crosses, into new buffers; of what needs no gradient there is none."""
+        receives = []
+        for info in infos:
+            if not info.is_root_arg and info.tensor_meta is not None:
+                info.buffer = torch.empty(like.shape, dtype=like.dtype, device=self.device)
+                peer = self._resolve_peer_global_rank(info.source)
+                group = group_between(self, info.source, self.stage_index)
+                receives.append(dist.P2POp(dist.irecv, info.buffer, peer, group))
+        return receives
 
     def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
         """Post the sends here and leave none to the runtime, which would keep them to the end of the step."""
         self.forward_sends[fwd_chunk_id] = post(super().get_fwd_send_ops(fwd_chunk_id))
         if not self.has_backward:
-            del self.fwd_cache[fwd_chunk_id]
+            forget_forward(self, fwd_chunk_id)
         return []
+
+    def release_fwd_send_outputs(self, fwd_chunk_id: int) -> None:
+        """Keep an output that was sent until its backward, which may run again: torch 2.15 would drop it."""
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
         """Post the sends here, as `get_fwd_send_ops` does."""
@@ -197,7 +221,7 @@ class RuntimeStage(PipelineStage):
         with self._witnessed(op, bwd_chunk_id, loss):
             if loss is not None:
                 # The runtime would detach the output in place, which a loss that keeps it for a check forbids.
-                self.fwd_cache[bwd_chunk_id] = ((), self.fwd_cache[bwd_chunk_id][1])
+                drop_outputs(self, bwd_chunk_id)
             super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
         self.end_action()
         _drop_buffers(self.grad_recv_info[bwd_chunk_id])
@@ -223,6 +247,16 @@ class RuntimeStage(PipelineStage):
     def perform_reduce_grad(self, grad_scale_factor: int) -> None:
         """Reduce the gradients over replicas of the stage, whose last backward has ended."""
         super().perform_reduce_grad(grad_scale_factor)
+        if not (isinstance(self.submod, FSDPModule) and hasattr(PipelineStage, "start_gradient_reduction")):
+            self._reduce_further()
+
+    def start_gradient_reduction(self) -> None:
+        """Begin to reduce gradients of parameters that replicas share: from torch 2.15 on."""
+        super().start_gradient_reduction()
+        self._reduce_further()
+
+    def _reduce_further(self) -> None:
+        """Reduce the gradients that torch does not reduce."""
         if self.last_backward_ended is not None:
             self.last_backward_ended(self.stage_index)
 
@@ -236,6 +270,8 @@ class RuntimeStage(PipelineStage):
         if not self.keeps_graph:
             return super().backward_maybe_with_nosync(backward_type, bwd_kwargs, last_backward)
         assert backward_type == "full", "backwards are split by a weight builder"
+        if isinstance(self.submod, FSDPModule):
+            reduce_nothing(self.submod)
         torch.autograd.backward(bwd_kwargs["stage_output"], bwd_kwargs["output_grads"], retain_graph=True)
         return tuple(take_gradient(value) for value in bwd_kwargs["input_values"]), None
 
@@ -303,12 +339,6 @@ def _without_buffers(infos: tuple[ReceiveInfo, ...]) -> tuple[ReceiveInfo, ...]:
     copies = tuple(copy.copy(info) for info in infos)
     _drop_buffers(copies)
     return copies
-
-
-def _take_buffers(infos: tuple[ReceiveInfo, ...], like: Tensor, device: torch.device) -> None:
-    for info in infos:
-        if not info.is_root_arg and info.tensor_meta is not None:
-            info.buffer = torch.empty(like.shape, dtype=like.dtype, device=device)
 
 
 def _drop_buffers(infos: tuple[ReceiveInfo, ...]) -> None:

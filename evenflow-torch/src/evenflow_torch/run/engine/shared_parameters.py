@@ -18,6 +18,9 @@ class SharedParameters:
     A rank that holds several of the names holds one parameter for them. Where the names are on several ranks, each has
     a copy, which begins with the value on the first of them and gets the sum of all gradients; equal optimizers then
     keep the copies equal. Where replicas share parameters, each has its part of all copies.
+
+    Copies are exchanged among the processes of the pipeline: a group of some of them would hang where these have other
+    numbers of groups than one another.
     """
 
     def __init__(
@@ -40,10 +43,8 @@ class SharedParameters:
             ranks = sorted(set().union(*(ranks_of[name] for name in names)))
             held = [name for name in names if name in own]
             if len(ranks) > 1 and held:
-                processes = [dist.get_global_rank(pipeline, peer) for peer in ranks]
-                group = dist.new_group(processes, use_local_synchronization=True)
-                copy = _Copy(name=held[0], part=own[held[0]], group=group, is_first=rank == ranks[0])
-                dist.broadcast(copy.parameter.data, group_src=0, group=group)
+                copy = _Copy(name=held[0], part=own[held[0]], pipeline=pipeline, ranks=ranks, rank=rank)
+                copy.parameter.data.copy_(copy.of_all(copy.parameter.data)[0])
                 self._copies.append(copy)
 
     def is_owned(self, parameter: nn.Parameter) -> bool:
@@ -75,7 +76,11 @@ class SharedParameters:
         for copy, before in zip(self._copies, self._before, strict=True):
             parameter = copy.parameter
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            dist.all_reduce(local_part(gradient), group=copy.group)
+            first, *others = copy.of_all(local_part(gradient))
+            total = first.clone()
+            for other in others:  # in the same order on all ranks, so that copies stay equal
+                total.add_(other)
+            local_part(gradient).copy_(total)
             parameter.grad = gradient if before is None else before.add_(gradient)
         self._before = []
 
@@ -86,10 +91,30 @@ class _Copy:
 
     name: str
     part: Part
-    group: dist.ProcessGroup
-    """Processes of the ranks that have a copy, this one's pipeline alone."""
-    is_first: bool
-    """Whether this rank is the first of them."""
+    pipeline: dist.ProcessGroup
+    """Processes of the ranks, in order."""
+    ranks: Sequence[int]
+    """Ranks that have a copy."""
+    rank: int
+    """This one."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this rank is the first of them."""
+        return self.rank == self.ranks[0]
+
+    def of_all(self, tensor: Tensor) -> list[Tensor]:
+        """Return the tensors that all these ranks call it with, in their order."""
+        own = tensor.contiguous()
+        tensors = [own if peer == self.rank else torch.empty_like(own) for peer in self.ranks]
+        messages = []
+        for peer, received in zip(self.ranks, tensors, strict=True):
+            if peer != self.rank:
+                messages.append(dist.P2POp(dist.isend, own, group=self.pipeline, group_peer=peer))
+                messages.append(dist.P2POp(dist.irecv, received, group=self.pipeline, group_peer=peer))
+        for work in dist.batch_isend_irecv(messages):
+            work.wait()
+        return tensors
 
     @property
     def parameter(self) -> nn.Parameter:
@@ -100,6 +125,17 @@ class _Copy:
 def names_of(part: Part) -> list[str]:
     """Return the names of a part's parameters in the unsplit model, all of them where they share one."""
     return [name for name, _ in part.module.named_parameters(prefix=part.path, remove_duplicate=False)]
+
+
+def repeated_names(stages: Sequence[StageParts], rank: int) -> frozenset[str]:
+    """Return the names of parameters on a rank that the rank of an earlier stage has too."""
+    first: dict[str, int] = {}
+    for stage in stages:
+        for part in stage.parts:
+            for name in names_of(part):
+                first.setdefault(name, stage.rank)
+    own = {name for stage in stages if stage.rank == rank for part in stage.parts for name in names_of(part)}
+    return frozenset(name for name in own if first[name] != rank)
 
 
 def share(shared: Sequence[Sequence[str]], homes: Mapping[str, Part]) -> None:

@@ -2,8 +2,10 @@
 
     y = W x + B (A x)        A [rank, in] begins at random, B [out, rank] at zero
 
-[arXiv:2106.09685, §4.1]
+Each expert of a layer has its own; routers have none. [arXiv:2106.09685, §4.1]
 """
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +13,14 @@ from torch.nn import functional
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow_torch.models.experts.adapted import Beside, adapted_experts
+from evenflow_torch.models.experts.library import GivenExperts, experts_of, first_matrix, has_plain_gate, is_experts
 from evenflow_torch.models.families.row_modules import mix_in
 from evenflow_torch.models.parts import ModelRow
 
 FIRST, SECOND = "adapter_a", "adapter_b"
-"""Names of the two matrices, beside the weight of their product."""
+"""Names of the two matrices, beside the weight of their product; behind the name of the product of experts."""
+_SECOND_PRODUCT = "down_proj"
 
 
 class _Adapted(nn.Module):
@@ -29,27 +34,43 @@ class _Adapted(nn.Module):
         return product + functional.linear(functional.linear(hidden, self.adapter_a), self.adapter_b)
 
 
+class _AdaptedExperts(nn.Module):
+    """Experts with adapters beside both products; mixed into their class."""
+
+    def forward(self, hidden: Tensor, index: Tensor, weights: Tensor) -> Tensor:
+        return experts_of(_with_adapters, self, hidden, index, weights)
+
+
+def _with_adapters(module: Any, inputs: GivenExperts) -> Tensor:
+    up, down = (
+        Beside(getattr(module, f"{product}_{FIRST}"), getattr(module, f"{product}_{SECOND}"))
+        for product in (first_matrix(module), _SECOND_PRODUCT)
+    )
+    return adapted_experts(inputs, up, down)
+
+
 def train_adapters(model: ModelRow, rank: int, *, frozen_layers: int) -> None:
     """Put an adapter of this width beside every product of the layers, and train nothing else.
 
     Of the first `frozen_layers` nothing is trained, so they have none.
 
     Raises:
-        InputError: a layer with weights of products that are no linear modules, as those of experts.
+        InputError: a layer with weights of products that are neither linear modules nor experts of transformers.
     """
     for part in model.parts:
         part.module.requires_grad_(False)
     for layer, part in enumerate(model.body):
         for path, module in part.module.named_modules():
-            if isinstance(module, nn.Linear):
+            adapt = _adapting(module)
+            if adapt is not None:
                 if layer >= frozen_layers:
-                    _adapt(module, rank)
-            elif any(parameter.dim() > 1 for parameter in module.parameters(recurse=False)):
+                    adapt(module, rank)
+            elif _has_matrix(module) and not type(module).__name__.endswith("Router"):
                 raise InputError(
                     value=rank,
                     rule=_(
-                        "must be 0 for this model: {path} of layer {layer} is no linear module, as all with an adapter "
-                        "are",
+                        "must be 0 for this model: {path} of layer {layer} is neither a linear module nor experts of "
+                        "gates without parameters, beside which adapters can stand",
                         path=path or type(module).__name__,
                         layer=layer,
                     ),
@@ -58,9 +79,33 @@ def train_adapters(model: ModelRow, rank: int, *, frozen_layers: int) -> None:
                 )
 
 
+def _adapting(module: nn.Module) -> Any:
+    """Return the function that puts adapters beside the products of a module; None where there is none."""
+    if isinstance(module, nn.Linear):
+        return _adapt
+    return _adapt_experts if is_experts(module) and has_plain_gate(module) else None
+
+
+def _has_matrix(module: nn.Module) -> bool:
+    return any(parameter.numel() > max(parameter.shape, default=1) for parameter in module.parameters(recurse=False))
+
+
 def _adapt(module: nn.Linear, rank: int) -> None:
-    weight = module.weight
-    for name, shape in ((FIRST, (rank, module.in_features)), (SECOND, (module.out_features, rank))):
-        values = torch.empty(shape, dtype=weight.dtype, device=weight.device)
-        module.register_parameter(name, nn.Parameter(values))
+    _register(module, module.weight, FIRST, (rank, module.in_features))
+    _register(module, module.weight, SECOND, (module.out_features, rank))
     mix_in(module, _Adapted)
+
+
+def _adapt_experts(module: Any, rank: int) -> None:
+    for product in (first_matrix(module), _SECOND_PRODUCT):
+        matrix = getattr(module, product)
+        count, *sizes = matrix.shape
+        read, given = sizes if module.is_transposed else reversed(sizes)
+        _register(module, matrix, f"{product}_{FIRST}", (count, rank, read))
+        _register(module, matrix, f"{product}_{SECOND}", (count, given, rank))
+    mix_in(module, _AdaptedExperts)
+
+
+def _register(module: nn.Module, like: Tensor, name: str, shape: tuple[int, ...]) -> None:
+    values = torch.empty(shape, dtype=like.dtype, device=like.device)
+    module.register_parameter(name, nn.Parameter(values))

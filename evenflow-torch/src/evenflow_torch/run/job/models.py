@@ -241,8 +241,9 @@ def _deviation(model: ModelRow) -> float:
 
 def _initialise(module: nn.Module, last: str, parameter: nn.Parameter, seed: int, deviation: float) -> None:
     with torch.no_grad():
-        if last == adapters.SECOND:
+        is_plain = isinstance(module, nn.Linear | nn.Embedding) and last == "weight"
+        if last.endswith(adapters.SECOND):
             parameter.zero_()
-        elif isinstance(module, nn.Linear | nn.Embedding) and last in ("weight", adapters.FIRST):
+        elif is_plain or last.endswith(adapters.FIRST):
             values = torch.empty(parameter.shape).normal_(0, deviation, generator=torch.Generator().manual_seed(seed))
             parameter.copy_(values)

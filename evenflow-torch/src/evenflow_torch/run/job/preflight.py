@@ -74,12 +74,6 @@ def _check_replicas(job: RunJob) -> None:
             place="--data-parallel",
             remedy=_("leave it out, or fix the data-parallel degree of the plan: evenflow auto --fix data=…"),
         )
-    if job.aa_check:
-        raise InputError(
-            rule=_("must not be given with --data-parallel: replicas cannot check their work yet"),
-            place="--aa-check",
-            remedy=_("leave one of the two out"),
-        )
 
 
 def _check_files(job: RunJob, *, vocabulary: int) -> None:
@@ -98,12 +92,6 @@ def _check_files(job: RunJob, *, vocabulary: int) -> None:
             names, length=job.sequence_length, vocabulary=vocabulary, tokenizer=files.tokenizer, seed=job.seed,
             option=option,
         ).samples(0, 1)  # fmt: skip
-    if job.mesh_plan is not None and (files.save or files.resume):
-        raise InputError(
-            rule=_("must not be given with a plan of evenflow auto, whose stages have no checkpoints yet"),
-            place="--save, --resume",
-            remedy=_("leave it out, or plan the pipeline alone with evenflow plan"),
-        )
     if files.resume is None:
         return
     for option, is_given in (("--verify", job.verify), ("--aa-check", job.aa_check)):
@@ -166,7 +154,7 @@ def _check_audit(job: RunJob) -> None:
         )
     for fault in job.faults:
         sizes = {
-            "rank": (fault.rank, 0, job.plan.num_ranks),
+            "rank": (fault.rank, 0, job.num_processes),
             "step": (fault.step + 1, 1, job.num_steps + 1),
             "microbatch": (fault.microbatch or 0, 0, job.plan.num_microbatches),
         }

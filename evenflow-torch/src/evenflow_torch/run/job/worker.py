@@ -264,7 +264,7 @@ class _Trainer:
     def _run(self, step: int, batch: Batch) -> Tensor | None:
         if self.aa is None:
             return self.pipe.step(self._own(batch))
-        return self.aa.step(batch, check=self.job.has_aa_checks(step), measure=self._is_measured(step))
+        return self.aa.step(self._own(batch), check=self.job.has_aa_checks(step), measure=self._is_measured(step))
 
     def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
         """Return the bytes of parameters, gradients and optimizer state.

@@ -1,6 +1,7 @@
 """Costs of this rank's actions here and now: short measurements before the training, nothing fitted afterwards.
 
-durations   each stage alone, on tensors of the right shapes, all ranks at the same time; medians
+durations   each stage alone, on tensors of the right shapes, all ranks at the same time; a rank's stages in turn, so
+            that each finds the caches as the others have left them; medians
 messages    a boundary tensor to the neighbour and back, one pair of ranks after the other; half of the median
 overhead    what the runtime needs beside that: see `evenflow_torch.run.measure.overhead`
 
@@ -18,12 +19,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.fsdp import FSDPModule
 
 from evenflow_torch.run.assembly.batches import Batch
 from evenflow_torch.run.assembly.pipeline import Pipeline
 from evenflow_torch.run.engine.host_traffic import Moved
 from evenflow_torch.run.engine.runtime import LossFunction
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage
+from evenflow_torch.run.engine.torch_names import reduce_nothing
 from evenflow_torch.run.measure.exchange_times import measure_exchanges_ns
 from evenflow_torch.run.measure.live_memory import memory_meter
 from evenflow_torch.run.measure.load import Load
@@ -32,7 +35,7 @@ from evenflow_torch.run.measure.recorder import synchronize
 from evenflow_torch.run.measure.settled import settled
 from evenflow_torch.run.mesh.mesh_stage import MeshStage
 from evenflow_torch.run.replicas.replicas import Replicas
-from evenflow_torch.run.values.run_result import Conditions, Overhead, RankResult
+from evenflow_torch.run.values.run_result import Conditions, Overhead, RankResult, Run
 
 _REPEATS = 7
 _MESSAGES = 20
@@ -48,6 +51,8 @@ class StageMeasurement:
     """Whole backward, recomputation and weight gradients included."""
     weight_ns: int
     """Part of the backward that a split leaves for later; zero where no backward is split."""
+    runs: tuple[Run, ...]
+    """The same three of every run, in order; runs at the same place were at the same time on all ranks."""
     activation_bytes: int
     """Live after the forward, when what moves to the host has left."""
     offloaded_bytes: int
@@ -97,6 +102,7 @@ class MeasuredCosts:
             actions=[],
             offloaded_bytes=self.by_stage("offloaded_bytes"),
             copy_ns=self.by_stage("copy_ns"),
+            runs={stage.stage: stage.runs for stage in self.stages},
         )
 
 
@@ -107,6 +113,8 @@ def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> MeasuredCo
     dist.barrier()
     alone = []
     for stage in pipe.stages:
+        if isinstance(stage.submod, FSDPModule):  # as in the step, gathers and reductions are no part of its actions
+            reduce_nothing(stage.submod)
         boundary = stage.example_input
         example = inputs if stage.is_first else torch.randn(boundary.shape, dtype=boundary.dtype, device=device)
         alone.append(_Alone(stage, example, stage.example_output, targets, loss_fn))
@@ -138,11 +146,12 @@ def _measured(alone: Sequence["_Alone"], device: torch.device) -> tuple[tuple[St
     """Return the costs of stages, how often they were all measured, and the error of the times on the worst rank."""
     for stage in alone:  # to warm up
         stage.times()
-    found = settled(lambda: _together([stage.times() for _ in range(_REPEATS)] for stage in alone), device)
-    medians = iter(found.medians_ns)
+    found = settled(lambda: _together([stage.times() for stage in alone] for _ in range(_REPEATS)), device)
+    medians, times = iter(found.medians_ns), iter(found.times)
     stages = []
     for stage in alone:
         forward, backward, weight = (next(medians) for _ in range(3))
+        runs = zip(*(next(times) for _ in range(3)), strict=True)
         activation, moved, waiting, working = _memory(stage)
         stages.append(
             StageMeasurement(
@@ -150,6 +159,7 @@ def _measured(alone: Sequence["_Alone"], device: torch.device) -> tuple[tuple[St
                 forward_ns=forward,
                 backward_ns=backward + weight,
                 weight_ns=weight,
+                runs=tuple((first, second + third, third) for first, second, third in runs),
                 activation_bytes=activation,
                 offloaded_bytes=moved,
                 copy_ns=_copy_ns(stage, device),
@@ -161,8 +171,9 @@ def _measured(alone: Sequence["_Alone"], device: torch.device) -> tuple[tuple[St
 
 
 def _together(runs: Iterable[Iterable[tuple[int, int, int]]]) -> list[list[int]]:
-    """Return the times of all stages' forwards, backwards and weight gradients, one list for each."""
-    return [list(times) for of_stage in runs for times in zip(*of_stage, strict=True)]
+    """Return the times of all stages' forwards, backwards and weight gradients, one list for each, from run to run."""
+    rows = [[time for of_stage in run for time in of_stage] for run in runs]
+    return [list(times) for times in zip(*rows, strict=True)]
 
 
 class _Alone:

@@ -1,8 +1,8 @@
 """Predicted against measured: the plan's order simulated with calibrated costs, beside the steps of the ranks."""
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,9 @@ from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate import StageCosts, Timeline, build_graph, peak_bytes, with_copies
 from evenflow.simulate import run as run_on_paper
 from evenflow_torch.run.values.run_result import ActionRow, Overhead, RankResult, RunResult
+
+_LEAST_RUNS = 5
+"""Runs of which an interval can be made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,17 @@ class Comparison:
     """What actions take by these costs, by class of the graph (see `durations_of`)."""
     measured_peak_bytes: tuple[int, ...]
     """Highest memory, by rank."""
+    interval_ns: tuple[int, int] | None
+    """Between which 80 % of the steps are predicted: a step is as long as one run of the stages says, of those that
+    were measured. None where there are too few."""
+
+    @property
+    def share_inside(self) -> float | None:
+        """Share of the measured steps that are in the interval."""
+        if self.interval_ns is None:
+            return None
+        least, most = self.interval_ns
+        return sum(least <= step <= most for step in self.step_ns) / len(self.step_ns)
 
     @cached_property
     def predicted_peak_bytes(self) -> tuple[int, ...]:
@@ -60,10 +74,17 @@ def compare(schedule: Schedule, result: RunResult, host_link: HostLink | None = 
     middle = statistics.median_low([end.max() - start.min() for start, end in steps])
     start, end = next((start, end) for start, end in steps if end.max() - start.min() == middle)
     first = start.min()
+
+    def simulated(costs: StageCosts) -> Timeline:
+        whole = graph if costs.host_link is None else with_copies(graph, costs.host_link)
+        return run_on_paper(whole, durations_of(costs, result.overhead), communication)
+
+    of_runs = [
+        simulated(costs_of(schedule, ranks, result.overhead, host_link)).makespan_ns for ranks in by_run(result.ranks)
+    ]
     return Comparison(
-        predicted=run_on_paper(
-            graph if costs.host_link is None else with_copies(graph, costs.host_link), durations, communication
-        ),
+        predicted=simulated(costs),
+        interval_ns=interval_of(of_runs),
         measured=Timeline(graph=graph, start_ns=start - first, end_ns=end - first, makespan_ns=int(middle)),
         step_ns=tuple(int(end.max() - start.min()) for start, end in steps),
         costs=costs,
@@ -71,6 +92,33 @@ def compare(schedule: Schedule, result: RunResult, host_link: HostLink | None = 
         durations=durations,
         measured_peak_bytes=tuple(rank.peak_bytes for rank in result.ranks),
     )
+
+
+def by_run(ranks: Sequence[RankResult]) -> Iterator[list[RankResult]]:
+    """Yield the ranks with the times of one run of their stages in the place of the medians, for every run."""
+    counts = {len(runs) for rank in ranks for runs in rank.runs.values()}
+    for place in range(min(counts, default=0)):
+        yield [
+            replace(
+                rank,
+                forward_ns={stage: runs[place][0] for stage, runs in rank.runs.items()},
+                backward_ns={stage: runs[place][1] for stage, runs in rank.runs.items()},
+                weight_ns={stage: runs[place][2] for stage, runs in rank.runs.items()},
+            )
+            for rank in ranks
+        ]
+
+
+def interval_of(steps: Sequence[int]) -> tuple[int, int] | None:
+    """Return what 80 % of these are between, a tenth below and a tenth above; None of fewer than five.
+
+    >>> interval_of(range(100, 201))
+    (110, 190)
+    """
+    if len(steps) < _LEAST_RUNS:
+        return None
+    tenths = statistics.quantiles(steps, n=10, method="inclusive")
+    return round(tenths[0]), round(tenths[-1])
 
 
 def costs_of(

@@ -22,11 +22,16 @@ Times = Sequence[Sequence[int]]
 class Settled:
     """The times of all rounds."""
 
-    medians_ns: tuple[int, ...]
-    """Of each thing on this rank."""
+    times: Times
+    """Of each thing on this rank, those of one moment at the same place."""
     rounds: int
     error: float
     """Standard error of the sum of the medians, relative to it, on the rank that knows it least."""
+
+    @property
+    def medians_ns(self) -> tuple[int, ...]:
+        """The median of each thing."""
+        return tuple(round(statistics.median(one)) for one in self.times)
 
 
 def settled(measure: Callable[[], Times], device: torch.device) -> Settled:
@@ -45,7 +50,7 @@ def settled(measure: Callable[[], Times], device: torch.device) -> Settled:
         dist.all_reduce(state, dist.ReduceOp.MAX)
         error, passed_s = state.tolist()
         is_settled = error <= ENOUGH or passed_s >= _MOST_SECONDS
-    return Settled(medians_ns=tuple(round(statistics.median(one)) for one in times), rounds=rounds, error=error)
+    return Settled(times=times, rounds=rounds, error=error)
 
 
 def relative_error(times: Times) -> float:

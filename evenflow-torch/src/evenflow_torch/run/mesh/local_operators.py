@@ -20,6 +20,7 @@ from evenflow_torch.models.experts.library import as_one_operator
 from evenflow_torch.run.mesh.attention.distributed import attention
 from evenflow_torch.run.mesh.attention.multi_head import multi_head_attention
 from evenflow_torch.run.mesh.convolution import KERNELS
+from evenflow_torch.run.mesh.dropout import DROPS, dropped
 from evenflow_torch.run.mesh.linear import linear
 from evenflow_torch.run.mesh.local_parts import replicated
 from evenflow_torch.run.mesh.mesh_experts import compute_experts
@@ -32,6 +33,7 @@ _LOCAL: dict[Any, Callable[..., Any]] = {
     functional.linear: linear,
     functional.batch_norm: batch_norm,
     functional.group_norm: group_norm,
+    **{drop: partial(dropped, drop) for drop in DROPS},
     **{kernel: partial(local, kernel) for kernel, local in KERNELS.items()},
     **{make: partial(view, make) for make in (Tensor.view, Tensor.reshape, Tensor.unflatten, torch.reshape)},
 }

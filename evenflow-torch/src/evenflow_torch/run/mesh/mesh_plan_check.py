@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from evenflow.cluster import MeshPlan, Placement, StageOnMesh, WholeTensor, code, is_even
 from evenflow.errors import InputError
@@ -19,9 +19,16 @@ _MATRICES = 3
 
 
 def check_mesh_plan(
-    plan: MeshPlan, model: ModelRow, stages: Sequence[StageParts], boundaries: Sequence[Tensor]
+    plan: MeshPlan,
+    model: ModelRow,
+    stages: Sequence[StageParts],
+    boundaries: Sequence[Tensor],
+    *,
+    is_seeded: bool = True,
 ) -> None:
     """Check that a plan is for these stages, this model and this microbatch, whose shapes `boundaries` have.
+
+    `is_seeded` says whether all devices draw the same random numbers.
 
     Raises:
         InputError: says what differs.
@@ -60,13 +67,23 @@ def check_mesh_plan(
                         remedy=_("plan again without --expert-capacity"),
                     )
     name = dropping_module(model.whole)
-    if name is not None:
+    if name is not None and not is_seeded:
         raise InputError(
             value=name,
-            rule=_("must have no dropout where a stage has several devices, whose placement would decide its numbers"),
+            rule=_(
+                "must have no dropout without a seed where a stage has several devices, which would draw other numbers"
+            ),
             place="model",
-            remedy=_("set dropout to 0"),
+            remedy=_("give pipeline a seed, or set dropout to 0"),
         )
+    for path, module in model.whole.named_modules():
+        if isinstance(module, nn.MultiheadAttention) and module.dropout > 0:
+            raise InputError(
+                value=path,
+                rule=_("must have no dropout inside of torch.nn.MultiheadAttention where a stage has several devices"),
+                place="model",
+                remedy=_("set its dropout to 0"),
+            )
 
 
 def _check_experts(name: str, module: Any, placement: Placement, mesh: Sequence[int]) -> None:

@@ -8,6 +8,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from evenflow_torch.run.engine.runtime_stage import RuntimeStage, post
+from evenflow_torch.run.engine.torch_names import forget_forward, kept_of
 from evenflow_torch.run.mesh.exchange import StageExchange
 from evenflow_torch.run.mesh.gathered import GatheredLayers
 from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
@@ -29,6 +30,8 @@ class MeshStage(RuntimeStage):
     The runtime sees the pipeline alone: rank `rank` of `num_ranks`. What passes between stages may lie otherwise on the
     devices of the one than on those of the other, so every device exchanges parts with several others.
     """
+
+    knows_its_neighbours = True
 
     def __init__(
         self,
@@ -69,10 +72,10 @@ class MeshStage(RuntimeStage):
     def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
         """Post the sends here, as `RuntimeStage` does."""
         if self.links.activations_out is not None:
-            (output,), _ = self.fwd_cache[fwd_chunk_id]
+            (output,), _inputs = kept_of(self, fwd_chunk_id)
             self.forward_sends[fwd_chunk_id] = post(self.links.activations_out.sends(output.detach()))
             if not self.has_backward:
-                del self.fwd_cache[fwd_chunk_id]
+                forget_forward(self, fwd_chunk_id)
         return []
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:

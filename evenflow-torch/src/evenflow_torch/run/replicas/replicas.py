@@ -44,6 +44,15 @@ class Replicas:
         """The processes with the same stages, a group for each dimension: sums over all of them are over replicas."""
         return [] if self.data is None else [self.data.get_group(name) for name in self._names]
 
+    @property
+    def alike(self) -> list[int]:
+        """The processes with the same stages, in the order of their pipelines."""
+        return [dist.get_rank()] if self.data is None else self.data.mesh.flatten().tolist()
+
+    def process_of(self, rank: int) -> int:
+        """Return the process of a rank of this pipeline."""
+        return dist.get_global_rank(self.pipeline, rank)
+
     def mean(self, value: Tensor) -> Tensor:
         """Return the mean of the values of all replicas, each of which calls it."""
         return self.sum(value).div_(self.count)

@@ -8,6 +8,9 @@ from evenflow_torch.run.values.aa_report import AAReport
 ActionRow = tuple[int, int, int, int, int]
 """An action that was run: op, stage, microbatch, start and end in ns on the clock that all ranks share."""
 
+Run = tuple[int, int, int]
+"""Times of a stage in a run of it alone: forward, whole backward, and the part of it that a split leaves for later."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
@@ -104,6 +107,8 @@ class RankResult:
     """Live after the forward beside the activation where nothing has left; for stages that move when the plan says."""
     copy_ns: dict[int, int] = field(default_factory=dict)
     """Time of a copy of these in one direction."""
+    runs: dict[int, tuple[Run, ...]] = field(default_factory=dict)
+    """Every run that was measured, of all stages of all ranks at the same time where they are at the same place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

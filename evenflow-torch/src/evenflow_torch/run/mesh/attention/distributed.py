@@ -16,7 +16,9 @@ from torch.nn import functional
 
 from evenflow.cluster import AttentionOnMesh, RowExchange
 from evenflow_torch.run.mesh.attention.by_rows import ByRows
+from evenflow_torch.run.mesh.attention.kernels import dropping
 from evenflow_torch.run.mesh.attention.row_messages import RowMessages
+from evenflow_torch.run.mesh.dropout import own_factors
 from evenflow_torch.run.mesh.local_parts import local_part, torch_placements
 
 BATCH, HEADS, LENGTH = 0, 1, 2
@@ -93,9 +95,14 @@ def attention(
         last = min(first + rows, keys.shape[LENGTH])  # later ones are hidden from all of these rows
         keys, values = keys[..., :last, :], values[..., :last, :]
         mask = torch.ones(rows, last, dtype=torch.bool, device=keys.device).tril(first)
-    result = functional.scaled_dot_product_attention(
-        part(query, rows=True), keys, values, mask, dropout_p, is_causal, **keywords
-    )
+    if dropout_p:
+        shape = *query.shape[:-1], key.shape[LENGTH]
+        factors = own_factors(functional.dropout, shape, dropout_p, query, placements)[..., : keys.shape[LENGTH]]
+        result = dropping(part(query, rows=True), keys, values, mask, factors, is_causal=is_causal, **keywords)
+    else:
+        result = functional.scaled_dot_product_attention(
+            part(query, rows=True), keys, values, mask, is_causal=is_causal, **keywords
+        )
     return DTensor.from_local(result.contiguous(), query.device_mesh, placements)
 
 

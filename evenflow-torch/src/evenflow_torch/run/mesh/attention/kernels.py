@@ -136,3 +136,26 @@ def _plain_backward(
     gradients = of_logits @ key, of_logits.transpose(-1, -2) @ query, weights.transpose(-1, -2) @ gradient_there
     of_query, of_key, of_value = (tensor.to(gradient.dtype) for tensor in gradients)
     return of_query, of_key, of_value
+
+
+def dropping(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    factors: Tensor,
+    *,
+    is_causal: bool,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Compute attention whose shares are multiplied with `factors` [batch, heads, rows, keys], as torch does it."""
+    if enable_gqa:
+        times = query.shape[-3] // key.shape[-3]
+        key, value = (tensor.repeat_interleave(times, -3) for tensor in (key, value))
+    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if mask is not None:
+        scores = scores.masked_fill(mask.logical_not(), -torch.inf) if mask.dtype is torch.bool else scores + mask
+    return scores.softmax(-1) * factors @ value
