@@ -103,8 +103,7 @@ class Contest:
                 if self._stopped.is_set() or (number and self.left_s <= 0):  # one has a turn in any case
                     break
                 self._enter(entry)
-                waits = entry.fits_nothing or any(other.makespan_ns == math.inf for other in entry.frugal)
-                if entry.race is not None and entry.bounds is None and (entry.known or not (entry.is_late or waits)):
+                if self._has_first_turn(entry):
                     self._turn(entry, first)
             self._look_at_numbers()
             while not self._stopped.is_set() and (still := self._open()) and self.left_s > 0:
@@ -118,6 +117,13 @@ class Contest:
                     self._stopped.wait(_POLL_SECONDS)
         if self._refusal is not None and all(entry.reason for entry in self.entries):
             raise self._refusal
+
+    def _has_first_turn(self, entry: Entry) -> bool:
+        """Return whether a candidate has a turn before others go on: one that has a plan already, or may well have."""
+        if entry.race is None or entry.bounds is not None:
+            return False
+        waits = entry.fits_nothing or any(other.makespan_ns == math.inf for other in entry.frugal)
+        return bool(entry.known) or entry.known_ns < self.best_ns or not (entry.is_late or waits)
 
     def _look_at_numbers(self) -> None:
         """Give a turn to those with one number of recomputed layers that look best, from the cut of the best plan."""
@@ -147,7 +153,7 @@ class Contest:
     def _open(self, *, together: bool = True) -> list[Entry]:
         """Return the candidates that can still win, or have not yet proven that they do, most promising first.
 
-        One that keeps no less than another waits until that has a plan. Those that a proof may refute `together` are
+        One without any plan that keeps no less than another waits until that has one. Those that a proof may refute `together` are
         not among them, but their cover.
         """
         enough = self.best_ns * (1 - 2 * TOLERANCE)
@@ -156,7 +162,8 @@ class Contest:
         wanted = [
             entry
             for entry in still
-            if entry.bounds is not BoundPurpose.COVER and not any(id(other) in unfit for other in entry.frugal)
+            if entry.bounds is not BoundPurpose.COVER
+            and (entry.known_ns < math.inf or not any(id(other) in unfit for other in entry.frugal))
         ]
         best = min(self.entries, key=lambda entry: entry.preference)
         covers = [entry for entry in still if entry.bounds is not None and entry.may_refute(enough)]
