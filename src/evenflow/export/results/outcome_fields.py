@@ -105,6 +105,20 @@ def neighbour_fields(neighbours: Neighbours, sizes: Sizes) -> dict[str, object]:
     }
 
 
+def other_option_fields(options: str, outcome: Outcome) -> dict[str, object]:
+    """Return the fields of a plan that other `options` allow; raises AssertionError without a plan."""
+    plan, step_ns = outcome.plan, outcome.makespan_ns
+    assert plan is not None
+    assert step_ns is not None
+    return {
+        "options": options,
+        "schedule": plan.schedule,
+        "chunks": plan.num_chunks,
+        **({} if plan.group_size is None else {"group_size": plan.group_size}),
+        "makespan_ms": milliseconds(step_ns),
+    }
+
+
 def _alternative(candidate: ScheduleCandidate, sizes: Sizes) -> dict[str, object]:
     """Return the fields of another schedule; of one that was not tried only the reason."""
     groups: dict[str, object] = {} if candidate.group_size is None else {"group_size": candidate.group_size}

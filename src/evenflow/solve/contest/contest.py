@@ -153,8 +153,8 @@ class Contest:
     def _open(self, *, together: bool = True) -> list[Entry]:
         """Return the candidates that can still win, or have not yet proven that they do, most promising first.
 
-        One without any plan that keeps no less than another waits until that has one. Those that a proof may refute `together` are
-        not among them, but their cover.
+        One without any plan that keeps no less than another waits until that has one. Those that a proof may refute
+        `together` are not among them, but their cover.
         """
         enough = self.best_ns * (1 - 2 * TOLERANCE)
         still = [entry for entry in self.entries if entry.race is not None and entry.lower_bound_ns < enough]

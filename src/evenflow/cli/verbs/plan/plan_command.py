@@ -28,9 +28,10 @@ from evenflow.cli.text.best_text import best_text, elsewhere_text
 from evenflow.cli.text.block_text import block_to_paste, without_environment
 from evenflow.cli.text.certificate_text import written_line
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
-from evenflow.cli.text.shorter_neighbour_text import neighbour_line, shorter_neighbour
+from evenflow.cli.text.shorter_neighbour_text import neighbour_line, other_option_line, shorter_neighbour
 from evenflow.cli.text.tables import binding_note, without_host_note
 from evenflow.cli.verbs.plan.first_lines import first_lines, next_line, spread_line
+from evenflow.cli.verbs.plan.other_options import seconds_for_others, shorter_by_option
 from evenflow.cli.verbs.plan.plan_certificate import OPTION as CERTIFICATE
 from evenflow.cli.verbs.plan.plan_certificate import certified, check_certifiable
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, in_layers_of_framework, plan_job, solve_job
@@ -42,6 +43,7 @@ from evenflow.export.results.outcome_fields import (
     best_fields,
     elsewhere_fields,
     neighbour_fields,
+    other_option_fields,
     outcome_fields,
 )
 from evenflow.language import _
@@ -49,7 +51,7 @@ from evenflow.profiles.plan_degrees import kept_degrees
 from evenflow.profiles.plan_fields import network_fields
 from evenflow.schedule import FAMILIES, format_schedule
 from evenflow.simulate import Simulation
-from evenflow.solve import Neighbours, Outcome
+from evenflow.solve import Neighbours
 from evenflow.solve.clock import counts_work
 from evenflow.targets.frameworks.mindformers.target import TARGET as MINDFORMERS
 from evenflow.targets.frameworks.mindformers.values import environment
@@ -116,7 +118,9 @@ def plan(request: PlanOptions) -> int:
     budget = TimeBudget.of(plan_options.time_limit, outputs, num_actions=job.num_actions)
     job = job.within(budget.search_s / 2 if outputs.has(CERTIFICATE) else budget.search_s)
     with shown_progress(time_limit_s=job.options.time_limit, quiet=plan_options.quiet) as progress:
-        answer = solve_job(job, progress)
+        others_s = seconds_for_others(job)
+        answer = solve_job(job.within(job.options.time_limit - others_s), progress)
+        answer = replace(answer, shorter=shorter_by_option(job, answer.outcome, seconds=others_s, progress=progress))
     note_compiling(is_last_word=answer.outcome.status.is_proven)
     try:
         _write(answer, job, outputs, budget)
@@ -208,6 +212,8 @@ def _fields(answer: Answer, job: PlanJob) -> dict[str, object]:
         fields["makespan_without_host_ms"] = None if kept_ns is None else milliseconds(kept_ns)
     if answer.elsewhere is not None:
         fields["elsewhere"] = elsewhere_fields(answer.elsewhere)
+    if answer.shorter:
+        fields["shorter_with"] = [other_option_fields(other.options, other.outcome) for other in answer.shorter]
     if job.degrees is not None and answer.outcome.plan is not None:
         fields |= kept_degrees(job.degrees, answer.outcome.plan)
     simulation = answer.outcome.simulation
@@ -255,16 +261,20 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         outcome.memory_limit_bytes,
         certificate=certificate,
         first=first_lines(simulation, job),
-        ahead=("" if others else _shorter(neighbours, outcome), next_line(job, simulation)),
+        ahead=(_shorter(answer), next_line(job, simulation)),
         binding=notes,
         rank_order=outcome.rank_order,
     )
     outputs.say(answered, others, block)
 
 
-def _shorter(neighbours: Neighbours, outcome: Outcome) -> str:
-    shorter = shorter_neighbour(neighbours, outcome)
-    if shorter is None:
+def _shorter(answer: Answer) -> str:
+    """Return the line on the shortest plan that one option more, or another one, allows; empty without any."""
+    outcome = answer.outcome
+    if answer.shorter:
+        return other_option_line(answer.shorter[0], outcome)
+    shorter = shorter_neighbour(answer.neighbours or Neighbours(), outcome)
+    if shorter is None or shorter.outcome is None:
         return ""
     chunks = "" if FAMILIES[shorter.schedule].num_chunks else f" --chunks {shorter.num_chunks}"
-    return neighbour_line(shorter, outcome, options=f"--schedule {shorter.schedule}{chunks}")
+    return neighbour_line(shorter.outcome, outcome, options=f"--schedule {shorter.schedule}{chunks}")
