@@ -19,6 +19,7 @@ from evenflow.schedule import Schedule
 from evenflow.solve.best_outcome import BestOutcome, ScheduleCandidate
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock, now_s, shown_s
+from evenflow.solve.columns.shared_out import shared_out_bound_ns
 from evenflow.solve.contest.entry import Entry, relate, with_floor
 from evenflow.solve.contest.frugal import kept_bytes
 from evenflow.solve.infeasible import advice_for, explain
@@ -36,6 +37,8 @@ _COUNTED_SHARE, _MOST_COUNTED = 0.2, 4
 """Share of the time for second turns of candidates with one number of recomputed layers, and most of these: the best
 number is seldom that of the first plan, and many of them are bounded together, without turns of their own.
 """
+_RULES_SHARE = 0.2
+"""Most of the time for bounds of those with a rule of their own by what each rank alone can hold; seconds mostly do."""
 _ENTERING_SHARE = 0.1
 """Share of the time for a look at the even plans of all candidates."""
 _LEAST_SECONDS = 0.5
@@ -105,6 +108,7 @@ class Contest:
                 self._enter(entry)
                 if self._has_first_turn(entry):
                     self._turn(entry, first)
+            self._bound_rules()
             self._look_at_numbers()
             while not self._stopped.is_set() and (still := self._open()) and self.left_s > 0:
                 free = [entry for entry in still if entry.race is not None and not entry.race.busy]
@@ -124,6 +128,27 @@ class Contest:
             return False
         waits = entry.fits_nothing or any(other.makespan_ns == math.inf for other in entry.frugal)
         return bool(entry.known) or entry.known_ns < self.best_ns or not (entry.is_late or waits)
+
+    def _bound_rules(self) -> None:
+        """Bound those with a rule of their own by what ranks alone can hold under it, those that cover others first.
+
+        Most are out so, or far behind, without a turn: no other bound knows one number of recomputed layers.
+        """
+        end_s = min(self._deadline, now_s() + _RULES_SHARE * self._time_limit_s)
+        best_ns = self.best_ns
+
+        def goes_on() -> bool:
+            return not self._stopped.is_set() and now_s() < end_s
+
+        ruled = [entry for entry in self.entries if entry.rule is not None and entry.race is not None]
+        for entry in sorted(ruled, key=lambda entry: len(entry.covered_by)) if best_ns < math.inf else ():
+            if goes_on() and entry.race is not None and not entry.shares_of and entry.lower_bound_ns < best_ns:
+                lower_ns, upper_ns = int(entry.lower_bound_ns), int(best_ns)
+                entry.floor_ns = shared_out_bound_ns(
+                    entry.race.problem, lower_ns=lower_ns, upper_ns=upper_ns, keep_going=goes_on
+                )
+                entry.race.raise_bound(entry.floor_ns)
+                entry.is_beaten = entry.floor_ns >= upper_ns
 
     def _look_at_numbers(self) -> None:
         """Give a turn to those with one number of recomputed layers that look best, from the cut of the best plan."""
