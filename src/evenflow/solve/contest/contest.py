@@ -37,7 +37,7 @@ _COUNTED_SHARE, _MOST_COUNTED = 0.2, 4
 """Share of the time for second turns of candidates with one number of recomputed layers, and most of these: the best
 number is seldom that of the first plan, and many of them are bounded together, without turns of their own.
 """
-_RULES_SHARE = 0.2
+_RULES_SHARE = 0.15
 """Most of the time for bounds of those with a rule of their own by what each rank alone can hold; seconds mostly do."""
 _ENTERING_SHARE = 0.1
 """Share of the time for a look at the even plans of all candidates."""
@@ -108,8 +108,8 @@ class Contest:
                 self._enter(entry)
                 if self._has_first_turn(entry):
                     self._turn(entry, first)
-            self._bound_rules()
             self._look_at_numbers()
+            self._bound_rules()
             while not self._stopped.is_set() and (still := self._open()) and self.left_s > 0:
                 free = [entry for entry in still if entry.race is not None and not entry.race.busy]
                 for position, entry in enumerate(free):
@@ -151,9 +151,18 @@ class Contest:
                 entry.is_beaten = entry.floor_ns >= upper_ns
 
     def _look_at_numbers(self) -> None:
-        """Give a turn to those with one number of recomputed layers that look best, from the cut of the best plan."""
-        counted = [entry for entry in self._open(together=False) if entry.counts_layers]
-        counted = sorted(counted, key=lambda entry: min(entry.makespan_ns, entry.known_ns))[:_MOST_COUNTED]
+        """Give a turn to those with one number of recomputed layers that look best, from the cut of the best plan.
+
+        One that holds the same plan as a smaller number has none: its cells have no more layers than that number, and
+        all are recomputed.
+        """
+        different: dict[object, Entry] = {}
+        for entry in (entry for entry in self.entries if entry.counts_layers):  # smaller numbers come first
+            order = entry.schedule, entry.num_chunks, entry.group_size, entry.rank_order, entry.host_link
+            different.setdefault((order, entry.shortest_ns), entry)
+        kept = {id(entry) for entry in different.values()}
+        counted = [entry for entry in self._open(together=False) if id(entry) in kept]
+        counted = sorted(counted, key=lambda entry: entry.shortest_ns)[:_MOST_COUNTED]
         for entry in counted if len(counted) > 1 else ():
             seconds = _COUNTED_SHARE * self._time_limit_s / len(counted)
             if not self._stopped.is_set() and self.left_s > seconds >= _LEAST_SECONDS:

@@ -62,6 +62,11 @@ class Entry:
         return float("inf") if known is None else known
 
     @property
+    def shortest_ns(self) -> float:
+        """Makespan of the shortest plan that it has found or knew before its first turn."""
+        return min(self.makespan_ns, self.known_ns)
+
+    @property
     def lower_bound_ns(self) -> float:
         """Lower bound on its plans; infinite where it has none."""
         return max(entry._own_bound_ns for entry in (self, *self.covered_by))
