@@ -127,6 +127,8 @@ RANK_SPEED = Range(least=0.01, most=1, is_whole=False)
 """Work of a rank in a time, as a share of what the fastest does."""
 PAIR_SLOWDOWN = Range(least=1, most=10, is_whole=False)
 """Time of computation beside an exchange, over that without."""
+ALTERNATIVES = Range(least=1, most=20)
+"""Plans beside the best."""
 CONFIDENCE = Range(least=0.5, most=0.999999, is_whole=False)
 PEAKS = Range(least=0, most=1_000_000)
 SHARE = Range(least=0.0001, most=1, is_whole=False)

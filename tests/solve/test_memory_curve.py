@@ -12,7 +12,7 @@ from evenflow.simulate import makespan_ns, simulate
 from evenflow.solve import memory_curve as memory_curves
 from evenflow.solve import solve
 from evenflow.solve.clock import reproducible
-from evenflow.solve.memory_curve import EQUAL_SHARE, MemoryCurve, MemoryPoint, memory_curve
+from evenflow.solve.memory_curve import EQUAL_SHARE, MemoryCurve, MemoryPoint, memory_curve, roomier_plans
 from evenflow.solve.outcome import Outcome, Status
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.smaller_peak import smaller_peak
@@ -45,6 +45,32 @@ def test_a_knee_is_below_all_mixtures_of_other_points(sizes: list[tuple[int, int
         )
     ]
     assert list(curve.knees) == expected
+
+
+@given(data=st.data())
+@settings(max_examples=examples(20), phases=NO_SHRINKING)
+def test_plans_that_hold_less_and_are_hardly_longer_against_every_plan(data: st.DataObject):
+    case = data.draw(cases(time=MILLISECOND, memory=30 * MEGABYTE, any_order=False))
+    plans = every_plan(case)
+    limit = data.draw(st.sampled_from(plans.limits()))
+    outcome = solve(case.request(limit), schedule=case.sizes.family, time_limit_s=SECONDS)
+    assume(outcome.plan is not None and outcome.makespan_ns is not None)
+    most_ns = outcome.makespan_ns * data.draw(st.sampled_from([100, 101, 120, 200])) // 100
+    roomier = roomier_plans(case.problem(limit), outcome.plan, most_ns=most_ns, seconds=5 * SECONDS)
+    assert roomier is not None
+    own_bytes = max(outcome.simulation.peak_memory_bytes)
+    for point in roomier.points:
+        again = simulate(case.network, point.plan, schedule=case.schedule, communication=case.communication)
+        assert (again.makespan_ns, max(again.peak_memory_bytes)) == (point.step_ns, point.peak_bytes)
+        assert point.step_ns <= most_ns
+        assert point.peak_bytes < own_bytes
+        assert point.lower_bound_ns <= plans.best_ns(point.peak_bytes)
+    short_enough = plans.peaks_bytes[plans.makespans_ns <= most_ns]
+    least_bytes = int(short_enough.min())
+    held = roomier.points[0].peak_bytes if roomier.points else own_bytes
+    assert held >= least_bytes
+    assert roomier.refuted_bytes is None or roomier.refuted_bytes < least_bytes  # one byte more would be too much
+    assert held - least_bytes <= 20 * MEGABYTE  # nearer ones are not told apart
 
 
 @given(data=st.data())

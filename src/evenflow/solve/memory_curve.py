@@ -82,6 +82,16 @@ class MemoryCurve:
         return next((point for point in self.points if point.step_ns <= step_ns), None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomierPlans:
+    """Plans that hold less than another one and are hardly longer."""
+
+    points: tuple[MemoryPoint, ...]
+    """The one that holds least first, and the longest."""
+    refuted_bytes: int | None
+    """The largest limit with which it is proven that no plan is so short; None where there is none."""
+
+
 def is_equal(one_ns: float, other_ns: float) -> bool:
     """Return whether two steps, or a step and a bound, are equal as far as the solver can tell."""
     return abs(one_ns - other_ns) <= EQUAL_SHARE * max(one_ns, other_ns)
@@ -104,11 +114,31 @@ def memory_curve(
     return _Search(problem, plan, seconds=seconds, lower_bound_ns=lower_bound_ns).run(first_bytes)
 
 
+def roomier_plans(
+    problem: Problem, plan: Plan, *, most_ns: int, seconds: float, lower_bound_ns: int = 0
+) -> RoomierPlans | None:
+    """Return the plans of the curve that hold less than `plan` and take at most `most_ns`; None after Ctrl-C.
+
+    The rest is as for `memory_curve`.
+    """
+    search = _Search(problem, plan, seconds=seconds, lower_bound_ns=lower_bound_ns, most_ns=most_ns)
+    curve = search.run(())
+    if curve is None:
+        return None
+    own_bytes = max(problem.simulate(problem.counts(plan)).peak_memory_bytes)
+    points = tuple(point for point in curve.points if point.step_ns <= most_ns and point.peak_bytes < own_bytes)
+    return RoomierPlans(points=points, refuted_bytes=search.refuted_bytes(most_ns))
+
+
 class _Search:
     """A running search: the plans that no other one beats, and what solves have proven."""
 
-    def __init__(self, problem: Problem, plan: Plan, *, seconds: float, lower_bound_ns: int) -> None:
+    def __init__(
+        self, problem: Problem, plan: Plan, *, seconds: float, lower_bound_ns: int, most_ns: int | None = None
+    ) -> None:
         self._limit = problem.limit
+        self._most_ns = most_ns
+        """The longest step of a plan that matters, of those within the limit; None: all do, with any memory."""
         self._free = _with_limit(problem, None)
         self._seconds = seconds
         self._ends_s = now_s() + seconds
@@ -123,7 +153,8 @@ class _Search:
 
         The limit of the plan itself comes before them where nothing is known of it.
         """
-        for limit_bytes in (*(() if self._solved else (self._limit,)), *first_bytes, None):
+        last = (None,) if self._most_ns is None else ()
+        for limit_bytes in (*(() if self._solved else (self._limit,)), *first_bytes, *last):
             if self._left_s > 0 and not self._solve(limit_bytes):
                 return None
         self._find_least()
@@ -141,6 +172,11 @@ class _Search:
             floor_ns=min(self._bound_at(self._free.limit), self._points[-1].step_ns),
             is_whole=is_closed and self._least_bytes is not None and all(point.is_optimal for point in points),
         )
+
+    def refuted_bytes(self, most_ns: int) -> int | None:
+        """Return the largest limit with which it is proven that no plan takes at most `most_ns`."""
+        least = [] if self._least_bytes is None else [self._least_bytes - 1]
+        return max([limit for limit in self._solved if self._bound_at(limit) > most_ns] + least, default=None)
 
     @property
     def _left_s(self) -> float:
@@ -197,6 +233,8 @@ class _Search:
         """Yield how much each part of the curve matters in which plans may be missing, with the next limit to solve."""
         solved = sorted(self._solved)
         for less, more in pairwise(self._points):
+            if self._most_ns is not None and (more.step_ns > self._most_ns or less.peak_bytes >= self._limit):
+                continue
             tried = _last_between(solved, less, more)
             is_tried, flat_until = tried is not None, less.peak_bytes if tried is None else tried
             width = more.peak_bytes - flat_until

@@ -70,6 +70,10 @@ class Race:
         """Take a plan that became known since the last run: the next answer is not longer, if the problem allows it."""
         self._prover.learn(plan)
 
+    def raise_bound(self, bound_ns: int) -> None:
+        """Take a lower bound on the step of all plans that became known between two runs."""
+        self._prover.standing.raise_bound(bound_ns)
+
     def run(self, clock: Clock, *, progress: ProgressCallback | None = None, cutoff_ns: int | None = None) -> Outcome:
         """Run until the plan is proven optimal or the time of `clock` is up, and return the outcome.
 

@@ -94,6 +94,8 @@ class Target:
     page: str
     """Name of the page in docs/targets, without its ending."""
     abilities: Callable[[str], Abilities]
+    adapter: str = ""
+    """Name of the target that is this framework with an adapter that can run more; empty where there is none."""
     adapter_setting: str = ""
     """Setting that trains adapters of a width alone, such as ``lora_rank: {rank}``; empty where none is known."""
     frozen_parts: str = ""

@@ -14,8 +14,8 @@ def more_lines(outcome: Outcome, neighbours: Neighbours, settings: BalancerSetti
     """Return the lines on a plan and what a quick look around it found."""
     lines = [binding_line(outcome, same_without_limit=neighbours.same_without_limit)]
     shorter = shorter_neighbour(neighbours, outcome)
-    if shorter is not None:
-        lines.append(neighbour_line(shorter, outcome, options=flags_for(shorter, settings)))
+    if shorter is not None and shorter.outcome is not None:
+        lines.append(neighbour_line(shorter.outcome, outcome, options=flags_for(shorter, settings)))
     return "\n".join(filter(None, lines))
 
 

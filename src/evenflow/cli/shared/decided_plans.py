@@ -9,10 +9,11 @@ from evenflow.cli.text.decision_text import decision_sentences
 from evenflow.draw.memory_curve_picture import CurvePoint
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import ANY_CONTENT, CellRule, Request, mixing
+from evenflow.model import ANY_CONTENT, CellRule, Plan, Request, mixing
 from evenflow.profiles.plan_file import PlanFile, parse_plan_file
 from evenflow.report.shown import Advice, Shown
 from evenflow.report.what_if import change_code
+from evenflow.schedule import Schedule
 from evenflow.simulate import simulate
 from evenflow.solve.binding import binding_limits
 from evenflow.solve.memory_curve import MemoryPoint
@@ -106,14 +107,18 @@ def problem_of_plan(
         memory_limit_bytes=planned.memory_limit_bytes,
         communication=planned.communication,
     )
-    cuts_itself = target is not None and target.abilities(version or target.versions[-1]).decides_cut(
-        planned.plan.num_chunks
-    )
-    layers = planned.plan.layers if cuts_itself or request.layers is not None else None
-    request = replace(request, sizes=planned.plan.sizes, group_size=planned.plan.group_size, layers=layers)
-    order = simulation.timeline.schedule
+    return problem_keeping(planned.plan, simulation.timeline.schedule, request=request, target=target, version=version)
+
+
+def problem_keeping(
+    plan: Plan, order: Schedule, *, request: Request, target: Target | None = None, version: str = ""
+) -> Problem:
+    """Return the problem of `request` under an order that `plan` solves, with the first rule of cells that it keeps."""
+    cuts_itself = target is not None and target.abilities(version or target.versions[-1]).decides_cut(plan.num_chunks)
+    layers = plan.layers if cuts_itself or request.layers is not None else None
+    request = replace(request, sizes=plan.sizes, group_size=plan.group_size, layers=layers)
     problems = [problem_of_order(replace(request, cell_rule=rule), order) for rule in _rules(request, target, version)]
-    return next((checked for checked in problems if _holds(checked, planned)), problems[-1])
+    return next((checked for checked in problems if _holds(checked, plan)), problems[-1])
 
 
 def curve_points(
@@ -143,6 +148,6 @@ def _rules(request: Request, target: Target | None, version: str) -> list[CellRu
     return [request.cell_rule, mixing(True), ANY_CONTENT]
 
 
-def _holds(problem: Problem, planned: PlanFile) -> bool:
+def _holds(problem: Problem, plan: Plan) -> bool:
     """Return whether all cells of a plan keep the rule of a problem."""
-    return all(problem.may_hold(content) for content in problem.counts(planned.plan))
+    return all(problem.may_hold(content) for content in problem.counts(plan))

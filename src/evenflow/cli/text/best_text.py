@@ -6,7 +6,7 @@ from evenflow.cli.text.tables import aligned
 from evenflow.language import _
 from evenflow.model import HostLink
 from evenflow.schedule import FAMILIES
-from evenflow.solve import BestOutcome, Outcome, ScheduleCandidate
+from evenflow.solve import BestOutcome, Outcome, ScheduleCandidate, Status
 from evenflow.solve.rank_orders import shown_order
 from evenflow.targets.frameworks.mindformers.target import TARGET as MINDFORMERS
 from evenflow.targets.target import Target
@@ -108,7 +108,8 @@ def _by_schedule(candidates: Sequence[ScheduleCandidate]) -> list[list[ScheduleC
 
 def _bound_ns(candidates: Sequence[ScheduleCandidate]) -> int:
     """Return the smallest lower bound of the candidates: none of them has a plan that is shorter."""
-    return min(candidate.outcome.lower_bound_ns for candidate in candidates if candidate.outcome is not None)
+    outcomes = [candidate.outcome for candidate in candidates if candidate.outcome is not None]
+    return min(outcome.lower_bound_ns for outcome in outcomes if outcome.status is not Status.INFEASIBLE)
 
 
 def _group(candidate: ScheduleCandidate) -> str:

@@ -6,8 +6,10 @@ from dataclasses import replace
 from evenflow.baselines.named_plans import NamedPlan, Skipped
 from evenflow.model import Sizes
 from evenflow.profiles.plan_fields import plan_fields, simulation_fields
+from evenflow.simulate import Simulation
 from evenflow.solve import BestOutcome, Neighbours, Outcome, ScheduleCandidate
 from evenflow.solve.order.ordered_outcome import OrderedOutcome
+from evenflow.solve.proof import TOLERANCE
 from evenflow.units import megabytes, milliseconds
 
 
@@ -103,6 +105,43 @@ def neighbour_fields(neighbours: Neighbours, sizes: Sizes) -> dict[str, object]:
     return {
         "same_without_limit": neighbours.same_without_limit,
         "neighbours": [_alternative(candidate, sizes) for candidate in neighbours.candidates],
+    }
+
+
+def other_option_fields(options: str, outcome: Outcome) -> dict[str, object]:
+    """Return the fields of a plan that other `options` allow; raises AssertionError without a plan."""
+    plan, step_ns = outcome.plan, outcome.makespan_ns
+    assert plan is not None
+    assert step_ns is not None
+    return {
+        "options": options,
+        "schedule": plan.schedule,
+        "chunks": plan.num_chunks,
+        **({} if plan.group_size is None else {"group_size": plan.group_size}),
+        "makespan_ms": milliseconds(step_ns),
+    }
+
+
+def roomier_fields(
+    plans: Sequence[tuple[Simulation, int]], limit_bytes: int, most_free_bytes: int | None
+) -> dict[str, object]:
+    """Return the fields of plans that are hardly longer than the best and leave more memory free.
+
+    Each has the fields of a plan file but for the network; with it comes a lower bound on the step of all plans under
+    its order that hold at most as much.
+    """
+    return {
+        "roomier": [
+            plan_fields(
+                simulation,
+                status="optimal" if bound_ns >= simulation.makespan_ns * (1 - 2 * TOLERANCE) else "feasible",
+                lower_bound_ns=bound_ns,
+                memory_limit_bytes=max(simulation.peak_memory_bytes),
+            )
+            | {"free_mb": megabytes(limit_bytes - max(simulation.peak_memory_bytes))}
+            for simulation, bound_ns in plans
+        ],
+        "most_free_mb": None if most_free_bytes is None else megabytes(most_free_bytes),
     }
 
 

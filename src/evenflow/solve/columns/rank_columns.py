@@ -67,6 +67,14 @@ class ColumnGroup:
         """Return the group with the columns where `keep` holds."""
         return ColumnGroup(cells=self.cells, options=self.options, chosen=self.chosen[keep])
 
+    @property
+    def loads_ns(self) -> Integers:
+        """Forward and backward of each column for one microbatch (part), but for the most that these save together."""
+        loads = np.zeros(len(self), dtype=np.int64)
+        for at, own in enumerate(self.options):
+            loads += (own.forward_ns + own.backward_ns - own.saved_ns)[self.chosen[:, at]]
+        return loads
+
     def layers_until(self, cell: int) -> Integers:
         """Return the layers of each column in its cells up to `cell`, shape [num_columns]."""
         found = np.zeros(len(self), dtype=np.int64)
@@ -85,7 +93,7 @@ def all_options(problem: Problem, target_ns: int, *, borders: Borders | None = N
 
     With `borders`, those of plans within them, and perhaps others.
     """
-    loads = np.array(_max_loads(problem, target_ns), dtype=np.int64)
+    loads = np.array(max_loads(problem, target_ns), dtype=np.int64)
     if loads.min() < 0:
         return None
     num_cells, least = problem.num_cells, problem.min_layers
@@ -123,7 +131,7 @@ def all_options(problem: Problem, target_ns: int, *, borders: Borders | None = N
     return result
 
 
-def _max_loads(problem: Problem, target_ns: int) -> list[int]:
+def max_loads(problem: Problem, target_ns: int) -> list[int]:
     """Return the largest forward plus backward time of each rank in ns, for one microbatch (part)."""
     return [(target_ns - ramp) // problem.schedule.num_units for ramp in rank_ramps_ns(problem)]
 
@@ -137,7 +145,7 @@ def rank_groups(
     keep_going: Callable[[], bool] = lambda: True,
 ) -> list[ColumnGroup] | None:
     """Return the group of all columns of each rank; None when there are more than `most`, or it takes too long."""
-    loads = _max_loads(problem, target_ns)
+    loads = max_loads(problem, target_ns)
     groups: list[ColumnGroup] = []
     for rank, load in enumerate(loads):
         if not keep_going():

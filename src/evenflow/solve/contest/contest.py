@@ -19,6 +19,7 @@ from evenflow.schedule import Schedule
 from evenflow.solve.best_outcome import BestOutcome, ScheduleCandidate
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock, now_s, shown_s
+from evenflow.solve.columns.shared_out import shared_out_bound_ns
 from evenflow.solve.contest.cell_fetches import better_fetches, soonest_back
 from evenflow.solve.contest.entry import Entry, relate, with_floor
 from evenflow.solve.contest.frugal import kept_bytes
@@ -37,6 +38,8 @@ _COUNTED_SHARE, _MOST_COUNTED = 0.2, 4
 """Share of the time for second turns of candidates with one number of recomputed layers, and most of these: the best
 number is seldom that of the first plan, and many of them are bounded together, without turns of their own.
 """
+_RULES_SHARE = 0.15
+"""Most of the time for bounds of those with a rule of their own by what each rank alone can hold; seconds mostly do."""
 _ENTERING_SHARE = 0.1
 """Share of the time for a look at the even plans of all candidates."""
 _BY_CELL_SHARE = 0.25
@@ -114,10 +117,10 @@ class Contest:
                 if self._stopped.is_set() or (number and self.left_s <= 0):  # one has a turn in any case
                     break
                 self._enter(entry)
-                waits = entry.fits_nothing or any(other.makespan_ns == math.inf for other in entry.frugal)
-                if entry.race is not None and entry.bounds is None and (entry.known or not (entry.is_late or waits)):
+                if self._has_first_turn(entry):
                     self._turn(entry, first)
             self._look_at_numbers()
+            self._bound_rules()
             if self._fetches_by_cell:
                 self._bound_fetches()
             while not self._stopped.is_set() and (still := self._open()) and self.left_s > 0:
@@ -135,10 +138,47 @@ class Contest:
         if self._refusal is not None and all(entry.reason for entry in self.entries):
             raise self._refusal
 
+    def _has_first_turn(self, entry: Entry) -> bool:
+        """Return whether a candidate has a turn before others go on: one that has a plan already, or may well have."""
+        if entry.race is None or entry.bounds is not None:
+            return False
+        waits = entry.fits_nothing or any(other.makespan_ns == math.inf for other in entry.frugal)
+        return bool(entry.known) or entry.known_ns < self.best_ns or not (entry.is_late or waits)
+
+    def _bound_rules(self) -> None:
+        """Bound those with a rule of their own by what ranks alone can hold under it, those that cover others first.
+
+        Most are out so, or far behind, without a turn: no other bound knows one number of recomputed layers.
+        """
+        end_s = min(self._deadline, now_s() + _RULES_SHARE * self._time_limit_s)
+        best_ns = self.best_ns
+
+        def goes_on() -> bool:
+            return not self._stopped.is_set() and now_s() < end_s
+
+        ruled = [entry for entry in self.entries if entry.rule is not None and entry.race is not None]
+        for entry in sorted(ruled, key=lambda entry: len(entry.covered_by)) if best_ns < math.inf else ():
+            if goes_on() and entry.race is not None and not entry.shares_of and entry.lower_bound_ns < best_ns:
+                lower_ns, upper_ns = int(entry.lower_bound_ns), int(best_ns)
+                entry.floor_ns = shared_out_bound_ns(
+                    entry.race.problem, lower_ns=lower_ns, upper_ns=upper_ns, keep_going=goes_on
+                )
+                entry.race.raise_bound(entry.floor_ns)
+                entry.is_beaten = entry.floor_ns >= upper_ns
+
     def _look_at_numbers(self) -> None:
-        """Give a turn to those with one number of recomputed layers that look best, from the cut of the best plan."""
-        counted = [entry for entry in self._open(together=False) if entry.counts_layers]
-        counted = sorted(counted, key=lambda entry: min(entry.makespan_ns, entry.known_ns))[:_MOST_COUNTED]
+        """Give a turn to those with one number of recomputed layers that look best, from the cut of the best plan.
+
+        One that holds the same plan as a smaller number has none: its cells have no more layers than that number, and
+        all are recomputed.
+        """
+        different: dict[object, Entry] = {}
+        for entry in (entry for entry in self.entries if entry.counts_layers):  # smaller numbers come first
+            order = entry.schedule, entry.num_chunks, entry.group_size, entry.rank_order, entry.host_link
+            different.setdefault((order, entry.shortest_ns), entry)
+        kept = {id(entry) for entry in different.values()}
+        counted = [entry for entry in self._open(together=False) if id(entry) in kept]
+        counted = sorted(counted, key=lambda entry: entry.shortest_ns)[:_MOST_COUNTED]
         for entry in counted if len(counted) > 1 else ():
             seconds = _COUNTED_SHARE * self._time_limit_s / len(counted)
             if not self._stopped.is_set() and self.left_s > seconds >= _LEAST_SECONDS:
@@ -207,8 +247,8 @@ class Contest:
     def _open(self, *, together: bool = True) -> list[Entry]:
         """Return the candidates that can still win, or have not yet proven that they do, most promising first.
 
-        One that keeps no less than another waits until that has a plan. Those that a proof may refute `together` are
-        not among them, but their cover.
+        One without any plan that keeps no less than another waits until that has one. Those that a proof may refute
+        `together` are not among them, but their cover.
         """
         enough = self.best_ns * (1 - 2 * TOLERANCE)
         still = [entry for entry in self.entries if entry.race is not None and entry.lower_bound_ns < enough]
@@ -216,7 +256,8 @@ class Contest:
         wanted = [
             entry
             for entry in still
-            if entry.bounds is not BoundPurpose.COVER and not any(id(other) in unfit for other in entry.frugal)
+            if entry.bounds is not BoundPurpose.COVER
+            and (entry.known_ns < math.inf or not any(id(other) in unfit for other in entry.frugal))
         ]
         best = min(self.entries, key=lambda entry: entry.preference)
         covers = [entry for entry in still if entry.bounds is not None and entry.may_refute(enough)]

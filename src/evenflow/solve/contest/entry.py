@@ -24,7 +24,7 @@ class Entry:
     num_chunks: int
     group_size: int | None
     floor_ns: int
-    """Lower bound on its plans before it is tried."""
+    """Lower bound on its plans beside that of its race."""
     rank_order: tuple[int, ...] = ()
     """For each rank, which of those of the request it is; empty: as they are there."""
     host_link: HostLink | None = None
@@ -47,6 +47,8 @@ class Entry:
     """Plans that are known and that it allows: its own is not longer."""
     known_ns: float = float("inf")
     """Makespan of the shortest of them and of the even plan, once it has a race."""
+    is_beaten: bool = False
+    """Whether it is proven, before any turn, that none of its plans is shorter than the best."""
     learnt: Plan | None = None
     """The plan of another candidate that its race has heard of last."""
     race: Race | None = None
@@ -58,6 +60,11 @@ class Entry:
         """Makespan of its best plan so far."""
         known = None if self.outcome is None or self.bounds is not None else self.outcome.makespan_ns
         return float("inf") if known is None else known
+
+    @property
+    def shortest_ns(self) -> float:
+        """Makespan of the shortest plan that it has found or knew before its first turn."""
+        return min(self.makespan_ns, self.known_ns)
 
     @property
     def lower_bound_ns(self) -> float:
@@ -107,7 +114,7 @@ class Entry:
     def candidate(self) -> ScheduleCandidate:
         """The candidate as it is reported."""
         outcome, bound = self.outcome, self.lower_bound_ns
-        if outcome is not None and self.covered_by and bound < float("inf"):
+        if outcome is not None and bound < float("inf"):
             outcome = with_floor(outcome, int(bound))
         return ScheduleCandidate(
             schedule=self.schedule,
@@ -125,6 +132,8 @@ class Entry:
     def _untried(self) -> str:
         if self.fits_nothing:
             return _("what keeps less does not fit")
+        if self.is_beaten:
+            return _("proven not to be shorter")
         if any(cover.outcome is not None for cover in self.covered_by):
             return _("bounded together with others")
         return _("the time ran out first")

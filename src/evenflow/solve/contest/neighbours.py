@@ -71,7 +71,7 @@ def find_neighbours(
         began=began,
         memory_limit_bytes=request.memory_limit_bytes,
         time_limit_s=seconds,
-        progress=_as_comparison(progress, after_s=outcome.solve_seconds),
+        progress=as_comparison(progress, after_s=outcome.solve_seconds),
         cutoff_ns=simulation.makespan_ns,
         other_orders=(simulation.timeline.schedule,),
         known=(simulation.plan,),
@@ -123,7 +123,7 @@ def _same_without_limit(request: Request, outcome: Outcome, *, time_limit_s: flo
     return free.lower_bound_ns >= simulation.makespan_ns * (1 - 2 * TOLERANCE)
 
 
-def _as_comparison(progress: ProgressCallback | None, *, after_s: float) -> ProgressCallback | None:
+def as_comparison(progress: ProgressCallback | None, *, after_s: float) -> ProgressCallback | None:
     """Return a callback that says that plans of other schedules are looked for, `after_s` after the search began."""
     if progress is None:
         return None

@@ -14,7 +14,7 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.memory_margin import certainty_fields, certainty_note
 from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
-from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.progress import shown_progress, shown_step
 from evenflow.cli.shared.reproducible import may_be_reproducible
 from evenflow.cli.shared.request_options import options_as
 from evenflow.cli.shared.result_files import paths_of
@@ -28,13 +28,22 @@ from evenflow.cli.text.best_text import best_text, elsewhere_text
 from evenflow.cli.text.block_text import block_to_paste, without_environment
 from evenflow.cli.text.certificate_text import written_line
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
-from evenflow.cli.text.shorter_neighbour_text import neighbour_line, shorter_neighbour
+from evenflow.cli.text.roomier_text import roomier_text
+from evenflow.cli.text.shorter_neighbour_text import neighbour_line, other_option_line, shorter_neighbour
 from evenflow.cli.text.tables import binding_note, without_host_note
 from evenflow.cli.verbs.plan.first_lines import first_lines, next_line, spread_line
+from evenflow.cli.verbs.plan.other_options import seconds_for_others, shorter_by_option
 from evenflow.cli.verbs.plan.plan_certificate import OPTION as CERTIFICATE
 from evenflow.cli.verbs.plan.plan_certificate import certified, check_certifiable
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, in_layers_of_framework, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
+from evenflow.cli.verbs.plan.roomier import (
+    MOST_LONGER,
+    RoomierAnswer,
+    check_alternatives,
+    roomier_answer,
+    seconds_for_alternatives,
+)
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.certificate_fields import certificate_file
 from evenflow.export.results.outcome_fields import (
@@ -42,7 +51,9 @@ from evenflow.export.results.outcome_fields import (
     best_fields,
     elsewhere_fields,
     neighbour_fields,
+    other_option_fields,
     outcome_fields,
+    roomier_fields,
 )
 from evenflow.language import _
 from evenflow.profiles.plan_degrees import kept_degrees
@@ -109,6 +120,7 @@ def plan(request: PlanOptions) -> int:
         else ("--order", "--apply"),
         formats={CERTIFICATE: ".json"},
     )
+    check_alternatives(job)
     if outputs.has(CERTIFICATE):
         check_certifiable(job)
     if plan_options.memory is not None and not job.request.network.has_memory:
@@ -116,19 +128,25 @@ def plan(request: PlanOptions) -> int:
     budget = TimeBudget.of(plan_options.time_limit, outputs, num_actions=job.num_actions)
     job = job.within(budget.search_s / 2 if outputs.has(CERTIFICATE) else budget.search_s)
     with shown_progress(time_limit_s=job.options.time_limit, quiet=plan_options.quiet) as progress:
-        answer = solve_job(job, progress)
+        others_s, roomier_s = seconds_for_others(job), seconds_for_alternatives(job)
+        answer = solve_job(job.within(job.options.time_limit - others_s - roomier_s), progress)
+        answer = replace(answer, shorter=shorter_by_option(job, answer.outcome, seconds=others_s, progress=progress))
+    roomier = None
+    if roomier_s:
+        with shown_step(_("looking for plans that leave more memory free")):
+            roomier = roomier_answer(job, answer, seconds=roomier_s)
     note_compiling(is_last_word=answer.outcome.status.is_proven)
     try:
-        _write(answer, job, outputs, budget)
+        _write(answer, job, outputs, budget, roomier)
     finally:  # a file that fails does not take the plan with it
-        _print(answer, job, outputs)
+        _print(answer, job, outputs, roomier)
     return status_code(answer.outcome.status)
 
 
-def _write(answer: Answer, job: PlanJob, outputs: Outputs, budget: TimeBudget) -> None:
+def _write(answer: Answer, job: PlanJob, outputs: Outputs, budget: TimeBudget, roomier: RoomierAnswer | None) -> None:
     """Write the files that were asked for; without a plan only the JSON."""
     outcome = answer.outcome
-    outputs.write_json(lambda: _fields(answer, job))
+    outputs.write_json(lambda: _fields(answer, job) | _roomier_fields(roomier, outcome))
     simulation, applied = outcome.simulation, job.applied_file
     if simulation is None:
         return
@@ -208,6 +226,8 @@ def _fields(answer: Answer, job: PlanJob) -> dict[str, object]:
         fields["makespan_without_host_ms"] = None if kept_ns is None else milliseconds(kept_ns)
     if answer.elsewhere is not None:
         fields["elsewhere"] = elsewhere_fields(answer.elsewhere)
+    if answer.shorter:
+        fields["shorter_with"] = [other_option_fields(other.options, other.outcome) for other in answer.shorter]
     if job.degrees is not None and answer.outcome.plan is not None:
         fields |= kept_degrees(job.degrees, answer.outcome.plan)
     simulation = answer.outcome.simulation
@@ -216,7 +236,14 @@ def _fields(answer: Answer, job: PlanJob) -> dict[str, object]:
     return fields | certainty_fields(simulation, limit_bytes=job.given_limit_bytes) | network_fields(simulation)
 
 
-def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
+def _roomier_fields(roomier: RoomierAnswer | None, outcome: Outcome) -> dict[str, object]:
+    if roomier is None or outcome.memory_limit_bytes is None:
+        return {}
+    plans = [(plan.simulation, plan.lower_bound_ns) for plan in roomier.plans]
+    return roomier_fields(plans, outcome.memory_limit_bytes, roomier.most_free_bytes)
+
+
+def _print(answer: Answer, job: PlanJob, outputs: Outputs, roomier: RoomierAnswer | None) -> None:
     quiet = job.options.quiet
     outcome, simulation = answer.outcome, answer.outcome.simulation
     others = best_text(answer.best, target=job.options.target) if answer.best and not quiet else ""
@@ -255,16 +282,29 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         outcome.memory_limit_bytes,
         certificate=certificate,
         first=first_lines(simulation, job),
-        ahead=("" if others else _shorter(neighbours, outcome), next_line(job, simulation)),
+        ahead=(_shorter(answer), next_line(job, simulation)),
         binding=notes,
         rank_order=outcome.rank_order,
     )
-    outputs.say(answered, others, block)
+    freer = ""
+    if roomier is not None and outcome.memory_limit_bytes is not None:
+        freer = roomier_text(
+            roomier.plans,
+            simulation,
+            limit_bytes=outcome.memory_limit_bytes,
+            percent=100 * MOST_LONGER,
+            most_free_bytes=roomier.most_free_bytes,
+        )
+    outputs.say(answered, others, freer, block)
 
 
-def _shorter(neighbours: Neighbours, outcome: Outcome) -> str:
-    shorter = shorter_neighbour(neighbours, outcome)
-    if shorter is None:
+def _shorter(answer: Answer) -> str:
+    """Return the line on the shortest plan that one option more, or another one, allows; empty without any."""
+    outcome = answer.outcome
+    if answer.shorter:
+        return other_option_line(answer.shorter[0], outcome)
+    shorter = shorter_neighbour(answer.neighbours or Neighbours(), outcome)
+    if shorter is None or shorter.outcome is None:
         return ""
     chunks = "" if FAMILIES[shorter.schedule].num_chunks else f" --chunks {shorter.num_chunks}"
-    return neighbour_line(shorter, outcome, options=f"--schedule {shorter.schedule}{chunks}")
+    return neighbour_line(shorter.outcome, outcome, options=f"--schedule {shorter.schedule}{chunks}")

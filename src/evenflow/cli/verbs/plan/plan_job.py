@@ -17,6 +17,7 @@ from evenflow.cli.shared.targets.framework_layers import in_layers_of
 from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.shared.targets.target_options import version_of
 from evenflow.cli.shared.training.configured_model import Completed, PipelineOptions
+from evenflow.cli.text.shorter_neighbour_text import OtherOption
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
@@ -107,6 +108,8 @@ class Answer:
     """What a quick look around the plan found; None where none was taken."""
     kept: Outcome | None = None
     """What a quick look found where nothing is moved to the host; None where none was taken."""
+    shorter: tuple[OtherOption, ...] = ()
+    """Shorter plans that one other option allows, the shortest first, where the plan is for one framework."""
     elsewhere: BestOutcome | None = None
     """What a quick look at all schedules found, where the plan is for one framework; None where none was taken."""
 

@@ -88,6 +88,13 @@ class PlanOptions:
     layers_per_rank: tuple[str, ...] = field(default=(), metadata=KEPT_LAYERS)
     unequal_ranks: RankOptions = field(metadata=asked(group=RankOptions))
     place_ranks: int | None = field(default=None, metadata=PLACED_RANKS)
+    alternatives: int | None = optional(
+        "--alternatives",
+        ranges.ALTERNATIVES,
+        metavar="N",
+        help="Also show up to N plans at most 1 % longer, those that leave most memory free. A quarter of the time "
+        "limit is kept for them.",
+    )
     segments: SegmentOptions = field(metadata=asked(group=SegmentOptions))
     host: HostOptions = field(metadata=asked(group=HostOptions))
     messages: MessageOptions = field(metadata=asked(group=MessageOptions))

@@ -120,6 +120,7 @@ TARGET = Target(
     degrees_checked_with="megatron-core 0.16.1",
     page="megatron",
     abilities=_abilities,
+    adapter="megatron-adapter",
     frozen_parts=FROZEN_PARTS,
     write=_write,
     offloads_optimizer=lambda version: version in _BY_LAYOUT,

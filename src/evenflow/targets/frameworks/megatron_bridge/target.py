@@ -171,6 +171,7 @@ TARGET = Target(
     page="megatron-bridge",
     abilities=lambda version: megatron_abilities(ways_with_moves(), in_pairs=True),
     frozen_parts=FROZEN_PARTS,
+    adapter="megatron-adapter",
     adapter_setting="peft = LoRA(dim={rank})",
     write=_write,
     write_degrees=_write_degrees,
