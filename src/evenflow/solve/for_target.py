@@ -169,9 +169,8 @@ def _in_contest(
     filled = [name for name in dict(pairs) if abilities.under(name).empty is Empty.NONE]
     chains = {rule: way.chain for rule, way in ways.items() if way.chain}
     contest_s = search.time_limit_s * (1 - (_SHARES_PART if chains else 0))
-    contest_outcome = run_contest(
-        entries, tried, replace(search, time_limit_s=contest_s, fetches_by_cell=False), began=began, filled=filled
-    )
+    limited = replace(search, time_limit_s=contest_s, fetches_by_cell=False)  # no framework has numbers by cell
+    contest_outcome = run_contest(entries, tried, limited, began=began, filled=filled)
     best = min(entries, key=lambda entry: entry.preference)
     problem = None if best.race is None else best.race.problem
     less = ways[best.rule].less if best.rule else None

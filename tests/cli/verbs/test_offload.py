@@ -143,6 +143,16 @@ def test_numbers_of_cells_are_simulated_written_and_read(folder, evenflow):
     assert mixed["peak_memory_mb"][0] > alike["peak_memory_mb"][0]
 
 
+def test_no_framework_gets_numbers_by_cell(folder, evenflow):
+    limit = ("--memory", f"{limits(folder, evenflow)}MB", "--target", "mindformers", "--prefetch", "best")
+    result = evenflow("plan", "tiny.json", *FOUR, *limit, *LINK, "--json", "plan.json")
+    assert result.exit_code == 0, result.stderr
+    written = json.loads((folder / "plan.json").read_text())
+    assert isinstance(written["network"]["host_link"]["ahead"], int)
+    assert "bound_by_cell_ms" not in written
+    assert "of its own for" not in result.stdout
+
+
 def test_a_search_for_the_order_of_work_knows_copies(folder, evenflow):
     sizes = (*FOUR[:4], "--time-limit", 6, "--chunks", 2, "--memory", "125MB", "--mix", "any", *LINK)
     steps = []
