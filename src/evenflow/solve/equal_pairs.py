@@ -144,9 +144,7 @@ def paired_requests(
     schedule, network = abilities.equal_pairs, request.network
     if schedule is None or search.layers is not None or not pairs_save(network, request.communication):
         return []
-    if (
-        search.place_ranks is not None and network.ranks
-    ):  # in each order of the ranks, of which only one is bounded here
+    if search.place_ranks is not None and network.ranks:  # only one order of the ranks is bounded here
         return []
     found: list[PairedRequest] = []
     for count in counts_to_try(request, search):

@@ -72,8 +72,7 @@ class _Parts(NamedTuple):
 
 def _add_up(parts: list[_Parts], loads_ns: list[int], sizes: Integers) -> bool:
     """Return whether a part of each rank, of at most its load, can add up to the layers of each run, `sizes`."""
-    steps = np.concatenate(([1], np.cumprod(sizes + 1)[:-1]))
-    """What one layer of each run adds to the number of a sum."""
+    steps = np.concatenate(([1], np.cumprod(sizes + 1)[:-1]))  # what a layer of each run adds to the number of a sum
     reached = np.zeros(int(np.prod(sizes + 1)), dtype=np.bool_)
     reached[0] = True
     for own, load_ns in zip(parts, loads_ns, strict=True):

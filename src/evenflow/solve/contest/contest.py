@@ -174,8 +174,7 @@ class Contest:
         """
         different: dict[object, Entry] = {}
         for entry in (entry for entry in self.entries if entry.counts_layers):  # smaller numbers come first
-            order = entry.schedule, entry.num_chunks, entry.group_size, entry.rank_order, entry.host_link
-            different.setdefault((order, entry.shortest_ns), entry)
+            different.setdefault((entry.order, entry.host_link, entry.shortest_ns), entry)
         kept = {id(entry) for entry in different.values()}
         counted = [entry for entry in self._open(together=False) if id(entry) in kept]
         counted = sorted(counted, key=lambda entry: entry.shortest_ns)[:_MOST_COUNTED]
@@ -202,11 +201,10 @@ class Contest:
             best, bounds=BoundPurpose.COVER, covered_by=(), known=(), learnt=None, race=race, outcome=None
         )
         for entry in self.entries:
-            if entry.same_order(best):
+            if (entry.order, entry.rule) == (best.order, best.rule):
                 entry.covered_by += (bounding,)
         self._any_fetches = bounding
-        self.entries.append(bounding)
-        self._order = [*self._order, bounding]
+        self._add(bounding)
         self._turn(bounding, max(_LEAST_SECONDS, min(self.left_s, _BY_CELL_SHARE * self._time_limit_s)))
         return best
 
@@ -223,10 +221,14 @@ class Contest:
         if better is not None and not self._stopped.is_set():
             link, counts = better
             entry = replace(best, host_link=link, race=None, outcome=None, known=(problem.plan(counts),), learnt=None)
-            self.entries.append(entry)
-            self._order = [*self._order, entry]
+            self._add(entry)
             self._enter(entry)
             self._turn(entry, max(_LEAST_SECONDS, self.left_s))
+
+    def _add(self, entry: Entry) -> None:
+        """Take up a candidate after the first turns."""
+        self.entries.append(entry)
+        self._order = [*self._order, entry]
 
     def _in_first_turns(self) -> list[Entry]:
         """Return the candidates in the order of their first turns: the one with the shortest known plan first.

@@ -12,9 +12,6 @@ from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.race import Race
 from evenflow.solve.recompute_ways import BoundPurpose
 
-_SAME_ORDER = ("schedule", "num_chunks", "group_size", "rank_order", "host_link")
-"""What entries have in common that differ in their rule alone."""
-
 
 @dataclass(kw_only=True, eq=False)
 class Entry:
@@ -77,11 +74,10 @@ class Entry:
             return float("inf")
         return self.floor_ns if self.outcome is None else max(self.floor_ns, self.outcome.lower_bound_ns)
 
-    def same_order(self, other: "Entry") -> bool:
-        """Return whether its plans have the order of work of the other's, and its rule."""
-        return self.rule == other.rule and all(
-            getattr(self, name) == getattr(other, name) for name in _SAME_ORDER if name != "host_link"
-        )
+    @property
+    def order(self) -> tuple[str, int, int | None, tuple[int, ...]]:
+        """What says the order of work of its plans, and which rank is where."""
+        return self.schedule, self.num_chunks, self.group_size, self.rank_order
 
     @property
     def counts_layers(self) -> bool:
@@ -152,7 +148,7 @@ def relate(entry: Entry, others: Sequence[Entry]) -> None:
     for other in others:
         if entry.race is None or other.race is None or entry.bounds is not None or other.bounds is not None:
             continue
-        if all(getattr(entry, name) == getattr(other, name) for name in _SAME_ORDER):
+        if (entry.order, entry.host_link) == (other.order, other.host_link):
             for less, more in ((entry, other), (other, entry)):
                 assert less.race is not None
                 assert more.race is not None

@@ -14,7 +14,7 @@ from evenflow.targets.megatron_family.baseline import LAYOUT, baseline
 from evenflow.targets.megatron_family.degrees.stated import stated_degrees
 from evenflow.targets.megatron_family.flags import PAIRED
 from evenflow.targets.megatron_family.layout import format_layout
-from evenflow.targets.megatron_family.settings import PAIRS
+from evenflow.targets.megatron_family.settings import PAIRS, module_names
 from evenflow.targets.stages import stages_of
 from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes
@@ -92,9 +92,7 @@ def _moves_attention(fields: Fields, unknown: list[str], *, on_v: bool) -> bool:
         return False
     if fields.values.get(ALGORITHM, _DEFAULT_ALGORITHM) not in ON_A_V:
         raise fields.error(OFFLOAD, _("must be false: only {names} move anything", names=", ".join(ON_A_V)))
-    names = fields.values.get(OFFLOAD_OPS)
-    listed = names if isinstance(names, list) else str(names or "").split(",")
-    operators = [str(name).strip() for name in listed if str(name).strip()]
+    operators = module_names(fields.values.get(OFFLOAD_OPS))
     unknown += [f"{fields.place(OFFLOAD_OPS)}: {name}" for name in operators if name != "attn"]
     return on_v and "attn" in operators
 
