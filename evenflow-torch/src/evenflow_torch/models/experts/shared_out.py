@@ -18,6 +18,7 @@ from torch.distributed._functional_collectives import all_to_all_single_autograd
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
+from evenflow_torch.models.experts.library import is_experts
 from evenflow_torch.models.parts import Part
 
 _OPTION = "--expert-parallel"
@@ -29,7 +30,7 @@ def share_out_experts(model: nn.Module, devices: int, config: Fields) -> None:
     Raises:
         InputError: a model without experts, or of a number of them that does not divide by `devices`.
     """
-    modules = [module for module in model.modules() if _is_of_experts(module)]
+    modules = [module for module in model.modules() if is_experts(module)]
     if not modules:
         raise InputError(
             value=devices,
@@ -42,16 +43,12 @@ def share_out_experts(model: nn.Module, devices: int, config: Fields) -> None:
 
 def has_experts(part: Part) -> bool:
     """Whether a part has experts of transformers."""
-    return any(map(_is_of_experts, part.module.modules()))
+    return any(map(is_experts, part.module.modules()))
 
 
 def exchanges_between_processes(devices: int) -> bool:
     """Whether this is one of as many processes, between which rows of tokens travel."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() == devices
-
-
-def _is_of_experts(module: nn.Module) -> bool:
-    return hasattr(module, "is_transposed") and hasattr(module, "has_gate")
 
 
 def _share_out(module: Any, devices: int, config: Fields) -> None:
