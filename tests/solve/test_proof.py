@@ -14,7 +14,7 @@ from evenflow.solve.cuts import cut_graph, cut_search
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.proof import TOLERANCE, Prover, TargetAnswer
 from evenflow.solve.start import even_start
-from tests.solve.cases import cases
+from tests.solve.cases import NO_SHRINKING, cases
 from tests.solve.exhaustive import Case, Plans, every_plan
 from tests.thoroughness import examples
 
@@ -103,6 +103,47 @@ def test_where_ranks_have_too_many_contents(data):
         patch.setattr(cut_search, "_MOST_ARCS", 0)
         for target in (best - 1 - int(2 * TOLERANCE * best), reached(best)):
             check(case, plans, limit, target, best, learn=True, decides=limit is None)
+
+
+@given(data=st.data(), time=st.sampled_from([1, 1_000_003]))
+@settings(max_examples=examples(60))
+def test_where_boxes_of_columns_are_searched(data, time):
+    """Instead of an integer program; all of `check` holds as well."""
+    case = data.draw(cases(time=time, memory=2**20 + 7))
+    plans = every_plan(case)
+    limit = limit_of(data.draw, plans)
+    best = plans.best_ns(limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof, "_MAX_INTEGER_COLUMNS", 0)
+        patch.setattr(cut_search, "_MOST_ARCS", 0)
+        for target in (
+            best - 1 - int(2 * TOLERANCE * best),
+            reached(best),
+            data.draw(st.integers(best // 2, 2 * best)),
+        ):
+            check(case, plans, limit, target, best, learn=data.draw(st.booleans()))
+
+
+@given(data=st.data())
+@settings(max_examples=examples(40), phases=NO_SHRINKING)
+def test_a_search_over_boxes_goes_on_with_a_lower_target(data):
+    case = data.draw(cases())
+    plans = every_plan(case)
+    limit = limit_of(data.draw, plans)
+    best = plans.best_ns(limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof, "_MAX_INTEGER_COLUMNS", 0)
+        patch.setattr(cut_search, "_MOST_ARCS", 0)
+        prover = Prover(case.problem(limit))
+        targets = sorted(data.draw(st.lists(st.integers(best * 9 // 10, best * 11 // 10), min_size=1, max_size=3)))
+        for target in reversed(targets):
+            answer = prover.refute(target, seconds=data.draw(st.sampled_from([0.0, 0.002, SECONDS])))
+            assert not answer.refuted or target < best
+            assert answer.bound_ns <= best * (1 + TOLERANCE)
+            if answer.counts is not None:
+                check_plan(case, prover.problem, limit, answer.counts, target)
+        last = prover.refute(targets[0], seconds=SECONDS)
+        assert last.refuted == (targets[0] < best)
 
 
 def goes_round_or_back(order: Schedule) -> bool:

@@ -80,11 +80,22 @@ class Aim:
         most = self.seconds(limit_s=limit_s, left_s=left_s)
         return min(most, CUTS_FIRST_SHARE * limit_s) if self.is_first else most
 
-    def next(self, target_ns: int, *, refuted: bool, gap: float, left_s: float, cuts: CutEffort | None = None) -> "Aim":
+    def next(
+        self,
+        target_ns: int,
+        *,
+        refuted: bool,
+        gap: float,
+        left_s: float,
+        cuts: CutEffort | None = None,
+        branches: bool = False,
+    ) -> "Aim":
         """Return the aim after an attempt at a target that left a `gap`, a fraction of the makespan, and `left_s`.
 
-        `cuts` is what was done to search cuts; None: nothing.
+        `cuts` is what was done to search cuts; None: nothing. `branches` says that a search over boxes can go on.
         """
+        if branches and not refuted:
+            return Aim(margin=self.margin, is_first=False, kept_ns=target_ns)
         searches_cuts = cuts is not None
         if refuted:
             wanted = self.margin * (CUTS_STEP if searches_cuts else 0.5)

@@ -242,6 +242,17 @@ class Problem:
         """Return what layers save on a rank of this speed that run forward and backward beside each other."""
         return self.sums_at(speed).halves or HalvesTable.nothing(self.num_layers)
 
+    @cached_property
+    def pair_numbers(self) -> Integers:
+        """How often a forward of each cell runs beside a backward of each chunk of its rank.
+
+        Shape [num_cells, num_chunks].
+        """
+        schedule, numbers = self.schedule, np.zeros((self.num_cells, self.num_chunks), dtype=np.int64)
+        forwards = schedule.paired
+        np.add.at(numbers, (schedule.stages[forwards], schedule.stage_chunks[schedule.stages[forwards + 1]]), 1)
+        return numbers
+
     def most_saved_ns(self, speed: float) -> Integers:
         """Return the most that the backwards of layers up to each border save beside forwards, [num_layers + 1].
 

@@ -7,6 +7,8 @@ A bound is raised by refuting targets (destructive bounds; Klein & Scholl, EJOR 
 3. remove columns whose reduced cost, or whose group of equal layer counts probed alone, exceeds the target;
 4. decide the few columns that are left by an integer program.
 
+With very many columns, a branch and bound over them (`branching`) takes the place of steps 3 and 4.
+
 A search over cuts (`cut_search`) goes before steps 2 to 4 for a moment, which is often enough for it, and takes their
 place where there are too many columns, as with layers that all differ.
 """
@@ -26,6 +28,7 @@ from evenflow.solve.columns.rank_columns import MAX_COLUMNS, ColumnGroup, all_op
 from evenflow.solve.cuts.cut_graph import CutGraphs, has_cut_graphs, middles_outwards
 from evenflow.solve.cuts.cut_search import CutSearch
 from evenflow.solve.cuts.refuters import Refuters
+from evenflow.solve.master.branching import Branching
 from evenflow.solve.master.critical_paths import CriticalPaths, LongestPaths
 from evenflow.solve.master.master import Master, TooFull
 from evenflow.solve.master.matrix import Floats
@@ -58,6 +61,8 @@ _RISE = 1e-6
 """Fraction by which the value of the program must grow to have risen; less is rounding."""
 _VIOLATION = 1e-5
 """Fraction by which a path under a solution's durations must exceed its value to cut it off."""
+_STALLED, _PATIENCE = 2e-4, 8
+"""Fraction by which so many solves must raise the bound together to go on before boxes are searched."""
 _NEAR_VALUE = 0.998
 """Fraction of the value from which a path at a point between this and earlier solutions gets a row: it cuts deeper."""
 _COMPRESS_FROM = 0.2
@@ -113,6 +118,8 @@ class Prover:
         """Bound above which the target is refuted."""
         self._left: tuple[int, list[ColumnGroup]] | None = None
         """Last target that was not refuted, with the columns of ranks that might still meet it."""
+        self._branching: Branching | None = None
+        """Last search over boxes that has not refuted its target."""
         self._waits: list[LongestPaths] = []
         """Paths of plans whose messages take longer than the shortest ones."""
         self._suspended: CutSearch | None = None
@@ -133,6 +140,11 @@ class Prover:
         """Whether it searches cuts at the moment; other threads may read it."""
         self._stopped = False
         self._program: Program | None = None
+
+    @property
+    def branches(self) -> bool:
+        """Whether the last target was left to a search over boxes that can go on."""
+        return self._branching is not None
 
     def stop(self) -> None:
         """Make a `refute` that runs in another thread return soon."""
@@ -194,6 +206,9 @@ class Prover:
         refuted = TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
         if self._suspended is not None and target_ns == self._suspended.target_ns:
             return self._search_cuts(self._suspended, floor_ns)
+        if self._branching is not None and target_ns <= self._branching.target_ns:
+            return self._go_on_branching(self._branching, target_ns, floor_ns)
+        self._branching = None
         if self._left is not None and target_ns <= self._left[0]:
             # What cannot meet an earlier, larger target cannot meet this one.
             return self._decide(*self._narrow(self._left[1], target_ns, floor_ns, by_cell=False), target_ns)
@@ -238,9 +253,35 @@ class Prover:
             master, floor_ns = self._narrow(cell_groups(options), target_ns, floor_ns, by_cell=True)
             if master is not None:
                 groups = self._groups(master.options_left(), target_ns)
+        if groups is not None and sum(map(len, groups)) > _MAX_INTEGER_COLUMNS:
+            return self._branch(groups, target_ns, floor_ns)
         if groups is not None:
             master, floor_ns = self._narrow(groups, target_ns, floor_ns, by_cell=False)
         return self._decide(master, floor_ns, target_ns)
+
+    def _branch(self, groups: list[ColumnGroup], target_ns: int, floor_ns: float) -> TargetAnswer:
+        """Decide a target by a search over boxes of columns."""
+        master = self._master_of(groups, target_ns, by_cell=False)
+        bound = self._converge(master, target_ns, may_stall=True)
+        if bound > self._enough_ns:
+            return TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
+        master.compress()
+        self._branching = Branching(master, self.paths, target_ns=target_ns)
+        return self._go_on_branching(self._branching, target_ns, max(floor_ns, bound * (1 - _NOISE)))
+
+    def _go_on_branching(self, branching: Branching, target_ns: int, floor_ns: float) -> TargetAnswer:
+        """Go on with a search over boxes, for its target or a lower one."""
+        branching.run(
+            target_ns,
+            enough_ns=self._enough_ns,
+            keep_going=lambda: now_s() < self._deadline,
+            report=lambda bound_ns: self._report(_("branching"), max(floor_ns, bound_ns * (1 - _NOISE))),
+        )
+        if branching.bound_ns > self._enough_ns:
+            self._branching = None
+            return TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
+        floor_ns = max(floor_ns, min(branching.bound_ns * (1 - _NOISE), float(target_ns)))
+        return TargetAnswer(refuted=False, bound_ns=floor_ns, counts=branching.counts)
 
     def _decide(self, master: Master | None, floor_ns: float, target_ns: int) -> TargetAnswer:
         """Decide a target by the columns that are left; None: there are none."""
@@ -263,14 +304,7 @@ class Prover:
         """Run steps 2 and 3 on `groups`; returns the program of the columns left (None without any) and the bound."""
         if any(len(group) == 0 for group in groups):
             return None, floor_ns
-        master = Master(
-            self.problem,
-            groups,
-            self.paths,
-            scale_ns=max(1, target_ns),
-            by_cell=by_cell,
-            keep_going=lambda: now_s() < self._deadline,
-        )
+        master = self._master_of(groups, target_ns, by_cell=by_cell)
         bound = self._converge(master, target_ns)
         if bound > self._enough_ns:
             return None, floor_ns
@@ -285,6 +319,16 @@ class Prover:
             alive = [group.select(mask) for group, mask in zip(master.groups, master.alive, strict=True)]
             self._left = (target_ns, alive)
         return master, floor_ns
+
+    def _master_of(self, groups: list[ColumnGroup], target_ns: int, *, by_cell: bool) -> Master:
+        return Master(
+            self.problem,
+            groups,
+            self.paths,
+            scale_ns=max(1, target_ns),
+            by_cell=by_cell,
+            keep_going=lambda: now_s() < self._deadline,
+        )
 
     def _search_of(self, options: list[CellOptions], target_ns: int) -> CutSearch:
         """Return a search over cuts for a target, but for the cuts between chunks that an earlier one has refuted."""
@@ -330,14 +374,21 @@ class Prover:
 
     # 2. ---------------------------------------------------------------------------------------------------------
 
-    def _converge(self, master: Master, target_ns: int) -> float:
-        """Solve and add violated paths until none is left; returns a lower bound, infinite if nothing remains."""
+    def _converge(self, master: Master, target_ns: int, *, may_stall: bool = False) -> float:
+        """Solve and add violated paths until none is left; returns a lower bound, infinite if nothing remains.
+
+        With `may_stall`, it ends where paths hardly raise the bound any more.
+        """
         bound = 0.0
+        bounds = [bound]
         center: NDArray[np.float64] | None = None
         purged_at = 0.0
         while True:
             bound = max(bound, master.solve(enough_ns=self._enough_ns, passes=1))
+            bounds.append(bound)
             if bound > self._enough_ns:
+                return bound
+            if may_stall and len(bounds) > _PATIENCE and bound < bounds[-1 - _PATIENCE] * (1 + _STALLED):
                 return bound
             if master.num_chains > _MAX_CHAINS and master.value_ns > purged_at * (1 + _RISE):
                 purged_at = master.value_ns

@@ -418,8 +418,15 @@ class ProverThread:
                 search.offer(answer.counts)
                 continue
             gap = 1 - standing.lower_bound_ns / makespan
-            aim = aim.next(target, refuted=answer.refuted, gap=gap, left_s=clock.left_s, cuts=prover.cuts)
-            if not answer.refuted:
+            aim = aim.next(
+                target,
+                refuted=answer.refuted,
+                gap=gap,
+                left_s=clock.left_s,
+                cuts=prover.cuts,
+                branches=prover.branches,
+            )
+            if not answer.refuted and not prover.branches:
                 prover.forget()
                 self._learn_at_large(search, clock, cutoff_ns)
 

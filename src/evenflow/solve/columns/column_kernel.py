@@ -1,80 +1,133 @@
-"""Enumeration of the contents of a rank: combinations of the options of its cells that fit in memory."""
+"""Enumeration of the contents of a rank: combinations of the options of its cells that fit in time and memory.
+
+Importing it imports the compiler.
+"""
 
 from typing import Any
 
 import numpy as np
 
+from evenflow.simulate.compiled import compiled
+from evenflow.simulate.kernels import saved_beside
 
+NEVER = 1 << 60
+"""The work, or memory, of more layers than chunks can hold."""
+
+_saved_beside = compiled(saved_beside)
+
+
+@compiled
 def combine(
-    loads: Any,
+    work: Any,
     held: Any,
     working: Any,
     parameters: Any,
+    starts: Any,
+    layers: Any,
     first_runs: Any,
     last_runs: Any,
     faster: Any,
     option_starts: Any,
+    span_ends: Any,
+    pairs: Any,
+    types: Any,
+    saved_of: Any,
+    most_saved: Any,
     live: Any,
     room: int,
-    max_load: int,
+    most_work: int,
+    fewest: int,
+    least_work: Any,
+    least_memory: Any,
     most_columns: int,
     most_steps: int,
     columns: Any,
 ) -> int:
     """Fill `columns` [capacity, num_chunks] with option indices; returns their number, which may exceed the capacity.
 
-    Returns -1 when there are more than `most_columns`, or when that takes more than `most_steps` steps.
+    Stops at the first beyond `most_columns`; returns -1 when that takes more than `most_steps` steps.
 
-    Option arrays hold the options of the rank's cells one chunk after the other, from `option_starts` [chunk], and
-    `held` [num_parts, num_options] the bytes that the parts of a live vector count. A combination is kept when its load
-    is at most `max_load`, no chunk begins in an earlier run of layers than the chunk before it ends in, it fits in
-    `room` for each row of `live`, and no cell could take its next faster option and still fit (that combination would
-    be better). Of `working` the largest of a combination counts.
+    Option arrays hold the options of the rank's cells one chunk after the other, from `option_starts` [chunk], `work`
+    the time of all their actions and `held` [num_parts, num_options] the bytes that the parts of a live vector count.
+    Options of the same layers follow one another with rising work, up to `span_ends`. Forwards of a chunk run beside
+    backwards of another `pairs` [forward chunk, backward chunk] times, which saves what `types` and `saved_of` say (see
+    `HalvesTable`), and for each backward of an option `most_saved` at the most.
+
+    A combination is kept when it has at least `fewest` layers, takes at most `most_work`, no chunk begins in an earlier
+    run of layers than the chunk before it ends in, it fits in `room` for each row of `live`, and no cell could take its
+    next faster option, nor the last one any faster one, and still fit (that combination would be better). Of `working`
+    the largest of a combination counts. `least_work` and `least_memory` are those of `fill_least`.
     """
-    num_chunks = len(option_starts) - 1
+    num_chunks, num_rows = len(option_starts) - 1, len(live)
     chosen = np.zeros(num_chunks, dtype=np.int64)
     chosen[0] = option_starts[0] - 1
-    load = np.zeros(num_chunks + 1, dtype=np.int64)
-    static = np.zeros(num_chunks + 1, dtype=np.int64)
-    memory = np.zeros(len(live), dtype=np.int64)
+    spent = np.zeros(num_chunks + 1, dtype=np.int64)
+    highest = np.zeros(num_chunks + 1, dtype=np.int64)
+    missing = np.zeros(num_chunks + 1, dtype=np.int64)
+    missing[0] = max(0, fewest)
+    memory = np.zeros((num_chunks + 1, num_rows), dtype=np.int64)
+    has_pairs = pairs.max() > 0
+    saves = np.zeros(num_chunks, dtype=np.int64)
+    may_save = np.zeros(num_chunks, dtype=np.int64)
     num_columns = 0
     steps = 0
+    fullest = 0
     level = 0
     while level >= 0:
         steps += 1
         if steps > most_steps:
             return -1
+        before = chosen[level]
         chosen[level] += 1
         option = chosen[level]
         if option >= option_starts[level + 1]:
             level -= 1
             continue
-        load[level + 1] = load[level] + loads[option]
-        static[level + 1] = static[level] + parameters[option]
-        if load[level + 1] > max_load:
+        missing[level + 1] = max(0, missing[level] - layers[option])
+        is_new = before < option_starts[level] or span_ends[before] != span_ends[option]
+        if has_pairs and is_new:  # what pairs save depends on layers alone
+            saves[level] = may_save[level] = 0
+            for chunk in range(level + 1):
+                other = chosen[chunk]
+                if pairs[level, chunk]:
+                    saves[level] += pairs[level, chunk] * _saved_beside(
+                        types, saved_of, starts[option], layers[option], starts[other], layers[other]
+                    )
+                if chunk < level and pairs[chunk, level]:
+                    saves[level] += pairs[chunk, level] * _saved_beside(
+                        types, saved_of, starts[other], layers[other], starts[option], layers[option]
+                    )
+                for behind in range(level + 1, num_chunks):
+                    may_save[level] += pairs[behind, chunk] * most_saved[other]
+        spent[level + 1] = spent[level] + work[option] - saves[level]
+        if spent[level + 1] - may_save[level] + least_work[level + 1, missing[level + 1]] > most_work:
+            chosen[level] = span_ends[option] - 1  # so do those behind it
             continue
         if level > 0 and first_runs[option] < last_runs[chosen[level - 1]]:
+            continue
+        highest[level + 1] = max(highest[level], working[option])
+        steps += num_rows
+        fits = True
+        for place in range(num_rows + 1):
+            row = fullest if place == 0 else place - 1  # the row that was too full before is so again, as a rule
+            needed = memory[level, row] + parameters[option]
+            for part in range(len(held)):
+                needed += live[row, part * num_chunks + level] * held[part, option]
+            memory[level + 1, row] = needed
+            if needed + highest[level + 1] + least_memory[level + 1, row, missing[level + 1]] > room:
+                fits = False
+                fullest = row
+                break
+        if not fits:
             continue
         if level < num_chunks - 1:
             level += 1
             chosen[level] = option_starts[level] - 1
             continue
-        steps += len(live)
-        fits = True
-        highest = 0
-        for chunk in range(num_chunks):
-            highest = max(highest, working[chosen[chunk]])
-        for row in range(len(live)):
-            needed = static[num_chunks] + highest
-            for part in range(len(held)):
-                for chunk in range(num_chunks):
-                    needed += live[row, part * num_chunks + chunk] * held[part, chosen[chunk]]
-            memory[row] = needed
-            if needed > room:
-                fits = False
-                break
-        if not fits:
-            continue
+        # Options of the same layers behind it are slower.
+        skipped = option
+        while skipped + 1 < span_ends[option] and faster[skipped + 1] >= option:
+            skipped += 1
         minimal = True
         for chunk in range(num_chunks):
             other = faster[chosen[chunk]]
@@ -85,23 +138,77 @@ def combine(
                 if another != chunk:
                     above = max(above, working[chosen[another]])
             still_fits = True
-            for row in range(len(live)):
-                more = above - highest + parameters[other] - parameters[chosen[chunk]]
+            for row in range(num_rows):
+                more = above + parameters[other] - parameters[chosen[chunk]]
                 for part in range(len(held)):
                     change = held[part, other] - held[part, chosen[chunk]]
                     more += live[row, part * num_chunks + chunk] * change
-                if memory[row] + more > room:
+                if memory[num_chunks, row] + more > room:
                     still_fits = False
                     break
             if still_fits:
                 minimal = False
                 break
+        chosen[level] = skipped
         if not minimal:
             continue
         if num_columns < len(columns):
-            for chunk in range(num_chunks):
+            for chunk in range(level):
                 columns[num_columns, chunk] = chosen[chunk]
+            columns[num_columns, level] = option
         num_columns += 1
         if num_columns > most_columns:
-            return -1
+            break
     return num_columns
+
+
+@compiled
+def fill_least(
+    work: Any,
+    held: Any,
+    parameters: Any,
+    layers: Any,
+    option_starts: Any,
+    live: Any,
+    least_work: Any,
+    least_memory: Any,
+) -> None:
+    """Fill the least work and the least memory of the chunks from each on, by the layers that they hold at least.
+
+    `least_work` [num_chunks + 1, num_layers + 1] and `least_memory` [num_chunks + 1, num_rows, num_layers + 1] get
+    `NEVER` where they cannot hold so many; the other arrays are those of `combine`, with the least `work` of options.
+    """
+    num_chunks, num_rows, most = len(option_starts) - 1, len(live), least_work.shape[1] - 1
+    least_work[:] = NEVER
+    least_memory[:] = NEVER
+    least_work[num_chunks, 0] = 0
+    least_memory[num_chunks, :, 0] = 0
+    own = np.zeros((num_rows + 1, most + 1), dtype=np.int64)
+    for chunk in range(num_chunks - 1, -1, -1):
+        own[:] = NEVER
+        for option in range(option_starts[chunk], option_starts[chunk + 1]):
+            size = min(most, layers[option])
+            own[num_rows, size] = min(own[num_rows, size], work[option])
+            for row in range(num_rows):
+                needed = parameters[option]
+                for part in range(len(held)):
+                    needed += live[row, part * num_chunks + chunk] * held[part, option]
+                own[row, size] = min(own[row, size], needed)
+        for size in range(most + 1):
+            if own[num_rows, size] >= NEVER:
+                continue
+            for behind in range(most + 1):
+                if least_work[chunk + 1, behind] >= NEVER:
+                    continue
+                total = min(most, size + behind)
+                least_work[chunk, total] = min(
+                    least_work[chunk, total], own[num_rows, size] + least_work[chunk + 1, behind]
+                )
+                for row in range(num_rows):
+                    least_memory[chunk, row, total] = min(
+                        least_memory[chunk, row, total], own[row, size] + least_memory[chunk + 1, row, behind]
+                    )
+        for size in range(most - 1, -1, -1):
+            least_work[chunk, size] = min(least_work[chunk, size], least_work[chunk, size + 1])
+            for row in range(num_rows):
+                least_memory[chunk, row, size] = min(least_memory[chunk, row, size], least_memory[chunk, row, size + 1])

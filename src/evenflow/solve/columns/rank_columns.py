@@ -6,6 +6,7 @@ contain them: a rank computes nothing before its first forward can reach it nor 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
@@ -13,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.simulate import Integers
-from evenflow.simulate.compiled import compiled
 from evenflow.solve.bounds import rank_ramps_ns
 from evenflow.solve.columns.cell_options import CellOptions, Segments
-from evenflow.solve.columns.column_kernel import combine
+from evenflow.solve.columns.pair_columns import saved_by_column
 from evenflow.solve.problem import Problem
 
 MAX_COLUMNS = 1_500_000
@@ -66,14 +66,6 @@ class ColumnGroup:
     def select(self, keep: NDArray[np.bool_]) -> "ColumnGroup":
         """Return the group with the columns where `keep` holds."""
         return ColumnGroup(cells=self.cells, options=self.options, chosen=self.chosen[keep])
-
-    @property
-    def loads_ns(self) -> Integers:
-        """Forward and backward of each column for one microbatch (part), but for the most that these save together."""
-        loads = np.zeros(len(self), dtype=np.int64)
-        for at, own in enumerate(self.options):
-            loads += (own.forward_ns + own.backward_ns - own.saved_ns)[self.chosen[:, at]]
-        return loads
 
     def layers_until(self, cell: int) -> Integers:
         """Return the layers of each column in its cells up to `cell`, shape [num_columns]."""
@@ -144,78 +136,215 @@ def rank_groups(
     most: int = MAX_COLUMNS,
     keep_going: Callable[[], bool] = lambda: True,
 ) -> list[ColumnGroup] | None:
-    """Return the group of all columns of each rank; None when there are more than `most`, or it takes too long."""
-    loads = max_loads(problem, target_ns)
+    """Return the group of all columns of each rank; None when there are more than `most`, or it takes too long.
+
+    No column has so few layers that the other ranks could not hold all others; where a rank can hold none in the time,
+    groups are empty.
+    """
+    ranks = [
+        _RankOptions.of(problem, options, rank, most_work_ns=target_ns - ramp)
+        for rank, ramp in enumerate(rank_ramps_ns(problem))
+    ]
+    most_layers = []
+    for own in ranks:
+        if not keep_going():
+            return None
+        held = own.most_layers(most_steps=min(MAX_STEPS, _STEPS * most))
+        if held is None:
+            return None
+        most_layers.append(held)
+    spare = sum(most_layers) - problem.num_layers
+    if spare < 0 or min(most_layers) < 0:
+        return [own.nothing() for own in ranks]
     groups: list[ColumnGroup] = []
-    for rank, load in enumerate(loads):
+    for own, held in zip(ranks, most_layers, strict=True):
         if not keep_going():
             return None
         capacity = min(most, MAX_COLUMNS) - sum(map(len, groups))
-        group = _combine(problem, options, rank, load, capacity, most_steps=min(MAX_STEPS, _STEPS * most))
+        group = own.columns(max(0, held - spare), capacity=capacity, most_steps=min(MAX_STEPS, _STEPS * most))
         if group is None:
             return None
         groups.append(group)
     while all(len(group) for group in groups):
         low = [int(group.keys[0].min()) for group in groups]
         high = [int(group.keys[0].max()) for group in groups]
-        minimum = [max(low[r], problem.num_layers - sum(high) + high[r]) for r in range(problem.num_ranks)]
         maximum = [min(high[r], problem.num_layers - sum(low) + low[r]) for r in range(problem.num_ranks)]
-        if minimum == low and maximum == high:
+        if maximum == high:
             break
-        groups = [
-            group.select((group.keys[0] >= minimum[rank]) & (group.keys[0] <= maximum[rank]))
-            for rank, group in enumerate(groups)
-        ]
+        groups = [group.select(group.keys[0] <= maximum[rank]) for rank, group in enumerate(groups)]
     return groups
 
 
-def _combine(
-    problem: Problem,
-    options: list[CellOptions],
-    rank: int,
-    max_load: int,
-    capacity: int,
-    *,
-    most_steps: int,
-) -> ColumnGroup | None:
-    """Return the columns of one rank; None when there are more than `capacity` or they take too many steps."""
-    cells = tuple(problem.schedule.stage_table[:, rank].tolist())
-    own = tuple(options[cell] for cell in cells)
-    offsets = np.concatenate(([0], np.cumsum([len(cell_options) for cell_options in own])))
-    faster = np.concatenate(
-        [
-            np.where(cell_options.faster >= 0, cell_options.faster + offset, -1)
-            for cell_options, offset in zip(own, offsets, strict=False)
-        ]
-    )
-    if rank in problem.keepers:  # one that holds less may leave room for others, even if it is slower
-        faster[:] = -1
-    room = int(problem.limits[rank] - problem.constants[rank])
-    size = min(_FIRST_CAPACITY, prod(map(len, own)))
-    while True:
-        columns = np.zeros((min(size, capacity), len(cells)), dtype=np.int32)
-        num_columns = compiled(combine)(
-            np.concatenate([each.forward_ns + each.backward_ns - each.saved_ns for each in own]),
-            np.stack([np.concatenate([getattr(each, name) for each in own]) for name in problem.held]),
-            np.concatenate([cell_options.working_bytes for cell_options in own]),
-            np.concatenate([cell_options.parameter_bytes for cell_options in own]),
-            np.concatenate([cell_options.first_run for cell_options in own]),
-            np.concatenate([cell_options.last_run for cell_options in own]),
-            faster,
-            offsets,
-            problem.live[rank],
-            room,
-            max_load,
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _RankOptions:
+    """The options of the cells of one rank, one cell after the other, and what they need at least."""
+
+    problem: Problem
+    rank: int
+    cells: tuple[int, ...]
+    options: tuple[CellOptions, ...]
+    starts: Integers
+    """First option of each cell and the end of all."""
+    most_work_ns: int
+    pairs: Integers
+    """How often a forward of each chunk runs beside a backward of each, shape [num_chunks, num_chunks]."""
+
+    @classmethod
+    def of(cls, problem: Problem, options: list[CellOptions], rank: int, *, most_work_ns: int) -> "_RankOptions":
+        cells = tuple(problem.schedule.stage_table[:, rank].tolist())
+        own = tuple(options[cell] for cell in cells)
+        return cls(
+            problem=problem,
+            rank=rank,
+            cells=cells,
+            options=own,
+            starts=np.concatenate(([0], np.cumsum([len(cell_options) for cell_options in own]))),
+            most_work_ns=most_work_ns,
+            pairs=problem.pair_numbers[list(cells)],
+        )
+
+    def most_layers(self, *, most_steps: int) -> int | None:
+        """Return the most layers that the rank can hold, -1 where it can hold nothing; None where that takes too long.
+
+        It needs no more than one column: each number that is too large takes a short search.
+        """
+        least_work, least_memory = self._least
+        fits = (least_work[0] <= self.most_work_ns) & (least_memory[0].max(axis=0) <= self._room)
+        for layers in np.flatnonzero(fits)[::-1].tolist():
+            number = self._combine(layers, capacity=0, most_steps=most_steps, columns=self._no_columns)
+            if number is None:
+                return None
+            if number:
+                return int(layers)
+        return -1
+
+    def nothing(self) -> ColumnGroup:
+        """Return the group without any column."""
+        return ColumnGroup(cells=self.cells, options=self.options, chosen=self._no_columns)
+
+    def columns(self, fewest: int, *, capacity: int, most_steps: int) -> ColumnGroup | None:
+        """Return the columns of at least the `fewest` layers; None where there are more than `capacity`.
+
+        None too where they take more than `most_steps`.
+        """
+        size = min(_FIRST_CAPACITY, prod(map(len, self.options)))
+        while True:
+            columns = np.zeros((min(size, capacity), len(self.cells)), dtype=np.int32)
+            num_columns = self._combine(fewest, capacity=capacity, most_steps=most_steps, columns=columns)
+            if num_columns is None or num_columns > capacity:
+                return None
+            if num_columns <= len(columns):
+                chosen = columns[:num_columns] - self.starts[:-1].astype(np.int32)
+                return ColumnGroup(cells=self.cells, options=self.options, chosen=chosen)
+            size = num_columns
+
+    def _combine(self, fewest: int, *, capacity: int, most_steps: int, columns: NDArray[np.int32]) -> int | None:
+        """Return the number of columns, of which some are filled (see `combine`); None where that takes too long."""
+        # Importing the kernel loads the compiler, which only a proof needs.
+        from evenflow.solve.columns.column_kernel import combine
+
+        halves = self.problem.halves(self.problem.cell_speeds[self.cells[0]])
+        number = combine(
+            self._work_ns,
+            self._held,
+            self._of_all("working_bytes"),
+            self._of_all("parameter_bytes"),
+            self._of_all("starts"),
+            self._of_all("layers"),
+            self._of_all("first_run"),
+            self._of_all("last_run"),
+            self._faster,
+            self.starts,
+            self._span_ends,
+            self.pairs,
+            halves.types,
+            halves.saved_ns,
+            self._of_all("saved_ns"),
+            self.problem.live[self.rank],
+            self._room,
+            self.most_work_ns,
+            fewest,
+            *self._least,
             capacity,
             most_steps,
             columns,
         )
-        if num_columns < 0:
-            return None
-        if num_columns <= len(columns):
-            chosen = columns[:num_columns] - offsets[:-1].astype(np.int32)
-            return ColumnGroup(cells=cells, options=own, chosen=chosen)
-        size = num_columns
+        return None if number < 0 else int(number)
+
+    @cached_property
+    def _least(self) -> tuple[Integers, Integers]:
+        """The least work and memory of its last chunks, by layers (see `fill_least`)."""
+        from evenflow.solve.columns.column_kernel import fill_least
+
+        live, num_layers = self.problem.live[self.rank], self.problem.num_layers
+        least_work = np.zeros((len(self.cells) + 1, num_layers + 1), dtype=np.int64)
+        least_memory = np.zeros((len(self.cells) + 1, len(live), num_layers + 1), dtype=np.int64)
+        of_chunks = np.repeat(self.pairs.sum(axis=0), np.diff(self.starts))
+        fill_least(
+            self._work_ns - of_chunks * self._of_all("saved_ns"),
+            self._held,
+            self._of_all("parameter_bytes"),
+            self._of_all("layers"),
+            self.starts,
+            live,
+            least_work,
+            least_memory,
+        )
+        return least_work, least_memory
+
+    @property
+    def _room(self) -> int:
+        return int(self.problem.limits[self.rank] - self.problem.constants[self.rank])
+
+    @property
+    def _no_columns(self) -> NDArray[np.int32]:
+        return np.zeros((0, len(self.cells)), dtype=np.int32)
+
+    @cached_property
+    def _faster(self) -> Integers:
+        """The next faster option of each, or -1."""
+        if self.rank in self.problem.keepers:  # one that holds less may leave room for others, even if it is slower
+            return np.full(int(self.starts[-1]), -1)
+        own = zip(self.options, self.starts, strict=False)
+        return np.concatenate([np.where(cell.faster >= 0, cell.faster + start, -1) for cell, start in own])
+
+    @cached_property
+    def _span_ends(self) -> Integers:
+        """End of the options of the same cell and layers."""
+        starts, layers = self._of_all("starts"), self._of_all("layers")
+        is_last = np.append((np.diff(starts) != 0) | (np.diff(layers) != 0), True)
+        is_last[self.starts[1:] - 1] = True
+        ends = np.flatnonzero(is_last) + 1
+        return np.repeat(ends, np.diff(ends, prepend=0))
+
+    @cached_property
+    def _work_ns(self) -> Integers:
+        return self.problem.schedule.num_units * (self._of_all("forward_ns") + self._of_all("backward_ns"))
+
+    @cached_property
+    def _held(self) -> Integers:
+        return np.stack([self._of_all(name) for name in self.problem.held])
+
+    def _of_all(self, name: str) -> Integers:
+        return np.concatenate([getattr(own, name) for own in self.options])
+
+
+def work_ns(problem: Problem, group: ColumnGroup) -> Integers:
+    """Return the time of all actions of each column of a rank, [num_columns], with what forwards save in backwards."""
+    cells = list(group.cells)
+    numbers = problem.pair_numbers[cells]
+    total = np.zeros(len(group), dtype=np.int64)
+    starts, sizes = [], []
+    for at, own in enumerate(group.options):
+        chosen = group.chosen[:, at]
+        total += problem.schedule.num_units * (own.forward_ns + own.backward_ns)[chosen]
+        starts.append(own.starts[chosen])
+        sizes.append(own.layers[chosen])
+    halves = problem.halves(problem.cell_speeds[cells[0]])
+    for forward, backward in zip(*np.nonzero(numbers), strict=True):
+        saved = saved_by_column(starts[forward], sizes[forward], starts[backward], sizes[backward], halves)
+        total -= numbers[forward, backward] * saved
+    return total
 
 
 def cell_groups(options: list[CellOptions]) -> list[ColumnGroup]:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.simulate import Integers
+from evenflow.solve.bounds import rank_ramps_ns
 from evenflow.solve.columns.cell_options import merged_runs
-from evenflow.solve.columns.rank_columns import ColumnGroup, all_options, max_loads, rank_groups
+from evenflow.solve.columns.rank_columns import ColumnGroup, all_options, rank_groups, work_ns
 from evenflow.solve.problem import Problem
 
 _MOST_COLUMNS = 400_000
@@ -41,11 +42,15 @@ def shared_out_bound_ns(
         return lower_ns
     if not all(map(len, groups)):
         return upper_ns
-    parts = [_Parts.of(group, sizes) for group in groups]
+    ramps_ns = rank_ramps_ns(problem)
+    parts = [
+        _Parts.of(group, sizes, work_ns(problem, group) + ramp_ns)
+        for group, ramp_ns in zip(groups, ramps_ns, strict=True)
+    ]
     low, high = lower_ns, upper_ns
     while low < high:  # all below `low` is refuted; `high` is not, or it is the upper end
         middle = (low + high) // 2
-        if _add_up(parts, max_loads(problem, middle), sizes):
+        if _add_up(parts, middle, sizes):
             high = middle
         else:
             low = middle + 1
@@ -58,28 +63,28 @@ class _Parts(NamedTuple):
     layers: NDArray[np.int64]
     """By run of equal layers, shape [num_parts, num_runs]."""
     least_ns: NDArray[np.int64]
-    """The least time of such contents for one microbatch (part)."""
+    """The least step of a rank that holds such contents, with its ramps."""
 
     @classmethod
-    def of(cls, group: ColumnGroup, sizes: Integers) -> "_Parts":
+    def of(cls, group: ColumnGroup, sizes: Integers, steps_ns: Integers) -> "_Parts":
         layers = layers_by_run(group, sizes)
         may_be = (layers <= sizes).all(axis=1)
         distinct, places = np.unique(layers[may_be], axis=0, return_inverse=True)
         least = np.full(len(distinct), np.iinfo(np.int64).max)
-        np.minimum.at(least, places.reshape(-1), group.loads_ns[may_be])
+        np.minimum.at(least, places.reshape(-1), steps_ns[may_be])
         return cls(distinct, least)
 
 
-def _add_up(parts: list[_Parts], loads_ns: list[int], sizes: Integers) -> bool:
-    """Return whether a part of each rank, of at most its load, can add up to the layers of each run, `sizes`."""
+def _add_up(parts: list[_Parts], target_ns: int, sizes: Integers) -> bool:
+    """Return whether a part of each rank, done in this time, can add up to the layers of each run, `sizes`."""
     steps = np.concatenate(([1], np.cumprod(sizes + 1)[:-1]))  # what a layer of each run adds to the number of a sum
     reached = np.zeros(int(np.prod(sizes + 1)), dtype=np.bool_)
     reached[0] = True
-    for own, load_ns in zip(parts, loads_ns, strict=True):
+    for own in parts:
         before = np.flatnonzero(reached)
         held = before[:, np.newaxis] // steps % (sizes + 1)
         reached = np.zeros_like(reached)
-        for more in own.layers[own.least_ns <= load_ns]:
+        for more in own.layers[own.least_ns <= target_ns]:
             reached[before[(held + more <= sizes).all(axis=1)] + int(more @ steps)] = True
     return bool(reached[-1])
 

@@ -40,6 +40,8 @@ _PRICED_AT_ONCE = 40
 """Most columns of a group, besides the best, that one pricing enters: few, so that the program stays small."""
 _ALL_AT_ONCE = 2000
 """Number of columns up to which all enter the program at once."""
+_FEW = 0.5
+"""Share of the columns of a group below which those that are allowed are priced alone."""
 _IMPROVING = 1e-7 * SCALE
 """Least amount by which the reduced cost of a column must be below zero to improve the program; less is rounding."""
 _ROOM = 1e-6 * SCALE
@@ -115,6 +117,7 @@ class Master:
         self._add_chains(program)
         self._program = program
         self._duals: Floats = np.zeros(0)
+        self._values: Floats = np.zeros(0)
         entered, self._entered = self._entered, [[] for _ in self.groups]
         self._present = [{} for _ in self.groups]
         for group, indices in enumerate(entered):
@@ -141,6 +144,23 @@ class Master:
             return
         first = len(self._row_lower) + len(self.groups)
         self.paths.keep(self._chains, np.abs(self._duals[first : first + len(self._chains)]) > _NEEDED)
+
+    def add_paths(self, paths: LongestPaths) -> None:
+        """Add a row for each path, until the next `rebuild`: the makespan is no shorter."""
+        if not len(paths.counts):
+            return
+        counts = paths.counts[:, self._duration_classes]
+        of_paths, slots = np.nonzero(counts)
+        starts = np.searchsorted(of_paths, np.arange(len(counts) + 1))
+        # Each row begins with the makespan, column 0.
+        rows = Packed(
+            starts=starts + np.arange(len(starts)),
+            indices=np.insert(1 + slots, starts[:-1], 0),
+            entries=np.insert(-counts[of_paths, slots].astype(np.float64), starts[:-1], 1.0),
+        )
+        self._program.add_rows(
+            (paths.messages_ns * self.factor).astype(np.float64), np.full(len(counts), INFINITY), rows
+        )
 
     def _enter(self, group: int, indices: list[int]) -> None:
         """Add columns of a group to the program."""
@@ -189,7 +209,7 @@ class Master:
                 self.complete, self.reduced_costs = True, []
                 return best
             self.value_ns = solution.objective / self.factor
-            self._duals = solution.duals
+            self._duals, self._values = solution.duals, solution.values
             self.complete = not self._price(masks, solution.duals)
             # One column of each group: moving to the cheapest gains at most its reduced cost.
             self.last_bound_ns = (solution.objective + sum(self.slack)) / self.factor
@@ -210,7 +230,12 @@ class Master:
         self.reduced_costs, self.slack = [], []
         entered = False
         for group, matrix in enumerate(self._matrices):
-            reduced = -matrix.price(duals) - duals[len(self._row_lower) + group]
+            allowed = np.flatnonzero(masks[group])
+            if len(allowed) < _FEW * len(masks[group]):
+                reduced = np.full(len(masks[group]), np.inf)
+                reduced[allowed] = -matrix.price(duals, allowed) - duals[len(self._row_lower) + group]
+            else:
+                reduced = -matrix.price(duals) - duals[len(self._row_lower) + group]
             self.reduced_costs.append(reduced)
             candidates = np.where(masks[group], reduced, np.inf)
             lowest = float(candidates.min())
@@ -258,6 +283,18 @@ class Master:
         return sum(
             self.drop(group, reduced - self.slack[group] > room) for group, reduced in enumerate(self.reduced_costs)
         )
+
+    def may_meet(self, group: int, target_ns: float) -> Mask:
+        """Return which columns of a group, of those allowed in the last solve, plans of at most a target may have."""
+        room = (target_ns - self.last_bound_ns) * self.factor + _ROOM
+        return self.reduced_costs[group] - self.slack[group] <= room
+
+    def mixture(self, group: int, used: float) -> tuple[NDArray[np.int32], Floats]:
+        """Return the columns of a group of which the last program takes at least a share `used`, and their shares."""
+        entered = np.array(list(self._present[group].items()), dtype=np.int32).reshape(-1, 2)
+        solved = entered[entered[:, 1] < len(self._values)]
+        shares = self._values[solved[:, 1]]
+        return solved[shares >= used, 0], shares[shares >= used]
 
     def too_full(self, chosen: Sequence[int]) -> list["TooFull"]:
         """Return by how much less keepers must hold, or others have with them, than with a column of each group."""

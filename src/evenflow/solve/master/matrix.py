@@ -201,16 +201,19 @@ class Matrix:
         starts = np.searchsorted(keys, np.arange(count + 1) * num_rows)
         return Packed(starts=starts, indices=keys % num_rows, entries=totals)
 
-    def price(self, duals: Floats) -> Floats:
-        """Return ``duals @ column`` for each column."""
+    def price(self, duals: Floats, indices: NDArray[np.int64] | None = None) -> Floats:
+        """Return ``duals @ column`` for each column, or for some."""
         layout = self._layout
-        total: Floats = self._shared @ duals[self._rows]
+        shared, places = self._shared, self._places
+        if indices is not None:
+            shared, places = shared[indices], places[:, :, indices]
+        total: Floats = shared @ duals[self._rows]
         num_runs = len(layout.run_sizes)
         run_duals = duals[layout.conserve : layout.conserve + num_runs]
         whole = np.concatenate(([0.0], np.cumsum(run_duals * layout.run_sizes)))
         order = duals[layout.order : layout.memory].reshape(layout.num_cells - 1, num_runs - 1)
         reaching = np.concatenate((np.zeros((layout.num_cells - 1, 1)), np.cumsum(order, axis=1)), axis=1)
-        for cell, (first, last, in_first, in_last) in zip(self._cells, self._places, strict=True):
+        for cell, (first, last, in_first, in_last) in zip(self._cells, places, strict=True):
             total += run_duals[first] * in_first + run_duals[last] * in_last
             if num_runs > 1:
                 total += np.where(last > first, whole[last] - whole[np.minimum(first + 1, last)], 0.0)
