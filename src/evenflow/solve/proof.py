@@ -43,6 +43,10 @@ _NOISE_NS = 0.01
 """Least time in ns by which a bound must exceed a target to refute it."""
 _MAX_INTEGER_COLUMNS = 20_000
 """Most columns for an integer program; more are not decided within minutes."""
+_MANY_COLUMNS = 2_000
+"""Columns of ranks from which boxes of them are searched where removing some has not decided the target in time."""
+_SHAVING_SHARE = 0.4
+"""Share of the time for a target that removing columns has, where they are as many."""
 MANY_RUNS = 6
 """Runs of equal layers from which a linear program that mixes the contents of ranks, and so cuts, bounds poorly."""
 _MAX_MIXED_COLUMNS = 5_000
@@ -253,21 +257,27 @@ class Prover:
             master, floor_ns = self._narrow(cell_groups(options), target_ns, floor_ns, by_cell=True)
             if master is not None:
                 groups = self._groups(master.options_left(), target_ns)
-        if groups is not None and sum(map(len, groups)) > _MAX_INTEGER_COLUMNS:
-            return self._branch(groups, target_ns, floor_ns)
-        if groups is not None:
-            master, floor_ns = self._narrow(groups, target_ns, floor_ns, by_cell=False)
-        return self._decide(master, floor_ns, target_ns)
+        if groups is not None and all(map(len, groups)):
+            return self._search_ranks(groups, target_ns, floor_ns)
+        return self._decide(master if groups is None else None, floor_ns, target_ns)
 
-    def _branch(self, groups: list[ColumnGroup], target_ns: int, floor_ns: float) -> TargetAnswer:
-        """Decide a target by a search over boxes of columns."""
+    def _search_ranks(self, groups: list[ColumnGroup], target_ns: int, floor_ns: float) -> TargetAnswer:
+        """Decide a target by columns of ranks: by whole numbers where few are left soon, else by boxes of them."""
         master = self._master_of(groups, target_ns, by_cell=False)
-        bound = self._converge(master, target_ns, may_stall=True)
+        bound = self._converge(master, target_ns, may_stall=sum(map(len, groups)) > _MAX_INTEGER_COLUMNS)
         if bound > self._enough_ns:
             return TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
+        floor_ns = max(floor_ns, bound * (1 - _NOISE))
+        number = sum(int(alive.sum()) for alive in master.alive)
+        if number <= _MAX_INTEGER_COLUMNS:
+            share = _SHAVING_SHARE if number > _MANY_COLUMNS else 1.0
+            end_s = now_s() + share * (self._deadline - now_s())
+            left, floor_ns = self._shrunk(master, target_ns, floor_ns, by_cell=False, end_s=end_s)
+            if left is None or now_s() < end_s or sum(map(len, left.groups)) <= _MANY_COLUMNS:
+                return self._decide(left, floor_ns, target_ns)
         master.compress()
         self._branching = Branching(master, self.paths, target_ns=target_ns)
-        return self._go_on_branching(self._branching, target_ns, max(floor_ns, bound * (1 - _NOISE)))
+        return self._go_on_branching(self._branching, target_ns, floor_ns)
 
     def _go_on_branching(self, branching: Branching, target_ns: int, floor_ns: float) -> TargetAnswer:
         """Go on with a search over boxes, for its target or a lower one."""
@@ -309,8 +319,14 @@ class Prover:
         if bound > self._enough_ns:
             return None, floor_ns
         floor_ns = max(floor_ns, bound * (1 - _NOISE))
+        return self._shrunk(master, target_ns, floor_ns, by_cell=by_cell, end_s=self._deadline)
+
+    def _shrunk(
+        self, master: Master, target_ns: int, floor_ns: float, *, by_cell: bool, end_s: float
+    ) -> tuple[Master | None, float]:
+        """Run step 3 on a program until `end_s`; returns it (None without any column left) and the bound."""
         self._report(_("removing stages"), floor_ns)
-        bound = self._shrink(master, target_ns)
+        bound = self._shrink(master, target_ns, end_s=end_s)
         if bound > self._enough_ns:
             return None, floor_ns
         # Plans with a column that was removed are slower than the target, the others than this bound.
@@ -413,8 +429,8 @@ class Prover:
 
     # 3. ---------------------------------------------------------------------------------------------------------
 
-    def _shrink(self, master: Master, target_ns: int) -> float:
-        """Remove columns of no plan within the target until that no longer helps.
+    def _shrink(self, master: Master, target_ns: int, *, end_s: float) -> float:
+        """Remove columns of no plan within the target until that no longer helps, or the clock says `end_s`.
 
         Returns a lower bound on the plans of the columns left, infinite if there is none.
         """
@@ -428,7 +444,7 @@ class Prover:
                     for descending in (False, True):
                         if not self._shave(master, group, values, descending, target_ns):
                             return float("inf")
-                        if now_s() >= self._deadline:
+                        if now_s() >= min(end_s, self._deadline):
                             return bound
             bound = max(bound, master.solve(enough_ns=self._enough_ns))
             if bound > self._enough_ns:

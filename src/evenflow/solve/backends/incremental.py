@@ -57,6 +57,15 @@ class LinearProgram:
         """Add ``lower <= row <= upper``; `rows` hold column indices and entries."""
         self._highs.addRows(len(rows), lower, upper, len(rows.indices), *_arrays(rows))
 
+    @property
+    def num_rows(self) -> int:
+        """Number of rows so far."""
+        return int(self._highs.getNumRow())
+
+    def delete_rows(self, rows: NDArray[np.int32]) -> None:
+        """Delete rows; those behind them move up."""
+        self._highs.deleteRows(len(rows), rows)
+
     def add_columns(self, costs: Values, columns: Packed) -> None:
         """Add columns from zero to infinity; `columns` hold row indices and entries."""
         count = len(columns)

@@ -83,9 +83,9 @@ class Branching:
         self.target_ns, self.counts = target_ns, None
         while self._open and self._open[0].bound_ns <= enough_ns and self.counts is None and keep_going():
             box = heappop(self._open)
-            children = self._split(box, enough_ns, keep_going)
-            for child in children:
+            for child in self._split(box, enough_ns, keep_going):
                 heappush(self._open, child)
+            self._master.drop_idle_paths()
             report(min(self.bound_ns, float(target_ns)))
 
     def _split(self, box: _Box, enough_ns: float, keep_going: Callable[[], bool]) -> list[_Box]:

@@ -36,6 +36,8 @@ missing.
 """
 _NEEDED = 1e-9
 """Dual value up to which a chain does not support the value of the program."""
+_MANY_PATHS, _IDLE_SOLVES = 300, 40
+"""Number of paths with rows of their own above which those go that so many solves have not needed."""
 _PRICED_AT_ONCE = 40
 """Most columns of a group, besides the best, that one pricing enters: few, so that the program stays small."""
 _ALL_AT_ONCE = 2000
@@ -118,6 +120,9 @@ class Master:
         self._program = program
         self._duals: Floats = np.zeros(0)
         self._values: Floats = np.zeros(0)
+        self._idle_solves: Integers = np.zeros(0, dtype=np.int64)
+        """Solves since each path of `add_paths` last supported the value; these rows are the last."""
+        self._first_path = 0
         entered, self._entered = self._entered, [[] for _ in self.groups]
         self._present = [{} for _ in self.groups]
         for group, indices in enumerate(entered):
@@ -158,9 +163,18 @@ class Master:
             indices=np.insert(1 + slots, starts[:-1], 0),
             entries=np.insert(-counts[of_paths, slots].astype(np.float64), starts[:-1], 1.0),
         )
-        self._program.add_rows(
-            (paths.messages_ns * self.factor).astype(np.float64), np.full(len(counts), INFINITY), rows
-        )
+        if not len(self._idle_solves):
+            self._first_path = self._program.num_rows
+        lower = (paths.messages_ns * self.factor).astype(np.float64)
+        self._program.add_rows(lower, np.full(len(counts), INFINITY), rows)
+        self._idle_solves = np.concatenate((self._idle_solves, np.zeros(len(counts), dtype=np.int64)))
+
+    def drop_idle_paths(self) -> None:
+        """Delete rows of paths that the program has not needed for long, where there are many."""
+        idle = np.flatnonzero(self._idle_solves > _IDLE_SOLVES)
+        if len(self._idle_solves) > _MANY_PATHS and len(idle):
+            self._program.delete_rows((self._first_path + idle).astype(np.int32))
+            self._idle_solves = np.delete(self._idle_solves, idle)
 
     def _enter(self, group: int, indices: list[int]) -> None:
         """Add columns of a group to the program."""
@@ -210,6 +224,9 @@ class Master:
                 return best
             self.value_ns = solution.objective / self.factor
             self._duals, self._values = solution.duals, solution.values
+            if len(self._idle_solves):
+                is_needed = np.abs(solution.duals[self._first_path :]) > _NEEDED
+                self._idle_solves = np.where(is_needed, 0, self._idle_solves + 1)
             self.complete = not self._price(masks, solution.duals)
             # One column of each group: moving to the cheapest gains at most its reduced cost.
             self.last_bound_ns = (solution.objective + sum(self.slack)) / self.factor
