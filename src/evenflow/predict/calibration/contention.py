@@ -61,17 +61,20 @@ def hides_exchanges(training: Training) -> bool:
     return training.model.experts is not None and (pairs or training.software.overlaps_experts)
 
 
-def fitted_slowdown(measurements: Sequence[Measurement], reached_of: ReachedOf) -> ParameterEstimate | NotFitted:
+def fitted_slowdown(
+    measurements: Sequence[Measurement], reached_of: ReachedOf, *, is_drawn: bool = True
+) -> ParameterEstimate | NotFitted:
     """Return the slowdown that runs with a step say; `reached_of` is what else a run's accelerator reaches.
 
-    It is not fitted where runs that are left out, in turn, are then predicted no better than before.
+    It is drawn towards the value before, and not fitted where runs that are left out, in turn, are then predicted no
+    better than with that. Without `is_drawn` it is what the runs alone say.
     """
-    tunable = PAIR_SLOWDOWN
+    tunable = PAIR_SLOWDOWN if is_drawn else replace(PAIR_SLOWDOWN, width=math.inf)
     known = tunable.value(reached_of(measurements[0])) if measurements else tunable.value(Reached())
     evidence = [each for each in _evidence(measurements, reached_of) if abs(each.slope) * each.scatter >= _FELT]
     if not evidence:
         return NotFitted(name=tunable.name, value=known, reason=tunable.absent())
-    if len(evidence) > 1 and not _gains(evidence, tunable):
+    if is_drawn and len(evidence) > 1 and not _gains(evidence, tunable):
         reason = _("with it, runs that are left out of a fit are predicted no better than before")
         return NotFitted(name=tunable.name, value=known, reason=reason)
     by = _most_likely(evidence, tunable)
@@ -88,9 +91,9 @@ def _evidence(measurements: Sequence[Measurement], reached_of: ReachedOf) -> lis
     without: dict[object, list[Measurement]] = {}
     for run in timed:
         if not hides_exchanges(run.training):
-            without.setdefault(_alike(run), []).append(run)
+            without.setdefault(without_hiding(run), []).append(run)
     hiding = [run for run in timed if hides_exchanges(run.training)]
-    return [_beside(run, without.get(_alike(run), ()), reached_of) for run in hiding]
+    return [_beside(run, without.get(without_hiding(run), ()), reached_of) for run in hiding]
 
 
 def _beside(run: Measurement, twins: Sequence[Measurement], reached_of: ReachedOf) -> _Evidence:
@@ -106,8 +109,8 @@ def _beside(run: Measurement, twins: Sequence[Measurement], reached_of: ReachedO
     return _Evidence(run, moves, residuals, scatter)
 
 
-def _alike(run: Measurement) -> object:
-    """Return what twins have in common: all but what hides exchanges."""
+def without_hiding(run: Measurement) -> object:
+    """Return what a run has in common with its twins, of the same source: all but what hides exchanges."""
     training = run.training
     schedule = training.schedule
     if schedule is not None and FAMILIES[schedule].has_pairs:
@@ -138,7 +141,7 @@ def _most_likely(evidence: Sequence[_Evidence], tunable: Tunable) -> float:
             low, inner[0], costs[0] = inner[0], inner[1], costs[1]
             inner[1] = low + _GOLDEN * (high - low)
             costs[1] = cost(inner[1])
-    return (low + high) / 2
+    return float((low + high) / 2)
 
 
 def _gains(evidence: Sequence[_Evidence], tunable: Tunable) -> bool:

@@ -138,11 +138,11 @@ class _Fit:
             reason = (
                 _("no run has a measured step") if self._quantity is Quantity.TIME else _("no run has measured memory")
             )
-            left = self._left(tuple(self._not_fitted(tunable, reason) for tunable in self._asked))
+            nothing = self._left(tuple(self._not_fitted(tunable, reason) for tunable in self._asked))
             if not (self._runs and self._is_followed):
-                return left
+                return nothing
             before = self._residuals((), np.zeros(0), can_stop=False)
-            return replace(left, residuals=self._rows(before, before, None))
+            return replace(nothing, residuals=self._rows(before, before, None))
         before = self._residuals(self._asked, np.zeros(len(self._asked)), can_stop=False)
         answer_exists()
         try:
