@@ -50,8 +50,12 @@ class Mixture:
         return (self.run.step_s or 0.0) / self.left_out_s - 1
 
 
+RUNS = Path(__file__).with_name("mixtures.csv")
+"""Runs that no rate is fitted to, of models that no other file has, and pairs of runs with and without overlap."""
 INSIDE = 0.8
 """Runs that an interval should hold, as a share."""
+_REPEATED = 0.01
+"""Half of the width, in logarithms, of the narrowest interval: runs do not repeat better."""
 _ROUNDING = 1e-9
 """Weights that are added up in another order differ by less."""
 Left = Callable[[Mixture], object]
@@ -60,7 +64,7 @@ Left = Callable[[Mixture], object]
 
 def read_mixtures(paths: Iterable[Path] = ()) -> list[defaults.Row]:
     """Return the runs of mixtures that have a step and a known number of devices, those that are held out too."""
-    files = list(paths) or [path for path in (*DATA.iterdir(), *HELD_OUT.iterdir()) if path.suffix == ".csv"]
+    files = list(paths) or [path for path in (*DATA.iterdir(), *HELD_OUT.iterdir(), RUNS) if path.suffix == ".csv"]
     runs = [run for path in sorted(files) for run in read_runs(path) if run.experts]
     return defaults.rows_of(runs)
 
@@ -120,12 +124,12 @@ def _distance(mixture: Mixture, known: Mapping[str, Range]) -> float:
     """Return how many times as wide its interval must be to hold a run."""
     low, high, *_counts = next(known[kind] for kind in mixture.kinds if kind in known)
     middle, half = _middle_and_half(low, high)
-    return abs(math.log1p(mixture.ratio()) - middle) / half if half else math.inf
+    return abs(math.log1p(mixture.ratio()) - middle) / half
 
 
 def _middle_and_half(low: float, high: float) -> tuple[float, float]:
     """Return the middle of an interval of ratios, and half of its width, in logarithms."""
-    return (math.log1p(low) + math.log1p(high)) / 2, (math.log1p(high) - math.log1p(low)) / 2
+    return (math.log1p(low) + math.log1p(high)) / 2, max(_REPEATED, (math.log1p(high) - math.log1p(low)) / 2)
 
 
 def _widened(of: Range, factor: float) -> Range:

@@ -118,11 +118,10 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
 def _paired(run: MeasuredRun, *, is_paired: bool) -> str | None:
     """Return the schedule whose forwards run beside backwards, where a run hides exchanges of tokens so.
 
-    There is none for a pipeline of one chunk a rank, which Megatron-LM refuses.
+    There is none without a pipeline, where all microbatches but one are in pairs anyway, and for one chunk a rank, which
+    Megatron-LM refuses.
     """
-    if not is_paired or (run.pp or 1) > 1 >= (run.vpp or 1):
-        return None
-    return "interleaved-overlap" if (run.pp or 1) > 1 else "1f1b-overlap"
+    return "interleaved-overlap" if is_paired and (run.pp or 1) > 1 and (run.vpp or 1) > 1 else None
 
 
 _DEEPSPEED = ("1", "2", "3")

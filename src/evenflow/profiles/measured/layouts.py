@@ -15,7 +15,7 @@ FURTHER_TOKENS = "further tokens and loss"
 def usual_layout(run: MeasuredRun) -> str:
     """Return the layout of a mixture whose layers cannot be dealt evenly; empty where they can."""
     stages, further = (run.pp or 1) * (run.vpp or 1), run.mtp_layers or 0
-    if not run.experts or stages == 1 or not (further or (run.layers or 0) % stages):
+    if not (run.experts and (run.layers or 0) % stages):
         return ""
     evens_out = not further and ((run.layers or 0) + 2) % stages == 0
     return f"{BOTH_ENDS if evens_out else FURTHER_TOKENS} count as layers"
