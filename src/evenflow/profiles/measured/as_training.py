@@ -118,8 +118,8 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
 def _paired(run: MeasuredRun, *, is_paired: bool) -> str | None:
     """Return the schedule whose forwards run beside backwards, where a run hides exchanges of tokens so.
 
-    There is none without a pipeline, where all microbatches but one are in pairs anyway, and for one chunk a rank, which
-    Megatron-LM refuses.
+    There is none without a pipeline, where all microbatches but one are in pairs anyway, and for one chunk a rank,
+    which Megatron-LM refuses.
     """
     return "interleaved-overlap" if is_paired and (run.pp or 1) > 1 and (run.vpp or 1) > 1 else None
 
