@@ -70,6 +70,24 @@ def test_what_a_prediction_has_wrong_in_both_runs_of_a_pair_does_not_count() -> 
     assert other.after == pytest.approx(one.after, rel=1e-3)
 
 
+def test_the_value_before_stays_where_another_one_would_make_steps_worse() -> None:
+    """Their twins are predicted far too long, and so are they: what they hide is not known that well."""
+    runs = [replace(run, step_ns=0.7 * (run.step_ns or 0)) for run in measurements((*ALONE, *BESIDE), {NAME: 1.5})]
+    found = slowdown(runs)
+    assert isinstance(found, NotFitted)
+    assert found.reason == "with it, the steps of these runs are predicted worse than before"
+
+
+@settings(max_examples=examples(4))
+@given(st.floats(1.05, 2.5), st.floats(0.6, 1.6), st.floats(0, 0.1), st.integers(0, 100))
+def test_no_fit_predicts_the_runs_worse(truth: float, factor: float, noise: float, seed: int) -> None:
+    made = measurements((*ALONE, *BESIDE), {NAME: truth}, noise=noise, seed=seed)
+    time = fit([replace(run, step_ns=factor * (run.step_ns or 0)) for run in made], [NAME]).time
+    assert time.error_after is not None
+    assert time.error_before is not None
+    assert time.error_after <= time.error_before + 1e-3
+
+
 def test_pairs_of_a_schedule_are_beside_the_schedule_without_them() -> None:
     beside = [mixture(**shape, schedule="1f1b-overlap") for shape in SHAPES]
     found = slowdown(measurements((*ALONE, *beside), {NAME: 1.5}))

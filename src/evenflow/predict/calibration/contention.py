@@ -44,6 +44,12 @@ class _Evidence:
     moves: Array
     residuals: Array
     scatter: float
+    log_of_twins: float
+    """Logarithm of predicted over measured of its twins, of which residuals are free; zero without any."""
+
+    def error(self, by: float) -> float:
+        """Return the error of the step itself, predicted over measured less one."""
+        return math.expm1(self.at(by) * self.scatter + self.log_of_twins)
 
     def at(self, by: float) -> float:
         """Return the residual where the logarithm changes by so much."""
@@ -67,23 +73,32 @@ def fitted_slowdown(
     """Return the slowdown that runs with a step say; `reached_of` is what else a run's accelerator reaches.
 
     It is drawn towards the value before, and not fitted where runs that are left out, in turn, are then predicted no
-    better than with that. Without `is_drawn` it is what the runs alone say.
+    better than with that, nor where their steps themselves are predicted worse: twins may have wrong what they hide.
+    Without `is_drawn` it is what the runs alone say.
     """
     tunable = PAIR_SLOWDOWN if is_drawn else replace(PAIR_SLOWDOWN, width=math.inf)
     known = tunable.value(reached_of(measurements[0])) if measurements else tunable.value(Reached())
     evidence = [each for each in _evidence(measurements, reached_of) if abs(each.slope) * each.scatter >= _FELT]
     if not evidence:
         return NotFitted(name=tunable.name, value=known, reason=tunable.absent())
-    if is_drawn and len(evidence) > 1 and not _gains(evidence, tunable):
-        reason = _("with it, runs that are left out of a fit are predicted no better than before")
-        return NotFitted(name=tunable.name, value=known, reason=reason)
     by = _most_likely(evidence, tunable)
+    reason = _reason_against(evidence, tunable, by) if is_drawn else ""
+    if reason:
+        return NotFitted(name=tunable.name, value=known, reason=reason)
     after = tunable.moved(reached_of(evidence[0].run), by)
     error = 1 / math.sqrt(sum(each.slope**2 for each in evidence))
     return ParameterEstimate(
         name=tunable.name, before=known, after=after, logarithm=by, standard_error=error * tunable.unit(after),
         runs=len(evidence), is_at_limit=after == tunable.most,
     )  # fmt: skip
+
+
+def _reason_against(evidence: Sequence[_Evidence], tunable: Tunable, by: float) -> str:
+    """Return why the value before is kept; empty where it is not."""
+    if len(evidence) > 1 and not _gains(evidence, tunable):
+        return _("with it, runs that are left out of a fit are predicted no better than before")
+    before, after = (fmean(abs(each.error(moved)) for each in evidence) for moved in (0.0, by))
+    return _("with it, the steps of these runs are predicted worse than before") if after > before else ""
 
 
 def _evidence(measurements: Sequence[Measurement], reached_of: ReachedOf) -> list[_Evidence]:
@@ -99,14 +114,14 @@ def _evidence(measurements: Sequence[Measurement], reached_of: ReachedOf) -> lis
 def _beside(run: Measurement, twins: Sequence[Measurement], reached_of: ReachedOf) -> _Evidence:
     tunable, reached = PAIR_SLOWDOWN, reached_of(run)
     logs = [math.log(twin.predicted(Quantity.TIME, reached_of(twin)) / (twin.step_ns or 1.0)) for twin in twins]
-    log_of_others, scatter = (fmean(logs), _REPEATED) if logs else (0.0, USUAL_SCALE)
+    log_of_twins, scatter = (fmean(logs), _REPEATED) if logs else (0.0, USUAL_SCALE)
     down, up = tunable.room(reached)
     moves = np.unique(np.append(np.linspace(max(-_LONGEST, down), min(_LONGEST, up), _MOVES), (-_STEP, 0.0, _STEP)))
     predicted = [
         run.predicted(Quantity.TIME, reached.changed({tunable.name: tunable.moved(reached, float(by))})) for by in moves
     ]
-    residuals = (np.log(np.array(predicted) / (run.step_ns or 1.0)) - log_of_others) / scatter
-    return _Evidence(run, moves, residuals, scatter)
+    residuals = (np.log(np.array(predicted) / (run.step_ns or 1.0)) - log_of_twins) / scatter
+    return _Evidence(run, moves, residuals, scatter, log_of_twins)
 
 
 def without_hiding(run: Measurement) -> object:
