@@ -33,7 +33,7 @@ class Mixture:
     step_s: float
     """With the names of model, degrees and accelerator alone."""
     left_out_s: float
-    """The same where nothing was fitted to its publication."""
+    """The same without what mixtures of its publication say; rates are those of all dense runs."""
 
     @property
     def source(self) -> str:
@@ -46,7 +46,7 @@ class Mixture:
         return kinds_of(self.generation, has_experts=True)[:-1]
 
     def ratio(self) -> float:
-        """Return measured over predicted, less one, of the step to whose source nothing was fitted."""
+        """Return measured over predicted, less one, of the step without what its publication says."""
         return (self.run.step_s or 0.0) / self.left_out_s - 1
 
 

@@ -77,7 +77,7 @@ def test_what_scores_a_source_is_fitted_without_it() -> None:
 
 
 def test_measured_pairs_come_out_within_5_percent_with_and_without_what_is_hidden() -> None:
-    """Nothing is fitted to these runs."""
+    """No value is fitted to these runs, though the model was chosen with them in view."""
     pairs = {pair.run.id: pair for pair in overlapped_pairs(read_mixtures(), GENERATIONS)}
     assert set(pairs) == {"overlap-1-on", "overlap-2-on", "moe-zoo-235B-2"}
     for name in ("overlap-1-on", "overlap-2-on"):
