@@ -37,7 +37,7 @@ from benchmarks import (
     zero_bubble,
 )
 from benchmarks import cases as named
-from benchmarks.published import accuracy, defaults, differences, recipes, sweeps, transfer
+from benchmarks.published import accuracy, defaults, differences, mixtures, recipes, sweeps, transfer
 from benchmarks.published.prediction import calibrated, predicted
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
@@ -413,8 +413,33 @@ def defaults_command(write: bool = False) -> None:
     click.echo("\n\n".join([defaults.generations_text(known), *tables.values()]))
     if write:
         defaults.write_generations(known)
-        defaults.write_ranges(ranges, expected_error)
+        dense = {kind: of for kind, of in ranges.items() if "experts" not in kind}
+        defaults.write_ranges(dense, expected_error)
         defaults.write_ranges(of_pairs, tune_error)
+        accuracy.write_sections(tables)
+
+
+@benchmarks.command("mixtures")
+@click.option("--write", is_flag=True, help="Write the values into the package, and the tables into docs/tables.")
+def mixtures_command(write: bool = False) -> None:
+    """Score mixtures of experts, also where nothing was fitted to their source, and runs with and without overlap.
+
+    Fits how much slower computation is beside exchanges of tokens, and how wide intervals are.
+    """
+    rows = mixtures.read_mixtures()
+    known = mixtures.fitted_slowdown(rows)
+    if write:
+        defaults.write_generations(known)
+    compared = mixtures.compare(rows, known)
+    ranges = mixtures.ranges(compared)
+    tables = {
+        "mixtures": mixtures.table(compared),
+        "mixture-intervals": defaults.ranges_table(ranges),
+        "overlapped-runs": mixtures.pairs_table(mixtures.overlapped_pairs(rows, known)),
+    }
+    click.echo("\n\n".join([f"pair_slowdown {known['Hopper'].pair_slowdown:.3g}", *tables.values()]))
+    if write:
+        defaults.write_ranges(ranges, expected_error, "mixtures")
         accuracy.write_sections(tables)
 
 

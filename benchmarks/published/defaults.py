@@ -16,7 +16,9 @@ from evenflow.cluster import generations
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
 from evenflow.errors import InputError
+from evenflow.predict.calibration.contention import fitted_slowdown, hides_exchanges
 from evenflow.predict.calibration.fit import fit
+from evenflow.predict.calibration.fitted import ParameterEstimate
 from evenflow.predict.calibration.measurement import Measurement, Quantity
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.run import MeasuredRun
@@ -114,7 +116,19 @@ def fitted_generations(
                 done[key] = replace(fitted, standard_errors={})
             start = done[key]
         known[stage.generation] = start
-    return known
+    hidden = slowdown([row for row in rows if row.run.source != without], known)
+    return known | {stage.generation: known[stage.generation].changed(hidden) for stage in STAGES}
+
+
+def slowdown(rows: Sequence[Row], known: Mapping[str, Reached]) -> dict[str, float]:
+    """Return how much slower computation is beside exchanges of tokens, by its name: of all generations together.
+
+    So few runs hide them that it is one value; each counts by its own step, since their twins are in no file.
+    """
+    hiding = [row for row in rows if hides_exchanges(row.measurement.training)]
+    measurements = [_at(row, known[row.generation]) for row in hiding]
+    found = fitted_slowdown(measurements, lambda run: run.reached, is_drawn=False)
+    return {found.name: found.after} if isinstance(found, ParameterEstimate) else {}
 
 
 def _merged(own: Reached, after: Reached, names: Sequence[str]) -> Reached:
@@ -181,13 +195,13 @@ def write_generations(known: Mapping[str, Reached]) -> None:
     )
 
 
-def write_ranges(found: Mapping[str, Range], into: ModuleType) -> None:
+def write_ranges(found: Mapping[str, Range], into: ModuleType, mark: str = "ranges") -> None:
     """Put the ranges in the place of those in a module: `evenflow.predict.expected_error`, `evenflow.tune.error`."""
     lines = [
         f'    "{kind}": ({low:.3f}, {high:.3f}, {count}, {sources}),\n'
         for kind, (low, high, count, sources) in sorted(found.items())
     ]
-    _replace(Path(str(into.__file__)), "    # begin: ranges\n", "    # end: ranges\n", "".join(lines))
+    _replace(Path(str(into.__file__)), f"    # begin: {mark}\n", f"    # end: {mark}\n", "".join(lines))
 
 
 def _replace(path: Path, begin: str, end: str, text: str) -> None:

@@ -1,6 +1,7 @@
 """Groups of a training on nodes and racks."""
 
 import math
+import random
 from dataclasses import replace
 from itertools import product
 
@@ -98,7 +99,9 @@ def test_every_member_of_a_node_has_a_card() -> None:
 
 def test_tokens_that_are_sent_once_to_each_node() -> None:
     def rate(copies: int) -> float:
-        return NODES.axis(DeviceGroup(size=32), Collective.ALL_TO_ALL, copies=copies).bandwidth_bytes_per_s
+        return NODES.axis(
+            DeviceGroup(size=32), Collective.ALL_TO_ALL, copies=copies, is_streamed=True
+        ).bandwidth_bytes_per_s
 
     card = NODES.rates(is_streamed=True)[1]
     assert rate(1) == pytest.approx(31 / 24 * card)  # 24 of 31 parts go over the card
@@ -173,3 +176,33 @@ def test_a_message_over_a_usual_link_takes_what_its_bytes_and_its_beginning_take
     link, _ = usual_links(DEVICE)
     assert link.transfer_ns(50_000) == 30_000 + 1_000 == NODES.message_ns(50_000, sender=0, receiver=1, count=1)
     assert link.transfer_ns(0) == 0
+
+
+GROUPS = st.sampled_from([(1, 1), (2, 1), (4, 2), (8, 4), (8, 8)])
+
+
+@given(size=st.sampled_from([16, 32, 64]), copies=st.integers(1, 16), groups=GROUPS)
+def test_copies_in_fewer_groups_are_never_sent_to_more_domains(size: int, copies: int, groups: tuple[int, int]) -> None:
+    def rate(of: tuple[int, int]) -> float:
+        group = DeviceGroup(size=size)
+        return NODES.axis(group, Collective.ALL_TO_ALL, copies=copies, groups=of).bandwidth_bytes_per_s
+
+    count, _chosen = groups
+    assert rate(groups) >= rate((count, count)) * (1 - 1e-9)
+    assert rate((count, count)) == pytest.approx(rate((1, 1)), rel=0.01)
+
+
+@pytest.mark.parametrize("groups", [(4, 2), (8, 4), (2, 1), (16, 4)])
+def test_domains_of_copies_are_those_of_drawn_experts(groups: tuple[int, int]) -> None:
+    """Tokens are drawn one by one: their groups, then the devices of their experts."""
+    size, copies, domain = 32, 8, 8
+    count, chosen = groups
+    drawn = random.Random(1)
+    reached = 0
+    for _token in range(4000):
+        own = drawn.sample(range(count), chosen)
+        places = [drawn.choice(own) * size // count + drawn.randrange(size // count) for _copy in range(copies)]
+        reached += len({place // domain for place in places} - {0})
+    rate = NODES.axis(DeviceGroup(size=size), Collective.ALL_TO_ALL, copies=copies, groups=groups).bandwidth_bytes_per_s
+    sent = (size - 1) / rate * NODES.rates()[1] * copies / size
+    assert sent == pytest.approx(reached / 4000, rel=0.03)

@@ -11,7 +11,6 @@ from evenflow.cluster.topology import Topology
 from evenflow.fields import as_fields
 from evenflow.model import PassHalves, saved_by_exchange, saved_ns
 from evenflow.predict.prediction import Prediction, predict
-from evenflow.predict.pricing import SLOWED
 from evenflow.predict.step_network import priced_network
 from evenflow.predict.training import Degrees, Software, Training
 from evenflow.predict.work import Spent
@@ -71,7 +70,7 @@ def test_layers_are_as_much_shorter_as_their_pairs(deepep: bool) -> None:
     assert layer.halves is not None
     pair = layer.halves.forward, layer.forward_ns, layer.halves.backward, layer.backward_ns
     saved = layer.forward_ns + layer.backward_ns - shorter.forward_ns - shorter.backward_ns
-    assert saved == pytest.approx(saved_ns(*pair, slowdown=SLOWED), abs=4)
+    assert saved == pytest.approx(saved_ns(*pair, slowdown=alone.network.pair_slowdown), abs=4)
 
 
 @pytest.mark.parametrize("deepep", [True, False])
@@ -111,3 +110,47 @@ def test_schedules_with_pairs_hide_no_exchange_twice() -> None:
 def test_repeated_exchanges_hide_under_nothing() -> None:
     alone, stated = (priced_network(training(overlaps=each), TOPOLOGY).layers[0] for each in (False, True))
     assert stated.recomputed["full"].exposed == alone.recomputed["full"].exposed
+
+
+slowdowns = st.floats(1, 3)
+
+
+def slowed(slowdown: float) -> Topology:
+    device = TOPOLOGY.accelerator
+    return replace(TOPOLOGY, accelerator=replace(device, reached=replace(device.reached, pair_slowdown=slowdown)))
+
+
+@given(slowdowns, st.booleans())
+def test_no_more_is_hidden_than_travels_and_no_more_than_a_window_computes(slowdown: float, deepep: bool) -> None:
+    alone, beside = (
+        priced_network(training(overlaps=each, deepep=deepep), slowed(slowdown)).layers[0] for each in (False, True)
+    )
+    for before, after in ((alone.forward, beside.forward), (alone.backward["none"], beside.backward["none"])):
+        travels = before.exposed[Spent.EXPERT]
+        hidden = after.hidden[Spent.EXPERT]
+        assert 0 < hidden <= travels * (1 + 1e-9)
+        computed = before.total_ns - travels + alone.backward["none"].total_ns
+        assert hidden <= slowdown * computed
+        assert after.total_ns == pytest.approx(before.total_ns - hidden / slowdown)
+
+
+@given(slowdowns, slowdowns, st.booleans())
+def test_more_contention_never_shortens_a_step(one: float, other: float, deepep: bool) -> None:
+    case = training("1f1b", overlaps=True, deepep=deepep)
+    less, more = (predict(case, slowed(slowdown)).step_ns for slowdown in sorted((one, other)))
+    assert less <= more + 2 * COUNT * 8  # layers are rounded
+
+
+@given(slowdowns)
+def test_without_exchanges_nothing_changes(slowdown: float) -> None:
+    def on_one_device(*, overlaps: bool, deepep: bool) -> Training:
+        case = training("1f1b", overlaps=overlaps, deepep=deepep)
+        return replace(case, degrees=Degrees(data=32, expert=1))
+
+    usual = predict(on_one_device(overlaps=False, deepep=False), TOPOLOGY)
+    assert predict(on_one_device(overlaps=True, deepep=True), slowed(slowdown)).step_ns == usual.step_ns
+
+
+def test_what_is_beside_no_exchange_is_as_long_whatever_the_slowdown_of_pairs() -> None:
+    case = training("1f1b")
+    assert predict(case, slowed(2.0)).step_ns == predict(case, TOPOLOGY).step_ns

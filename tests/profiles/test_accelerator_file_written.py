@@ -13,7 +13,7 @@ from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
 from evenflow.profiles.accelerator_file import RATES, format_accelerator_file, parse_accelerator_file
 from evenflow.profiles.calibration_record import ERRORS
-from evenflow.ranges import BYTES_PER_S, FLOPS, MEMORY_BYTES
+from evenflow.ranges import BYTES_PER_S, FLOPS, MEMORY_BYTES, PAIR_SLOWDOWN
 
 TEXTS = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")), min_size=1).filter(str.strip)
 BANDWIDTHS = st.integers(1, int(BYTES_PER_S.most)).map(float)
@@ -22,6 +22,8 @@ ANY = st.floats(0, 1e12)
 
 def values(name: str) -> st.SearchStrategy[float]:
     is_share = name.endswith("_share") and name != "reserve_share"
+    if name == "pair_slowdown":
+        return st.floats(PAIR_SLOWDOWN.least, PAIR_SLOWDOWN.most)
     return st.floats(0, 1, exclude_min=True) if is_share else ANY
 
 

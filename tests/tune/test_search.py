@@ -16,7 +16,7 @@ from evenflow.predict.transformer import Experts, Transformer
 from evenflow.solve.clock import now_s, reproducible, spend
 from evenflow.tune.axes import Axis, schedule_of
 from evenflow.tune.bounds import StepBounds
-from evenflow.tune.candidate import Pricing
+from evenflow.tune.candidate import Candidate, Pricing
 from evenflow.tune.coarse import MACHINE_CODE, coarse, recomputing_what_it_must
 from evenflow.tune.question import TuningQuestion
 from evenflow.tune.search import TuningProgress, search
@@ -394,3 +394,26 @@ def test_a_first_plan_does_not_wait_for_the_bounds_of_all_configurations(monkeyp
     monkeypatch.setattr(module, "coarse", lambda *given: calls.append("plan") or plan(*given))
     search(question, rows=1)
     assert calls.index("plan") < len(space_of(question).legal) / 2
+
+
+def test_pairs_are_chosen_where_hidden_exchanges_pay_for_them() -> None:
+    """Experts on two nodes, without a pipeline, whose pairs cost no bubble; and experts that every device has."""
+    model = replace(MIXED, layers=2, experts=Experts(count=8, active=4, ffn=1024))
+    fixed = {Axis.ZERO: 1, Axis.MICROBATCH: 1, Axis.TENSOR: 1, Axis.PIPELINE: 1, Axis.EXPERT: 8}
+    asked = small(model, devices=8, global_batch=64, fixed=fixed)
+    both = ("1f1b", "1f1b-overlap")
+
+    def best(question: TuningQuestion, *schedules: str) -> Candidate:
+        found = search(replace(question, schedules=schedules), rows=1, time_limit_s=20).best
+        assert found is not None
+        return found
+
+    plain, paired, chosen = best(asked, "1f1b"), best(asked, "1f1b-overlap"), best(asked, *both)
+    assert schedule_of(chosen.training) == "1f1b-overlap"
+    assert chosen.step_ns == paired.step_ns < 0.95 * plain.step_ns
+    alone = replace(asked, fixed=fixed | {Axis.EXPERT: 1})
+    assert schedule_of(best(alone, *both).training) == "1f1b"
+    slowed = replace(asked.topology.accelerator.reached, pair_slowdown=10.0)
+    accelerator = replace(asked.topology.accelerator, reached=slowed)
+    contended = replace(asked, topology=replace(asked.topology, accelerator=accelerator))
+    assert plain.step_ns >= best(contended, *both).step_ns >= chosen.step_ns

@@ -21,6 +21,7 @@ _FITTED: Mapping[str, Reached] = {
         link_share=0.625,
         network_share=0.444,
         latency_ns=27_900,
+        pair_slowdown=1.49,
     ),
     "Volta": Reached(
         product_share=0.606,
@@ -30,6 +31,7 @@ _FITTED: Mapping[str, Reached] = {
         link_share=0.625,
         network_share=0.444,
         latency_ns=27_900,
+        pair_slowdown=1.49,
     ),
     "Hopper": Reached(
         product_share=0.651,
@@ -40,6 +42,7 @@ _FITTED: Mapping[str, Reached] = {
         link_share=0.625,
         network_share=0.483,
         latency_ns=27_900,
+        pair_slowdown=1.49,
     ),
     "Blackwell": Reached(
         product_share=0.652,
@@ -49,6 +52,7 @@ _FITTED: Mapping[str, Reached] = {
         link_share=0.625,
         network_share=0.483,
         latency_ns=27_900,
+        pair_slowdown=1.49,
     ),
     # end: fitted
 }

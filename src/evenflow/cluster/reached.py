@@ -5,6 +5,10 @@ from dataclasses import dataclass, field, fields, replace
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.ranges import PAIR_SLOWDOWN
+
+SLOWED = 1.13
+"""How much slower a device computes while it communicates. [Galvatron, arXiv:2211.13878, measured]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,8 @@ class Reached:
     """Time that a collective or a message takes to begin; each message of a collective adds a share of it."""
     step_ns: float = 10_000_000.0
     """Time of a step outside of forwards, backwards, collectives and the optimizer's traffic."""
+    pair_slowdown: float = SLOWED
+    """How many times as long computation takes while tokens travel between experts beside it."""
     reserve_share: float = 0.05
     """Of what a rank allocates, that fragmentation adds: a fit to four runs that state what was reserved."""
     driver_bytes: float = 3 * 2.0**30
@@ -42,6 +48,7 @@ class Reached:
     """Of the fitted parameters, each in its own unit."""
 
     def __post_init__(self) -> None:
+        PAIR_SLOWDOWN.check(self.pair_slowdown, place="pair_slowdown")
         for name in PARAMETERS:
             value = getattr(self, name)
             if name.endswith("_share") and name != "reserve_share":

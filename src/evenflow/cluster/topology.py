@@ -21,7 +21,8 @@ _NETWORK_MESSAGE = 1 / 3
 _STREAMED = 1.8
 """How much more of the network transfers reach that keep it busy than collectives for which a step waits, and which
 wait for the slowest device: kernels that pass on tokens reach 43.5 of the 50 GB/s of a card, 0.87 of it, where steps
-take as long as with 0.48. [DeepEP V1, on 32 H800: 58 GB/s, a fourth of which stays on its node]"""
+take as long as with 0.48. [DeepEP V1, on 32 H800: 58 GB/s, a fourth of which stays on its node] So do all-to-alls of
+large messages, in which no device waits for what another one passes on."""
 _MOST = 0.96
 """Most of a card that is reached: 46 to 48 of 50 GB/s in tests of NCCL. [NVIDIA/nccl-tests, issue 290]"""
 
@@ -86,7 +87,13 @@ class Topology:
         return _spread(group, self.placed_devices)
 
     def axis(
-        self, group: DeviceGroup, collective: Collective, *, copies: int = 0, is_streamed: bool = False
+        self,
+        group: DeviceGroup,
+        collective: Collective,
+        *,
+        copies: int = 0,
+        groups: tuple[int, int] = (1, 1),
+        is_streamed: bool = False,
     ) -> MeshAxis:
         """Return the group as `collective_ns` takes it: its bandwidth for this collective, and its latencies.
 
@@ -95,18 +102,19 @@ class Topology:
         Of an all-to-all a device sends what is for its own domain over the links, and the rest over its card, at once.
         With `copies`, each number goes to as many members, but once to each of their domains, where the links spread
         it, and once to each of them, also where they are the place of several copies. [DeepSeek-V3, arXiv:2412.19437,
-        section 3.2.2; DeepEP] `is_streamed`: collectives of this kind follow each other all the time, as those of fully
-        sharded training do and those with `copies`.
+        section 3.2.2; DeepEP] `groups`: the equal groups that members are in, and to how many of these the copies of a
+        number go at most. `is_streamed`: collectives of this kind follow each other all the time, as those of fully
+        sharded training do and exchanges of tokens.
         """
         device, reached = self.accelerator, self.accelerator.reached
-        link, network = self.rates(is_streamed=is_streamed or bool(copies))
+        link, network = self.rates(is_streamed=is_streamed)
         spread = self.spread(group)
         bandwidth = link
         if collective is Collective.ALL_TO_ALL:
             inside, outside = spread.fewest - 1.0, float(group.size - spread.fewest)
             if copies:
-                inside = (group.size - 1) * _once(1 / group.size, copies)
-                outside *= _once(spread.fewest / group.size, copies)
+                inside = (group.size - 1) * _once(1 / group.size, copies, groups)
+                outside *= _once(spread.fewest / group.size, copies, groups)
             if inside or outside:
                 bandwidth = (group.size - 1) / max(inside / link, outside / network)
         elif spread.domains > 1:
@@ -141,12 +149,21 @@ class Topology:
         return link, min(link, device.network_bytes_per_s * share)
 
 
-def _once(share: float, copies: int) -> float:
-    """Return the part of the copies that is really sent to a `share` of a group, where one copy serves all there.
+def _once(share: float, copies: int, groups: tuple[int, int]) -> float:
+    """Return the part of the copies that is really sent to a `share` of all members, where one copy serves all there.
 
-    Where loads are equal, a number misses that part of the group with the same chance for every copy.
+    Where loads are equal, a number misses that part of the members with the same chance for every copy. Its copies go
+    to some of the groups, all of which are chosen with the same chance. [DeepSeek-V3, arXiv:2412.19437, section 2.1.2]
     """
-    return min(1.0, (1 - (1 - share) ** copies) / (share * copies))
+    count, chosen = groups
+    held = max(1, round(share * count))
+    of_each = share * count / held
+    ways = math.comb(count, chosen)
+    sent = 0.0
+    for hit in range(max(0, chosen - (count - held)), min(held, chosen) + 1):
+        chance = math.comb(held, hit) * math.comb(count - held, chosen - hit) / ways
+        sent += chance * (1 - max(0.0, 1 - hit * of_each / chosen) ** copies)
+    return min(1.0, sent / (share * copies))
 
 
 def usual_links(accelerator: Accelerator) -> tuple[Link, Link]:

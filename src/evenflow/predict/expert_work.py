@@ -9,6 +9,8 @@ from evenflow.predict.work import Exchange, Spent, elementwise
 _ROUTING_CALLS = 16
 """Operators that route tokens to experts and back: scores and their choice, the map and the counts of tokens, the loss
 of the load, permuting, sorting; and the same backward."""
+_FUSED_CALLS = 8
+"""Of these, the map, the counts, permuting and sorting: what HybridEP does in the kernels that send."""
 
 
 def expert_passes(training: Training) -> Passes:
@@ -25,9 +27,10 @@ def expert_passes(training: Training) -> Passes:
     passes = linear(
         training, tokens(training) / degrees.tensor, scores, experts.router_width or model.hidden, "moe", is_router=True
     )
-    passes += Passes(
-        (elementwise(4 * passed, _ROUTING_CALLS, "moe"),), (elementwise(5 * passed, _ROUTING_CALLS, "moe"),)
-    )
+    calls = _ROUTING_CALLS
+    if training.software.permutes_sent and exchanges_tokens(training):
+        calls -= _FUSED_CALLS
+    passes += Passes((elementwise(4 * passed, calls, "moe"),), (elementwise(5 * passed, calls, "moe"),))
     if exchanges_tokens(training):
         exchange = _sent_tokens(training, passed, "moe")
         passes += Passes((exchange, exchange), (exchange, exchange))
@@ -85,6 +88,7 @@ def _sent_tokens(training: Training, passed: float, module: str) -> Exchange:
     return Exchange(
         spent=Spent.EXPERT, module=module, group=group, collective=Collective.ALL_TO_ALL,
         size_bytes=passed * group.size / split, copies=experts.active if software.sends_tokens_once else 0,
+        groups=(experts.groups, experts.chosen_groups),
     )  # fmt: skip
 
 

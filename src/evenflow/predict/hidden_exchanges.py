@@ -10,7 +10,7 @@ from dataclasses import replace
 from evenflow.cluster.topology import Topology
 from evenflow.model import PassHalves, saved_by_exchange
 from evenflow.predict.passes import Passes
-from evenflow.predict.pricing import SLOWED, halves_of, priced
+from evenflow.predict.pricing import halves_of, priced
 from evenflow.predict.training import Training
 from evenflow.predict.work import Exchange, Spent, Work
 from evenflow.schedule import FAMILIES
@@ -34,23 +34,29 @@ def under_others(training: Training, topology: Topology, passes: Passes) -> Pass
     forward, backward = halves_of(passes.forward, topology), halves_of(passes.backward, topology)
     if forward is None or backward is None or not (forward.exchange_ns and backward.exchange_ns):
         return passes
+    slowdown = topology.accelerator.reached.pair_slowdown
     ahead, back = saved_by_exchange(
         forward,
         round(priced(passes.forward, topology).total_ns),
         backward,
         round(priced(passes.backward, topology).total_ns),
-        slowdown=SLOWED,
+        slowdown=slowdown,
     )
-    return Passes(forward=_hidden(passes.forward, forward, ahead), backward=_hidden(passes.backward, backward, back))
+    return Passes(
+        forward=_hidden(passes.forward, forward, ahead, slowdown),
+        backward=_hidden(passes.backward, backward, back, slowdown),
+    )
 
 
-def _hidden(works: Sequence[Work], half: PassHalves, saved_ns: tuple[int, int]) -> tuple[Work, ...]:
+def _hidden(works: Sequence[Work], half: PassHalves, saved_ns: tuple[int, int], slowdown: float) -> tuple[Work, ...]:
     """Return the works of a pass to whose dispatch and combine so much is owed.
 
     Works stand in the order of the forward, in both passes. What is hidden slows the computation that hides it.
     """
     whole_ns = half.dispatch_ns, half.combine_ns
-    shares = iter([SLOWED * saved / whole if whole else 0.0 for saved, whole in zip(saved_ns, whole_ns, strict=True)])
+    shares = iter(
+        [min(1.0, slowdown * saved / whole) if whole else 0.0 for saved, whole in zip(saved_ns, whole_ns, strict=True)]
+    )
     return tuple(
         replace(work, hidden_share=next(shares)) if isinstance(work, Exchange) and work.spent is Spent.EXPERT else work
         for work in works

@@ -3,14 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from evenflow.cluster.reached import SLOWED
 from evenflow.cluster.topology import Topology
 from evenflow.model import PassHalves
 from evenflow.predict.work import Operators, Spent, Work
 
 _EXPERTS = ("moe", "moe_act")
 """Modules whose operators are those of experts, behind the exchange of tokens."""
-SLOWED = 1.13
-"""How much slower a device computes while it communicates. [Galvatron, arXiv:2211.13878, measured]"""
 
 
 @dataclass(slots=True)
@@ -49,7 +48,8 @@ def priced(works: Iterable[Work], topology: Topology) -> Spending:
         else:
             whole = work.time_ns(topology)
             hidden = whole * work.hidden_share
-            spending.add(work.spent, whole - hidden + slowed_by_ns(hidden), hidden)
+            slowdown = device.reached.pair_slowdown if work.spent is Spent.EXPERT else SLOWED
+            spending.add(work.spent, whole - hidden + slowed_by_ns(hidden, slowdown), hidden)
     return spending
 
 
@@ -82,9 +82,12 @@ def halves_of(works: Iterable[Work], topology: Topology) -> PassHalves | None:
     )
 
 
-def slowed_by_ns(hidden_ns: float) -> float:
-    """Return how much longer computation takes while communication of `hidden_ns` runs under it."""
-    return hidden_ns * (1 - 1 / SLOWED)
+def slowed_by_ns(hidden_ns: float, slowdown: float = SLOWED) -> float:
+    """Return how much longer computation takes while communication of `hidden_ns` runs under it.
+
+    Beside exchanges of tokens `slowdown` is that of the accelerator, which a calibration fits.
+    """
+    return hidden_ns * (1 - 1 / slowdown)
 
 
 def without_ns(hidden_ns: float) -> float:

@@ -33,7 +33,7 @@ from evenflow.predict.parameters import (
     used_parameters,
 )
 from evenflow.predict.passes import ADAPTERS, HALF, Passes
-from evenflow.predict.pricing import SLOWED, Spending, halves_of, overlapped, priced
+from evenflow.predict.pricing import Spending, halves_of, overlapped, priced
 from evenflow.predict.state import state_bytes
 from evenflow.predict.training import PRODUCTS, Sharding, Training, moved_chain
 from evenflow.predict.transformer import LayerKind, OwnSizes
@@ -127,7 +127,7 @@ def priced_network(training: Training, topology: Topology, *, known: PassesKnown
         ),
         constant_bytes=constant_bytes(training, topology.accelerator),
         adapter_rank=model.adapter_rank,
-        pair_slowdown=SLOWED if exchanges_tokens(training) else 1.0,
+        pair_slowdown=topology.accelerator.reached.pair_slowdown if exchanges_tokens(training) else 1.0,
         host_link=training.host_link,
     )
     return PricedNetwork(network=network, layers=tuple(made[kind] for kind in kinds), head=head, tail=tail)

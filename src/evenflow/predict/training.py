@@ -106,6 +106,8 @@ class Software:
     """Bytes in which parameters are gathered that the optimizer has changed."""
     sends_tokens_once: bool = False
     """Tokens go once to each node of their experts, and from there to all of these (DeepEP, HybridEP)."""
+    permutes_sent: bool = False
+    """Tokens are put in the order of their experts by the kernels that send them (HybridEP)."""
     recipe: str = ""
     """How numbers in 8 or 4 bits are scaled, one of `recipes.OF_FORMATS`; empty: as is usual for the precision."""
 

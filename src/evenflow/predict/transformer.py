@@ -51,6 +51,10 @@ class Experts:
     """Whether a layer with experts has its MLP beside them."""
     capacity_factor: float | None = None
     """Shares of an equal load that an expert takes at most, of those that a device routes; None: as many as come."""
+    groups: int = 1
+    """Equal groups of experts, one after the other."""
+    chosen_groups: int = 1
+    """Groups that the experts of a token are in at most. [DeepSeek-V3, arXiv:2412.19437, section 2.1.2]"""
 
     @property
     def scores(self) -> int:

@@ -82,10 +82,11 @@ def _overlaps() -> Iterable[SoftwareWord]:
 
 
 WORDS: tuple[SoftwareWord, ...] = (
-    SoftwareWord(name="alltoall", aspect=Aspect.DISPATCHER, changes={"sends_tokens_once": False}, synonyms=("a2a",)),
-    SoftwareWord(name="deepep", aspect=Aspect.DISPATCHER, changes={"sends_tokens_once": True},
+    SoftwareWord(name="alltoall", aspect=Aspect.DISPATCHER,
+         changes={"sends_tokens_once": False, "permutes_sent": False}, synonyms=("a2a",)),
+    SoftwareWord(name="deepep", aspect=Aspect.DISPATCHER, changes={"sends_tokens_once": True, "permutes_sent": False},
          synonyms=("moe-enable-deepep", "use-deepep", "uccl-ep")),
-    SoftwareWord(name="hybridep", aspect=Aspect.DISPATCHER, changes={"sends_tokens_once": True}),
+    SoftwareWord(name="hybridep", aspect=Aspect.DISPATCHER, changes={"sends_tokens_once": True, "permutes_sent": True}),
     SoftwareWord(name="fused-attention", aspect=Aspect.ATTENTION,
          changes={"fused_attention": True, "attention_slowdown": 1.0},
          synonyms=("cudnn", "cudnn-attention", "te-attention", "flash-attention-3", "flash-attn-3", "fa3")),

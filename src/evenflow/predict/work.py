@@ -75,10 +75,15 @@ class Exchange:
     """The share that can run under other work."""
     copies: int = 0
     """Of an all-to-all, members that each number goes to, where it is sent once to each domain; else 0."""
+    groups: tuple[int, int] = (1, 1)
+    """Groups of the members, and to how many of them the copies of a number go at most."""
 
     def time_ns(self, topology: Topology) -> float:
         """Nanoseconds of the exchange, hidden or not."""
-        axis = topology.axis(self.group, self.collective, copies=self.copies)
+        is_of_tokens = self.spent is Spent.EXPERT
+        axis = topology.axis(
+            self.group, self.collective, copies=self.copies, groups=self.groups, is_streamed=is_of_tokens
+        )
         return collective_ns(axis, self.collective, round(self.size_bytes))
 
 

@@ -1,7 +1,7 @@
 """The middle of values from several sources, by hand."""
 
 import pytest
-from benchmarks.published.middle import FEWEST, middle_of
+from benchmarks.published.middle import FEWEST, middle_of, shrunk_middle_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -33,3 +33,10 @@ def test_it_lies_among_the_values_and_no_order_matters(sources) -> None:
     assert found[2:] == (len(every), len(sources))
     again = middle_of([[group[::-1] for group in source[::-1]] for source in sources])
     assert again == pytest.approx(found)
+
+
+def test_a_wider_kind_counts_as_one_more_source() -> None:
+    own, wider = [[[0.0]] * FEWEST], [[[1.0]] * 50, [[2.0]] * 50]
+    assert shrunk_middle_of(own, wider) == (0.0, 2.0, FEWEST, 1)
+    assert shrunk_middle_of(own * 10, wider) == (0.0, 0.0, 10 * FEWEST, 10)  # an eleventh of the weight
+    assert shrunk_middle_of(own, ()) == middle_of(own)

@@ -100,3 +100,33 @@ def test_sharding_that_flags_state_is_not_assumed() -> None:
 def test_unknown_words_of_a_run_are_refused() -> None:
     with pytest.raises(InputError, match=r"overlap_flags must be a word .*, got 'depep'; did you mean 'deepep'"):
         training_of(completed(replace(RUN, overlap_flags="depep")))
+
+
+def test_heads_of_qwen3_are_normed() -> None:
+    training, _topology = training_of(completed(replace(RUN, model="Qwen3-235B-A22B", layers=4, pp=1)))
+    stated = read_transformer(CONFIGS / "qwen3_235b.json").model
+    assert (training.model.norms.queries, training.model.norms.keys) == (stated.norms.queries, stated.norms.keys)
+
+
+@pytest.mark.parametrize(
+    ("flags", "chunks", "pipeline", "expected"),
+    [
+        ("deepep overlap-experts", 2, 4, "interleaved-overlap"),
+        ("deepep", 2, 4, None),
+        ("deepep overlap-experts", 1, 4, None),
+        ("deepep overlap-experts", 1, 1, None),
+    ],
+)
+def test_runs_that_hide_exchanges_in_a_pipeline_have_pairs(
+    flags: str, chunks: int, pipeline: int, expected: str | None
+) -> None:
+    run = replace(RUN, overlap_flags=flags, pp=pipeline, vpp=chunks, layers=16)
+    assert training_of(completed(run))[0].schedule == expected
+
+
+def test_hybridep_launches_less_than_deepep_and_sends_as_much() -> None:
+    deepep, hybridep = (
+        training_of(completed(replace(RUN, overlap_flags=flags)))[0].software for flags in ("deepep", "hybridep")
+    )
+    assert (deepep.permutes_sent, hybridep.permutes_sent) == (False, True)
+    assert replace(hybridep, permutes_sent=False) == deepep

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.profiles.measured.layouts import layout_of
+from evenflow.profiles.measured.layouts import layout_of, usual_layout
 from tests.profiles.measured.rows import make_run
 
 RUN = make_run()
@@ -29,3 +29,22 @@ RUN = make_run()
 def test_layouts(text: str, ranks: int, chunks: int, layers: int, expected: tuple[tuple[int, ...], ...]) -> None:
     run = replace(RUN, layout=text, pp=ranks, vpp=chunks, layers=layers)
     assert layout_of(run) == expected
+
+
+@pytest.mark.parametrize(
+    ("layers", "further", "stages", "expected"),
+    [
+        (94, 0, (8, 1), (11, *[12] * 6, 11)),  # Qwen3 235B
+        (61, 1, (16, 2), (1, *[2] * 30, 0)),  # DeepSeek-V3
+        (61, 0, (16, 1), (*[3] * 2, *[4] * 13, 3)),  # Kimi K2
+        (61, 1, (4, 1), (15, 16, 16, 14)),
+    ],
+)
+def test_layers_of_mixtures_that_cannot_be_dealt_evenly_leave_room_for_the_loss(
+    layers: int, further: int, stages: tuple[int, int], expected: tuple[int, ...]
+) -> None:
+    ranks, chunks = stages
+    run = replace(RUN, experts=8, layers=layers, mtp_layers=further, pp=ranks, vpp=chunks)
+    cells = layout_of(replace(run, layout=usual_layout(run)))
+    assert tuple(count for chunk in cells for count in chunk) == expected
+    assert usual_layout(replace(run, experts=0)) == usual_layout(replace(run, layers=64)) == ""

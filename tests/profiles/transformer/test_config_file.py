@@ -439,3 +439,16 @@ def test_values_that_name_nothing(key: str, value: object, message: str) -> None
 
 def test_a_type_that_is_nearly_known_is_asked_for() -> None:
     assert "did you mean 'llama'?" in read({**SMALL_CONFIGS["llama"], "model_type": "lama"}).notes
+
+
+def test_experts_in_groups_are_chosen_from_some_of_them() -> None:
+    def experts(**groups: object) -> tuple[int, int]:
+        path = ROOT / "examples" / "configs" / "deepseek_v3.json"
+        found = read(json.loads(path.read_text(encoding="utf-8")) | groups).model.experts
+        assert found is not None
+        return found.groups, found.chosen_groups
+
+    assert experts() == (8, 4)
+    assert experts(n_group=1, topk_group=1) == experts(n_group=0, topk_group=0) == (1, 1)
+    with pytest.raises(InputError, match=r"topk_group must be at most the groups of experts \(8\), got 9"):
+        experts(topk_group=9)

@@ -8,7 +8,7 @@ from evenflow.cluster.collectives import Collective, collective_ns
 from evenflow.cluster.mesh import Mesh, MeshAxis
 from evenflow.cluster.operator_cost import OperatorCost
 from evenflow.cluster.placement import PARTIAL, REPLICATE, WholeTensor
-from evenflow.predict.pricing import SLOWED
+from evenflow.cluster.reached import SLOWED
 from evenflow_torch.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow_torch.auto.sharding.operator_time import (
     addition_ns,

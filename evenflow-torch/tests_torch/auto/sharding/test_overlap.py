@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.predict.pricing import SLOWED
+from evenflow.cluster.reached import SLOWED
 from evenflow_torch.auto.sharding.overlap import ALONE, Item, Overlap, Purpose, step_costs
 from evenflow_torch.auto.sharding.sharding_plan import CostPart, Phase
 

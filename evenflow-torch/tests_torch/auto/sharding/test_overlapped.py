@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.predict.pricing import SLOWED
+from evenflow.cluster.reached import SLOWED
 from evenflow.solve import Status
 from evenflow_torch.auto.sharding.overlapped import OverlappedProgram, OverlapSolver, Window
 from evenflow_torch.auto.sharding.pairwise import Pairwise

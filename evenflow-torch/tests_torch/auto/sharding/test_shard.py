@@ -12,8 +12,9 @@ functional = torch.nn.functional
 from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.cluster.placement import REPLICATE  # noqa: E402
+from evenflow.cluster.reached import SLOWED  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
-from evenflow.predict.pricing import SLOWED, without_ns  # noqa: E402
+from evenflow.predict.pricing import without_ns  # noqa: E402
 from evenflow.solve import Status  # noqa: E402
 from evenflow_torch.auto.sharding.builder import build  # noqa: E402
 from evenflow_torch.auto.sharding.operator_strategies import StrategyTable, torch_rules  # noqa: E402

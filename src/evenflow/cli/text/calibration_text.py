@@ -114,7 +114,7 @@ def _value(name: str, value: float) -> str:
         return f"{value / 1e3:,.1f} us" if value < 1e6 else f"{milliseconds(round(value)):,.1f} ms"
     if name.endswith("_bytes"):
         return f"{value / GIGABYTE:,.2f} GB"
-    return f"{value:.3f}" if name.endswith("_share") else f"{value:,.1f}"
+    return f"{value:.3f}" if name.endswith(("_share", "_slowdown")) else f"{value:,.1f}"
 
 
 def calibration_notes(runs: RunsToCalibrate) -> Iterator[str]:

@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.cluster.calibration import CoveredRuns
+from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
 from evenflow.interruption import answer_exists, on_interrupt
 from evenflow.language import _
+from evenflow.predict.calibration.contention import fitted_slowdown, hides_exchanges
 from evenflow.predict.calibration.fitted import FittedReach, NotFitted, ParameterEstimate, QuantityFit, Residual
 from evenflow.predict.calibration.least_squares import (
     USUAL_SCALE,
@@ -24,7 +26,7 @@ from evenflow.predict.calibration.least_squares import (
 )
 from evenflow.predict.calibration.measurement import Measurement, Quantity
 from evenflow.predict.calibration.selection import correlations, open_reason, select, weakest
-from evenflow.predict.calibration.tunable import Tunable, tunables
+from evenflow.predict.calibration.tunable import PAIR_SLOWDOWN, TUNABLES, Tunable, tunables
 from evenflow.predict.evidence import covered_runs
 
 _FOLDS = 10
@@ -71,7 +73,31 @@ def fit(
             _Fit(quantity, measurements, chosen, progress, stop).part() for quantity in (Quantity.TIME, Quantity.MEMORY)
         )
     names_of = dict.fromkeys(run.topology.accelerator.name for run in measurements)
+    time = _with_slowdown(time, measurements) if PAIR_SLOWDOWN in chosen else time
     return FittedReach(time=time, memory=memory, covered={name: _covered(measurements, name) for name in names_of})
+
+
+def _with_slowdown(time: QuantityFit, measurements: Sequence[Measurement]) -> QuantityFit:
+    """Return the fit of step times with how much slower computation is beside exchanges, given all else that it has."""
+    fitted = {estimate.name: estimate.logarithm for estimate in time.estimates}
+
+    def reached_of(run: Measurement) -> Reached:
+        return run.reached.changed({name: TUNABLES[name].moved(run.reached, by) for name, by in fitted.items()})
+
+    if not (time.is_complete and time.residuals):
+        reason = _("it was interrupted") if time.residuals else _("no run has a measured step")
+        left = NotFitted(name=PAIR_SLOWDOWN.name, value=PAIR_SLOWDOWN.value(measurements[0].reached), reason=reason)
+        return replace(time, not_fitted=(*time.not_fitted, left))
+    slowdown = fitted_slowdown(measurements, reached_of)
+    if isinstance(slowdown, NotFitted):
+        return replace(time, not_fitted=(*time.not_fitted, slowdown))
+    fitted[slowdown.name] = slowdown.logarithm
+    timed = [run for run in measurements if run.step_ns is not None]
+    residuals = tuple(
+        replace(row, after=run.predicted(Quantity.TIME, reached_of(run))) if hides_exchanges(run.training) else row
+        for run, row in zip(timed, time.residuals, strict=True)
+    )
+    return replace(time, estimates=(*time.estimates, slowdown), residuals=residuals)
 
 
 def _covered(measurements: Sequence[Measurement], accelerator: str) -> tuple[CoveredRuns, ...]:
@@ -99,7 +125,10 @@ class _Fit:
         first: dict[object, int] = {}
         self._alike = [first.setdefault(run.configuration, row) for row, run in enumerate(self._runs)]
         """For each run the first one that has the same prediction."""
-        self._asked = [tunable for tunable in chosen if tunable.quantity is quantity]
+        asked = [tunable for tunable in chosen if tunable.quantity is quantity]
+        self._asked = [tunable for tunable in asked if tunable is not PAIR_SLOWDOWN]
+        self._is_followed = len(asked) > len(self._asked)
+        """Whether another fit needs the residuals of this one."""
         self._progress, self._stop = progress, stop
         self._predictions = 0
 
@@ -109,7 +138,11 @@ class _Fit:
             reason = (
                 _("no run has a measured step") if self._quantity is Quantity.TIME else _("no run has measured memory")
             )
-            return self._left(tuple(self._not_fitted(tunable, reason) for tunable in self._asked))
+            nothing = self._left(tuple(self._not_fitted(tunable, reason) for tunable in self._asked))
+            if not (self._runs and self._is_followed):
+                return nothing
+            before = self._residuals((), np.zeros(0), can_stop=False)
+            return replace(nothing, residuals=self._rows(before, before, None))
         before = self._residuals(self._asked, np.zeros(len(self._asked)), can_stop=False)
         answer_exists()
         try:

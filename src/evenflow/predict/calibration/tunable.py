@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from evenflow import ranges
 from evenflow.cluster.reached import PARAMETERS, Reached
 from evenflow.errors import InputError
 from evenflow.fields import check_one_of
@@ -27,11 +28,13 @@ class Tunable:
     quantity: Quantity = Quantity.TIME
     """What it changes."""
     shift: float = 0.0
-    """What is added to the value before the logarithm is taken, for a value that can be zero."""
+    """What is added to the value before the logarithm is taken, for one that can be zero; -1 for one of at least 1."""
 
     @property
     def most(self) -> float:
         """The largest possible value."""
+        if self.shift < 0:
+            return float(ranges.PAIR_SLOWDOWN.most)
         return 1.0 if self.name.endswith("_share") and self.quantity is Quantity.TIME else math.inf
 
     def value(self, reached: Reached) -> float:
@@ -45,7 +48,9 @@ class Tunable:
     def room(self, reached: Reached) -> tuple[float, float]:
         """Return by how much the logarithm can change, down and up."""
         shifted = self.value(reached) + self.shift
-        down = math.log(self.shift / shifted) if self.shift else -math.inf
+        if not shifted:  # such a value cannot move
+            return 0.0, 0.0
+        down = math.log(self.shift / shifted) if self.shift > 0 else -math.inf
         return down, math.log((self.most + self.shift) / shifted) if math.isfinite(self.most) else math.inf
 
     def unit(self, value: float) -> float:
@@ -53,6 +58,13 @@ class Tunable:
         return value + self.shift
 
 
+PAIR_SLOWDOWN = Tunable(
+    name="pair_slowdown",
+    width=1.0,
+    shift=-1.0,
+    absent=lambda: _("no run hides traffic between experts under computation"),
+)
+"""Fitted by itself, behind all others: see `contention`."""
 TUNABLES: Mapping[str, Tunable] = {
     tunable.name: tunable
     for tunable in (
@@ -68,6 +80,7 @@ TUNABLES: Mapping[str, Tunable] = {
         Tunable(
             name="ramp_depth", width=0.6, shift=256.0, absent=lambda: _("no run has short sums in its matrix products")
         ),
+        PAIR_SLOWDOWN,
         Tunable(
             name="reserve_share",
             width=0.2,

@@ -8,7 +8,7 @@ from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
 from evenflow.predict.software import usual_software
 from evenflow.predict.training import Degrees, Sharding, Training
-from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, Transformer
+from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, Norms, Transformer
 from evenflow.profiles.measured.framework_words import (
     precision_of,
     recompute_of,
@@ -38,17 +38,20 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
             ffn=_known(run.expert_ffn),
             shared_ffn=(run.shared_experts or 0) * _known(run.expert_ffn) or settings.shared_ffn,
             dense_layers=settings.dense_layers or known.dense_layers,
+            groups=known.groups,
+            chosen_groups=known.chosen_groups,
         )
     stated = software_of(run)
     sharding, precision = sharding_of(run), precision_of(run)
     is_shared = sharding is Sharding.PARAMETERS
     old = str(run.hardware).startswith(("v100", "a100")) and not is_shared
+    head_dim = _known(run.head_dim)
     model = Transformer(
         hidden=_known(run.hidden),
         layers=_known(run.layers),
         heads=_known(run.heads),
         kv_heads=_known(run.kv_heads),
-        head_dim=_known(run.head_dim),
+        head_dim=head_dim,
         ffn=run.ffn or 0,
         vocabulary=_known(run.vocab),
         gated=_known(run.gated_mlp),
@@ -57,7 +60,8 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         biases=_biases(run, settings),
         experts=experts,
         predicted_tokens=run.mtp_layers or 0,
-        latent=settings.latent(_known(run.head_dim)) or known.latent,
+        latent=settings.latent(head_dim) or known.latent,
+        norms=Norms(queries=head_dim, keys=head_dim) if known.norms_heads else Norms(),
         window=known.window,
         unwindowed_layers=tuple(range(1, _known(run.layers), 2)) if known.window else (),
         dropout=old or (settings.is_megatron and not _known(run.gated_mlp)),
@@ -99,7 +103,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         global_batch=_known(run.gbs),
         sequence=_known(run.seq),
         precision=precision,
-        schedule=schedule_of(run),
+        schedule=schedule_of(run) or _paired(run, is_paired=stated.applied(software).overlaps_experts),
         recompute=kind,
         full_layers=int(layers_of_cell[1]) if kind == "full" and layers_of_cell else None,
         recompute_modules=recompute_modules(run),
@@ -109,6 +113,15 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
     device = accelerator_named(_known(run.hardware))
     domain = device.link_devices if device.link_devices > 8 else run.gpus_per_node or 8
     return training, Topology(accelerator=device, domain_devices=domain)
+
+
+def _paired(run: MeasuredRun, *, is_paired: bool) -> str | None:
+    """Return the schedule whose forwards run beside backwards, where a run hides exchanges of tokens so.
+
+    There is none without a pipeline, where all microbatches but one are in pairs anyway, and for one chunk a rank,
+    which Megatron-LM refuses.
+    """
+    return "interleaved-overlap" if is_paired and (run.pp or 1) > 1 and (run.vpp or 1) > 1 else None
 
 
 _DEEPSPEED = ("1", "2", "3")

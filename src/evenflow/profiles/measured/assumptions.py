@@ -10,6 +10,7 @@ from dataclasses import replace
 from evenflow.language import _
 from evenflow.predict.vocabulary import Aspect
 from evenflow.profiles.measured.framework_words import is_fully_shared, software_of
+from evenflow.profiles.measured.layouts import usual_layout
 from evenflow.profiles.measured.run import Assumption, MeasuredRun
 from evenflow.profiles.measured.settings import expert_tensor_of, settings_of
 
@@ -80,6 +81,11 @@ def _schedule(run: MeasuredRun) -> tuple[object, str]:
     return ("interleaved", "") if run.vpp != 1 else ("1f1b", _("usual with one chunk"))
 
 
+def _layout(run: MeasuredRun) -> tuple[object, str]:
+    layout = usual_layout(run)
+    return layout or None, _("layers cannot be dealt evenly: {layout}", layout=layout) if layout else ""
+
+
 def _sequence_parallel(run: MeasuredRun) -> tuple[object, str]:
     if run.tp == 1:
         return False, ""
@@ -141,6 +147,7 @@ _RULES: tuple[tuple[str, _Rule], ...] = (
     ("dp", _dp),
     ("microbatches", lambda run: (max(1, run.gbs // ((run.dp or 1) * (run.mbs or 1))), "")),  # type: ignore[operator]
     ("schedule", _schedule),
+    ("layout", _layout),
     ("precision", _precision),
     ("sequence_parallel", _sequence_parallel),
     ("zero", _zero),

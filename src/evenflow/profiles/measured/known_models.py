@@ -16,6 +16,12 @@ class Known:
     """First layers without experts."""
     window: int = 0
     """Tokens that every second layer sees; 0: all."""
+    groups: int = 1
+    """Groups of experts."""
+    chosen_groups: int = 1
+    """Groups that the experts of a token are in."""
+    norms_heads: bool = False
+    """Whether each head's queries and keys are normed."""
 
 
 DEEPSEEK_LATENT = LatentAttention(
@@ -24,14 +30,15 @@ DEEPSEEK_LATENT = LatentAttention(
 """Of DeepSeek-V3. [arXiv:2412.19437, §4.2]"""
 _LATENT_LITE = LatentAttention(query_rank=0, key_value_rank=512, rotary_dim=64, plain_dim=128, value_dim=128)
 _KNOWN: Mapping[str, Known] = {
-    "deepseek(v3|r1)": Known(latent=DEEPSEEK_LATENT, dense_layers=3),
+    "deepseek(v3|r1)": Known(latent=DEEPSEEK_LATENT, dense_layers=3, groups=8, chosen_groups=4),
     "deepseekv2lite": Known(latent=_LATENT_LITE, dense_layers=1),
-    "deepseekv2": Known(latent=DEEPSEEK_LATENT, dense_layers=1),
+    "deepseekv2": Known(latent=DEEPSEEK_LATENT, dense_layers=1, groups=8, chosen_groups=3),
     "kimik2": Known(latent=DEEPSEEK_LATENT, dense_layers=1),
     "moonlight": Known(latent=_LATENT_LITE, dense_layers=1),
     "glm4.?5air": Known(dense_layers=1),
     "glm4.?5": Known(dense_layers=3),
     "gptoss": Known(window=128),
+    "qwen3": Known(norms_heads=True),
 }
 """By a pattern of the name without blanks and dashes; the first that is found counts. [the models' config.json]"""
 

@@ -46,8 +46,18 @@ def experts_of(config: Configuration, family: ModelTypeTraits, *, layers: int) -
         shared = ffn * ((1 if family.shared_always else 0) or config.size("shared_experts") or 0)
     elif family.shared_each:
         shared *= config.size("shared_experts") or 1
+    groups = config.size("expert_groups") or 1
+    chosen_groups = config.size("chosen_groups") or groups
+    if chosen_groups > groups:
+        raise InputError(
+            value=chosen_groups,
+            rule=_("must be at most the groups of experts ({groups})", groups=groups),
+            place=config.fields.place(config.spelling("chosen_groups") or ""),
+        )
     return Experts(
         count=count,
+        groups=groups,
+        chosen_groups=chosen_groups,
         active=config.required("active"),
         ffn=ffn,
         shared_ffn=shared,

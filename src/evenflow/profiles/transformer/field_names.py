@@ -85,7 +85,7 @@ KNOWN = frozenset(
 """Every name that decides what is read."""
 _OF_OTHER_MODELS = frozenset(
     ("block_sizes", "emb_pdrop", "embed_dims", "fpn_hidden_size", "hidden_sizes", "k_groups",
-     "l_layers", "layer_type", "mamba_headdim", "mamba_ngroups", "mtp_layer_types", "n_group", "o_groups",
+     "l_layers", "layer_type", "mamba_headdim", "mamba_ngroups", "mtp_layer_types", "o_groups",
      "o_lora_rank", "q_groups", "qv_bias", "r_layers", "shared_experts_intermediate_size", "sliding_windows",
      "type_vocab_sizes",
      "v_channels", "v_groups", "vlm_config", "x_layers")

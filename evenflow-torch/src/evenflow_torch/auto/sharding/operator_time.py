@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from evenflow.cluster import PARTIAL, REPLICATE, Mesh, OperatorCost, Placement, WholeTensor, collective_ns, local_bytes
-from evenflow.predict.pricing import SLOWED, under_ns, without_ns
+from evenflow.cluster.reached import SLOWED
+from evenflow.predict.pricing import under_ns, without_ns
 from evenflow.predict.step.optimizer import optimizer_bytes
 from evenflow_torch.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow_torch.models.trace.operator_graph import InnerExchange, Operator, Role

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from evenflow.cluster.reached import SLOWED
 from evenflow.language import _, joined
-from evenflow.predict.pricing import SLOWED, under_ns, without_ns
+from evenflow.predict.pricing import under_ns, without_ns
 from evenflow.predict.work import UNDER_PRODUCTS
 from evenflow_torch.auto.sharding.sharding_plan import CostPart, CostParts, Phase
 
