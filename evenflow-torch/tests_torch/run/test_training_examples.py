@@ -160,7 +160,7 @@ def test_the_trainer_of_transformers_goes_on_with_replicas_and_under_another_pla
     planned: dict[int, str], tmp_path: Path
 ) -> None:
     def history(lines: list[str]) -> dict[str, dict[int, float]]:
-        told = [json.loads(line) for line in lines if line.startswith("{\"")]
+        told = [json.loads(line) for line in lines if line.startswith('{"')]
         return {name: {each["step"]: each[name] for each in told if name in each} for name in ("loss", "eval_loss")}
 
     whole = history(trained(tmp_path / "whole", "with_trainer.py", planned[2], "10", processes=2))

@@ -26,9 +26,7 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "two ranks, split backward": partial(steps_case, SPLIT, ONE_EACH, BESIDE),
 }
 SAVED: dict[str, Callable[[int], Answer]] = {
-    "saved, sharded data": partial(
-        saved_case, ONE_STAGE, (On(devices=(0, 1), mesh=(2,), axes=(SHARDED,)),), IN_ORDER
-    ),
+    "saved, sharded data": partial(saved_case, ONE_STAGE, (On(devices=(0, 1), mesh=(2,), axes=(SHARDED,)),), IN_ORDER),
     "saved, two ranks": partial(saved_case, SPLIT, ONE_EACH, BESIDE),
 }
 

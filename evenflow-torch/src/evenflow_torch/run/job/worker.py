@@ -30,7 +30,7 @@ from evenflow_torch.run.measure.live_memory import memory_meter
 from evenflow_torch.run.measure.load import Load
 from evenflow_torch.run.measure.recorder import Recorder, clock_offset_ns, synchronize
 from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients, gradient_error, limit_as_planned, loss_error
-from evenflow_torch.run.replicas.replicas import PIPELINE, SHARDED
+from evenflow_torch.run.replicas.replicas import PIPELINE, REPLICATED, SHARDED
 from evenflow_torch.run.values.aa_report import Mismatch
 from evenflow_torch.run.values.run_job import (
     MOST_MEASURED_STEPS,
@@ -225,8 +225,9 @@ class _Trainer:
         """Return the processes as pipelines side by side; None where there is one."""
         if self.job.data_parallel == 1:
             return None
-        sizes = self.job.plan.num_ranks, self.job.data_parallel
-        return init_device_mesh(self.device.type, sizes, mesh_dim_names=(PIPELINE, SHARDED[0]))
+        sizes = self.job.num_processes // self.job.data_parallel, self.job.data_parallel
+        replicas = SHARDED[0] if self.job.mesh_plan is None else REPLICATED
+        return init_device_mesh(self.device.type, sizes, mesh_dim_names=(PIPELINE, replicas))
 
     def _own(self, batch: Batch) -> Batch:
         """Return the samples of a batch that are this pipeline's."""

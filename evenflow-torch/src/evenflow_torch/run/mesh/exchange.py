@@ -108,9 +108,9 @@ def reshard(
 ) -> torch.Tensor | None:
     """Execute a plan; return this process's part under the receiver's layout, or None where it is no receiver.
 
-    Device d of the plan is the process of rank d in `group`, by default of all. `part` is what this process holds under the sender's layout; None or
-    anything where it is no sender. Every process of the plan has to call this, with the same plan. Not differentiable:
-    a pipeline sends gradients with the plan of the exchanged layouts.
+    Device d of the plan is the process of rank d in `group`, by default of all. `part` is what this process holds under
+    the sender's layout; None or anything where it is no sender. Every process of the plan has to call this, with the
+    same plan. Not differentiable: a pipeline sends gradients with the plan of the exchanged layouts.
     """
     exchange = StageExchange(plan, group)
     receives = exchange.receives(dtype=dtype, device=device)

@@ -58,7 +58,8 @@ class RunOptions:
         default=1,
         shows_default=True,
         metavar="N",
-        help="Replicas of the pipeline, each with microbatches of its own, which share parameters (FSDP).",
+        help="Replicas of the pipeline, each with microbatches of its own, which share parameters (FSDP); around a "
+        "plan of evenflow auto they have copies.",
     )
     data: tuple[str, ...] = optional(
         "--data",
