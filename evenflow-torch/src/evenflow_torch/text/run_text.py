@@ -76,10 +76,13 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
         least, most = comparison.interval_ns
         lines.append(
             _(
-                "80 % of the steps are predicted from {least_ms:,.3f} to {most_ms:,.3f} ms, as the stages scatter; "
-                "{share:.0f} % of those measured are",
+                "80 % of the steps are expected from {least_ms:,.3f} to {most_ms:,.3f} ms, {source}; {share:.0f} % of "
+                "those measured are",
                 least_ms=milliseconds(least),
                 most_ms=milliseconds(most),
+                source=_("as nine steps before the training took")
+                if comparison.is_rehearsed
+                else _("as the stages scatter"),
                 share=100 * comparison.share_inside,
             )
         )
@@ -112,7 +115,7 @@ def causes_line(comparison: Comparison, conditions: Conditions | None) -> str:
     actions = f"{milliseconds(comparison.actions_off_ns):+,.3f}"
     if load_ns is not None:
         actions = _(
-            "{actions} ms ({load} ms of it waiting for a processor)",
+            "{actions} ms ({load} ms of it for more or less waiting for a processor)",
             actions=actions,
             load=f"{milliseconds(load_ns):+,.3f}",
         )

@@ -88,7 +88,7 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
     assert all(peak >= 117 for peak in comparison.predicted_peak_bytes)
 
 
-def one_rank(*, runs_late: bool) -> Comparison:
+def one_rank(*, runs_late: bool, rehearsals: tuple[int, ...] = ()) -> Comparison:
     """Forwards of 10 ns and backwards of 20 ns; if late, 5 ns longer in the step, with 3 ns between actions."""
     plan = Plan(schedule="1f1b", num_microbatches=2, layers=((1,),))
     longer, gap = (5, 3) if runs_late else (0, 0)
@@ -104,6 +104,7 @@ def one_rank(*, runs_late: bool) -> Comparison:
     result = RunResult(
         model="m", num_parameters=1, losses=[1.0], message_ns=0,
         overhead=Overhead(action_ns=0, send_ns=0, receive_ns=0), ranks=[rank], verification=None,
+        rehearsals_ns=rehearsals,
     )  # fmt: skip
     return compare(runnable_order(plan), result)
 
@@ -118,6 +119,13 @@ def test_what_a_step_is_longer_for_is_told_apart(waiting: tuple[float | None, fl
     conditions = Conditions(runs=7, error=0.01, waiting=waiting[0], step_waiting=waiting[1])
     assert comparison.load_off_ns(conditions) == load_ns
     assert one_rank(runs_late=False).load_off_ns(conditions) == (None if load_ns is None else 0)
+
+
+def test_steps_before_the_training_say_between_which_times_those_of_it_are() -> None:
+    assert one_rank(runs_late=True).interval_ns is None, "no runs were noted"
+    comparison = one_rank(runs_late=True, rehearsals=(80, 95, 88))
+    assert (comparison.interval_ns, comparison.share_inside, comparison.is_rehearsed) == ((80, 95), 1.0, True)
+    assert one_rank(runs_late=True, rehearsals=(80, 88)).share_inside == 0.0
 
 
 @settings(max_examples=examples(50))

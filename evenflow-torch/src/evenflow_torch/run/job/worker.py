@@ -29,6 +29,7 @@ from evenflow_torch.run.measure.calibrate import MeasuredCosts, calibrate
 from evenflow_torch.run.measure.live_memory import memory_meter
 from evenflow_torch.run.measure.load import Load
 from evenflow_torch.run.measure.recorder import Recorder, clock_offset_ns, synchronize
+from evenflow_torch.run.measure.rehearsal import rehearse
 from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients, gradient_error, limit_as_planned, loss_error
 from evenflow_torch.run.replicas.replicas import PIPELINE, REPLICATED, SHARDED
 from evenflow_torch.run.values.aa_report import Mismatch
@@ -114,6 +115,8 @@ class _Trainer:
         """Calibrate, run all steps and gather the results on rank 0."""
         calibration = calibrate(self.pipe, self._own(self._example()), self.pipe.loss_fn)
         own = calibration.rank_result()
+        example = self._own(self._example())
+        rehearsals = rehearse(self.pipe, self.recorder, lambda: self.pipe.step(example), self.device)
         if self.job.aa_check:
             self.aa = self._aa_check(calibration, report)
         optimizer = self._optimizer(list(self.pipe.parameters()))
@@ -169,6 +172,7 @@ class _Trainer:
             ranks=by_rank([result for result, *_ in gathered], self.job.processes_of_rank),
             verification=_verification(self.job, losses, expected, errors) if self.job.verify else None,
             aa_check=aa_report([audit for *_, audit in gathered]) if self.aa else None,
+            rehearsals_ns=rehearsals,
             conditions=worst_conditions([conditions for *_, conditions, _ in gathered]),
         )
 

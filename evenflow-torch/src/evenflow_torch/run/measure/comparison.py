@@ -38,8 +38,10 @@ class Comparison:
     as_measured_ns: int
     """Length of the step that is simulated with what the actions took in the measured one, on average by stage."""
     interval_ns: tuple[int, int] | None
-    """Between which 80 % of the steps are predicted: a step is as long as one run of the stages says, of those that
-    were measured. None where there are too few."""
+    """Between which 80 % of the steps are expected: by steps before the training (see `rehearse`), or else a step is as
+    long as one run of the stages says, of those that were measured. None where there are too few."""
+    is_rehearsed: bool
+    """Whether that is by steps before the training."""
 
     @property
     def share_inside(self) -> float | None:
@@ -104,13 +106,15 @@ def compare(schedule: Schedule, result: RunResult, host_link: HostLink | None = 
 
     whole = graph if costs.host_link is None else with_copies(graph, costs.host_link)
     in_steps = _with_actions(durations, schedule, end - start)
+    rehearsed = result.rehearsals_ns
     of_runs = [
         simulated(costs_of(schedule, ranks, result.overhead, host_link)).makespan_ns for ranks in by_run(result.ranks)
     ]
     return Comparison(
         predicted=simulated(costs),
         as_measured_ns=run_on_paper(whole, in_steps, communication).makespan_ns,
-        interval_ns=interval_of(of_runs),
+        interval_ns=(min(rehearsed), max(rehearsed)) if rehearsed else interval_of(of_runs),
+        is_rehearsed=bool(rehearsed),
         measured=Timeline(graph=graph, start_ns=start - first, end_ns=end - first, makespan_ns=int(middle)),
         step_ns=tuple(int(end.max() - start.min()) for start, end in steps),
         costs=costs,
