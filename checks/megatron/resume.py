@@ -2,9 +2,11 @@
 
 import runpy
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import load
 import torch
@@ -27,6 +29,7 @@ def main(example: Path, arguments: list[str]) -> None:
     load.stand_in_for_gpu()
     torch.cuda.get_rng_state = lambda *_options, **_more: torch.zeros(0)
     torch.cuda.manual_seed = torch.cuda.set_rng_state = torch.cuda.synchronize = lambda *_options, **_more: None
+    torch.cuda.current_stream, torch.cuda.stream = lambda *_options: MagicMock(), lambda *_options: nullcontext()
     torch.distributed.init_process_group = partial(torch.distributed.init_process_group, "gloo")
     sys.argv = [str(example), *arguments]
     with AsOnGpu():
