@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from evenflow_torch.run.job.training_data import EVAL_BATCHES, TrainingData, ope
 from evenflow_torch.run.measure.calibrate import MeasuredCosts, calibrate
 from evenflow_torch.run.measure.live_memory import memory_meter
 from evenflow_torch.run.measure.load import Load
+from evenflow_torch.run.measure.profiled import write_profile
 from evenflow_torch.run.measure.recorder import Recorder, clock_offset_ns, synchronize
 from evenflow_torch.run.measure.rehearsal import rehearse
 from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients, gradient_error, limit_as_planned, loss_error
@@ -153,6 +155,12 @@ class _Trainer:
             folder = self.files.checkpoint_after(step + 1, self.job.num_steps)
             if folder is not None:
                 self.pipe.save(folder, optimizer)
+        if self.files.profile is not None:
+            last = self._own(self._example())
+            write_profile(
+                Path(self.files.profile), self.rank, lambda: self.pipe.step(last),
+                is_written=self.pipe.is_first_device, device=self.device,
+            )  # fmt: skip
         own = replace(
             own, static_bytes=own.static_bytes + self._static_bytes(optimizer), peak_bytes=peak_bytes,
             actions=list(actions),
