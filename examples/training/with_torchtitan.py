@@ -16,12 +16,12 @@ from torchtitan.models.llama3 import config_registry
 from torchtitan.tools.logging import init_logger
 
 sys.path.insert(0, str(Path.cwd()))
-from evenflow_plan import with_plan  # of this folder
+import evenflow_plan  # of this folder
 
 
 def main() -> None:
     init_logger()
-    config = with_plan(config_registry.llama3_debugmodel())
+    config = evenflow_plan.with_plan(config_registry.llama3_debugmodel())
     config.training.steps = int(sys.argv[1])
     config.checkpoint.enable, config.checkpoint.interval, config.checkpoint.keep_latest_k = True, 3, 0
     config.checkpoint.last_save_model_only = False  # the optimizer too, so that the last one can be gone on from
