@@ -330,7 +330,7 @@ $(MEGATRON_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@echo "installing megatron-core into $(MEGATRON_VENV) (once, a few minutes) ..."
 	@$(PYTHON) -m venv $(MEGATRON_VENV)
 	@$(MEGATRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	@$(MEGATRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check megatron-core==0.16.1
+	@$(MEGATRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check megatron-core==0.16.1 psutil
 	@touch $@
 
 # From 0.17 on it needs Python 3.12.
@@ -338,7 +338,7 @@ $(MEGATRON_NEXT_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@echo "installing megatron-core 0.19 into $(MEGATRON_NEXT_VENV) (once, a few minutes) ..."
 	@$(PYTHON312) -m venv $(MEGATRON_NEXT_VENV)
 	@$(MEGATRON_NEXT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	@$(MEGATRON_NEXT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check megatron-core==0.19.0 hydra-core==1.3.2
+	@$(MEGATRON_NEXT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check megatron-core==0.19.0 hydra-core==1.3.2 psutil
 	@$(MEGATRON_NEXT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps megatron-bridge==0.6.2
 	@touch $@
 

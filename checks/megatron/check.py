@@ -5,8 +5,8 @@ and given to megatron-core (`load.py`, in an environment of its own), which buil
 layers of each cell, and which of them ran twice or computed their attention twice. It also checks all sets of modules
 to compute again or to move to the host, for a model that has all of these. The order of work that its schedule
 functions run is compared with evenflow's, for sizes that both should run or refuse. Two plans are trained with, one
-process for each rank, and must lose as the model in one piece does. Then plans are spoiled on purpose: each must be
-found.
+process for each rank, and must lose as the model in one piece does; the example of `examples/training` stops and goes
+on under another plan (`resume.py`). Then plans are spoiled on purpose: each must be found.
 """
 
 import json
@@ -24,7 +24,7 @@ from typing import Any
 
 import click
 import plans as sample
-from training import losses
+from training import example_losses, losses
 
 from evenflow.errors import InputError
 from evenflow.model import FULL, SELECT, Groups, Plan, Sizes, moved_of_first, segment_length
@@ -47,6 +47,8 @@ IMPOSSIBLE_SETS = ("offload_attn_proj", "layernorm+offload_attn_proj")
 """Sets of modules that must be refused."""
 MOST_DIFFERENT, LEAST_LEARNT = 1e-5, 0.01
 """Between losses of the same step, and between those of the first and the last step."""
+EXAMPLE_STEPS = 3
+"""Before the example stops, and behind that."""
 
 
 @click.command()
@@ -172,7 +174,27 @@ def trained_plans(python: Path, folder: Path) -> tuple[int, list[str]]:
         click.echo(f"losses in one piece {one}\nlosses as planned   {cut}")
         if max(abs(a - b) for a, b in zip(one, cut, strict=True)) > MOST_DIFFERENT or one[-1] > one[0] - LEAST_LEARNT:
             failures.append(f"{plan} trains to {cut}, the model in one piece to {one}")
-    return len(sample.TRAINED), failures
+    return len(sample.TRAINED), failures + resumed_example(python, folder)
+
+
+def resumed_example(python: Path, folder: Path) -> list[str]:
+    """Let the example of `examples/training` stop and go on under another plan; return how its losses differ."""
+    target, plan = sample.TRAINED[0]
+
+    def run(name: str, plan: Plan, steps: int) -> list[str]:
+        case = model_case(target, plan, folder / f"{name}{plan.num_ranks}.json")
+        return example_losses(python, folder / name, **case, num_ranks=plan.num_ranks, steps=steps)
+
+    whole = run("uninterrupted", plan, 2 * EXAMPLE_STEPS)
+    parts = [*run("stopped", plan, EXAMPLE_STEPS), *run("stopped", sample.GONE_ON_WITH, 2 * EXAMPLE_STEPS)]
+    click.echo(f"example without a stop {whole}\nexample with another plan behind a stop {parts}")
+    lasts = [[float(line.rpartition(" ")[2]) for line in lines] for lines in (whole, parts)]
+    steps = [[line.partition(":")[0] for line in lines] for lines in (whole, parts)]
+    if steps[0] != [f"step {step}" for step in range(2 * EXAMPLE_STEPS)] or steps[0] != steps[1]:
+        return [f"the example has the steps {steps[1]}, without a stop {steps[0]}"]
+    if max(abs(a - b) for a, b in zip(*lasts, strict=True)) > MOST_DIFFERENT:
+        return [f"the example goes on to {lasts[1]}, without a stop {lasts[0]}"]
+    return []
 
 
 def module_sets() -> list[str]:

@@ -57,6 +57,8 @@ TRAINED = (
     ),
 )
 """Plans to train with, under the names of their targets."""
+GONE_ON_WITH = Plan(schedule="1f1b", num_microbatches=9, layers=((4, 5),), recompute={"full": ((1, 2),)})
+"""A plan of the adapter under which a training with the first of these goes on."""
 
 
 def layouts(source: random.Random) -> Iterator[str]:

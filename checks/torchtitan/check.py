@@ -6,7 +6,7 @@ Modules per stage, stages per rank, the order, the number of microbatches and wh
 with the plan. What torchtitan 0.3 saves as its configuration is read back. Then plans are spoiled on purpose: each must
 be found. Orders and cuts that the packages choose themselves are compared with those that are read from their settings.
 At last plans train in four processes (`train.py`), and their losses are compared with those of the model without a
-pipeline.
+pipeline; the example of `examples/training` stops and goes on under another plan (`resume.py`).
 """
 
 import json

@@ -48,22 +48,29 @@ class RandomTokens(BaseDataLoader):
 
     def __init__(self, config: Any, *, seq_len: int, local_batch_size: int, **_others: Any) -> None:
         self.config, self.length, self.size = config, seq_len, local_batch_size
+        self.sequences = 0
 
     def __iter__(self) -> Iterator[tuple[dict[str, torch.Tensor], torch.Tensor]]:
         """Yield inputs and targets, shape [batch, tokens]."""
-        generator = torch.Generator().manual_seed(1)
         positions = torch.arange(self.length).expand(self.size, -1).contiguous()
         while True:
-            rows = [torch.randint(WORDS, (self.length + 1,), generator=generator) for _ in range(self.size)]
+            numbers = range(self.sequences, self.sequences + self.size)
+            rows = [torch.randint(WORDS, (self.length + 1,), generator=_seeded(number)) for number in numbers]
             batch = torch.stack(rows)
+            self.sequences += self.size
             yield {"input": batch[:, :-1].contiguous(), "positions": positions}, batch[:, 1:].contiguous()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return nothing: nothing is saved."""
-        return {}
+        """Return how many sequences there were."""
+        return {"sequences": self.sequences}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load nothing."""
+        """Go on behind those."""
+        self.sequences = state_dict["sequences"]
+
+
+def _seeded(number: int) -> torch.Generator:
+    return torch.Generator().manual_seed(number)
 
 
 class NoTokenizer(BaseTokenizer):

@@ -1,4 +1,7 @@
-"""Plans train torchtitan's Llama debug model in four processes; the losses are compared with those of one process."""
+"""Plans train torchtitan's Llama debug model in four processes; the losses are compared with those of one process.
+
+So is the example of a training that goes on from its checkpoint, also under another plan, with one that did not stop.
+"""
 
 import json
 import os
@@ -15,6 +18,8 @@ from evenflow.targets.registry import target_named
 from evenflow.targets.stages import stages_of
 
 TRAIN = Path(__file__).resolve().parent / "train.py"
+RESUME = TRAIN.with_name("resume.py")
+EXAMPLE = TRAIN.parents[2] / "examples" / "training" / "with_torchtitan.py"
 PLANS = {
     "1F1B, every kind": Plan(
         schedule="1f1b",
@@ -47,16 +52,48 @@ def train(python: Path, folder: Path) -> list[str]:
         if len(losses) != STEPS or gap > TOLERANCE:
             failures.append(f"trained, {name}: losses {losses}, without a pipeline {unsplit}")
         failures += [f"trained, {name}: {fault}" for fault in _wrong_forwards(plan, ranks)]
-    return failures
+    return failures + _resumed(python, folder)
+
+
+def _resumed(python: Path, folder: Path) -> list[str]:
+    """Let the example stop in its middle and go on under another plan; return where its losses differ."""
+    first, second, *_others = PLANS.values()
+    whole, parts = folder / "whole", folder / "parts"
+    uninterrupted = _example(python, whole, first, last=2 * STEPS)
+    before = _example(python, parts, first, last=STEPS)
+    after = _example(python, parts, second, last=2 * STEPS)
+    click.echo(f"example: losses {uninterrupted}, with a stop {before}, under another plan {after}")
+    gone_on = {**before, **after}
+    if set(before) & set(after) or set(gone_on) != set(uninterrupted) or len(gone_on) != 2 * STEPS:
+        return [f"example: steps {sorted(before)}, then {sorted(after)}; without a stop {sorted(uninterrupted)}"]
+    gap = max(abs(gone_on[step] / loss - 1) for step, loss in uninterrupted.items())
+    return [f"example: losses {gone_on}, without a stop {uninterrupted}"] if gap > TOLERANCE else []
+
+
+def _example(python: Path, folder: Path, plan: Plan, *, last: int) -> dict[str, float]:
+    """Run the example until a step has ended; return the losses by step, of the rank that knows them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(plan, folder)
+    ranks = _start(python, folder, plan.num_ranks, RESUME, EXAMPLE, str(2 * STEPS), str(last))
+    return next(rank["losses"] for rank in ranks if min(rank["losses"].values()) >= 0)
 
 
 def _run(python: Path, folder: Path, processes: int, plan: Plan | None) -> list[dict[str, Any]]:
     folder.mkdir(parents=True)
     module = []
     if plan is not None:
-        for piece in target_named("torchtitan").write(plan, "0.3.0").pieces:
-            (folder / piece.file_name).write_text(piece.text, encoding="utf-8")
+        _write(plan, folder)
         module = ["evenflow_plan.py"]
+    return _start(python, folder, processes, TRAIN, folder, *module)
+
+
+def _write(plan: Plan, folder: Path) -> None:
+    for piece in target_named("torchtitan").write(plan, "0.3.0").pieces:
+        (folder / piece.file_name).write_text(piece.text, encoding="utf-8")
+
+
+def _start(python: Path, folder: Path, processes: int, *command: Path | str) -> list[dict[str, Any]]:
+    """Run a script in several processes; return what each of them has written."""
     environment = os.environ | {
         "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": "1",
@@ -65,7 +102,7 @@ def _run(python: Path, folder: Path, processes: int, plan: Plan | None) -> list[
     run = subprocess.run(
         [
             *(python.absolute(), "-m", "torch.distributed.run", "--standalone"),
-            *(f"--nproc-per-node={processes}", TRAIN, folder, *module),
+            *(f"--nproc-per-node={processes}", *command),
         ],
         cwd=folder,
         env=environment,

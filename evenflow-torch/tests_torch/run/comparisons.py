@@ -14,6 +14,8 @@ def comparison_of(simulation: Simulation, slower: int = 1) -> Comparison:
         makespan_ns=slower * predicted.makespan_ns,
     )
     return Comparison(
+        as_measured_ns=measured.makespan_ns,
+        is_rehearsed=False,
         predicted=predicted,
         measured=measured,
         step_ns=(measured.makespan_ns,),

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,10 @@ from types import ModuleType
 
 import pytest
 import torch
+from click.testing import CliRunner
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
+from evenflow.cli.main import main
 from evenflow.export.results.json_text import format_object
 from evenflow.profiles.layer_file import format_layer_file
 from tests.networks import plain_network
@@ -29,6 +32,33 @@ def plan(tmp_path: Path) -> Path:
     path = tmp_path / "plan.json"
     path.write_text(format_object({**PLAN, "layers": [[2, 2]]}), encoding="utf-8")
     return path
+
+
+CONFIG = {
+    "model_type": "llama", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "max_position_embeddings": 64,
+}  # fmt: skip
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> dict[int, str]:
+    """Plans of `evenflow plan` for a model on one and on two ranks, as the head of the examples has them."""
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(CONFIG), encoding="utf-8")
+    plans = {}
+    for ranks in (1, 2):
+        plans[ranks] = str(tmp_path / f"plan{ranks}.json")
+        sizes = ("--accelerator", "h100", "--ranks", str(ranks), "--microbatches", "4", "--seq", "16")
+        assert CliRunner().invoke(main, ["plan", str(config), *sizes, "--json", plans[ranks]]).exit_code == 0
+    return plans
+
+
+def trained(folder: Path, name: str, plan: str, *arguments: str, processes: int) -> list[str]:
+    """Run an example with a plan of the model, in a folder of its own; return the lines that it prints."""
+    folder.mkdir(exist_ok=True)
+    config = str(Path(plan).with_name("config.json"))
+    printed = run_script(folder, str(FOLDER / name), plan, config, *arguments, processes=processes)
+    return printed.splitlines()
 
 
 def losses_of(output: str, name: str) -> list[float]:
@@ -114,3 +144,35 @@ def test_replicas_check_the_work_of_modules_in_order(plan: Path, tmp_path: Path)
     checked = [line for line in printed.splitlines() if line.startswith("checked")]
     assert len(checked) == 4
     assert all(int(line.split()[1]) > 0 and line.endswith("differences 0") for line in checked)
+
+
+def test_a_plain_loop_goes_on_under_another_plan_as_if_it_had_not_stopped(
+    planned: dict[int, str], tmp_path: Path
+) -> None:
+    whole = trained(tmp_path / "whole", "loop.py", planned[2], "6", processes=2)
+    assert [line.split(":")[0] for line in whole] == [f"step {step}" for step in range(6)]
+    assert trained(tmp_path / "parts", "loop.py", planned[2], "3", processes=2) == whole[:3]
+    again = trained(tmp_path / "parts", "loop.py", planned[1], "6", processes=1)
+    assert losses_of("\n".join(again), "step") == pytest.approx(losses_of("\n".join(whole[3:]), "step"), abs=2e-6)
+
+
+def test_the_trainer_of_transformers_goes_on_with_replicas_and_under_another_plan(
+    planned: dict[int, str], tmp_path: Path
+) -> None:
+    def history(lines: list[str]) -> dict[str, dict[int, float]]:
+        told = [json.loads(line) for line in lines if line.startswith('{"')]
+        return {name: {each["step"]: each[name] for each in told if name in each} for name in ("loss", "eval_loss")}
+
+    whole = history(trained(tmp_path / "whole", "with_trainer.py", planned[2], "10", processes=2))
+    assert list(whole["loss"]) == list(range(1, 11))
+    assert whole["loss"][10] < whole["loss"][1]
+    assert list(whole["eval_loss"]) == [5, 10]
+    trained(tmp_path / "parts", "with_trainer.py", planned[2], "5", processes=2)
+    for ranks, processes in ((1, 1), (2, 4)):
+        folder = tmp_path / f"again{processes}"
+        shutil.copytree(tmp_path / "parts", folder)
+        again = history(trained(folder, "with_trainer.py", planned[ranks], "10", "resume", processes=processes))
+        assert again["loss"] == pytest.approx(whole["loss"], rel=1e-5)
+        assert again["eval_loss"] == pytest.approx(whole["eval_loss"], rel=1e-5)
+    written = AutoModelForCausalLM.from_pretrained(tmp_path / "again4" / "trained" / "checkpoint-10")
+    assert sum(parameter.numel() for parameter in written.parameters()) > 0

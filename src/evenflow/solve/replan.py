@@ -63,6 +63,8 @@ class Replanned:
 def measured_speeds(simulation: Simulation, measured: Timeline) -> tuple[float, ...]:
     """Return the speed of each rank beside the fastest, by how long it really works and how long its plan says.
 
+    Ranks whose plan has no work (see `ranks_without_work`) count as the fastest: nothing is known of them.
+
     Raises:
         InputError: a measured step of other ranks or microbatches, or that leaves out what the plan runs.
     """
@@ -73,16 +75,26 @@ def measured_speeds(simulation: Simulation, measured: Timeline) -> tuple[float, 
             rule=_("must be a step of the plan's sizes, {sizes}", sizes=planned.schedule.sizes),
             place=_("the measured step"),
         )
-    ratios = _busy_ns(measured) / _busy_ns(planned)
-    speeds = ratios.min() / ratios
+    planned_ns = _busy_ns(planned)
+    works = planned_ns > 0
+    if not works.any():
+        return (1.0,) * len(works)
+    ratios = np.maximum(_busy_ns(measured), 1.0)[works] / planned_ns[works]
+    speeds = np.ones(len(works))
+    speeds[works] = ratios.min() / ratios
     return tuple(1.0 if speed > 1 - ALIKE else round(float(speed), 4) for speed in speeds)
 
 
 def _busy_ns(timeline: Timeline) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     """Return how long each rank works, shape [num_ranks]."""
     ranks = np.array(timeline.schedule.stage_ranks)[timeline.schedule.stages]
-    busy = np.bincount(ranks, weights=timeline.end_ns - timeline.start_ns, minlength=timeline.schedule.num_ranks)
-    return np.maximum(busy, 1.0)
+    took = timeline.end_ns - timeline.start_ns
+    return np.bincount(ranks, weights=took, minlength=timeline.schedule.num_ranks).astype(np.float64)
+
+
+def ranks_without_work(simulation: Simulation) -> tuple[int, ...]:
+    """Return the ranks that have nothing to compute in a plan, such as those between whose messages no layer lies."""
+    return tuple(int(rank) for rank in np.flatnonzero(_busy_ns(simulation.timeline) == 0))
 
 
 def replan(

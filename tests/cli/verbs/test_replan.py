@@ -2,14 +2,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from evenflow.cli.shared.files.written_mark import MARK
-from evenflow.model import RankTraits
+from evenflow.model import Plan, RankTraits
 from evenflow.profiles.plan_file import parse_plan_file
-from evenflow.simulate import simulate
+from evenflow.simulate import Simulation, Timeline, simulate
 from evenflow.solve import plan
-from evenflow.solve.replan import measured_speeds, moves_between, replan
+from evenflow.solve.replan import measured_speeds, moves_between, ranks_without_work, replan
 from tests.networks import plain_network
 
 
@@ -122,6 +123,26 @@ def test_moves_are_what_changes_its_rank() -> None:
 def test_speeds_of_a_step_as_planned_are_equal() -> None:
     simulation = plan(plain_network(num_layers=8), num_ranks=2, num_microbatches=4).simulation
     assert measured_speeds(simulation, simulation.timeline) == (1.0, 1.0)
+
+
+def without_layers_on_rank_1(work_ns: int) -> tuple[Simulation, Timeline]:
+    """A plan whose middle rank has no layers, and a step of it in which rank 2 takes twice as long."""
+    layers = ((4, 0, 4),)
+    running = Plan(schedule="1f1b", num_microbatches=4, layers=layers)
+    simulation = simulate(plain_network(num_layers=8), running)
+    timeline = simulation.timeline
+    schedule = timeline.schedule
+    ranks = np.array(schedule.stage_ranks)[schedule.stages]
+    took = timeline.end_ns - timeline.start_ns
+    longer = np.where(ranks == 2, 2 * took, np.where(ranks == 1, work_ns, took))
+    return simulation, replace(timeline, end_ns=timeline.start_ns + longer)
+
+
+@pytest.mark.parametrize("work_ns", [0, 5, 10**9])
+def test_a_rank_without_layers_tells_no_speed(work_ns: int) -> None:
+    simulation, measured = without_layers_on_rank_1(work_ns)
+    assert ranks_without_work(simulation) == (1,)
+    assert measured_speeds(simulation, measured) == (1.0, 1.0, 0.5)
 
 
 def test_the_new_plan_is_never_longer_than_the_running_one() -> None:

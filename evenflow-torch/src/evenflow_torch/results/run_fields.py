@@ -28,6 +28,7 @@ def run_fields(job: RunJob, result: RunResult, comparison: Comparison) -> dict[s
         "losses": [finite(loss) for loss in result.losses],
         "step_ms": [milliseconds(ns) for ns in comparison.step_ns],
         "step_error": comparison.error,
+        "step_error_causes_ms": _causes(result, comparison),
         "step_interval_ms": None
         if comparison.interval_ns is None
         else [milliseconds(limit) for limit in comparison.interval_ns],
@@ -43,6 +44,16 @@ def run_fields(job: RunJob, result: RunResult, comparison: Comparison) -> dict[s
         "calibration": _calibration(result, comparison),
         "verification": None if result.verification is None else _verification(result.verification),
         "aa_check": None if result.aa_check is None else aa_fields(result.aa_check),
+    }
+
+
+def _causes(result: RunResult, comparison: Comparison) -> dict[str, object]:
+    """Return what measured minus predicted comes from; the part of the load is in that of the actions."""
+    load_ns = comparison.load_off_ns(result.conditions)
+    return {
+        "actions": milliseconds(comparison.actions_off_ns),
+        "load": None if load_ns is None else milliseconds(load_ns),
+        "messages": milliseconds(comparison.messages_off_ns),
     }
 
 

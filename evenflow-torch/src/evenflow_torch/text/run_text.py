@@ -71,14 +71,18 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
             most_ms=milliseconds(steps[-1]),
         ),
     ]
+    lines.append(causes_line(comparison, result.conditions))
     if comparison.interval_ns is not None and comparison.share_inside is not None:
         least, most = comparison.interval_ns
         lines.append(
             _(
-                "80 % of the steps are predicted from {least_ms:,.3f} to {most_ms:,.3f} ms, as the stages scatter; "
-                "{share:.0f} % of those measured are",
+                "80 % of the steps are expected from {least_ms:,.3f} to {most_ms:,.3f} ms, {source}; {share:.0f} % of "
+                "those measured are",
                 least_ms=milliseconds(least),
                 most_ms=milliseconds(most),
+                source=_("as nine steps before the training took")
+                if comparison.is_rehearsed
+                else _("as the stages scatter"),
                 share=100 * comparison.share_inside,
             )
         )
@@ -103,6 +107,26 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
     if result.aa_check is not None:
         paragraphs.append(audit_text(result.aa_check))
     return "\n\n".join(paragraphs)
+
+
+def causes_line(comparison: Comparison, conditions: Conditions | None) -> str:
+    """Return what the difference between the measured step and the predicted one comes from."""
+    load_ns = comparison.load_off_ns(conditions)
+    actions = f"{milliseconds(comparison.actions_off_ns):+,.3f}"
+    if load_ns is not None:
+        actions = _(
+            "{actions} ms ({load} ms of it for more or less waiting for a processor)",
+            actions=actions,
+            load=f"{milliseconds(load_ns):+,.3f}",
+        )
+    else:
+        actions = _("{actions} ms", actions=actions)
+    return _(
+        "measured minus predicted: {actions} as actions took longer or shorter than when they were measured alone, "
+        "{messages:+,.3f} ms for messages and what is between actions",
+        actions=actions,
+        messages=milliseconds(comparison.messages_off_ns),
+    )
 
 
 def conditions_lines(conditions: Conditions) -> list[str]:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +14,8 @@ from evenflow.schedule.action import NUM_OPS
 from evenflow.simulate import build_graph, run, with_copies
 from evenflow.simulate.costs import duration_table
 from evenflow_torch.run.engine.order import runnable_order
-from evenflow_torch.run.measure.comparison import by_run, compare, interval_of
-from evenflow_torch.run.values.run_result import Overhead, RankResult, RunResult
+from evenflow_torch.run.measure.comparison import Comparison, by_run, compare, interval_of
+from evenflow_torch.run.values.run_result import Conditions, Overhead, RankResult, RunResult
 from tests.thoroughness import examples
 
 
@@ -78,12 +79,53 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
     )  # fmt: skip
     comparison = compare(schedule, result, link)
     assert comparison.error == 0
+    assert comparison.actions_off_ns == comparison.messages_off_ns == 0
     assert comparison.step_ns == (timeline.makespan_ns,)
     assert (comparison.interval_ns, comparison.share_inside) == ((timeline.makespan_ns,) * 2, 1.0)
     assert np.array_equal(comparison.predicted.start_ns, comparison.measured.start_ns)
     assert comparison.predicted.has_copies == timeline.has_copies
     assert not comparison.measured.has_copies
     assert all(peak >= 117 for peak in comparison.predicted_peak_bytes)
+
+
+def one_rank(*, runs_late: bool, rehearsals: tuple[int, ...] = ()) -> Comparison:
+    """Forwards of 10 ns and backwards of 20 ns; if late, 5 ns longer in the step, with 3 ns between actions."""
+    plan = Plan(schedule="1f1b", num_microbatches=2, layers=((1,),))
+    longer, gap = (5, 3) if runs_late else (0, 0)
+    rows, now = [], 0
+    for microbatch in range(2):
+        for op, time in ((Op.F, 10), (Op.B, 20)):
+            rows.append((int(op), 0, microbatch, now, now + time + longer))
+            now += time + longer + gap
+    rank = RankResult(
+        forward_ns={0: 10}, backward_ns={0: 20}, weight_ns={0: 0}, activation_bytes={0: 0}, until_weight_bytes={0: 0},
+        static_bytes=0, working_bytes=0, peak_bytes=0, actions=[rows],
+    )  # fmt: skip
+    result = RunResult(
+        model="m", num_parameters=1, losses=[1.0], message_ns=0,
+        overhead=Overhead(action_ns=0, send_ns=0, receive_ns=0), ranks=[rank], verification=None,
+        rehearsals_ns=rehearsals,
+    )  # fmt: skip
+    return compare(runnable_order(plan), result)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "load_ns"), [((0.0, 0.1), 9), ((0.1, 0.9), 20), ((0.5, 0.2), 0), ((None, 0.2), None)]
+)
+def test_what_a_step_is_longer_for_is_told_apart(waiting: tuple[float | None, float], load_ns: int | None) -> None:
+    comparison = one_rank(runs_late=True)
+    assert (comparison.predicted.makespan_ns, comparison.measured.makespan_ns) == (60, 89)
+    assert (comparison.actions_off_ns, comparison.messages_off_ns) == (20, 9)
+    conditions = Conditions(runs=7, error=0.01, waiting=waiting[0], step_waiting=waiting[1])
+    assert comparison.load_off_ns(conditions) == load_ns
+    assert one_rank(runs_late=False).load_off_ns(conditions) == (None if load_ns is None else 0)
+
+
+def test_steps_before_the_training_say_between_which_times_those_of_it_are() -> None:
+    assert one_rank(runs_late=True).interval_ns is None, "no runs were noted"
+    comparison = one_rank(runs_late=True, rehearsals=(80, 95, 88))
+    assert (comparison.interval_ns, comparison.share_inside, comparison.is_rehearsed) == ((80, 95), 1.0, True)
+    assert one_rank(runs_late=True, rehearsals=(80, 88)).share_inside == 0.0
 
 
 @settings(max_examples=examples(50))

@@ -60,8 +60,8 @@ class On:
 
 def cluster(num_devices: int) -> Cluster:
     return Cluster(
-        num_nodes=num_devices // 2,
-        devices_per_node=2,
+        num_nodes=max(1, num_devices // 2),
+        devices_per_node=min(2, num_devices),
         memory_bytes=2**30,
         intra=Link(bytes_per_s=10**10),
         inter=Link(bytes_per_s=10**7),

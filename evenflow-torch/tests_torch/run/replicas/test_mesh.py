@@ -9,9 +9,11 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow_torch.models.rows import as_row
 from evenflow_torch.run import pipeline
 from evenflow_torch.run.replicas.replicas import replicas_of
 from evenflow_torch.run.replicas.sharded_layers import stay_whole
+from tests_torch.run.mesh.mesh_models import DATA, On, mesh_plan
 
 PLAN = Plan(schedule="1f1b", num_microbatches=2, layers=((2,),))
 BATCH = (torch.ones(4, 3), torch.zeros(4, 3))
@@ -49,6 +51,25 @@ def test_a_pipeline_of_other_ranks_than_the_plan_is_refused() -> None:
     two = Plan(schedule="1f1b", num_microbatches=2, layers=((1, 1),))
     with pytest.raises(InputError, match="mesh, dimension pp must be 2, one process per rank, got 1"):
         pipeline(two, model, nn.functional.mse_loss, BATCH, mesh=init_device_mesh("cpu", (1,), mesh_dim_names=("pp",)))
+
+
+@pytest.mark.usefixtures("one_rank")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "mesh must have no dimension dp_shard or dp with a mesh_plan"),
+        ({"parallelize": lambda modules: None}, "parallelize must not be given with a mesh_plan"),
+    ],
+)
+def test_what_a_plan_says_itself_is_refused_around_stages_on_several_devices(
+    options: dict[str, Any], message: str
+) -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=2, layers=((2,),))
+    row = as_row([nn.Linear(3, 3), nn.Linear(3, 3)])
+    where = mesh_plan(plan, row, [On(devices=(0,), mesh=(1,), axes=(DATA,))])
+    mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("pp", "dp"))
+    with pytest.raises(InputError, match=message):
+        pipeline(plan, row, nn.functional.mse_loss, BATCH, mesh=mesh, mesh_plan=where, **options)
 
 
 @pytest.mark.usefixtures("one_rank")

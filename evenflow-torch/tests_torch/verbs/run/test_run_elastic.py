@@ -61,6 +61,14 @@ def test_another_number_of_ranks_has_the_best_plan_for_it(tmp_path: Path) -> Non
         )
 
 
+def test_a_plan_that_leaves_a_rank_without_layers_is_made_again_too(tmp_path: Path) -> None:
+    text = plan_text(6)
+    assert 0 in parse_plan_file(text, place="before").plan.layers[0]
+    for num_ranks in (3, 5):
+        again = parse_plan_file(for_processes(text, num_ranks, tmp_path), place="again")
+        assert again.plan == parse_plan_file(plan_text(num_ranks), place="wanted").plan
+
+
 def test_one_process_plans_for_all_and_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = plan_text(3)
     first = for_processes(text, 2, tmp_path)

@@ -27,6 +27,8 @@ def test_replicas_train_what_one_process_does(tmp_path: Path, monkeypatch: pytes
     assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
     assert result["losses"][-1] < result["losses"][0], "it learns"
     assert (result["processes"], result["ranks"], result["data_parallel"]) == (4, 2, 2)
+    assert result["step_interval_ms"][0] < result["step_interval_ms"][1], "of nine steps before"
+    assert set(result["step_error_causes_ms"]) == {"actions", "load", "messages"}
     assert len(result["measured"]["peak_memory_mb"]) == 2, "that of the fullest replica of each rank"
 
 

@@ -45,10 +45,10 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return planned(tmp_path_factory.mktemp("auto"), "2x2")
 
 
-def verified(plan: Path, num_processes: int) -> dict[str, Any]:
+def verified(plan: Path, num_processes: int, *options: str) -> dict[str, Any]:
     answer = plan.with_name("run.json")
     arguments = ["run", str(plan), "--model", str(plan.with_name("config.json")), "--verify", "--dtype", "float64"]
-    arguments += ["--steps", "3", "--device", "cpu", "--lr", "0.01", "--json", str(answer)]
+    arguments += ["--steps", "3", "--device", "cpu", "--lr", "0.01", "--json", str(answer), *options]
     with pytest.MonkeyPatch.context() as patch:
         start_warm(patch)
         done = without_crashes(lambda: CliRunner().invoke(main, arguments))
@@ -89,6 +89,14 @@ def test_whatever_is_fixed_is_planned_and_trains(tmp_path: Path, fixed: str, con
     result = verified(plan, 4)
     assert result["verification"]["agrees"]
     assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
+
+
+def test_replicas_of_a_plan_train_what_one_process_does(tmp_path: Path) -> None:
+    result = verified(planned(tmp_path, "1x2", "--fix", "tensor=2"), 4, "--data-parallel", "2")
+    assert result["verification"]["agrees"]
+    assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
+    assert result["losses"][-1] < result["losses"][0], "it learns"
+    assert (result["processes"], result["ranks"], result["data_parallel"]) == (4, 1, 2)
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from evenflow.cli.text.replan_text import replan_text
 from evenflow.errors import InputError
 from evenflow.export.results.replan_fields import replan_fields
 from evenflow.fields import as_fields, load_json
-from evenflow.language import _
+from evenflow.language import _, _n
 from evenflow.model import RankTraits
 from evenflow.profiles.steps import (
     PATTERN_OPTION,
@@ -35,7 +35,7 @@ from evenflow.profiles.steps import (
 from evenflow.profiles.timeline_file import is_timeline_file, timeline_file
 from evenflow.questions import SEARCH_TIME
 from evenflow.simulate import Simulation, Timeline, simulate
-from evenflow.solve.replan import ALIKE, measured_speeds
+from evenflow.solve.replan import ALIKE, measured_speeds, ranks_without_work
 from evenflow.solve.replan import replan as replanned_for
 from evenflow.solve.time_left import TimeLeft
 from evenflow.units import parse_bandwidth
@@ -152,6 +152,14 @@ def _ranks(
     alike = simulate(replace(running.network, ranks=as_fast), running.plan, communication=running.communication)
     timeline, notes = _measured(measured, request.actions)
     speeds = measured_speeds(alike, timeline)
+    if idle := ranks_without_work(alike):
+        note = _n(
+            "rank {ranks} has no layers, so the step does not tell its speed: it counts as the fastest",
+            "ranks {ranks} have no layers, so the step does not tell their speed: they count as the fastest",
+            count=len(idle),
+            ranks=", ".join(map(str, idle)),
+        )
+        notes = (*notes, note)
     return tuple(replace(rank, speed=speed) for rank, speed in zip(ranks, speeds, strict=True)), limit, notes
 
 

@@ -41,6 +41,7 @@ from evenflow_torch.run.mesh.mesh_parameters import MeshParameters
 from evenflow_torch.run.mesh.mesh_plan_check import check_mesh_plan
 from evenflow_torch.run.mesh.mesh_stages import mesh_stages, message_of, place_parameters
 from evenflow_torch.run.mesh.stage_modules import MeshLoss, device_meshes
+from evenflow_torch.run.replicas.averaged_gradients import AveragedGradients
 from evenflow_torch.run.replicas.replicas import Replicas, replicas_of
 from evenflow_torch.run.replicas.replicate import replicate
 from evenflow_torch.run.values.run_job import RANK_TIMEOUT_SECONDS
@@ -88,12 +89,13 @@ def pipeline(
         mesh: the processes of the training, by default one pipeline of all. Along its dimension ``pp`` stand the ranks
             of a pipeline. Along ``dp_shard``, or ``dp``, replicas share the parameters of their stages, which are
             gathered layer by layer (torch's `fully_shard`); along ``dp_replicate`` they have copies; with both it is
-            hybrid. Each replica takes batches of its own, and gradients are means over all, made once a step.
+            hybrid. Each replica takes batches of its own, and gradients are means over all, made once a step. With a
+            `mesh_plan` it stands for all its devices along ``pp``, and has ``dp_replicate`` alone beside.
         parallelize: is given the modules of each stage of this rank by their names in the unsplit model, and changes
             them in place, as with ``torch.distributed.tensor.parallel.parallelize_module``, before replicas share them.
             Stages take and hand over plain tensors, equal on all devices of a stage.
         mesh_plan: where every stage lies, if on several devices: of ``evenflow auto`` (`AutoPlan.mesh_plan`, or
-            `evenflow.profiles.mesh_plan_file.parse_mesh_plan`). The world size is its number of devices then, the
+            `evenflow.profiles.mesh_plan_file.parse_mesh_plan`). A pipeline has as many processes as it has devices, the
             parameters become DTensors, and the first dimension of the batch counts for all devices of a stage together.
         host_link: when what layers keep on the host moves, as in the network that was planned
             (`evenflow.read_host_link` of a plan file). Without it, it moves layer by layer, back one layer ahead. None
@@ -125,15 +127,7 @@ def pipeline(
             remedy=_("start the ranks with torchrun and call torch.distributed.init_process_group"),
         )
     replicas = replicas_of(mesh)
-    if mesh is None:
-        check_world(plan, dist.get_world_size(), mesh_plan)
-    elif replicas.pipeline.size() != plan.num_ranks:
-        raise InputError(
-            value=replicas.pipeline.size(),
-            rule=_("must be {needed}, one process per rank", needed=plan.num_ranks),
-            place=_("mesh, dimension pp"),
-            remedy=_("make the mesh, or a plan, for this number"),
-        )
+    check_world(plan, replicas.pipeline.size(), mesh_plan, place=None if mesh is None else _("mesh, dimension pp"))
     stages = cut(row, plan, schedule)
     patterns = {**RECOMPUTE_PARTS, **recompute_modules}
     check_kinds(plan, row.body, patterns)
@@ -162,7 +156,7 @@ def pipeline(
     if mesh_plan is None:
         rank_stages = _on_one_device(stages, boundaries, settings, loss, replicas, parallelize, reader)
     else:
-        _check_alone(mesh=mesh, parallelize=parallelize)
+        _check_replicas_of_devices(replicas, parallelize)
         if loss_fn is None:
             raise InputError(
                 rule=_("must be given with a mesh_plan, whose devices have a part of the samples each"),
@@ -170,8 +164,10 @@ def pipeline(
             )
         shapes = _one_tensor_each(boundaries)
         check_mesh_plan(mesh_plan, row, stages, shapes, is_seeded=seed is not None)
-        rank_stages = _on_meshes(mesh_plan, stages, shapes, settings, loss, reader, is_sum=loss_weight is not None)
-    rank = dist.get_rank(replicas.pipeline) if mesh_plan is None else mesh_plan.rank_of(dist.get_rank())
+        is_sum = loss_weight is not None
+        rank_stages = _on_meshes(mesh_plan, stages, shapes, settings, loss, reader, replicas, is_sum=is_sum)
+    place = dist.get_rank(replicas.pipeline)
+    rank = place if mesh_plan is None else mesh_plan.rank_of(place)
     rank_stages = replace(
         rank_stages, loss_weight=loss_weight, tied=row.shared, repeated=repeated_names(stages, rank), traced=row.traced
     )
@@ -253,15 +249,28 @@ def _one_tensor_each(boundaries: Sequence[Boundary]) -> list[Tensor]:
     return [boundary.tensor for boundary in boundaries]
 
 
-def _check_alone(**others: object) -> None:
-    """Raise InputError where a plan of stages on several devices does not say all of where they lie."""
-    for name, value in others.items():
-        if value is not None:
-            raise InputError(
-                rule=_("must not be given with a mesh_plan, which says where every stage lies"),
-                place=name,
-                remedy=_("leave it out, or plan the pipeline alone with evenflow plan"),
-            )
+def _check_replicas_of_devices(
+    replicas: Replicas, parallelize: Callable[[Mapping[str, nn.Module]], None] | None
+) -> None:
+    """Raise InputError for what a plan of stages on several devices says itself, or cannot be put around it."""
+    if parallelize is not None:
+        raise InputError(
+            rule=_("must not be given with a mesh_plan, which says where every stage lies"),
+            place="parallelize",
+            remedy=_("leave it out, or plan the pipeline alone with evenflow plan"),
+        )
+    if replicas.is_sharded:
+        raise InputError(
+            rule=_("must have no dimension dp_shard or dp with a mesh_plan, which says itself what devices share"),
+            place="mesh",
+            remedy=_("name it dp_replicate: replicas of all devices of the plan, which have copies"),
+        )
+    if sum(map(len, replicas.pipelines)) != dist.get_world_size():
+        raise InputError(
+            value=sum(map(len, replicas.pipelines)),
+            rule=_("must have all {needed} processes with a mesh_plan", needed=dist.get_world_size()),
+            place="mesh",
+        )
 
 
 def _on_one_device(
@@ -300,22 +309,25 @@ def _on_meshes(
     settings: StageSettings,
     loss_fn: LossFunction,
     reader: BatchReader,
+    replicas: Replicas,
     *,
     is_sum: bool,
 ) -> RankStages:
-    """Build this device's part of the stages of its rank, which several devices share."""
-    rank = mesh_plan.rank_of(dist.get_rank())
+    """Build this device's part of the stages of its rank, which several devices share; replicas have copies of it."""
+    rank = mesh_plan.rank_of(dist.get_rank(replicas.pipeline))
     own = _moved(stages, rank, settings.device)
-    meshes = device_meshes(mesh_plan, settings.device.type)
+    meshes = device_meshes(mesh_plan, settings.device.type, replicas.pipelines, own=replicas.index)
     place_parameters(own, mesh_plan, meshes)
-    shared = MeshParameters(settings.shared, stages, mesh_plan, rank)
-    built = mesh_stages(own, mesh_plan, meshes, boundaries, settings, shared)
+    shared = MeshParameters(settings.shared, stages, mesh_plan, rank, replicas.pipeline)
+    built = mesh_stages(own, mesh_plan, meshes, boundaries, settings, shared, replicas.pipeline)
     if built[-1].is_last:
         loss_fn = MeshLoss(loss_fn, built[-1].submod, is_sum=is_sum)
     message = message_of(mesh_plan, boundaries)
+    averaged = None if replicas.data is None else AveragedGradients({}, shared.all_updated(), replicas)
     return RankStages(
-        stages=built, shared=shared, loss_fn=loss_fn, message=message, replicas=replicas_of(None), reader=reader
-    )
+        stages=built, shared=shared, loss_fn=loss_fn, message=message, replicas=replicas, reader=reader,
+        averaged=averaged,
+    )  # fmt: skip
 
 
 def _stage(

@@ -6,6 +6,7 @@ keeps of them has the first of their names. The first rank that has a copy write
 otherwise.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from pathlib import Path
@@ -94,10 +95,12 @@ class Checkpoint:
 
     def save(self, num_steps: int, folder: Path) -> None:
         """Write it; every rank calls this."""
+        _say_nothing_of_older_ones()
         dcp.save(self._written(num_steps), checkpoint_id=folder)
 
     def save_beside(self, num_steps: int, folder: Path, group: dist.ProcessGroup) -> Future[Any]:
         """Begin to write it, from copies in the host's memory; `group` is not used for anything else meanwhile."""
+        _say_nothing_of_older_ones()
         saving = dcp.async_save(self._written(num_steps), checkpoint_id=folder, process_group=group)
         assert isinstance(saving, Future)
         return saving
@@ -144,6 +147,11 @@ class Checkpoint:
             if kind in state:
                 state[kind] = {name: value for name, value in state[kind].items() if name not in omitted}
         return state
+
+
+def _say_nothing_of_older_ones() -> None:
+    """Let torch not warn of a checkpoint in the same folder: it is replaced, as whoever names a folder again wants."""
+    warnings.filterwarnings("ignore", message="Detected an existing checkpoint", category=UserWarning)
 
 
 def _under(first: Mapping[str, str], key: str) -> str:

@@ -154,9 +154,12 @@ class Pipeline:
             read = self._prepared(samples)
             self._shared.before_step()
             loss = self.runtime.run(*read, scale=None if scaler is None else self._scale(scaler))
+            if self.mesh_plan is not None:  # replicas average what the devices of one have put together
+                self._shared.after_step()
             if self._averaged is not None:
                 self._averaged.finish()
-            self._shared.after_step()
+            if self.mesh_plan is None:
+                self._shared.after_step()
             loss = self._total(loss)
         self.num_steps += 1
         return loss
@@ -273,7 +276,7 @@ class Pipeline:
         """Return the loss of all replicas, or of all devices of the last stage."""
         if loss is None:
             return None
-        return self.loss_fn.total(loss) if isinstance(self.loss_fn, MeshLoss) else self.replicas.mean(loss)
+        return self.replicas.mean(self.loss_fn.total(loss) if isinstance(self.loss_fn, MeshLoss) else loss)
 
     def _scale(self, scaler: torch.amp.GradScaler) -> Tensor:
         scale = scaler.scale(torch.ones((), device=self.stages[0].device))
@@ -317,7 +320,7 @@ class Pipeline:
             norm = norm_over_ranks(
                 gradients,
                 norm_type,
-                counts=self.mesh_plan is None or self.is_first_device,
+                counts=self.mesh_plan is None or self._is_first_of_rank,
                 device=self.stages[0].device,
                 group=self.replicas.pipeline,
             )
@@ -337,9 +340,13 @@ class Pipeline:
     @property
     def is_first_device(self) -> bool:
         """Whether this process is the first, or the only, one of its rank of the pipeline."""
-        if self.mesh_plan is None:
-            return self.replicas.index == 0
-        return dist.get_rank() == self.mesh_plan.devices_of_rank()[self.rank][0]
+        return self.replicas.index == 0 and (self.mesh_plan is None or self._is_first_of_rank)
+
+    @property
+    def _is_first_of_rank(self) -> bool:
+        """Whether this is the first device of its rank, in its own pipeline."""
+        assert self.mesh_plan is not None
+        return dist.get_rank(self.replicas.pipeline) == self.mesh_plan.devices_of_rank()[self.rank][0]
 
     def state_dict(self) -> dict[str, Any]:
         """Return this rank's part of the unsplit model's state_dict; all ranks together have the whole of it."""

@@ -39,12 +39,19 @@ def check_keepers(host_link: HostLink | None) -> None:
         )
 
 
-def check_world(plan: Plan, num_processes: int, mesh_plan: MeshPlan | None = None, *, num_replicas: int = 1) -> None:
+def check_world(
+    plan: Plan,
+    num_processes: int,
+    mesh_plan: MeshPlan | None = None,
+    *,
+    num_replicas: int = 1,
+    place: str | None = None,
+) -> None:
     """Raise InputError unless there is one process per rank of each replica, or per device where stages have several.
 
-    The stages of a `mesh_plan` must lie on the ranks of `plan`.
+    The stages of a `mesh_plan` must lie on the ranks of `plan`. `place` names what has these processes.
     """
-    needed = plan.num_ranks * num_replicas if mesh_plan is None else mesh_plan.cluster.num_devices
+    needed = num_replicas * (plan.num_ranks if mesh_plan is None else mesh_plan.cluster.num_devices)
     if num_processes != needed:
         raise InputError(
             value=num_processes,
@@ -53,8 +60,10 @@ def check_world(plan: Plan, num_processes: int, mesh_plan: MeshPlan | None = Non
             else _("must be {needed}, one process per rank", needed=needed)
             if num_replicas == 1
             else _("must be {needed}, one process per rank of each replica", needed=needed),
-            place=_("world size"),
-            remedy=_("start {needed} processes, or make a plan for this number", needed=needed),
+            place=_("world size") if place is None else place,
+            remedy=_("start {needed} processes, or make a plan for this number", needed=needed)
+            if place is None
+            else _("make the mesh, or a plan, for this number"),
         )
     if mesh_plan is not None and mesh_plan.num_ranks != plan.num_ranks:
         raise InputError(

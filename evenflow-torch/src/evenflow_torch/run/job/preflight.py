@@ -32,7 +32,6 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     """
     schedule = runnable_order(job.plan)
     build_graph(schedule)  # refuses an order that would wait forever
-    _check_replicas(job)
     if num_processes is not None:
         check_world(job.plan, num_processes, job.mesh_plan, num_replicas=job.data_parallel)
     needed, there = num_local or job.num_processes, torch.cuda.device_count()
@@ -61,19 +60,6 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     check_kinds(job.plan, model.body)
     check_memory(job, least_bytes(job, model, stages), here=needed)
     return job
-
-
-def _check_replicas(job: RunJob) -> None:
-    """Check that a pipeline which is to have replicas can have them."""
-    if job.data_parallel == 1:
-        return
-    if job.mesh_plan is not None:
-        raise InputError(
-            value=job.data_parallel,
-            rule=_("must not be given with a plan of evenflow auto, which says which devices a stage has"),
-            place="--data-parallel",
-            remedy=_("leave it out, or fix the data-parallel degree of the plan: evenflow auto --fix data=…"),
-        )
 
 
 def _check_files(job: RunJob, *, vocabulary: int) -> None:
@@ -116,7 +102,7 @@ def _check_files(job: RunJob, *, vocabulary: int) -> None:
 
 def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: ModelRow, stages: Sequence[StageParts]) -> None:
     """Check that stages on several devices fit the pipeline and the model."""
-    check_world(job.plan, job.num_processes, mesh_plan)
+    check_world(job.plan, job.num_processes, mesh_plan, num_replicas=job.data_parallel)
     tokens = torch.empty(job.microbatch_size, job.input_length, dtype=torch.long, device="meta")
     boundaries = boundary_shapes(stages, model.context, tokens)
     check_mesh_plan(mesh_plan, model, stages, [boundary.tensor for boundary in boundaries])

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,9 +29,11 @@ from evenflow_torch.run.job.training_data import EVAL_BATCHES, TrainingData, ope
 from evenflow_torch.run.measure.calibrate import MeasuredCosts, calibrate
 from evenflow_torch.run.measure.live_memory import memory_meter
 from evenflow_torch.run.measure.load import Load
+from evenflow_torch.run.measure.profiled import write_profile
 from evenflow_torch.run.measure.recorder import Recorder, clock_offset_ns, synchronize
+from evenflow_torch.run.measure.rehearsal import rehearse
 from evenflow_torch.run.measure.verify import Unsplit, gathered_gradients, gradient_error, limit_as_planned, loss_error
-from evenflow_torch.run.replicas.replicas import PIPELINE, SHARDED
+from evenflow_torch.run.replicas.replicas import PIPELINE, REPLICATED, SHARDED
 from evenflow_torch.run.values.aa_report import Mismatch
 from evenflow_torch.run.values.run_job import (
     MOST_MEASURED_STEPS,
@@ -114,6 +117,8 @@ class _Trainer:
         """Calibrate, run all steps and gather the results on rank 0."""
         calibration = calibrate(self.pipe, self._own(self._example()), self.pipe.loss_fn)
         own = calibration.rank_result()
+        example = self._own(self._example())
+        rehearsals = rehearse(self.pipe, self.recorder, lambda: self.pipe.step(example), self.device)
         if self.job.aa_check:
             self.aa = self._aa_check(calibration, report)
         optimizer = self._optimizer(list(self.pipe.parameters()))
@@ -150,6 +155,12 @@ class _Trainer:
             folder = self.files.checkpoint_after(step + 1, self.job.num_steps)
             if folder is not None:
                 self.pipe.save(folder, optimizer)
+        if self.files.profile is not None:
+            last = self._own(self._example())
+            write_profile(
+                Path(self.files.profile), self.rank, lambda: self.pipe.step(last),
+                is_written=self.pipe.is_first_device, device=self.device,
+            )  # fmt: skip
         own = replace(
             own, static_bytes=own.static_bytes + self._static_bytes(optimizer), peak_bytes=peak_bytes,
             actions=list(actions),
@@ -169,6 +180,7 @@ class _Trainer:
             ranks=by_rank([result for result, *_ in gathered], self.job.processes_of_rank),
             verification=_verification(self.job, losses, expected, errors) if self.job.verify else None,
             aa_check=aa_report([audit for *_, audit in gathered]) if self.aa else None,
+            rehearsals_ns=rehearsals,
             conditions=worst_conditions([conditions for *_, conditions, _ in gathered]),
         )
 
@@ -225,8 +237,9 @@ class _Trainer:
         """Return the processes as pipelines side by side; None where there is one."""
         if self.job.data_parallel == 1:
             return None
-        sizes = self.job.plan.num_ranks, self.job.data_parallel
-        return init_device_mesh(self.device.type, sizes, mesh_dim_names=(PIPELINE, SHARDED[0]))
+        sizes = self.job.num_processes // self.job.data_parallel, self.job.data_parallel
+        replicas = SHARDED[0] if self.job.mesh_plan is None else REPLICATED
+        return init_device_mesh(self.device.type, sizes, mesh_dim_names=(PIPELINE, replicas))
 
     def _own(self, batch: Batch) -> Batch:
         """Return the samples of a batch that are this pipeline's."""

@@ -130,7 +130,10 @@ def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> MeasuredCo
         message_ns=measure_message_ns(pairs, pipe.message, device, pipe.replicas)
         if pipe.mesh_plan is None
         else measure_exchanges_ns(
-            pipe.mesh_plan, [stage for stage in pipe.stages if isinstance(stage, MeshStage)], device
+            pipe.mesh_plan,
+            [stage for stage in pipe.stages if isinstance(stage, MeshStage)],
+            device,
+            num_replicas=pipe.replicas.count,
         ),
         overhead=measure_overhead(pipe.message, device),
         message_bytes=sum(

@@ -12,7 +12,7 @@ from evenflow.model import Communication, HostLink
 from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate import StageCosts, Timeline, build_graph, peak_bytes, with_copies
 from evenflow.simulate import run as run_on_paper
-from evenflow_torch.run.values.run_result import ActionRow, Overhead, RankResult, RunResult
+from evenflow_torch.run.values.run_result import ActionRow, Conditions, Overhead, RankResult, RunResult
 
 _LEAST_RUNS = 5
 """Runs of which an interval can be made."""
@@ -35,9 +35,13 @@ class Comparison:
     """What actions take by these costs, by class of the graph (see `durations_of`)."""
     measured_peak_bytes: tuple[int, ...]
     """Highest memory, by rank."""
+    as_measured_ns: int
+    """Length of the step that is simulated with what the actions took in the measured one, on average by stage."""
     interval_ns: tuple[int, int] | None
-    """Between which 80 % of the steps are predicted: a step is as long as one run of the stages says, of those that
-    were measured. None where there are too few."""
+    """Between which 80 % of the steps are expected: by steps before the training (see `rehearse`), or else a step is as
+    long as one run of the stages says, of those that were measured. None where there are too few."""
+    is_rehearsed: bool
+    """Whether that is by steps before the training."""
 
     @property
     def share_inside(self) -> float | None:
@@ -46,6 +50,27 @@ class Comparison:
             return None
         least, most = self.interval_ns
         return sum(least <= step <= most for step in self.step_ns) / len(self.step_ns)
+
+    @property
+    def actions_off_ns(self) -> int:
+        """How much shorter the prediction is than the measured step since actions took longer there than alone."""
+        return self.as_measured_ns - self.predicted.makespan_ns
+
+    @property
+    def messages_off_ns(self) -> int:
+        """How much shorter it is for what is between actions: messages, the runtime, and scatter of the actions."""
+        return self.measured.makespan_ns - self.as_measured_ns
+
+    def load_off_ns(self, conditions: Conditions | None) -> int | None:
+        """Return the part of `actions_off_ns` that ranks waited for a processor, beyond what they did when measured.
+
+        None where the load is not known.
+        """
+        if conditions is None or conditions.waiting is None or conditions.step_waiting is None:
+            return None
+        more = round((conditions.step_waiting - conditions.waiting) * self.measured.makespan_ns)
+        least, most = sorted((0, self.actions_off_ns))
+        return min(max(more, least), most)
 
     @cached_property
     def predicted_peak_bytes(self) -> tuple[int, ...]:
@@ -79,12 +104,17 @@ def compare(schedule: Schedule, result: RunResult, host_link: HostLink | None = 
         whole = graph if costs.host_link is None else with_copies(graph, costs.host_link)
         return run_on_paper(whole, durations_of(costs, result.overhead), communication)
 
+    whole = graph if costs.host_link is None else with_copies(graph, costs.host_link)
+    in_steps = _with_actions(durations, schedule, end - start)
+    rehearsed = result.rehearsals_ns
     of_runs = [
         simulated(costs_of(schedule, ranks, result.overhead, host_link)).makespan_ns for ranks in by_run(result.ranks)
     ]
     return Comparison(
         predicted=simulated(costs),
-        interval_ns=interval_of(of_runs),
+        as_measured_ns=run_on_paper(whole, in_steps, communication).makespan_ns,
+        interval_ns=(min(rehearsed), max(rehearsed)) if rehearsed else interval_of(of_runs),
+        is_rehearsed=bool(rehearsed),
         measured=Timeline(graph=graph, start_ns=start - first, end_ns=end - first, makespan_ns=int(middle)),
         step_ns=tuple(int(end.max() - start.min()) for start, end in steps),
         costs=costs,
@@ -156,6 +186,17 @@ def durations_of(costs: StageCosts, overhead: Overhead) -> NDArray[np.int64]:
     actions = table[: NUM_OPS * len(costs.weight_ns)]  # behind them stand copies
     actions[Op.B :: NUM_OPS] -= overhead.action_ns * (costs.weight_ns > 0)
     return table
+
+
+def _with_actions(durations: NDArray[np.int64], schedule: Schedule, took_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return `durations` with the mean of what the actions of every class took; those of copies stay."""
+    classes = NUM_OPS * np.asarray(schedule.stages) + np.asarray(schedule.ops)
+    counts = np.bincount(classes, minlength=len(durations))
+    sums = np.bincount(classes, weights=took_ns, minlength=len(durations))
+    ran = counts > 0
+    result = durations.copy()
+    result[ran] = np.rint(sums[ran] / counts[ran])
+    return result
 
 
 def _messages(schedule: Schedule, overhead: Overhead) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

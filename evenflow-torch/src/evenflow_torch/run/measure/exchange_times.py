@@ -14,10 +14,12 @@ from evenflow_torch.run.mesh.mesh_stage import MeshStage
 _TIMES = 20
 
 
-def measure_exchanges_ns(plan: MeshPlan, stages: Sequence[MeshStage], device: torch.device) -> int:
+def measure_exchanges_ns(
+    plan: MeshPlan, stages: Sequence[MeshStage], device: torch.device, *, num_replicas: int = 1
+) -> int:
     """Return half the time of an activation to the next stage and its gradient back, the mean over pairs of stages.
 
-    Every device calls it. Pair after pair, the devices of the first stage measure.
+    Every device calls it, of all replicas at the same time. Pair after pair, the devices of the first stage measure.
     """
     own = {stage.stage_index: stage for stage in stages}
     measured = [index for index in range(len(plan.stages) - 1) if index in own]
@@ -37,7 +39,7 @@ def measure_exchanges_ns(plan: MeshPlan, stages: Sequence[MeshStage], device: to
     own_ns = sum(median_ns / 2 / len(plan.stages[index].devices) for index, median_ns in medians)
     total = torch.tensor([own_ns], dtype=torch.float64, device=device)
     dist.all_reduce(total)
-    return round(total.item() / max(1, len(plan.stages) - 1))
+    return round(total.item() / max(1, len(plan.stages) - 1) / num_replicas)
 
 
 def _there_and_back(stage: MeshStage) -> int:

@@ -9,13 +9,13 @@ from evenflow.cluster import Box, BoxMessage, ReshardingPlan, shape_of
 
 
 class StageExchange:
-    """The part of one process in a resharding plan. Device d of the plan is the process of rank d.
+    """The part of one process in a resharding plan. Device d of the plan is the process of rank d in `group`.
 
     All processes of the plan do the same: post what `sends` and `receives` give, wait for it, call `arrived`.
     """
 
     def __init__(self, plan: ReshardingPlan, group: dist.ProcessGroup | None = None) -> None:
-        self._me = dist.get_rank()
+        self._me = dist.get_rank(group)
         self._group = group
         self._have, self._want = plan.sender.boxes.get(self._me), plan.receiver.boxes.get(self._me)
         self._transfers = self._own(plan.transfers)
@@ -31,7 +31,7 @@ class StageExchange:
     def receives(self, *, dtype: torch.dtype, device: torch.device | str) -> list[dist.P2POp]:
         """Return messages from others, each into a tensor of its own."""
         return [
-            dist.P2POp(dist.irecv, _empty(message.box, dtype, device), message.sender, group=self._group)
+            dist.P2POp(dist.irecv, _empty(message.box, dtype, device), group=self._group, group_peer=message.sender)
             for message in self._transfers
             if message.receiver == self._me != message.sender
         ]
@@ -54,7 +54,7 @@ class StageExchange:
         self._place(self._transfers, receives, part, self._have, result)
         sends = self._posts(self._gathers, result, self._want)
         gathered = [
-            dist.P2POp(dist.irecv, _empty(message.box, dtype, device), message.sender, group=self._group)
+            dist.P2POp(dist.irecv, _empty(message.box, dtype, device), group=self._group, group_peer=message.sender)
             for message in self._gathers
             if message.receiver == self._me
         ]
@@ -72,7 +72,7 @@ class StageExchange:
                 assert part is not None
                 assert box is not None
                 outgoing = _view(part, box, message.box).contiguous()
-                posts.append(dist.P2POp(dist.isend, outgoing, message.receiver, group=self._group))
+                posts.append(dist.P2POp(dist.isend, outgoing, group=self._group, group_peer=message.receiver))
         return posts
 
     def _place(
@@ -108,9 +108,9 @@ def reshard(
 ) -> torch.Tensor | None:
     """Execute a plan; return this process's part under the receiver's layout, or None where it is no receiver.
 
-    Device d of the plan is the process of rank d. `part` is what this process holds under the sender's layout; None or
-    anything where it is no sender. Every process of the plan has to call this, with the same plan. Not differentiable:
-    a pipeline sends gradients with the plan of the exchanged layouts.
+    Device d of the plan is the process of rank d in `group`, by default of all. `part` is what this process holds under
+    the sender's layout; None or anything where it is no sender. Every process of the plan has to call this, with the
+    same plan. Not differentiable: a pipeline sends gradients with the plan of the exchanged layouts.
     """
     exchange = StageExchange(plan, group)
     receives = exchange.receives(dtype=dtype, device=device)

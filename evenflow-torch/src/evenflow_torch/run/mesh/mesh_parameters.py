@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
@@ -43,9 +44,16 @@ class MeshParameters:
     """
 
     def __init__(
-        self, shared: Sequence[Sequence[str]], stages: Sequence[StageParts], plan: MeshPlan, rank: int
+        self,
+        shared: Sequence[Sequence[str]],
+        stages: Sequence[StageParts],
+        plan: MeshPlan,
+        rank: int,
+        pipeline: dist.ProcessGroup | None = None,
     ) -> None:
+        """`rank` is that of this device in the pipeline, whose devices are the processes of `pipeline`, or all."""
         self._plan = plan
+        self._pipeline = pipeline
         own = {name: part for stage in stages if stage.rank == rank for part in stage.parts for name in names_of(part)}
         share(shared, own)
         parameters = {name: parameter_of(name, part) for name, part in own.items()}
@@ -95,6 +103,10 @@ class MeshParameters:
     def updated(self, parameter: nn.Parameter) -> nn.Parameter:
         """Return the parameter that the optimizer updates for `parameter`: itself or a copy that is split further."""
         return self._updated.get(id(parameter), parameter)
+
+    def all_updated(self) -> list[nn.Parameter]:
+        """Return what the optimizer updates on this device."""
+        return [self.updated(parameter) for parameter in self._parameters]
 
     def is_owned(self, parameter: nn.Parameter) -> bool:
         """Return whether a parameter is of this rank alone, or the first of its copies, so that each is owned once."""
@@ -227,8 +239,9 @@ class MeshParameters:
                 plan = plan_resharding(source.layout, target.layout, self._plan.cluster)
                 like = local if local is not None else torch.empty(0)
                 arrived = reshard(
-                    plan, local if source.parameter is not None else None, dtype=like.dtype, device=like.device
-                )
+                    plan, local if source.parameter is not None else None, dtype=like.dtype, device=like.device,
+                    group=self._pipeline,
+                )  # fmt: skip
                 if arrived is not None:
                     parts.append(arrived)
         if own is not None:

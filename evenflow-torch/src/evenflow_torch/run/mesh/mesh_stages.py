@@ -24,13 +24,15 @@ def mesh_stages(
     boundaries: Sequence[Tensor],
     settings: StageSettings,
     parameters: MeshParameters,
+    pipeline: dist.ProcessGroup,
 ) -> list[MeshStage]:
     """Return the stages on this device; `boundaries` are those of the unsplit model. Every process calls it.
 
     `parameters` are those of the stages, placed; layers wait for them, and backwards hand them their gradients.
+    Device d of the plan is the process of rank d in `pipeline`.
     """
-    groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
-    me = dist.get_rank()
+    alone = [dist.new_group([process]) for process in range(dist.get_world_size())][dist.get_rank()]
+    me = dist.get_rank(pipeline)
     built = []
     for stage in own:
         on_mesh = plan.stages[stage.index]
@@ -42,6 +44,7 @@ def mesh_stages(
             before_use=parameters.before_use,
             expert_capacity=plan.expert_capacity,
             seed=settings.seed,
+            first_microbatch=settings.first_microbatch,
             recompute_modules=settings.recompute_modules,
         )
         taken, handed_over = boundaries[stage.index], boundaries[stage.index + 1]
@@ -52,7 +55,7 @@ def mesh_stages(
                 num_ranks=plan.num_ranks,
                 parameters=parameters,
                 gathered=gather_around(module, stage, on_mesh.gathered, parameters.before_use),
-                links=_links(plan, stage.index, taken.element_size()),
+                links=_links(plan, stage.index, taken.element_size(), pipeline),
                 index=stage.index,
                 num_stages=len(plan.stages),
                 device=settings.device,
@@ -62,7 +65,7 @@ def mesh_stages(
                 if on_mesh.output
                 else _like(handed_over, (handed_over.shape[0] // module.num_output_parts, *handed_over.shape[1:])),
                 weight_gradients=weight_gradients(stage),
-                group=groups[me],
+                group=alone,
             )
         )
     return built
@@ -82,7 +85,7 @@ def message_of(plan: MeshPlan, boundaries: Sequence[Tensor]) -> Tensor:
     return _like(boundaries[1], shape_of(layout.boxes[first.devices[0]]))
 
 
-def _links(plan: MeshPlan, index: int, item_bytes: int) -> Links:
+def _links(plan: MeshPlan, index: int, item_bytes: int, pipeline: dist.ProcessGroup) -> Links:
     def exchange(source: int, target: int, *, backward: bool) -> StageExchange | None:
         if not (source >= 0 and target < len(plan.stages)):
             return None
@@ -90,7 +93,7 @@ def _links(plan: MeshPlan, index: int, item_bytes: int) -> Links:
         assert before is not None
         layouts = (after, before) if backward else (before, after)
         sender, receiver = (replace(layout, item_bytes=item_bytes) for layout in layouts)
-        return StageExchange(plan_resharding(sender, receiver, plan.cluster))
+        return StageExchange(plan_resharding(sender, receiver, plan.cluster), pipeline)
 
     return Links(
         activations_in=exchange(index - 1, index, backward=False),

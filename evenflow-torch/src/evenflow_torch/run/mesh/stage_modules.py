@@ -40,14 +40,21 @@ from evenflow_torch.run.mesh.local_parts import replicated, torch_placements
 from evenflow_torch.run.mesh.mesh_experts import set_product
 
 
-def device_meshes(plan: MeshPlan, device_type: str) -> list[DeviceMesh]:
-    """Return the mesh of every stage. Every process calls it, since it makes process groups."""
-    made: dict[tuple[tuple[int, ...], tuple[int, ...]], DeviceMesh] = {}
-    for stage in plan.stages:
-        key = stage.devices, stage.mesh
-        if key not in made:
-            made[key] = DeviceMesh(device_type, torch.tensor(stage.devices).reshape(stage.mesh))
-    return [made[stage.devices, stage.mesh] for stage in plan.stages]
+def device_meshes(
+    plan: MeshPlan, device_type: str, pipelines: Sequence[Sequence[int]], *, own: int = 0
+) -> list[DeviceMesh]:
+    """Return the mesh of every stage in one of several pipelines, `own`, whose devices are these processes.
+
+    Every process of all pipelines calls it, since it makes process groups.
+    """
+    made: dict[tuple[int, tuple[int, ...], tuple[int, ...]], DeviceMesh] = {}
+    for index, processes in enumerate(pipelines):
+        for stage in plan.stages:
+            key = index, stage.devices, stage.mesh
+            if key not in made:
+                devices = torch.tensor([processes[device] for device in stage.devices])
+                made[key] = DeviceMesh(device_type, devices.reshape(stage.mesh))
+    return [made[own, stage.devices, stage.mesh] for stage in plan.stages]
 
 
 def shard_parameters(part: Part, placement_of_name: Mapping[str, Sequence[int]], mesh: DeviceMesh) -> None:

@@ -33,6 +33,8 @@ class Replicas:
     """Place of this one among them."""
     data: DeviceMesh | None = None
     """The processes with the same stages, over one or two dimensions; None where there is one pipeline."""
+    pipelines: tuple[tuple[int, ...], ...]
+    """The processes of every pipeline, in the order of its ranks."""
 
     @property
     def is_sharded(self) -> bool:
@@ -81,7 +83,7 @@ def replicas_of(mesh: DeviceMesh | None) -> Replicas:
     """
     if mesh is None:
         assert dist.group.WORLD is not None
-        return Replicas(pipeline=dist.group.WORLD)
+        return Replicas(pipeline=dist.group.WORLD, pipelines=(tuple(range(dist.get_world_size())),))
     names = mesh.mesh_dim_names or ()
     shared = [name for name in names if name in SHARDED]
     others = set(names) - {PIPELINE, REPLICATED, *SHARDED}
@@ -95,9 +97,18 @@ def replicas_of(mesh: DeviceMesh | None) -> Replicas:
     pipeline = mesh.get_group(PIPELINE)
     data = [*(name for name in names if name == REPLICATED), *shared]
     if not data:
-        return Replicas(pipeline=pipeline)
+        return Replicas(pipeline=pipeline, pipelines=_pipelines(mesh, data))
     of_stage = mesh[tuple(data)] if len(data) > 1 else mesh[data[0]]
     index = 0
     for name in data:
         index = index * of_stage[name].size() + of_stage.get_local_rank(name)
-    return Replicas(pipeline=pipeline, count=of_stage.size(), index=index, data=of_stage)
+    return Replicas(
+        pipeline=pipeline, count=of_stage.size(), index=index, data=of_stage, pipelines=_pipelines(mesh, data)
+    )
+
+
+def _pipelines(mesh: DeviceMesh, data: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """Return the processes of every pipeline of a mesh, as replicas are counted."""
+    names = list(mesh.mesh_dim_names or ())
+    processes = mesh.mesh.permute([names.index(name) for name in (*data, PIPELINE)])
+    return tuple(map(tuple, processes.reshape(-1, processes.shape[-1]).tolist()))

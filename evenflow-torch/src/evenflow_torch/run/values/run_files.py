@@ -31,6 +31,9 @@ class RunFiles:
     shows_metrics: bool = False
     """Whether every step is reported with its rates and the memory of the ranks."""
 
+    profile: str | None = None
+    """Folder of the traces of a step behind the training; None: there is none."""
+
     def checkpoint_after(self, steps: int, num_steps: int) -> Path | None:
         """Return the folder of the checkpoint that is due after so many steps of `num_steps`; None where none is."""
         is_due = steps == num_steps or (self.save_every is not None and steps % self.save_every == 0)

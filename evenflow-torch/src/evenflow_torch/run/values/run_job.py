@@ -79,23 +79,26 @@ class RunJob:
     adapter_rank: int = 0
     """Width of adapters that are trained alone, beside every product of the layers; 0: all is trained."""
     data_parallel: int = 1
-    """Replicas of the pipeline, which share the parameters of their stages."""
+    """Replicas of the pipeline, which share the parameters of their stages; with a `mesh_plan` they have copies."""
     files: RunFiles = field(default_factory=RunFiles)
     """Data and checkpoints."""
 
     @property
     def num_processes(self) -> int:
         """Processes of the run: one per device."""
-        if self.mesh_plan is not None:
-            return self.mesh_plan.cluster.num_devices
-        return self.plan.num_ranks * self.data_parallel
+        devices = self.plan.num_ranks if self.mesh_plan is None else self.mesh_plan.cluster.num_devices
+        return devices * self.data_parallel
 
     @property
     def processes_of_rank(self) -> Sequence[Sequence[int]]:
-        """Processes of every rank of the pipeline: replicas of a stage stand side by side."""
-        if self.mesh_plan is not None:
-            return self.mesh_plan.devices_of_rank()
-        return [range(first, first + self.data_parallel) for first in range(0, self.num_processes, self.data_parallel)]
+        """Processes of every rank of the pipeline: replicas of a stage, or of a device, stand side by side."""
+        devices = (
+            [[rank] for rank in range(self.plan.num_ranks)]
+            if self.mesh_plan is None
+            else self.mesh_plan.devices_of_rank()
+        )
+        count = self.data_parallel
+        return [[device * count + replica for device in own for replica in range(count)] for own in devices]
 
     @property
     def num_samples(self) -> int:

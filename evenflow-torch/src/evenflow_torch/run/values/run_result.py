@@ -149,3 +149,6 @@ class RunResult:
     """None if it was not asked for."""
     conditions: Conditions | None = None
     """How the times were measured that the prediction is made of."""
+    rehearsals_ns: tuple[int, ...] = ()
+    """Length of steps before the training, the shortest and longest of which the steps of it are between in 8 of 10
+    cases; none where they take too long."""

@@ -58,7 +58,8 @@ class RunOptions:
         default=1,
         shows_default=True,
         metavar="N",
-        help="Replicas of the pipeline, each with microbatches of its own, which share parameters (FSDP).",
+        help="Replicas of the pipeline, each with microbatches of its own, which share parameters (FSDP); around a "
+        "plan of evenflow auto they have copies.",
     )
     data: tuple[str, ...] = optional(
         "--data",
@@ -179,6 +180,11 @@ class RunOptions:
         "--timeline", is_written=True, help="Write start and end of every action, predicted and measured, as JSON."
     )
     trace_file: Path | None = field(default=None, metadata=options.TRACE_FILE)
+    profile: Path | None = optional(
+        "--profile",
+        metavar="FOLDER",
+        help="Run one more step under torch's profiler, and write a trace of every rank, for evenflow report.",
+    )
     overwrite: bool = field(default=False, metadata=options.OVERWRITES)
     rank_timeout: float = optional(
         "--rank-timeout",
@@ -244,6 +250,17 @@ class RunOptions:
             files=files,
         )
 
+    def _new_folder(self, folder: Path) -> Path:
+        """Return a folder for traces as an absolute path; raise InputError for one that has something else."""
+        if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not self.overwrite):
+            raise InputError(
+                value=str(folder),
+                rule=_("must be a new or empty folder"),
+                place="--profile",
+                remedy=_("give another folder, or --overwrite for traces of an earlier run"),
+            )
+        return folder.absolute()
+
     def _files(self) -> RunFiles:
         """Return where data come from and checkpoints lie."""
         needed = (
@@ -273,6 +290,7 @@ class RunOptions:
             eval_every=self.eval_every,
             save=None if self.save is None else str(self.save.absolute()),
             save_every=self.save_every,
+            profile=None if self.profile is None else str(self._new_folder(self.profile)),
             shows_metrics=bool(self.data or self.metrics_file or self.tensorboard),
         )
         if self.resume is None:
