@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,7 +32,15 @@ from evenflow.model import (
 )
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import Action, Op, Schedule, make_schedule, parse_schedule
-from evenflow.simulate import Simulation, at_best_in_pairs, build_graph, simulate
+from evenflow.simulate import (
+    Simulation,
+    at_best_in_pairs,
+    build_graph,
+    held_amounts,
+    live_at_peak,
+    memory_curve,
+    simulate,
+)
 from evenflow.solve import Outcome, Status, plan
 from evenflow.solve.problem import make_problem
 from evenflow.solve.relaxation.layer_program import Relaxation
@@ -64,8 +73,16 @@ def layers(draw: st.DrawFn) -> Layer:
         forward_ns=forward_ns,
         parameter_bytes=10,
         modes={
-            NONE: Mode(activation_bytes=draw(st.integers(20, 40)), backward_ns=backward_ns),
-            FULL: Mode(activation_bytes=draw(st.integers(2, 10)), backward_ns=backward_ns + forward_ns),
+            NONE: Mode(
+                activation_bytes=draw(st.integers(20, 40)),
+                backward_ns=backward_ns,
+                mlp_bytes=draw(st.integers(0, 20)),
+            ),
+            FULL: Mode(
+                activation_bytes=draw(st.integers(2, 10)),
+                backward_ns=backward_ns + forward_ns,
+                mlp_bytes=draw(st.integers(0, 2)),
+            ),
         },
         halves=Halves(forward=draw(halves(forward_ns)), backward=draw(halves(backward_ns))) if known else None,
     )
@@ -77,7 +94,8 @@ def networks(draw: st.DrawFn, *, num_ranks: int) -> Network:
         LayerRun(layer=layer, count=draw(st.integers(1, 3)))
         for layer in draw(st.lists(layers(), min_size=1, max_size=3))
     ]
-    ends = st.builds(EndBlock, forward_ns=st.integers(0, 800), backward_ns=st.integers(0, 800))
+    times = st.integers(0, 800)
+    ends = st.builds(EndBlock, forward_ns=times, backward_ns=times, activation_bytes=st.integers(0, 30))
     traits = st.builds(RankTraits, speed=st.sampled_from([1.0, 0.9, 0.5]))
     return Network(
         name="drawn",
@@ -231,8 +249,8 @@ def beside(network: Network, simulation: Simulation, forward: Action, backward: 
 
 
 @st.composite
-def paired_simulations(draw: st.DrawFn) -> tuple[Network, Simulation]:
-    family = draw(st.sampled_from(sorted(PAIRED)))
+def paired_simulations(draw: st.DrawFn, families: Sequence[str] = tuple(PAIRED)) -> tuple[Network, Simulation]:
+    family = draw(st.sampled_from(sorted(families)))
     num_ranks, num_chunks = draw(st.integers(1, 4)), PAIRED[family]
     network = draw(networks(num_ranks=num_ranks))
     borders = sorted(
@@ -297,6 +315,96 @@ def test_pairs_end_when_the_oracle_says(drawn: tuple[Network, Simulation]):
     path = timeline.critical_path()
     assert timeline.start_ns[path[0]] == 0
     assert timeline.end_ns[path[-1]] == simulation.makespan_ns
+
+
+def whole_layers(network: Network, simulation: Simulation) -> list[list[tuple[int, int]]]:
+    """What attention and MLP of every layer of every stage keep."""
+    schedule, plan = simulation.timeline.schedule, simulation.plan
+    stages: list[list[tuple[int, int]]] = []
+    for chunk, rank in sorted(
+        itertools.product(range(plan.num_chunks), range(plan.num_ranks)), key=lambda cell: schedule.stage_table[cell]
+    ):
+        kinds = [kind for kind in network.kinds for _layer in range(plan.count(kind, chunk, rank))]
+        begin = sum(map(len, stages))
+        modes = [layer.modes[kind] for layer, kind in zip(network.layers[begin:], kinds, strict=False)]
+        stages.append([(mode.activation_bytes - mode.mlp_bytes, mode.mlp_bytes) for mode in modes])
+    return stages
+
+
+def held_at_every_step(network: Network, simulation: Simulation, rank: int) -> list[int]:
+    """What a rank holds of microbatches after every step, half layer by half layer in pairs."""
+    schedule, stages = simulation.timeline.schedule, whole_layers(network, simulation)
+    ends = [(0, 0)] * schedule.num_stages
+    last = schedule.num_stages - 1
+    ends[0] = (network.head.activation_bytes, 0)
+    ends[last] = (ends[last][0], network.tail.activation_bytes)
+    keeps = [sum(map(sum, layers)) + sum(end) for layers, end in zip(stages, ends, strict=True)]
+    held, steps = 0, [0]
+    order = schedule.order(rank)
+    for place, action in enumerate(order):
+        if place and order[place - 1].is_paired:
+            continue
+        if not action.is_paired:
+            taken = {Op.F: keeps[action.stage], Op.B: -keeps[action.stage]}
+            held += taken.get(action.op, 0)
+            steps.append(held)
+            continue
+        forward, backward = action.stage, order[place + 1].stage
+        ahead, back = stages[forward], stages[backward][::-1]
+        changes = [ends[forward][0], -ends[backward][1]]
+        for one, other in itertools.zip_longest(ahead, back):
+            if one is None or other is None:
+                changes += [sum(one)] if one else [-sum(other)]
+            elif simulation.plan.releases_attention:
+                changes += [one[0], -other[1], -other[0], one[1]]
+            else:
+                changes += [one[0], -other[1], one[1], -other[0]]
+        for change in (*changes, ends[forward][1], -ends[backward][0]):
+            held += change
+            steps.append(held)
+    return steps
+
+
+@given(paired_simulations(families=["1f1b-overlap", "interleaved-overlap", "dualpipe-v-overlap"]), st.booleans())
+def test_pairs_hold_what_the_oracle_says(drawn: tuple[Network, Simulation], releases: bool):
+    network, simulation = drawn
+    if releases:
+        simulation = simulate(network, replace(simulation.plan, releases_attention=True))
+    problem = make_problem(
+        Request(network=network, sizes=simulation.plan.sizes, allow_empty=True), schedule=simulation.plan.schedule
+    )
+    if not simulation.timeline.schedule.splits_backward:
+        for rank, peak in enumerate(simulation.peak_memory_bytes):
+            static = int(simulation.costs.static_bytes[rank])
+            assert peak == static + max(held_at_every_step(network, simulation, rank))
+            times_ns, sizes = memory_curve(simulation.timeline, simulation.costs, rank)
+            assert (times_ns[1:] >= times_ns[:-1]).all()
+            assert sizes.max() == peak
+            assert sizes[-1] == static
+    assert problem.rank_memory(simulation.costs).tolist() == list(simulation.peak_memory_bytes)
+    for rank in range(problem.num_ranks):
+        own = problem.schedule.stage_table[:, rank]
+        amounts = held_amounts(simulation.costs, own, splits_backward=problem.schedule.splits_backward)
+        live = live_at_peak(simulation.timeline.schedule, simulation.costs, rank) @ amounts
+        assert live + simulation.costs.static_bytes[rank] == pytest.approx(simulation.peak_memory_bytes[rank])
+
+
+@given(paired_simulations())
+def test_a_pair_holds_no_more_than_both_of_its_parts_and_no_less_than_either(drawn: tuple[Network, Simulation]):
+    network, simulation = drawn
+    one_by_one = simulate(network, simulation.plan, schedule=simulation.timeline.schedule.in_turn())
+    backwards_first = simulation.timeline.schedule
+    costs, pairs = simulation.costs, simulation.costs.pair_bytes
+    assert (np.array(simulation.peak_memory_bytes) <= one_by_one.peak_memory_bytes).all()
+    if pairs is None:
+        assert not backwards_first.has_pairs
+        return
+    for own in backwards_first.stage_table.T:
+        ahead, back = costs.activation_bytes[own][:, np.newaxis], costs.activation_bytes[own]
+        assert (pairs[own] <= ahead + back).all()
+        assert (pairs[own] >= np.maximum(ahead, back)).all()
+    early = simulate(network, replace(simulation.plan, releases_attention=True))
+    assert (np.array(early.peak_memory_bytes) <= simulation.peak_memory_bytes).all()
 
 
 @given(paired_simulations())

@@ -73,6 +73,8 @@ class Halves:
 
     forward: PassHalves
     backward: PassHalves
+    releases: bool = False
+    """Whether attention of B goes before the MLP of F (see `releasing`)."""
 
     def undelayed(self) -> "Halves":
         """Return the halves where the exchange behind the MLP waits for its weight gradients too."""
@@ -88,11 +90,12 @@ class Halves:
         return Halves(
             forward=replace(ahead, mlp_ns=ahead.mlp_ns + ahead.combine_ns, combine_ns=0),
             backward=replace(back, dispatch_ns=0, mlp_weight_ns=0),
+            releases=True,
         )
 
     def divided(self, times: float) -> "Halves":
         """Return the halves of a layer that takes a `times`-th of the time."""
-        return Halves(forward=self.forward.divided(times), backward=self.backward.divided(times))
+        return replace(self, forward=self.forward.divided(times), backward=self.backward.divided(times))
 
 
 def saved_ns(

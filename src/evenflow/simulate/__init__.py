@@ -10,6 +10,7 @@ from evenflow.simulate.costs import (
     StageCosts,
     costs_of_counts,
     duration_table,
+    end_bytes,
     layer_sums,
     link_delays_ns,
     message_table,
@@ -28,6 +29,8 @@ from evenflow.simulate.host_use import HostUse, host_uses
 from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns, idle_gaps
 from evenflow.simulate.measured_idle import Spans, covered_ns, waiting_ns
 from evenflow.simulate.memory import (
+    BesidePairs,
+    beside_pairs,
     changes_at_both_ends,
     held_amounts,
     kept_as_if_none_left,
@@ -44,6 +47,7 @@ from evenflow.simulate.simulation import Simulation, simulate
 from evenflow.simulate.timeline import InTurn, Timeline, makespan_ns, run
 
 __all__ = [
+    "BesidePairs",
     "BubbleTable",
     "CopyTurns",
     "EncodedStep",
@@ -68,6 +72,7 @@ __all__ = [
     "at_best_in_pairs",
     "away",
     "away_vectors",
+    "beside_pairs",
     "build_graph",
     "changes_at_both_ends",
     "check_pairs",
@@ -77,6 +82,7 @@ __all__ = [
     "costs_of_counts",
     "covered_ns",
     "duration_table",
+    "end_bytes",
     "gaps_ns",
     "held_amounts",
     "host_uses",

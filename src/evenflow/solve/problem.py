@@ -28,6 +28,7 @@ from evenflow.model import (
 )
 from evenflow.schedule import Schedule, check_complete, make_schedule, order_lines
 from evenflow.simulate import (
+    BesidePairs,
     Graph,
     HalvesTable,
     Integers,
@@ -35,6 +36,7 @@ from evenflow.simulate import (
     Simulation,
     StageCosts,
     away_vectors,
+    beside_pairs,
     build_graph,
     check_pairs,
     costs_of_counts,
@@ -69,6 +71,9 @@ class Problem:
     live: tuple[NDArray[np.int64], ...]
     """Maximal live vectors of each rank (see `live_vectors`), that is, of microbatches in flight at once, for each of
     the bytes that are `held`.
+    """
+    beside: tuple[BesidePairs, ...] = ()
+    """What is live on each rank beside its pairs of forward and backward; empty: there are none. Bounds leave it out.
     """
     blocks: LayerBlocks | None = None
     """The layers that stay together; None where none do."""
@@ -283,6 +288,11 @@ class Problem:
         stages = self.schedule.stage_table[:, rank]
         amounts = held_amounts(costs, stages, splits_backward=self.schedule.splits_backward)
         held = int(costs.static_bytes[rank] + costs.working_bytes[rank] + (self.live[rank] @ amounts).max())
+        if self.beside and costs.pair_bytes is not None and len(self.beside[rank].live):
+            beside = self.beside[rank]
+            together = costs.pair_bytes[stages[beside.forward_chunks], beside.backward_chunks]
+            in_pairs = int((beside.live @ amounts + together).max())
+            held = max(held, int(costs.static_bytes[rank] + costs.working_bytes[rank]) + in_pairs)
         for other, vectors in self.pooled.items():
             if self.keeper_of(other) == rank and costs.offloaded_bytes is not None:
                 held += int((vectors @ costs.offloaded_bytes[self.schedule.stage_table[:, other]]).max())
@@ -470,6 +480,7 @@ def problem_of_order(
         live=live
         if live and host_link is None
         else tuple(live_vectors(order, rank, host_link=host_link) for rank in range(order.num_ranks)),
+        beside=tuple(beside_pairs(order, rank) for rank in range(order.num_ranks)) if order.has_pairs else (),
         blocks=blocks,
         placement=placement,
         pooled={}

@@ -15,6 +15,7 @@ def combine(
     faster: Any,
     option_starts: Any,
     live: Any,
+    num_least: int,
     room: int,
     max_load: int,
     most_columns: int,
@@ -28,8 +29,8 @@ def combine(
     Option arrays hold the options of the rank's cells one chunk after the other, from `option_starts` [chunk], and
     `held` [num_parts, num_options] the bytes that the parts of a live vector count. A combination is kept when its load
     is at most `max_load`, no chunk begins in an earlier run of layers than the chunk before it ends in, it fits in
-    `room` for each row of `live`, and no cell could take its next faster option and still fit (that combination would
-    be better). Of `working` the largest of a combination counts.
+    `room` for each of the first `num_least` rows of `live`, and no cell could take its next faster option and fit with
+    all rows (that combination would be better). Of `working` the largest of a combination counts.
     """
     num_chunks = len(option_starts) - 1
     chosen = np.zeros(num_chunks, dtype=np.int64)
@@ -70,7 +71,7 @@ def combine(
                 for chunk in range(num_chunks):
                     needed += live[row, part * num_chunks + chunk] * held[part, chosen[chunk]]
             memory[row] = needed
-            if needed > room:
+            if row < num_least and needed > room:
                 fits = False
                 break
         if not fits:

@@ -17,6 +17,7 @@ from evenflow.simulate.compiled import compiled
 from evenflow.solve.bounds import rank_ramps_ns
 from evenflow.solve.columns.cell_options import CellOptions, Segments
 from evenflow.solve.columns.column_kernel import combine
+from evenflow.solve.columns.pair_columns import fits_in_pairs, whole_pairs
 from evenflow.solve.problem import Problem
 
 MAX_COLUMNS = 1_500_000
@@ -191,6 +192,7 @@ def _combine(
     if rank in problem.keepers:  # one that holds less may leave room for others, even if it is slower
         faster[:] = -1
     room = int(problem.limits[rank] - problem.constants[rank])
+    rows = np.concatenate((problem.live[rank], whole_pairs(problem, rank)))
     size = min(_FIRST_CAPACITY, prod(map(len, own)))
     while True:
         columns = np.zeros((min(size, capacity), len(cells)), dtype=np.int32)
@@ -203,7 +205,8 @@ def _combine(
             np.concatenate([cell_options.last_run for cell_options in own]),
             faster,
             offsets,
-            problem.live[rank],
+            rows,
+            len(problem.live[rank]),
             room,
             max_load,
             capacity,
@@ -214,7 +217,8 @@ def _combine(
             return None
         if num_columns <= len(columns):
             chosen = columns[:num_columns] - offsets[:-1].astype(np.int32)
-            return ColumnGroup(cells=cells, options=own, chosen=chosen)
+            group = ColumnGroup(cells=cells, options=own, chosen=chosen)
+            return group.select(fits_in_pairs(problem, rank, own, group.chosen))
         size = num_columns
 
 
