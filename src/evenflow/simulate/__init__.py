@@ -40,7 +40,7 @@ from evenflow.simulate.memory import (
     memory_curve,
     peak_bytes,
 )
-from evenflow.simulate.pairs import at_best_in_pairs, check_pairs, compared_families, pairs_save
+from evenflow.simulate.pairs import at_best_in_pairs, check_pairs, compared_families, pairs_save, release_saves
 from evenflow.simulate.path_shares import PathShare, path_shares
 from evenflow.simulate.pools import away_vectors, pool_bytes
 from evenflow.simulate.simulation import Simulation, simulate
@@ -109,6 +109,7 @@ __all__ = [
     "peak_bytes",
     "plan_counts",
     "pool_bytes",
+    "release_saves",
     "run",
     "runs_by_cause",
     "sent_across",

@@ -214,7 +214,8 @@ def live_at_peak(schedule: Schedule, costs: StageCosts, rank: int) -> NDArray[np
     held, waiting = count(Op.F) - count(Op.B) - count(Op.I), count(Op.I) - count(Op.W)
     if costs.pair_bytes is not None and fullest in _paired(schedule, rank):
         both = all_chunks[fullest : fullest + 2]
-        share = 1 - costs.pair_bytes[stages[both[0]], both[1]] / costs.activation_bytes[stages[both]].sum()
+        of_both = max(1, int(costs.activation_bytes[stages[both]].sum()))
+        share = 1 - int(costs.pair_bytes[stages[both[0]], both[1]]) / of_both
         held = held - share * np.bincount(both, minlength=schedule.num_chunks)
     return np.concatenate((held, waiting)) if schedule.splits_backward else held
 

@@ -34,6 +34,16 @@ def pairs_save(network: Network, communication: Communication | None) -> bool:
     return network.exchanges_tokens and not any(_conflicts(network, communication))
 
 
+def release_saves(network: Network) -> bool:
+    """Return whether pairs may hold less where attention goes backward before the MLP beside it goes forward.
+
+    That takes a forward whose MLP keeps more than the one that goes backward beside it: where all keep as much, the
+    fullest moment is while that MLP goes backward.
+    """
+    sizes = {run.layer.modes[kind].mlp_bytes for run in network.runs for kind in network.kinds}
+    return network.exchanges_tokens and len(sizes) > 1
+
+
 def _conflicts(network: Network, communication: Communication | None) -> Iterator[tuple[str, str]]:
     """Yield why forwards may not run beside backwards, each time with what can be done."""
     if network.offloads:

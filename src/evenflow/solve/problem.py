@@ -347,6 +347,11 @@ class Problem:
             )
         return in_blocks
 
+    @property
+    def _delays_weights(self) -> bool:
+        """Whether weight gradients of experts come behind what an exchange waits for."""
+        return self.request.network.delays_weights and self.schedule.has_pairs
+
     def plan(self, counts: Integers) -> Plan:
         """Return the plan with these counts [num_cells, num_kinds]."""
         if self.blocks is not None:
@@ -365,7 +370,8 @@ class Problem:
             encoder_layers=self.request.network.encoder_layers,
             encodes_apart=self.request.network.encodes_apart,
             continuing_layers=self.request.network.continuing_layers,
-            delays_weights=(self.request.network.delays_weights and self.schedule.has_pairs) or None,
+            delays_weights=None if self.request.releases_attention or not self._delays_weights else True,
+            releases_attention=self.request.releases_attention and self.schedule.has_pairs,
         )
 
 
@@ -435,7 +441,7 @@ def problem_of_order(
     network = request.network
     check_pairs(order, network, request.communication)
     # Blocks are sums of what their layers cost on the rank, each rounded by itself as in the simulation.
-    units = network_of_units(network, order)
+    units = network_of_units(network.releasing_attention() if request.releases_attention else network, order)
     blocks = blocks_of(units)
     whole = units if blocks is None else blocks.network
     if not request.allow_empty and whole.num_layers < order.num_stages:

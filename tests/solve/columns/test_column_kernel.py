@@ -43,6 +43,7 @@ def ranks(draw: st.DrawFn) -> dict[str, object]:
         "faster": faster,
         "option_starts": starts,
         "live": np.array([[draw(st.integers(0, 3)) for _ in range(width)] for _ in range(rows)]),
+        "num_least": draw(st.integers(1, rows)),
         "room": draw(st.integers(0, 60)),
         "max_load": draw(st.integers(1, 27)),
     }
@@ -51,23 +52,23 @@ def ranks(draw: st.DrawFn) -> dict[str, object]:
 def expected(rank: dict) -> list[list[int]]:
     starts, chunks = rank["option_starts"], len(rank["option_starts"]) - 1
 
-    def fits(options: tuple[int, ...]) -> bool:
+    def fits(options: tuple[int, ...], num_rows: int) -> bool:
         static = sum(rank["parameters"][list(options)]) + max(rank["working"][list(options)])
         held = rank["held"][:, list(options)].reshape(-1)
         return all(static + sum(n * each for n, each in zip(row, held, strict=True)) <= rank["room"]
-                   for row in rank["live"])  # fmt: skip
+                   for row in rank["live"][:num_rows])  # fmt: skip
 
     kept = []
     for options in product(*(range(starts[chunk], starts[chunk + 1]) for chunk in range(chunks))):
         in_order = all(rank["last_runs"][before] <= rank["first_runs"][after] for before, after in pairwise(options))
-        if not in_order or sum(rank["loads"][list(options)]) > rank["max_load"] or not fits(options):
+        if not in_order or sum(rank["loads"][list(options)]) > rank["max_load"] or not fits(options, rank["num_least"]):
             continue
         swaps = [
             (*options[:chunk], rank["faster"][option], *options[chunk + 1 :])
             for chunk, option in enumerate(options)
             if rank["faster"][option] >= 0
         ]
-        if not any(fits(swapped) for swapped in swaps):
+        if not any(fits(swapped, len(rank["live"])) for swapped in swaps):
             kept.append(list(options))
     return kept
 
