@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenflow.cli.text.tables import pairs_note
 from evenflow.errors import InputError, ScheduleError
 from evenflow.model import (
     FULL,
@@ -44,6 +45,7 @@ from evenflow.simulate import (
 from evenflow.solve import Outcome, Status, plan
 from evenflow.solve.problem import make_problem
 from evenflow.solve.relaxation.layer_program import Relaxation
+from evenflow.targets.frameworks.megatron.target import TARGET as MEGATRON
 from evenflow.targets.megatron_family.flags import megatron_abilities
 from evenflow.targets.planning import plan_for_target
 from evenflow.targets.refusal import refusal
@@ -762,6 +764,8 @@ def test_early_release_wins_where_a_limit_leaves_no_room_for_both():
     assert tight.plan is not None
     assert tight.plan.releases_attention
     assert tight.status is Status.OPTIMAL
+    assert "--ep-overlap-early-attn-memory-release" in MEGATRON.write(tight.plan, "0.16").pieces[0].text
+    assert "attention goes backward before" in pairs_note(tight.simulation)
     fitting = [each for each in simulations if each.fits(limit)]
     assert tight.makespan_ns == min(each.makespan_ns for each in fitting)
     assert tight.makespan_ns < min(each.makespan_ns for each in fitting if not each.plan.releases_attention)

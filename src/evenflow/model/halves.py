@@ -12,6 +12,9 @@ exchanges tokens between experts. The parts of a pair of layers stand in four wi
 A window ends when both of its parts have: what comes next in either stream waits for one and depends on the other.
 [Megatron-LM, `TransformerLayerSchedulePlan.run`]
 
+A pair holds what its layers keep one after the other: attention of F comes, the MLP of B goes, the MLP of F comes and
+attention of B goes (see `evenflow.simulate.kernels.held_beside`).
+
 Where weight gradients of the MLP are delayed, the dispatch of B need not wait for them: the second and third window are
 one, in which they run behind the other gradients of the MLP. [Megatron-LM, `delay_wgrad_compute`; DeepSeek-V3]
 """

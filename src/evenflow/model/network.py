@@ -33,7 +33,7 @@ class Mode:
     working_bytes: int = 0
     """Bytes that a forward or backward needs for itself at its fullest moment, beyond what lives before or after it."""
     mlp_bytes: int = 0
-    """Those of `activation_bytes` that the MLP and its exchanges keep, where they are known apart; 0: they are not."""
+    """Those of `activation_bytes` that the MLP keeps of what it computes, without what was sent to it; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

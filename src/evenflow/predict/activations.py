@@ -9,6 +9,7 @@ from evenflow.predict.layer_parts import Addition
 from evenflow.predict.layer_tensors import (
     HASHES,
     ROUTER,
+    SENT,
     SHARED,
     Tensor,
     addition_tensor,
@@ -45,14 +46,15 @@ def layer_activations(training: Training, layer: LayerKind, *, kind: str) -> dic
 
 
 def expert_bytes(training: Training, layer: LayerKind, *, kind: str) -> int:
-    """Return those of them that routed experts keep; router and shared experts count with attention, as in `Halves`.
+    """Return those of them that routed experts keep of what they compute; nothing where any of it moves to the host.
 
-    It is nothing where any of it moves to the host.
+    The tokens that were sent to them are there before, while the other microbatch still computes; router and shared
+    experts count with attention, as in `Halves`.
     """
     if training.moved_under(kind):
         return 0
     own = (tensor for tensor in _kept(training, layer, kind) if tensor.held is Held.EXPERTS)
-    return total(_sums([tensor for tensor in own if not (tensor.name == ROUTER or tensor.module == SHARED)]))
+    return total(_sums([tensor for tensor in own if not (tensor.name in (ROUTER, SENT) or tensor.module == SHARED)]))
 
 
 def moved_bytes(training: Training, layer: LayerKind, *, kind: str) -> int:

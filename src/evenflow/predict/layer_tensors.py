@@ -32,8 +32,8 @@ _ITEM = {"float8": 1.0, "float4": 0.5}
 """Bytes of a number in an input that a product in this format keeps."""
 HASHES = "hashes"
 """The tensor that a layer keeps whose inputs are computed again from its outputs: new ones would be others."""
-ROUTER, SHARED = "router", "shared_experts"
-"""The tensor that a router keeps, and the module of experts that all tokens go to."""
+ROUTER, SENT, SHARED = "router", "tokens of the experts", "shared_experts"
+"""The tensors that a router keeps, and that were sent to routed experts; the module of experts for all tokens."""
 _PLACE = 8
 """Bytes of a hash."""
 FULLEST = 1.25
@@ -388,7 +388,7 @@ def _experts(training: Training) -> list[Tensor]:
     return [
         Tensor(ROUTER, Held.EXPERTS, (2 * SINGLE + MASK) * spread * experts.scores, "moe"),
         Tensor(
-            "tokens of the experts",
+            SENT,
             Held.EXPERTS,
             _saved(training) * routed * (experts.width or model.hidden),
             "moe",

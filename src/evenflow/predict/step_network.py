@@ -83,7 +83,7 @@ class LayerBytes(NamedTuple):
     moved_parts: tuple[int, ...] = ()
     """Of every module that moves, in the order of the forward."""
     experts: int = 0
-    """Of the activations, those that come with the exchanges between experts."""
+    """Of the activations, what experts keep of what they compute between both exchanges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
