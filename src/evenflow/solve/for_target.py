@@ -165,8 +165,8 @@ def _in_contest(
             remedy=_("the next one is {count}", count=_next_microbatches(request.sizes, abilities.groups)),
         )
 
-    if abilities.releases_attention and request.memory_limit_bytes is not None and release_saves(request.network):
-        entries += _releasing(entries)
+    if abilities.releases_attention and request.memory_limit_bytes is not None:
+        entries += _releasing(entries, request)
     entries = in_all_variants(entries, tried, search)
     filled = [name for name in dict(pairs) if abilities.under(name).empty is Empty.NONE]
     chains = {rule: way.chain for rule, way in ways.items() if way.chain}
@@ -193,11 +193,13 @@ def _with_runnable_cells(request: Request, abilities: Abilities, *, title: str) 
     )
 
 
-def _releasing(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries with pairs where attention goes backward as early as it can."""
+def _releasing(entries: Sequence[Entry], request: Request) -> list[Entry]:
+    """Return the entries with pairs that may hold less where attention goes backward as early as it can."""
     copies: dict[int, Entry] = {}
+    kinds = request.network.kinds
     for entry in entries:  # those that bound others, and those that recompute less, come first
-        if FAMILIES[entry.schedule].has_pairs:
+        allowed = {kinds[index] for own in (entry.rule or request.cell_rule).families(kinds) for index in own}
+        if FAMILIES[entry.schedule].has_pairs and release_saves(request.network, allowed):
             early = _("attention released early")
             copies[id(entry)] = replace(
                 entry,
