@@ -175,3 +175,20 @@ def test_many_dense_layers_in_the_first_stage_are_bounded_by_it() -> None:
     bound_ns = equal_chunks_bound_ns(asked.network, asked.sizes, dense=12)
     dense = asked.network.layers[0]
     assert bound_ns >= 4 * 12 * (dense.forward_ns + dense.backward_ns) - 4 * 12 * 400  # what MLPs of others hide under
+
+
+def test_blocks_that_predict_further_tokens_are_in_the_last_chunk_behind_one_with_experts() -> None:
+    """As many layers in all chunks of a rank, these blocks among them; cuts against all that there are."""
+    plain = network(1, 9)
+    further = replace(plain.runs[-1].layer, is_mtp=True)
+    model = replace(plain, runs=(*plain.runs, LayerRun(layer=further, count=1)))
+    asked = replace(request(1, 9), network=model)
+    best = solve_for_target(asked, ABILITIES, search(), title="it", schedules=(PAIRED,))
+    assert best.outcome.plan is not None
+    steps = [
+        solve(replace(asked, layers=equal_cut(1, (first, 5 - first), 2)), schedule=PAIRED).makespan_ns
+        for first in range(1, 4)  # the last chunk holds two or more
+    ]
+    assert best.outcome.makespan_ns == min(steps)
+    assert best.outcome.plan.mtp_layers == 1
+    assert best.outcome.plan.layers[1][1] >= 2

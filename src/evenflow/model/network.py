@@ -167,6 +167,10 @@ class Network:
     """How many times as long computation takes while an exchange runs beside it, in a pair of forward and backward."""
     encoder_work: EncoderWork | None = None
     """What encoders in front of it do beside the pipeline, on all ranks; None: there are none, or they are layers."""
+    recomputes_before_pairs: bool = False
+    """Whether all layers of a backward that runs beside a forward are computed again before both begin, not each when
+    its turn comes.
+    """
     adapter_rank: int = 0
     """Width of the adapters (LoRA) that are trained alone beside every product of the layers; 0: all is trained."""
 

@@ -57,6 +57,8 @@ class LayerSums:
     """The part of activations that the MLP keeps, shape [num_kinds, num_layers]; no sums."""
     releases_attention: bool = False
     """Whether attention goes backward as early as it can beside a forward."""
+    recomputes_first: bool = False
+    """Whether a backward beside a forward begins with all that it computes again."""
     boundary_bytes: Integers | None = None
     """Bytes sent on where a stage ends at each border, shape [num_layers + 1]; no sums. -1: the network does not say.
 
@@ -64,6 +66,18 @@ class LayerSums:
     """
     slower: Mapping[float, tuple[Network, "LayerSums"]] = field(default_factory=dict)
     """The network on ranks of each other speed than 1, and its sums."""
+
+    @cached_property
+    def pair_tables(self) -> tuple[Integers, Integers, Integers, Integers]:
+        """What `held_beside` takes of layers: prefix sums of what they keep and the part of their MLP, twice.
+
+        The second time it is what backwards begin with: where all is computed again first, what is kept under ``none``.
+        """
+        own = self.activation_bytes, self.mlp_bytes
+        if not self.recomputes_first:
+            return (*own, *own)
+        plain = [np.repeat(table[-1:], len(table), axis=0) for table in own]
+        return (*own, plain[0], plain[1])
 
     @cached_property
     def has_working(self) -> bool:
@@ -228,6 +242,7 @@ def layer_sums(network: Network, *, slower: Mapping[float, Network] | None = Non
         halves=halves_table(network),
         mlp_bytes=np.array([[layer.modes[kind].mlp_bytes for layer in layers] for kind in kinds], dtype=np.int64),
         releases_attention=network.releases_attention,
+        recomputes_first=network.recomputes_before_pairs,
         boundary_bytes=None
         if boundaries is None
         else np.array([_UNKNOWN if size is None else size for size in boundaries], dtype=np.int64),
@@ -524,7 +539,7 @@ def _held_in_pairs(
                 held[forward, chunk] = activation_bytes[forward] + activation_bytes[backward]
                 continue
             held[forward, chunk] = kernel(
-                *(sums.activation_bytes, sums.mlp_bytes, ends, sums.releases_attention),
+                *(*sums.pair_tables, ends, sums.releases_attention),
                 *(forward, starts[forward], counts[forward], backward, starts[backward], counts[backward]),
             )
     return held

@@ -108,6 +108,8 @@ def saved_beside(types: Any, saved: Any, first: int, size: int, other: int, othe
 def held_beside(
     until: Any,
     mlp: Any,
+    until_back: Any,
+    mlp_back: Any,
     ends: Any,
     releases: bool,
     forward: int,
@@ -124,8 +126,9 @@ def held_beside(
     frees it there. The head of F and what B has of the tail come before the layers, the tail of F behind them.
 
     `until` [num_kinds, num_layers + 1] has prefix sums of what layers keep, `mlp` [num_kinds, num_layers] the part of
-    their MLP, `ends` [2, num_stages] what head and tail keep of each stage. The layers of stage `forward` are those
-    from `first` on, `content` [num_kinds] of each kind in this order; those of `backward` likewise.
+    their MLP, the next two the same of what the backward begins with, `ends` [2, num_stages] what head and tail keep of
+    each stage. The layers of stage `forward` are those from `first` on, `content` [num_kinds] of each kind in this
+    order; those of `backward` likewise.
     """
     num_kinds = len(content)
     size = last = 0
@@ -135,7 +138,7 @@ def held_beside(
     for kind in range(num_kinds):
         begin = other + last
         last += other_content[kind]
-        held += until[kind, other + last] - until[kind, begin]
+        held += until_back[kind, other + last] - until_back[kind, begin]
     most = held + ends[1, backward]
     paired = min(size, last)
     kind, left = 0, content[0]
@@ -151,8 +154,8 @@ def held_beside(
         other_left -= 1
         layer, other_layer = first + place, other + last - 1 - place
         comes = until[kind, layer + 1] - until[kind, layer]
-        goes = until[other_kind, other_layer + 1] - until[other_kind, other_layer]
-        gone = goes if releases else mlp[other_kind, other_layer]
+        goes = until_back[other_kind, other_layer + 1] - until_back[other_kind, other_layer]
+        gone = goes if releases else mlp_back[other_kind, other_layer]
         most = max(most, held + comes - mlp[kind, layer], held + comes - gone)
         held += comes - goes
     for place in range(paired, size):
@@ -167,7 +170,7 @@ def held_beside(
             other_left = other_content[other_kind]
         other_left -= 1
         other_layer = other + last - 1 - place
-        held -= until[other_kind, other_layer + 1] - until[other_kind, other_layer]
+        held -= until_back[other_kind, other_layer + 1] - until_back[other_kind, other_layer]
     return int(max(most, held + ends[1, forward]))
 
 

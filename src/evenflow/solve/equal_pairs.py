@@ -7,7 +7,8 @@ cut is a number for every rank: that many layers with experts in each of its chu
     each chunk       2       3       3       2        of 20 layers in 2 chunks
 
 and a search moves one from rank to rank, as long as the plan with the best recomputation becomes shorter. Layers
-without experts stand before all others, in the first cell. Bounds are those of all such cuts.
+without experts stand before all others, in the first cell; blocks that predict further tokens count with those with
+experts, behind one of them in the last cell. Bounds are those of all such cuts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -170,9 +171,30 @@ def paired_requests(
 
 def _first(request: Request) -> Numbers | None:
     dense, sizes = dense_layers(request.network), request.sizes
-    if dense is None or sizes.num_chunks == 1 or request.network.mtp_layers:
+    if dense is None or sizes.num_chunks == 1:
         return None
-    return first_numbers(request.network.num_layers - dense, sizes.num_ranks, sizes.num_chunks)
+    numbers = first_numbers(request.network.num_layers - dense, sizes.num_ranks, sizes.num_chunks)
+    return None if numbers is None else _with_last(numbers, _least_in_last(request.network))
+
+
+def _least_in_last(network: Network) -> int:
+    """Return how many layers with experts each chunk of the last rank has at least.
+
+    All blocks that predict further tokens are in the last stage, behind one that does not.
+    """
+    return network.mtp_layers + 1
+
+
+def _with_last(numbers: Numbers, least: int) -> Numbers | None:
+    """Return numbers of which the last is at least so large, each other one at least one; None where none are."""
+    taken = list(numbers)
+    while taken[-1] < least:
+        giver = max(range(len(taken) - 1), key=lambda rank: taken[rank], default=0)
+        if len(taken) == 1 or taken[giver] == 1:
+            return None
+        taken[giver] -= 1
+        taken[-1] += 1
+    return tuple(taken)
 
 
 def _searched(paired: PairedRequest, left: TimeLeft) -> Outcome:
@@ -190,15 +212,15 @@ def _searched(paired: PairedRequest, left: TimeLeft) -> Outcome:
         makespan_ns = tried[each].makespan_ns
         return float("inf") if makespan_ns is None else float(makespan_ns)
 
-    best_ns = step_ns(numbers)
-    others = iter(_neighbours(numbers))
+    best_ns, least = step_ns(numbers), _least_in_last(paired.request.network)
+    others = iter(_neighbours(numbers, least))
     while not moving.is_over:
         other = next(others, None)
         if other is None:
             break
         if other not in tried and step_ns(other) < best_ns:
             numbers, best_ns = other, step_ns(other)
-            others = iter(_neighbours(numbers))
+            others = iter(_neighbours(numbers, least))
     known = tried[numbers].plan
     best = tried[numbers]
     if known is not None and not left.is_over and best.status is not Status.OPTIMAL:
@@ -216,11 +238,15 @@ def _solved(
     return solve(replace(request, layers=layers), schedule=paired.schedule, time_limit_s=seconds, known=known)
 
 
-def _neighbours(numbers: Numbers) -> Iterator[Numbers]:
-    """Yield the numbers after a layer of each chunk went from one rank to another, near ones first."""
+def _neighbours(numbers: Numbers, least_in_last: int) -> Iterator[Numbers]:
+    """Yield the numbers after a layer of each chunk went from one rank to another, near ones first.
+
+    The last one stays at `least_in_last` or more.
+    """
     ranks = range(len(numbers))
     for distance in ranks[1:]:
         for giver in ranks:
             for taker in (giver - distance, giver + distance):
-                if taker in ranks and numbers[giver] > 1:
+                least = least_in_last if giver == ranks[-1] else 1
+                if taker in ranks and numbers[giver] > least:
                     yield tuple(number - (rank == giver) + (rank == taker) for rank, number in enumerate(numbers))

@@ -33,6 +33,8 @@ def fill_fits(
     pair_chunks: Any,
     until: Any,
     mlp: Any,
+    until_back: Any,
+    mlp_back: Any,
     ends: Any,
     releases: bool,
     is_whole: bool,
@@ -58,7 +60,7 @@ def fill_fits(
                 together = held[0, first] + held[0, other]
                 if not is_whole:
                     together = _held_beside(
-                        until, mlp, ends, releases,
+                        until, mlp, until_back, mlp_back, ends, releases,
                         cells[ahead], starts[first], counts[first], cells[back], starts[other], counts[other],
                     )  # fmt: skip
             needed = static + above + together

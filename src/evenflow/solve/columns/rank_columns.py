@@ -189,7 +189,9 @@ def _combine(
             for cell_options, offset in zip(own, offsets, strict=False)
         ]
     )
-    if rank in problem.keepers:  # one that holds less may leave room for others, even if it is slower
+    # One that holds less may leave room for others, even if it is slower; and what is computed again before pairs may
+    # be more than all that both keep.
+    if rank in problem.keepers or (problem.beside and problem.sums.recomputes_first):
         faster[:] = -1
     room = int(problem.limits[rank] - problem.constants[rank])
     rows = np.concatenate((problem.live[rank], whole_pairs(problem, rank)))

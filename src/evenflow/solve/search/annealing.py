@@ -203,7 +203,7 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             _stacked([runs.working_bytes for runs in sums.segments.values()]),
             *_saved(problem, speeds),
             end_bytes(problem.network, num_cells),
-            *_mlp_bytes(problem),
+            *_pair_tables(problem),
         ),
         Memory(
             np.concatenate(problem.live),
@@ -259,12 +259,15 @@ def _saved(problem: Problem, speeds: Sequence[float]) -> tuple[Integers, Integer
     return tables[0].types, np.stack([table.saved_ns for table in tables]), most
 
 
-def _mlp_bytes(problem: Problem) -> tuple[Integers, bool]:
-    """Return what the MLP of layers keeps, and whether attention goes backward early; empty where pairs hold all."""
-    sums = problem.sums
+def _pair_tables(problem: Problem) -> tuple[Integers, Integers, Integers, bool]:
+    """Return what `held_beside` takes but for the first sums, and whether attention goes backward early.
+
+    All are empty where pairs hold all of both, or there are none.
+    """
+    sums, nothing = problem.sums, np.zeros((0, 0), dtype=np.int64)
     if not problem.beside or sums.segments:
-        return np.zeros((0, 0), dtype=np.int64), False
-    return sums.mlp_bytes, sums.releases_attention
+        return nothing, nothing, nothing, False
+    return *sums.pair_tables[1:], sums.releases_attention
 
 
 def _beside(problem: Problem) -> tuple[Integers, Integers, Integers]:

@@ -103,7 +103,10 @@ class Prices(NamedTuple):
     """What head and tail keep in each cell, shape [2, num_cells]."""
     mlp: Any
     """What the MLP of each layer keeps, shape [num_kinds, num_layers]; empty where pairs hold all of both."""
-    releases: bool
+    activation_back: Any
+    mlp_back: Any
+    """Prefix sums of what backwards beside forwards begin with, and what the MLP keeps of that."""
+    releases: Any
     """Whether attention goes backward as early as it can beside a forward."""
 
 
@@ -250,7 +253,8 @@ def _in_pairs(rank: int, state: State, prices: Prices, memory: Memory, stages: A
             forward, backward = ahead, back
             if len(prices.mlp):
                 together = _held_beside(
-                    prices.activation, prices.mlp, prices.ends, prices.releases,
+                    prices.activation, prices.mlp, prices.activation_back, prices.mlp_back,
+                    prices.ends, prices.releases,
                     forward, state.starts[forward], state.counts[forward],
                     backward, state.starts[backward], state.counts[backward],
                 )  # fmt: skip
