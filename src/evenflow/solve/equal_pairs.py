@@ -13,6 +13,7 @@ experts, behind one of them in the last cell. Bounds are those of all such cuts.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from evenflow.model import Abilities, Cells, Network, Plan, Request, cells
 from evenflow.schedule import group_allowed
@@ -25,6 +26,7 @@ from evenflow.solve.outcome import Outcome, Status
 from evenflow.solve.plan import solve
 from evenflow.solve.problem import make_problem
 from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.rank_orders import rank_orders, reordered
 from evenflow.solve.recompute_ways import recompute_ways
 from evenflow.solve.requests import ContestSearch
 from evenflow.solve.time_left import TimeLeft
@@ -46,6 +48,8 @@ class PairedRequest:
     request: Request
     schedule: str
     recomputation: str = ""
+    rank_order: tuple[int, ...] = ()
+    """For each rank, which of those of the caller's request it is; empty: as they are there."""
     floor_ns: int = 0
     """A lower bound on every plan, whatever its cut."""
 
@@ -134,6 +138,7 @@ def _candidate(paired: PairedRequest, outcome: Outcome) -> ScheduleCandidate:
         schedule=paired.schedule,
         num_chunks=paired.request.sizes.num_chunks,
         recomputation=paired.recomputation,
+        rank_order=paired.rank_order,
         outcome=outcome,
     )
 
@@ -145,12 +150,14 @@ def paired_requests(
     schedule, network = abilities.equal_pairs, request.network
     if schedule is None or search.layers is not None or not pairs_save(network, request.communication):
         return []
-    if search.place_ranks is not None and network.ranks:  # only one order of the ranks is bounded here
-        return []
+    orders: list[tuple[int, ...]] = [()]
+    if search.place_ranks is not None and network.ranks:
+        orders = rank_orders(network.ranks, search.place_ranks)
     found: list[PairedRequest] = []
-    for count in counts_to_try(request, search):
+    for order, count in product(orders, counts_to_try(request, search)):
         sizes = replace(request.sizes, num_chunks=count)
-        own = replace(request, sizes=sizes, layers=None, group_size=None)
+        placed = reordered(network, order) if order else network
+        own = replace(request, network=placed, sizes=sizes, layers=None, group_size=None)
         refusals = abilities.with_equal_pairs.refusals(sizes, schedule, title=title)
         is_run = not any(True for _each in refusals) and group_allowed(abilities.groups, None, sizes)
         if not is_run or _first(own) is None:
@@ -161,6 +168,7 @@ def paired_requests(
                 request=replace(own, cell_rule=way.rule),
                 schedule=schedule,
                 recomputation=way.name,
+                rank_order=order,
                 floor_ns=floor_ns,
             )
             for way in recompute_ways(own, abilities)
@@ -226,7 +234,7 @@ def _searched(paired: PairedRequest, left: TimeLeft) -> Outcome:
     if known is not None and not left.is_over and best.status is not Status.OPTIMAL:
         last = _solved(paired, dense, numbers, seconds=max(turn_s, left.seconds), known=(known,))
         best = best if last.makespan_ns is None else last
-    bound_ns = paired.lower_bound_ns
+    bound_ns, best = paired.lower_bound_ns, replace(best, rank_order=paired.rank_order)
     return _with_bound(best, bound_ns if best.makespan_ns is None else min(bound_ns, best.makespan_ns))
 
 
