@@ -334,39 +334,48 @@ def whole_layers(network: Network, simulation: Simulation) -> list[list[tuple[in
     return stages
 
 
-def held_at_every_step(network: Network, simulation: Simulation, rank: int) -> list[int]:
-    """What a rank holds of microbatches after every step, half layer by half layer in pairs."""
-    schedule, stages = simulation.timeline.schedule, whole_layers(network, simulation)
-    again = whole_layers(network, replace(simulation, plan=replace(simulation.plan, recompute={})))
-    again = again if network.recomputes_before_pairs else stages
-    ends = [(0, 0)] * schedule.num_stages
-    last = schedule.num_stages - 1
+def kept_by_ends(network: Network, simulation: Simulation) -> list[tuple[int, int]]:
+    """What head and tail keep in every stage."""
+    ends = [(0, 0)] * simulation.timeline.schedule.num_stages
     ends[0] = (network.head.activation_bytes, 0)
-    ends[last] = (ends[last][0], network.tail.activation_bytes)
-    keeps = [sum(map(sum, layers)) + sum(end) for layers, end in zip(stages, ends, strict=True)]
+    ends[-1] = (ends[-1][0], network.tail.activation_bytes)
+    return ends
+
+
+def held_in_pair(network: Network, simulation: Simulation, forward: int, backward: int) -> list[int]:
+    """What a forward and a backward hold together after every step, half layer by half layer."""
+    stages, ends = whole_layers(network, simulation), kept_by_ends(network, simulation)
+    again = whole_layers(network, replace(simulation, plan=replace(simulation.plan, recompute={})))
+    ahead, back = stages[forward], (again if network.recomputes_before_pairs else stages)[backward][::-1]
+    changes = [sum(map(sum, back)) + sum(ends[backward]), ends[forward][0], -ends[backward][1]]
+    for one, other in itertools.zip_longest(ahead, back):
+        if one is None or other is None:
+            changes += [sum(one)] if one else [-sum(other)]
+        elif simulation.plan.releases_attention:
+            changes += [one[0], -other[1], -other[0], one[1]]
+        else:
+            changes += [one[0], -other[1], one[1], -other[0]]
+    return list(itertools.accumulate((*changes, ends[forward][1], -ends[backward][0])))
+
+
+def held_at_every_step(network: Network, simulation: Simulation, rank: int) -> list[int]:
+    """What a rank holds of microbatches after every step."""
+    ends = kept_by_ends(network, simulation)
+    keeps = [
+        sum(map(sum, layers)) + sum(end) for layers, end in zip(whole_layers(network, simulation), ends, strict=True)
+    ]
     held, steps = 0, [0]
-    order = schedule.order(rank)
+    order = simulation.timeline.schedule.order(rank)
     for place, action in enumerate(order):
         if place and order[place - 1].is_paired:
             continue
-        if not action.is_paired:
-            taken = {Op.F: keeps[action.stage], Op.B: -keeps[action.stage]}
-            held += taken.get(action.op, 0)
-            steps.append(held)
-            continue
-        forward, backward = action.stage, order[place + 1].stage
-        ahead, back = stages[forward], again[backward][::-1]
-        more = sum(map(sum, back)) - sum(map(sum, stages[backward]))
-        changes = [more, ends[forward][0], -ends[backward][1]]
-        for one, other in itertools.zip_longest(ahead, back):
-            if one is None or other is None:
-                changes += [sum(one)] if one else [-sum(other)]
-            elif simulation.plan.releases_attention:
-                changes += [one[0], -other[1], -other[0], one[1]]
-            else:
-                changes += [one[0], -other[1], one[1], -other[0]]
-        for change in (*changes, ends[forward][1], -ends[backward][0]):
-            held += change
+        if action.is_paired:
+            backward = order[place + 1].stage
+            held -= keeps[backward]
+            steps += [held + both for both in held_in_pair(network, simulation, action.stage, backward)]
+            held += keeps[action.stage]
+        else:
+            held += {Op.F: keeps[action.stage], Op.B: -keeps[action.stage]}.get(action.op, 0)
             steps.append(held)
     return steps
 
@@ -408,6 +417,12 @@ def test_a_pair_holds_no_more_than_both_of_its_parts_and_no_less_than_either(dra
         return
     is_less = not network.recomputes_before_pairs
     assert not is_less or (np.array(simulation.peak_memory_bytes) <= one_by_one.peak_memory_bytes).all()
+    for plan_of_pairs in (simulation.plan, replace(simulation.plan, releases_attention=True)):
+        told = simulate(network, plan_of_pairs)
+        assert told.costs.pair_bytes is not None
+        for rank, forward in enumerate(schedule.stage_table[0].tolist()):
+            for chunk, backward in enumerate(schedule.stage_table[:, rank].tolist()):
+                assert told.costs.pair_bytes[forward, chunk] == max(held_in_pair(network, told, forward, backward))
     for own in schedule.stage_table.T:
         ahead, back = costs.activation_bytes[own][:, np.newaxis], costs.activation_bytes[own]
         assert not is_less or (pairs[own] <= ahead + back).all()
