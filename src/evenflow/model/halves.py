@@ -207,3 +207,23 @@ def exchange_spans(
         (third, third + backward.dispatch_ns),
         (last, last + forward.combine_ns),
     )
+
+
+def released_spans(
+    forward: PassHalves, forward_ns: int, backward: PassHalves, backward_ns: int, *, slowdown: float = 1.0
+) -> tuple[tuple[int, int], ...]:
+    """Return the same where attention of B goes before the MLP of F (see `Halves.releasing`).
+
+    The dispatch of B comes behind the second window, then attention of B, the MLP of F and its combine.
+    """
+    attention_ns = forward_ns - forward.total_ns
+    second = backward.combine_ns + attention_ns - _saved(backward.combine_ns, attention_ns, slowdown)
+    third = second + forward.dispatch_ns + backward.mlp_ns
+    third -= _saved(forward.dispatch_ns, backward.mlp_ns, slowdown)
+    last = third + backward.dispatch_ns + backward_ns - backward.total_ns + forward.mlp_ns
+    return (
+        (0, backward.combine_ns),
+        (second, second + forward.dispatch_ns),
+        (third, third + backward.dispatch_ns),
+        (last, last + forward.combine_ns),
+    )
