@@ -329,8 +329,11 @@ def whole_layers(network: Network, simulation: Simulation) -> list[list[tuple[in
     ):
         kinds = [kind for kind in network.kinds for _layer in range(plan.count(kind, chunk, rank))]
         begin = sum(map(len, stages))
-        modes = [layer.modes[kind] for layer, kind in zip(network.layers[begin:], kinds, strict=False)]
-        stages.append([(mode.activation_bytes - mode.mlp_bytes, mode.mlp_bytes) for mode in modes])
+        apart = [
+            (layer.modes[kind].activation_bytes, layer.modes[kind].mlp_bytes if layer.halves else 0)
+            for layer, kind in zip(network.layers[begin:], kinds, strict=False)
+        ]
+        stages.append([(kept - mlp, mlp) for kept, mlp in apart])
     return stages
 
 

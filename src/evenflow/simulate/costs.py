@@ -240,7 +240,9 @@ def layer_sums(network: Network, *, slower: Mapping[float, Network] | None = Non
             if kind in kinds
         },
         halves=halves_table(network),
-        mlp_bytes=np.array([[layer.modes[kind].mlp_bytes for layer in layers] for kind in kinds], dtype=np.int64),
+        mlp_bytes=np.array(
+            [[layer.modes[kind].mlp_bytes if layer.halves else 0 for layer in layers] for kind in kinds], dtype=np.int64
+        ),
         releases_attention=network.releases_attention,
         recomputes_first=network.recomputes_before_pairs,
         boundary_bytes=None
